@@ -1,0 +1,401 @@
+//! The plain structs of the C surface, as include/wavetrain.h declares them.
+//!
+//! Each starts with `struct_size` and only ever grows at its end. A caller with an older header
+//! passes a smaller size: fields past it are neither read nor written. [`Config`] is in `config`.
+
+use crate::limits::{ERROR_TEXT_BYTES, RANK_MAX};
+use core::ffi::{c_char, c_void};
+
+/// Bytes of a short name in an info struct, its NUL included.
+pub const NAME_BYTES: usize = 64;
+/// Bytes of the codec text in [`ArrayInfo`], its NUL included.
+pub const CODECS_TEXT_BYTES: usize = 192;
+/// Lines in [`Memory`].
+pub const MEMORY_LINES: usize = 32;
+/// Buckets of a log2 histogram: bucket b counts values in [2^b, 2^(b+1)) ns, bucket 0 also 0 ns,
+/// the last bucket everything above.
+pub const HISTOGRAM_BUCKETS: usize = 32;
+
+/// Why a call or a batch failed: `wavetrain_error`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Error {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// The status code.
+    pub status: i32,
+    /// Number of coordinates in `chunk`; 0 where no chunk is to blame.
+    pub chunk_rank: u32,
+    /// Tag of the sample to blame.
+    pub tag: u64,
+    /// Number of the batch to blame, from 0 since open or reset.
+    pub batch_id: u64,
+    /// Index of the sample in its batch.
+    pub sample: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// Coordinates of the chunk in the array's chunk grid.
+    pub chunk: [u64; RANK_MAX],
+    /// NUL-terminated UTF-8: names the array, the chunk and the reason.
+    pub text: [c_char; ERROR_TEXT_BYTES],
+}
+
+/// One line of the memory bill: `wavetrain_memory_line`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemoryLine {
+    /// NUL-terminated name of what the bytes are for.
+    pub name: [c_char; NAME_BYTES],
+    /// 0 host, 1 pinned, 2 device.
+    pub kind: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// The memory bill of a config: `wavetrain_memory`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Memory {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Bytes of ordinary host memory, one block aligned to `host_align`.
+    pub host_bytes: u64,
+    /// Alignment of the host block.
+    pub host_align: u64,
+    /// Bytes of page-locked memory; 0 on the host backend.
+    pub pinned_bytes: u64,
+    /// Bytes of device memory; 0 on the host backend.
+    pub device_bytes: u64,
+    /// Host bytes that the batch slots take, part of `host_bytes`.
+    pub slot_bytes: u64,
+    /// Threads that open will start.
+    pub threads: u32,
+    /// Valid entries of `lines`.
+    pub line_count: u32,
+    /// Where the bytes go.
+    pub lines: [MemoryLine; MEMORY_LINES],
+}
+
+/// One field's box: `wavetrain_box`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SampleBox {
+    /// UTF-8 path or file:// uri of the array; copied by push.
+    pub uri: *const c_char,
+    /// Bytes of `uri`, without a NUL.
+    pub uri_bytes: u64,
+    /// Axes of the box.
+    pub rank: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// First element along each axis.
+    pub begin: [i64; RANK_MAX],
+    /// One past the last element along each axis.
+    pub end: [i64; RANK_MAX],
+}
+
+/// One sample: `wavetrain_sample`. Push takes the size of it as an argument.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sample {
+    /// `n_fields` boxes.
+    pub boxes: *const SampleBox,
+    /// Number of boxes: 1.
+    pub n_fields: u32,
+    /// sizeof(wavetrain_box) as the caller knows it.
+    pub box_bytes: u32,
+    /// The caller's number for the sample; comes back with the batch.
+    pub tag: u64,
+}
+
+/// What a popped batch holds: `wavetrain_batch_info`. Pointers are valid until release.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BatchInfo {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// First byte; host memory on the host backend. Rows are packed, row-major.
+    pub data: *mut c_void,
+    /// Bytes of the valid samples.
+    pub bytes: u64,
+    /// Axes of `shape`: 1 + sample_rank.
+    pub rank: u32,
+    /// Element type code.
+    pub dtype: u32,
+    /// Bytes of an element.
+    pub dtype_bytes: u32,
+    /// 1 host, 2 CUDA: what `data` points to.
+    pub backend: u32,
+    /// CUDA device ordinal; -1 on the host.
+    pub device: i32,
+    /// Samples in the batch: shape[0].
+    pub sample_count: u32,
+    /// Extents: samples, then the sample shape.
+    pub shape: [u64; RANK_MAX + 1],
+    /// CUstream that the data is ready on; NULL on the host, where it is ready now.
+    pub ready_stream: *mut c_void,
+    /// From 0, in push order, since open or reset.
+    pub batch_id: u64,
+    /// `sample_count` tags, in push order.
+    pub tags: *const u64,
+    /// `sample_count` status codes: 0, or why the sample holds pad_value (on_error = skip).
+    pub statuses: *const i32,
+    /// Samples whose status is not 0.
+    pub failed_samples: u32,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+/// One stage's figures: `wavetrain_metric`.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Metric {
+    /// Nanoseconds, summed over threads.
+    pub ns: u64,
+    /// Shortest single observation in nanoseconds; UINT64_MAX before the first.
+    pub ns_best: u64,
+    /// Bytes that went in.
+    pub input_bytes: u64,
+    /// Bytes that came out.
+    pub output_bytes: u64,
+    /// Observations.
+    pub count: u64,
+    /// log2 histogram of the nanoseconds of an observation.
+    pub histogram: [u64; HISTOGRAM_BUCKETS],
+}
+
+/// Cumulative figures since open or stats_reset: `wavetrain_stats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Batches planned; one observation is one bounded planning step.
+    pub plan: Metric,
+    /// Array metadata and index reads.
+    pub meta: Metric,
+    /// Reads of chunk data; in: bytes asked for, out: bytes that chunks needed.
+    pub io: Metric,
+    /// Copies to the device; all 0 on the host.
+    pub input_transfer: Metric,
+    /// Chunks decoded; in: encoded bytes, out: decoded bytes.
+    pub decode: Metric,
+    /// Device work between decode and assemble; all 0 on the host.
+    pub post_decode: Metric,
+    /// Device idle time between decodes; all 0 on the host.
+    pub decode_gap: Metric,
+    /// Chunks cast and scattered into batches; in: source bytes, out: batch bytes.
+    pub assemble: Metric,
+    /// Waves between the last read and the first decode.
+    pub bind_wait: Metric,
+    /// Pops that waited.
+    pub pop_wait: Metric,
+    /// Lookups of array metadata that found it.
+    pub array_meta_hits: u64,
+    /// Lookups of array metadata that had to load it.
+    pub array_meta_misses: u64,
+    /// Lookups of index pages that found them.
+    pub shard_index_hits: u64,
+    /// Lookups of index pages that had to load them.
+    pub shard_index_misses: u64,
+    /// Lookups of a file's layout (size, presence, index checksums) that found it.
+    pub chunk_layout_hits: u64,
+    /// Lookups of a file's layout that had to look at the file.
+    pub chunk_layout_misses: u64,
+    /// Samples taken by push.
+    pub samples_pushed: u64,
+    /// Samples whose status was not OK (on_error = skip).
+    pub samples_failed: u64,
+    /// Batches popped.
+    pub batches_emitted: u64,
+    /// Waves whose last chunk was assembled.
+    pub waves_emitted: u64,
+    /// Distinct chunks that batches needed, missing ones included.
+    pub chunks_planned: u64,
+    /// Chunks that had to be read.
+    pub chunks_to_load: u64,
+    /// Chunks handed to workers.
+    pub chunks_dispatched: u64,
+    /// Chunks that do not exist and read as the fill value.
+    pub chunks_missing: u64,
+    /// Pairs of chunk and sample; more than `chunks_planned` where samples share chunks.
+    pub chunk_uses: u64,
+    /// Reads of chunk data, after merging.
+    pub reads_issued: u64,
+    /// Files opened.
+    pub files_opened: u64,
+    /// Steps that did work.
+    pub worker_steps: u64,
+    /// Host bytes taken at open.
+    pub host_bytes_committed: u64,
+    /// Page-locked bytes taken at open.
+    pub pinned_bytes_committed: u64,
+    /// Device bytes taken at open.
+    pub gpu_bytes_committed: u64,
+    /// 1 host, 2 CUDA: the backend that was taken.
+    pub backend: u32,
+    /// Batches that are popped and not released.
+    pub batches_held: u32,
+    /// NUL-terminated: why this backend was taken.
+    pub backend_reason: [c_char; NAME_BYTES],
+}
+
+/// What an array is: `wavetrain_array_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ArrayInfo {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Number of axes.
+    pub rank: u32,
+    /// Element type code.
+    pub dtype: u32,
+    /// Bytes of an element.
+    pub dtype_bytes: u32,
+    /// 0 little, 1 big: byte order in the store.
+    pub byte_order: u32,
+    /// Extents of the array.
+    pub shape: [u64; RANK_MAX],
+    /// Extents of a chunk.
+    pub chunk_shape: [u64; RANK_MAX],
+    /// Extents of a file: a shard, or a chunk where there are no shards.
+    pub file_shape: [u64; RANK_MAX],
+    /// 0: files are chunks; 1, 2: levels of shards.
+    pub shard_levels: u32,
+    /// 1: the shard index lies before the chunks.
+    pub index_at_start: u32,
+    /// Bytes of a decoded chunk.
+    pub chunk_bytes: u64,
+    /// One element that missing chunks read as, in this machine's byte order.
+    pub fill: [u8; 16],
+    /// Element type as the store spells it, NUL-terminated.
+    pub dtype_name: [c_char; NAME_BYTES],
+    /// Codecs of a chunk as a line: "bytes(little) zstd", NUL-terminated.
+    pub codecs: [c_char; CODECS_TEXT_BYTES],
+}
+
+/// `wavetrain_memory_hook`: where open takes its memory. All zero: from the system.
+///
+/// Blocks come before functions. Both functions are called on the thread that calls open or close.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemoryHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the functions.
+    pub user: *mut c_void,
+    /// A block of at least the bill's host_bytes, aligned to its host_align; or NULL.
+    pub host_block: *mut c_void,
+    /// Bytes of `host_block`.
+    pub host_block_bytes: u64,
+    /// Returns `bytes` bytes aligned to `align`, or NULL.
+    pub alloc:
+        Option<unsafe extern "C" fn(user: *mut c_void, bytes: u64, align: u64) -> *mut c_void>,
+    /// Takes back what `alloc` gave.
+    pub free:
+        Option<unsafe extern "C" fn(user: *mut c_void, block: *mut c_void, bytes: u64, align: u64)>,
+}
+
+/// The answer of `wavetrain_files_hook.size` for a file that does not exist.
+pub const FILE_ABSENT: i64 = -1;
+/// The answer of `wavetrain_files_hook.size` for every other failure.
+pub const FILE_FAILED: i64 = -2;
+
+/// `wavetrain_files_hook`: files that only the host can read. All zero: the system's files.
+///
+/// Both functions may block and are called from several threads at once.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FilesHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the functions.
+    pub user: *mut c_void,
+    /// Size of the file in bytes, FILE_ABSENT or FILE_FAILED. `name` is the uri, a separator and
+    /// the key, NUL-terminated.
+    pub size: Option<unsafe extern "C" fn(user: *mut c_void, name: *const c_char) -> i64>,
+    /// Reads exactly `bytes` bytes at `offset`: 0, or FILE_ABSENT or FILE_FAILED.
+    pub read: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            name: *const c_char,
+            offset: u64,
+            target: *mut c_void,
+            bytes: u64,
+        ) -> i64,
+    >,
+}
+
+/// `wavetrain_log_hook`: where log lines go. All zero: nowhere.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LogHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the function.
+    pub user: *mut c_void,
+    /// May run on any thread of ours and on callers' threads inside a call; `text` has
+    /// `text_bytes` bytes and a NUL, valid during the call. `tag`: the sample's, else 0.
+    pub log: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            level: u32,
+            tag: u64,
+            text: *const c_char,
+            text_bytes: u64,
+        ),
+    >,
+}
+
+/// `wavetrain_fatal_hook`: last words before the process ends by a defect of ours. Not built yet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FatalHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the function.
+    pub user: *mut c_void,
+    /// Must not return.
+    pub fatal: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            file: *const c_char,
+            line: u32,
+            text: *const c_char,
+        ),
+    >,
+}
+
+/// `wavetrain_workers_hook`: the host's job system. Not built yet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WorkersHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the function.
+    pub user: *mut c_void,
+    /// Runs `job(argument)` on some thread, or at once.
+    pub run: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            job: unsafe extern "C" fn(argument: *mut c_void),
+            argument: *mut c_void,
+        ),
+    >,
+}
+
+/// `wavetrain_profiler_hook`: named ranges for a profiler. Not built yet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ProfilerHook {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Handed to the functions.
+    pub user: *mut c_void,
+    /// A range begins on this thread.
+    pub begin: Option<unsafe extern "C" fn(user: *mut c_void, name: *const c_char)>,
+    /// The innermost range of this thread ends.
+    pub end: Option<unsafe extern "C" fn(user: *mut c_void)>,
+}

@@ -1,0 +1,313 @@
+//! The one place that turns a block of memory into typed, disjoint pieces.
+//!
+//! The same layout function runs twice: with no block it only adds up the bill, line by line; with
+//! a block it carves. So the bill that `memory_need` prints is the memory that `open` uses.
+//!
+//! In: a block that lives until close. Out: slices, [`Table`]s and [`Region`]s into it. Invariant:
+//! no two pieces overlap, and none outlives the instance, because the instance joins its threads
+//! and refuses late handles before the block is given back.
+
+use crate::base::math::{align_up, index};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// Which memory a line of the bill counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Ordinary host memory.
+    Host,
+    /// Page-locked host memory, for copies to a device.
+    Pinned,
+    /// Device memory.
+    Device,
+}
+
+/// One line of the bill.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// What the bytes are for.
+    pub name: &'static str,
+    /// Where they lie.
+    pub kind: Kind,
+    /// How many, padding for alignment included.
+    pub bytes: u64,
+}
+
+/// Most lines of a bill.
+pub const LINES_MAX: usize = 32;
+
+/// The memory bill of an instance.
+#[derive(Clone, Debug, Default)]
+pub struct Bill {
+    lines: arrayvec::ArrayVec<Line, LINES_MAX>,
+}
+
+impl Bill {
+    /// The lines, in the order of the layout.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Sum of the lines of one kind.
+    pub fn total(&self, kind: Kind) -> u64 {
+        self.lines.iter().filter(|line| line.kind == kind).map(|line| line.bytes).sum()
+    }
+
+    fn add(&mut self, name: &'static str, kind: Kind, bytes: u64) {
+        match self.lines.iter_mut().find(|line| line.name == name && line.kind == kind) {
+            Some(line) => line.bytes += bytes,
+            None => self.lines.push(Line { name, kind, bytes }),
+        }
+    }
+}
+
+/// Takes pieces off a host block in order, or counts what they would take.
+pub struct Carver {
+    /// None while only counting.
+    block: Option<NonNull<u8>>,
+    block_bytes: u64,
+    used: u64,
+    bill: Bill,
+}
+
+impl Carver {
+    /// A carver that only counts.
+    pub fn counting() -> Carver {
+        Carver { block: None, block_bytes: u64::MAX, used: 0, bill: Bill::default() }
+    }
+
+    /// A carver over `block`.
+    ///
+    /// # Safety
+    /// `block` is valid for reads and writes of `block_bytes` bytes, is aligned to 4096, is used
+    /// by nothing else, and stays so until every piece is gone.
+    pub unsafe fn over(block: NonNull<u8>, block_bytes: u64) -> Carver {
+        assert!(block.as_ptr() as usize % 4096 == 0);
+        Carver { block: Some(block), block_bytes, used: 0, bill: Bill::default() }
+    }
+
+    /// Whether pieces are real.
+    pub fn is_counting(&self) -> bool {
+        self.block.is_none()
+    }
+
+    /// The bill so far.
+    pub fn bill(&self) -> &Bill {
+        &self.bill
+    }
+
+    /// Adds a line that the host block does not hold (device memory, for example).
+    pub fn count_elsewhere(&mut self, name: &'static str, kind: Kind, bytes: u64) {
+        self.bill.add(name, kind, bytes);
+    }
+
+    fn take(&mut self, name: &'static str, bytes: u64, align: u64) -> Option<NonNull<u8>> {
+        let start = align_up(self.used, align);
+        let limit = start + bytes;
+        self.bill.add(name, Kind::Host, limit - self.used);
+        self.used = limit;
+        assert!(limit <= self.block_bytes);
+        // SAFETY: start <= limit <= block_bytes, so the pointer stays inside the block.
+        self.block.map(|block| unsafe { block.add(index(start)) })
+    }
+
+    /// `count` elements, each set to `init`. Empty while counting.
+    pub fn slice<T: Clone>(
+        &mut self,
+        name: &'static str,
+        count: u64,
+        init: &T,
+    ) -> &'static mut [T] {
+        let Some(start) = self.take_elements::<T>(name, count, init) else { return &mut [] };
+        // SAFETY: `take` gave these bytes to nobody else, they are aligned for T and initialised.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
+    }
+
+    /// A table of `count` elements, each set to `init`. Empty while counting.
+    pub fn table<T: Clone>(&mut self, name: &'static str, count: u64, init: &T) -> Table<T> {
+        let start = self.take_elements(name, count, init);
+        Table {
+            start: start.unwrap_or(NonNull::dangling()),
+            count: if start.is_some() { index(count) } else { 0 },
+            element: PhantomData,
+        }
+    }
+
+    fn take_elements<T: Clone>(
+        &mut self,
+        name: &'static str,
+        count: u64,
+        init: &T,
+    ) -> Option<NonNull<T>> {
+        let align = (align_of::<T>() as u64).max(64);
+        let start = self.take(name, count * size_of::<T>() as u64, align)?.cast::<T>();
+        for position in 0..index(count) {
+            // SAFETY: position < count elements were taken above, aligned for T.
+            unsafe { start.add(position).write(init.clone()) };
+        }
+        Some(start)
+    }
+
+    /// One value, which stays where it is until close. None while counting.
+    pub fn place<T>(&mut self, name: &'static str, value: T) -> Option<&'static T> {
+        let align = (align_of::<T>() as u64).max(64);
+        let start = self.take(name, size_of::<T>() as u64, align)?.cast::<T>();
+        // SAFETY: the bytes are ours alone and aligned for T.
+        unsafe {
+            start.write(value);
+            Some(start.as_ref())
+        }
+    }
+
+    /// A region of raw bytes that starts at a multiple of `align`. Its pages are written once, so
+    /// that none is taken later. Empty while counting.
+    pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
+        let Some(start) = self.take(name, bytes, align) else {
+            return Region { start: NonNull::dangling(), bytes: 0 };
+        };
+        // SAFETY: the bytes were just taken and nobody else has them.
+        unsafe { start.as_ptr().write_bytes(0, index(bytes)) };
+        Region { start, bytes }
+    }
+}
+
+/// Raw bytes that several threads fill in disjoint parts: batch slots, staging slabs, scratch.
+///
+/// Which part belongs to whom is decided elsewhere, by the plan and by slot states under the lock;
+/// the region only checks bounds.
+#[derive(Clone, Copy)]
+pub struct Region {
+    start: NonNull<u8>,
+    bytes: u64,
+}
+
+// SAFETY: a region is a bounded address range; see `rows` for who may touch which part when.
+unsafe impl Send for Region {}
+// SAFETY: as for Send.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A region over a caller's block.
+    ///
+    /// # Safety
+    /// As for [`Carver::over`], without the alignment.
+    pub unsafe fn over(start: NonNull<u8>, bytes: u64) -> Region {
+        Region { start, bytes }
+    }
+
+    /// Number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Address of the first byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The part `[offset, offset + bytes)`, to be written by one owner.
+    ///
+    /// The caller owns that part: by its job's claim (a worker's scratch, a read's place in the
+    /// slab) or by the plan (the rows of a batch that one chunk covers; two chunks of an array
+    /// never cover the same voxel). While it is owned, nobody else takes any byte of it.
+    pub fn rows(&self, offset: u64, bytes: u64) -> &'static mut [u8] {
+        let limit = offset.checked_add(bytes);
+        assert!(limit.is_some_and(|limit| limit <= self.bytes));
+        // SAFETY: in bounds by the assertion, alive until close, and exclusively the caller's by
+        // the ownership rule above.
+        unsafe {
+            core::slice::from_raw_parts_mut(self.start.as_ptr().add(index(offset)), index(bytes))
+        }
+    }
+
+    /// A part of the region as a region of its own.
+    pub fn part(&self, offset: u64, bytes: u64) -> Region {
+        assert!(offset.checked_add(bytes).is_some_and(|limit| limit <= self.bytes));
+        // SAFETY: in bounds by the assertion.
+        Region { start: unsafe { self.start.add(index(offset)) }, bytes }
+    }
+}
+
+/// Records that pass from one owner to the next by a state change under the lock: a wave's tasks
+/// are written by the planner while the wave is being filled and read by workers once it is active.
+///
+/// Values are copied in and out, so no reference outlives a step of the protocol.
+pub struct Table<T> {
+    start: NonNull<T>,
+    count: usize,
+    element: PhantomData<T>,
+}
+
+// SAFETY: elements are moved by value, and only by the owner that the slot's state names.
+unsafe impl<T: Send> Send for Table<T> {}
+// SAFETY: as for Send; the lock that guards the state orders the accesses.
+unsafe impl<T: Send> Sync for Table<T> {}
+
+impl<T: Clone> Table<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A copy of element `position`, which no one writes at this time.
+    pub fn read(&self, position: usize) -> T {
+        assert!(position < self.count);
+        // SAFETY: in bounds, initialised by the carver, not being written by the state protocol.
+        unsafe { self.start.add(position).as_ref().clone() }
+    }
+
+    /// Replaces element `position`, which belongs to the caller at this time.
+    pub fn write(&self, position: usize, value: T) {
+        assert!(position < self.count);
+        // SAFETY: in bounds, and exclusively the caller's by the state protocol.
+        unsafe { *self.start.add(position).as_ptr() = value };
+    }
+
+    /// Address of the first element, for the C surface.
+    pub fn as_ptr(&self) -> *const T {
+        self.start.as_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(4096))]
+    struct Block([u8; 1 << 16]);
+
+    fn layout(carver: &mut Carver) -> (usize, u64) {
+        let numbers = carver.slice::<u32>("numbers", 100, &7);
+        let region = carver.region("bytes", 1000, 256);
+        let _ = carver.place("one", 5u8);
+        (numbers.len(), region.bytes())
+    }
+
+    #[test]
+    fn counting_and_carving_agree_to_the_byte() {
+        let mut counting = Carver::counting();
+        assert_eq!(layout(&mut counting), (0, 0));
+        let need = counting.bill().total(Kind::Host);
+        let mut block = Block([0xEE; 1 << 16]);
+        let start = NonNull::from(&mut block.0).cast();
+        // SAFETY: the block outlives the pieces of this test and is used through them only.
+        let mut carving = unsafe { Carver::over(start, need) };
+        assert_eq!(layout(&mut carving), (100, 1000));
+        assert_eq!(carving.bill().total(Kind::Host), need);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_region_refuses_a_part_that_overflows() {
+        let mut block = Block([0; 1 << 16]);
+        // SAFETY: as above.
+        let mut carver = unsafe { Carver::over(NonNull::from(&mut block.0).cast(), 4096) };
+        let region = carver.region("bytes", 64, 64);
+        region.rows(u64::MAX, 2);
+    }
+}

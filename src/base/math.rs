@@ -1,0 +1,68 @@
+//! Integer arithmetic that either fits or says so.
+
+/// `ceil(value / unit)`; `unit` is not zero.
+pub const fn div_ceil(value: u64, unit: u64) -> u64 {
+    value.div_ceil(unit)
+}
+
+/// `value` rounded up to a multiple of `align`, which is a power of two.
+pub const fn align_up(value: u64, align: u64) -> u64 {
+    assert!(align.is_power_of_two());
+    (value + (align - 1)) & !(align - 1)
+}
+
+/// The product of `extents`, or None where it does not fit.
+pub fn product(extents: &[u64]) -> Option<u64> {
+    extents.iter().try_fold(1u64, |total, extent| total.checked_mul(*extent))
+}
+
+/// Row-major coordinates of element `linear` in a grid of `extents`.
+///
+/// Worked example: extents [2, 3, 4], linear 23 = 1 * 12 + 2 * 4 + 3 gives [1, 2, 3].
+pub fn coordinates_from_linear(mut linear: u64, extents: &[u64], coordinates: &mut [u64]) {
+    assert!(coordinates.len() >= extents.len());
+    for axis in (0..extents.len()).rev() {
+        coordinates[axis] = linear % extents[axis];
+        linear /= extents[axis];
+    }
+    assert!(linear == 0);
+}
+
+/// The inverse of [`coordinates_from_linear`].
+pub fn linear_from_coordinates(coordinates: &[u64], extents: &[u64]) -> u64 {
+    coordinates.iter().zip(extents).fold(0, |linear, (at, extent)| linear * extent + at)
+}
+
+/// `value` as an index into memory. 64-bit targets only, so it always fits.
+pub const fn index(value: u64) -> usize {
+    value as usize
+}
+
+/// Narrowing that is right by an invariant of ours; a value that does not fit is our defect.
+pub fn narrow_u32(value: u64) -> u32 {
+    assert!(value <= u32::MAX as u64);
+    value as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_and_coordinates_are_inverse() {
+        let extents = [2u64, 3, 4];
+        let mut at = [0u64; 3];
+        for linear in 0..24 {
+            coordinates_from_linear(linear, &extents, &mut at);
+            assert_eq!(linear_from_coordinates(&at, &extents), linear);
+        }
+        coordinates_from_linear(23, &extents, &mut at);
+        assert_eq!(at, [1, 2, 3]);
+    }
+
+    #[test]
+    fn product_overflow_is_none() {
+        assert_eq!(product(&[u64::MAX, 2]), None);
+        assert_eq!(product(&[]), Some(1));
+    }
+}

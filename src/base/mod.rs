@@ -1,0 +1,5 @@
+//! Helpers without a stage of their own: text in fixed buffers, checked arithmetic, the arena.
+
+pub mod arena;
+pub mod math;
+pub mod text;

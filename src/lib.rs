@@ -1,0 +1,12 @@
+//! wavetrain streams N-dimensional boxes out of chunked array stores into fixed-shape typed batches.
+#![no_std]
+
+pub mod abi;
+pub mod base;
+pub mod config;
+pub mod limits;
+pub mod records;
+pub mod status;
+
+#[cfg(test)]
+extern crate std;

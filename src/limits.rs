@@ -1,0 +1,78 @@
+//! Every hard cap of the library, each with its reason. Relations between them are checked here.
+
+use static_assertions::const_assert;
+
+/// Largest rank of an array, a box or a sample shape. Real data stops at 7 (TPCZYX and a spare).
+pub const RANK_MAX: usize = 16;
+
+/// Longest uri in bytes: PATH_MAX of Linux without its NUL.
+pub const URI_BYTES_MAX: usize = 4095;
+
+/// Longest path: a uri, a separator and the longest chunk key (16 axes of 20 digits).
+pub const PATH_BYTES_MAX: usize = URI_BYTES_MAX + 1 + 2 + RANK_MAX * 21 + 1;
+
+/// Largest metadata document. Consolidated metadata of large hierarchies reaches megabytes.
+pub const METADATA_BYTES_MAX: usize = 4 << 20;
+
+/// Metadata documents up to this size are read into a thread's own buffer; larger ones share the
+/// one buffer of METADATA_BYTES_MAX.
+pub const METADATA_SMALL_BYTES: usize = 64 << 10;
+
+/// Deepest nesting of JSON that is followed; zarr itself needs about 8, attributes may have more.
+pub const JSON_DEPTH_MAX: usize = 128;
+
+/// Bytes of an error text, its NUL included.
+pub const ERROR_TEXT_BYTES: usize = 512;
+
+/// Largest element: complex128, and raw types up to it.
+pub const ELEMENT_BYTES_MAX: usize = 16;
+
+/// Most bytes-to-bytes codecs in one chain: a compressor between two checksums, and one to spare.
+pub const CODECS_MAX: usize = 4;
+
+/// Most shard levels: a shard inside a shard. More is refused by name.
+pub const SHARD_LEVELS_MAX: usize = 2;
+
+/// Entries of a shard index that are cached together: 4 KiB of index.
+pub const INDEX_PAGE_ENTRIES: usize = 256;
+
+/// Bytes of one index entry: offset and length.
+pub const INDEX_ENTRY_BYTES: usize = 16;
+
+/// Most chunks in one shard (tensorstore has the same cap); keeps index sizes far below u64.
+pub const SHARD_CHUNKS_MAX: u64 = 1 << 30;
+
+/// Page checksums that a file record keeps. An index of more pages is checked in groups of pages.
+pub const PAGE_GROUPS_MAX: usize = 128;
+
+/// Instances that one process may have open at once; handles name a place in this table.
+pub const INSTANCES_MAX: usize = 64;
+
+/// Most fields (tensors) in a batch. One today; the ABI already counts them.
+pub const FIELDS_MAX: u32 = 1;
+
+/// Alignment of every batch and staging buffer: what DLPack and CUDA copies ask for.
+pub const BUFFER_ALIGN: u64 = 256;
+
+/// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
+
+/// Most samples in a batch, and most samples of lookahead.
+pub const SAMPLES_MAX: u32 = 1 << 20;
+
+/// Most threads of either kind.
+pub const THREADS_MAX: u32 = 1024;
+
+/// Largest number of bytes that a well-formed compressed chunk of `chunk_bytes` may take: zstd's
+/// own bound is n + n/256 plus headers, blosc adds 20 bytes per block; the constant covers small
+/// chunks with extra frames, padding or checksums. A longer one is refused unread, so that the
+/// answer depends on the array alone and never on the staging memory of an instance.
+pub const fn compressed_bytes_max(chunk_bytes: u64) -> u64 {
+    chunk_bytes + chunk_bytes / 64 + (64 << 10)
+}
+
+const_assert!(INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES == 4096);
+const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
+const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
+const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
+const_assert!(ERROR_TEXT_BYTES >= 256);

@@ -1,0 +1,330 @@
+//! The plain records that stages hand to each other: element types, codec chains and the array.
+//!
+//! A source (zarr v3 today) fills one [`ArrayRecord`]; everything after `meta` works on records
+//! alone and knows no file format.
+//!
+//! Words: the *file grid* divides the array into files (shards, or chunks where there are no
+//! shards); the *chunk grid* divides a file into chunks, the unit that is decoded.
+
+use crate::base::math::{div_ceil, product};
+use crate::limits::{CODECS_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX};
+
+/// An element type, of an array or of a batch. The numbers are the C ABI (`WAVETRAIN_F32` ..).
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dtype {
+    /// IEEE binary32.
+    F32 = 1,
+    /// bfloat16.
+    Bf16 = 2,
+    /// IEEE binary16.
+    F16 = 3,
+    /// Signed 32 bit.
+    I32 = 4,
+    /// Signed 64 bit.
+    I64 = 5,
+    /// Unsigned 8 bit.
+    U8 = 6,
+    /// Signed 8 bit.
+    I8 = 7,
+    /// Unsigned 16 bit.
+    U16 = 8,
+    /// Signed 16 bit.
+    I16 = 9,
+    /// Unsigned 32 bit.
+    U32 = 10,
+    /// Unsigned 64 bit.
+    U64 = 11,
+    /// IEEE binary64.
+    F64 = 12,
+    /// One byte, 0 or 1.
+    Bool = 13,
+    /// Two binary32: real, imaginary.
+    C64 = 14,
+    /// Two binary64: real, imaginary.
+    C128 = 15,
+    /// Bytes without a meaning, `dtype_bytes` of them per element.
+    Raw = 16,
+}
+
+/// All element types.
+pub const DTYPES: [Dtype; 16] = [
+    Dtype::F32,
+    Dtype::Bf16,
+    Dtype::F16,
+    Dtype::I32,
+    Dtype::I64,
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::U16,
+    Dtype::I16,
+    Dtype::U32,
+    Dtype::U64,
+    Dtype::F64,
+    Dtype::Bool,
+    Dtype::C64,
+    Dtype::C128,
+    Dtype::Raw,
+];
+
+impl Dtype {
+    /// The type with this ABI number.
+    pub fn from_code(code: u32) -> Option<Dtype> {
+        DTYPES.into_iter().find(|dtype| *dtype as u32 == code)
+    }
+
+    /// Bytes of one element; 0 for `Raw`, whose size is a field beside it.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Dtype::U8 | Dtype::I8 | Dtype::Bool => 1,
+            Dtype::U16 | Dtype::I16 | Dtype::F16 | Dtype::Bf16 => 2,
+            Dtype::U32 | Dtype::I32 | Dtype::F32 => 4,
+            Dtype::U64 | Dtype::I64 | Dtype::F64 | Dtype::C64 => 8,
+            Dtype::C128 => 16,
+            Dtype::Raw => 0,
+        }
+    }
+
+    /// The unit whose bytes a byte order swaps: half of a complex number, else the element.
+    pub const fn word_bytes(self) -> u32 {
+        match self {
+            Dtype::C64 => 4,
+            Dtype::C128 => 8,
+            Dtype::Raw => 1,
+            other => other.bytes(),
+        }
+    }
+
+    /// The short name that the command line and texts use: "u16".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dtype::F32 => "f32",
+            Dtype::Bf16 => "bf16",
+            Dtype::F16 => "f16",
+            Dtype::I32 => "i32",
+            Dtype::I64 => "i64",
+            Dtype::U8 => "u8",
+            Dtype::I8 => "i8",
+            Dtype::U16 => "u16",
+            Dtype::I16 => "i16",
+            Dtype::U32 => "u32",
+            Dtype::U64 => "u64",
+            Dtype::F64 => "f64",
+            Dtype::Bool => "bool",
+            Dtype::C64 => "c64",
+            Dtype::C128 => "c128",
+            Dtype::Raw => "raw",
+        }
+    }
+}
+
+/// Order of the bytes of a word in a decoded chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// One bytes-to-bytes codec. Its parameters travel in the encoded bytes themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Codec {
+    /// A 4-byte little-endian CRC-32C behind the bytes.
+    Crc32c,
+    /// One or more zstd frames (RFC 8878).
+    Zstd,
+    /// A blosc1 chunk.
+    Blosc,
+}
+
+impl Codec {
+    /// The name in zarr metadata.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Codec::Crc32c => "crc32c",
+            Codec::Zstd => "zstd",
+            Codec::Blosc => "blosc",
+        }
+    }
+
+    /// Whether the codec changes the size by more than a fixed suffix.
+    pub const fn is_compressor(self) -> bool {
+        !matches!(self, Codec::Crc32c)
+    }
+}
+
+/// The bytes-to-bytes codecs of a chunk, in the order of encoding. At most one compresses.
+pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
+
+/// How one axis of a grid is divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AxisGrid {
+    /// Cells of one edge length; the last may reach past the array.
+    Regular {
+        /// Length of every cell, at least 1.
+        edge: u64,
+    },
+    /// Cells of their own lengths: `count` entries from `first` in the array's edge table.
+    Edges {
+        /// Index of the first entry.
+        first: u32,
+        /// Number of entries.
+        count: u32,
+    },
+}
+
+/// Where and how a shard keeps its index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexLayout {
+    /// Before the chunks instead of behind them.
+    pub at_start: bool,
+    /// A CRC-32C of the index follows it.
+    pub has_crc: bool,
+    /// Order of the bytes of its u64 words.
+    pub byte_order: ByteOrder,
+}
+
+/// How the path of a file follows from its coordinates in the file grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyEncoding {
+    /// "c/0/1/2"; "c" alone for rank 0.
+    Default,
+    /// "0.1.2"; "0" alone for rank 0.
+    V2,
+}
+
+/// Everything that the data path needs to know about an array. All extents are in elements; axis
+/// order is the order of the metadata.
+#[derive(Clone, Debug)]
+pub struct ArrayRecord {
+    /// Number of axes, at most RANK_MAX.
+    pub rank: u32,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Bytes of one element, 1 to ELEMENT_BYTES_MAX.
+    pub dtype_bytes: u32,
+    /// Byte order of the elements in a decoded chunk.
+    pub byte_order: ByteOrder,
+    /// Extents of the array; an extent may be 0.
+    pub shape: [u64; RANK_MAX],
+    /// How files divide the array along each axis.
+    pub file_grid: [AxisGrid; RANK_MAX],
+    /// Extents of a chunk.
+    pub chunk_shape: [u64; RANK_MAX],
+    /// Bytes from one element of a decoded chunk to the next along each axis. Row-major unless the
+    /// chunk was transposed before encoding.
+    pub chunk_strides: [i64; RANK_MAX],
+    /// Bytes of a decoded chunk: product of chunk_shape times dtype_bytes.
+    pub chunk_bytes: u64,
+    /// 0: a file is a chunk. 1: a file is a shard of chunks. 2: a shard of shards.
+    pub shard_levels: u32,
+    /// Extents of the shards, outermost first; the outermost is a file.
+    pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX],
+    /// Index of each shard level.
+    pub index: [IndexLayout; SHARD_LEVELS_MAX],
+    /// Codecs of a chunk.
+    pub codecs: CodecChain,
+    /// One element, in the byte order of this machine, that missing chunks read as.
+    pub fill: [u8; ELEMENT_BYTES_MAX],
+    /// How paths are made.
+    pub key_encoding: KeyEncoding,
+    /// Between the coordinates in a path: b'/' or b'.'.
+    pub separator: u8,
+}
+
+impl ArrayRecord {
+    /// A record of rank 0, to be filled.
+    pub const EMPTY: ArrayRecord = ArrayRecord {
+        rank: 0,
+        dtype: Dtype::U8,
+        dtype_bytes: 1,
+        byte_order: ByteOrder::Little,
+        shape: [0; RANK_MAX],
+        file_grid: [AxisGrid::Regular { edge: 1 }; RANK_MAX],
+        chunk_shape: [1; RANK_MAX],
+        chunk_strides: [0; RANK_MAX],
+        chunk_bytes: 1,
+        shard_levels: 0,
+        shard_shape: [[1; RANK_MAX]; SHARD_LEVELS_MAX],
+        index: [IndexLayout { at_start: false, has_crc: true, byte_order: ByteOrder::Little };
+            SHARD_LEVELS_MAX],
+        codecs: CodecChain::new_const(),
+        fill: [0; ELEMENT_BYTES_MAX],
+        key_encoding: KeyEncoding::Default,
+        separator: b'/',
+    };
+
+    /// Number of axes, to index with.
+    pub fn axes(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// Extents of a file's cell: the outermost shard, or the chunk where there are no shards.
+    pub fn file_shape(&self) -> &[u64; RANK_MAX] {
+        if self.shard_levels > 0 { &self.shard_shape[0] } else { &self.chunk_shape }
+    }
+
+    /// Number of files along each axis, those that may be missing included.
+    pub fn file_counts(&self) -> [u64; RANK_MAX] {
+        let mut counts = [1; RANK_MAX];
+        for axis in 0..self.axes() {
+            counts[axis] = div_ceil(self.shape[axis], self.file_shape()[axis]);
+        }
+        counts
+    }
+
+    /// Number of chunks in a file along each axis: what the index of a shard has, edges included.
+    pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
+        let mut counts = [1; RANK_MAX];
+        for axis in 0..self.axes() {
+            counts[axis] = self.file_shape()[axis] / self.chunk_shape[axis];
+        }
+        counts
+    }
+
+    /// Number of chunks in one file.
+    pub fn chunks_per_file(&self) -> u64 {
+        // Meta checked the product when it made the record.
+        product(&self.chunk_counts()[..self.axes()]).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
+    /// compressor makes every later size unknown (None).
+    pub fn encoded_bytes(&self, count: usize) -> Option<u64> {
+        let mut bytes = self.chunk_bytes;
+        for codec in &self.codecs[..count] {
+            match codec {
+                Codec::Crc32c => bytes += 4,
+                Codec::Zstd | Codec::Blosc => return None,
+            }
+        }
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dtype_codes_are_their_own_inverse() {
+        for dtype in DTYPES {
+            assert_eq!(Dtype::from_code(dtype as u32), Some(dtype));
+        }
+        assert_eq!(Dtype::from_code(0), None);
+    }
+
+    #[test]
+    fn a_shard_index_covers_the_whole_shard_past_the_array() {
+        let mut record = ArrayRecord::EMPTY.clone();
+        record.rank = 2;
+        record.shape[..2].copy_from_slice(&[10, 100]);
+        record.shard_levels = 1;
+        record.shard_shape[0][..2].copy_from_slice(&[8, 64]);
+        record.chunk_shape[..2].copy_from_slice(&[4, 16]);
+        assert_eq!(record.file_counts()[..2], [2, 2]);
+        assert_eq!(record.chunk_counts()[..2], [2, 4]);
+        assert_eq!(record.chunks_per_file(), 8);
+    }
+}

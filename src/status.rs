@@ -1,0 +1,161 @@
+//! Every outcome that a call can have, and the text that goes with a failure.
+//!
+//! Negative is an error, zero is success, positive is "not now". The numbers are the C ABI
+//! (`wavetrain_status` in include/wavetrain.h) and never change.
+
+use crate::base::text::Text;
+use crate::limits::ERROR_TEXT_BYTES;
+use core::fmt;
+
+/// The outcome of a call or of a sample.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// Not now: nothing was waited for, try again.
+    Again = 1,
+    /// The timeout of pop ran out; a later pop still gets the same batch.
+    Starved = 2,
+    /// Flushed and every batch popped.
+    End = 3,
+    /// An argument or config field is wrong; the text names it.
+    Invalid = -1,
+    /// The named array does not exist.
+    NotFound = -2,
+    /// There is no cast from the array's type to the output type.
+    Dtype = -3,
+    /// The box and the array or the sample shape have ranks that do not fit.
+    Rank = -4,
+    /// The system or a file hook failed to open or read something that is there.
+    Io = -5,
+    /// Bytes of the store are not what the format says.
+    Decode = -6,
+    /// Well-formed, but something that wavetrain does not read.
+    Unsupported = -7,
+    /// A CUDA driver call failed.
+    Cuda = -8,
+    /// The system or the caller's allocator gave no memory, thread or handle at open.
+    OutOfMemory = -9,
+    /// A configured cap is too small; the text names it and the floor.
+    Budget = -10,
+    /// The instance was closed, never opened, or belongs to the parent process.
+    Shutdown = -11,
+    /// A defect in wavetrain itself.
+    Internal = -12,
+}
+
+/// All statuses, in the order of the header.
+pub const ALL: [Status; 16] = [
+    Status::Ok,
+    Status::Again,
+    Status::Starved,
+    Status::End,
+    Status::Invalid,
+    Status::NotFound,
+    Status::Dtype,
+    Status::Rank,
+    Status::Io,
+    Status::Decode,
+    Status::Unsupported,
+    Status::Cuda,
+    Status::OutOfMemory,
+    Status::Budget,
+    Status::Shutdown,
+    Status::Internal,
+];
+
+impl Status {
+    /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated inside
+    /// the archive, so that C gets the same bytes.
+    pub const fn name_nul(self) -> &'static str {
+        match self {
+            Status::Ok => "OK\0",
+            Status::Again => "AGAIN\0",
+            Status::Starved => "STARVED\0",
+            Status::End => "END\0",
+            Status::Invalid => "INVALID\0",
+            Status::NotFound => "NOT_FOUND\0",
+            Status::Dtype => "DTYPE\0",
+            Status::Rank => "RANK\0",
+            Status::Io => "IO\0",
+            Status::Decode => "DECODE\0",
+            Status::Unsupported => "UNSUPPORTED\0",
+            Status::Cuda => "CUDA\0",
+            Status::OutOfMemory => "OUT_OF_MEMORY\0",
+            Status::Budget => "BUDGET\0",
+            Status::Shutdown => "SHUTDOWN\0",
+            Status::Internal => "INTERNAL\0",
+        }
+    }
+
+    /// The status as the header spells it, without the prefix: "NOT_FOUND".
+    pub const fn name(self) -> &'static str {
+        let bytes = self.name_nul();
+        bytes.split_at(bytes.len() - 1).0
+    }
+
+    /// The status with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Status> {
+        ALL.into_iter().find(|status| *status as i32 == code)
+    }
+
+    /// Whether `on_error = skip` may go on after this status: the fault is the data's, not ours.
+    pub fn is_skippable(self) -> bool {
+        matches!(
+            self,
+            Status::Invalid
+                | Status::NotFound
+                | Status::Dtype
+                | Status::Rank
+                | Status::Io
+                | Status::Decode
+                | Status::Unsupported
+                | Status::Budget
+        )
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The sentence that says what failed and what to do about it. Functions that can fail take one by
+/// reference and return the bare status, so that a failure costs no large return value.
+pub type Why = Text<ERROR_TEXT_BYTES>;
+
+impl Why {
+    /// Replaces the text by `args` and returns `status`: `return Err(why.fail(status, ..))`.
+    #[cold]
+    pub fn fail(&mut self, status: Status, args: fmt::Arguments<'_>) -> Status {
+        self.clear();
+        // A text that is cut at its capacity is still the best text there is.
+        let _ = fmt::Write::write_fmt(self, args);
+        status
+    }
+}
+
+/// `fail!(why, Decode, "shard {} is short", name)` is the status with its text filled.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! fail {
+    ($why:expr, $status:ident, $($text:tt)+) => {
+        $why.fail($crate::status::Status::$status, core::format_args!($($text)+))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_finds_its_own_status() {
+        for status in ALL {
+            assert_eq!(Status::from_code(status as i32), Some(status));
+            assert!(status.name_nul().ends_with('\0'));
+        }
+        assert_eq!(Status::from_code(77), None);
+    }
+}
