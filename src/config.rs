@@ -6,9 +6,8 @@
 
 use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
 
-use crate::limits::{CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
+use crate::limits::RANK_MAX;
 use crate::records::Dtype;
-use crate::status::{Status, Why};
 use core::mem::size_of;
 use core::ptr;
 
@@ -164,8 +163,6 @@ pub struct Config {
     /// The host's profiler. Not built yet.
     pub profiler: ProfilerHook,
 }
-
-// SAFETY of sharing: pointers in a config are the caller's and only handed back to its hooks.
 
 impl Default for Config {
     fn default() -> Self {

@@ -3,9 +3,14 @@
 
 pub mod abi;
 pub mod base;
+pub mod cache;
 pub mod config;
 pub mod limits;
+pub mod os;
+pub mod plan;
+pub mod queue;
 pub mod records;
+pub mod settings;
 pub mod status;
 
 #[cfg(test)]

@@ -1,0 +1,306 @@
+//! Every call into the operating system, behind one table of functions.
+//!
+//! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
+//! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
+
+pub mod sync;
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+/// A failed system call's errno.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+impl core::fmt::Display for Errno {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let name = match self.0 {
+            libc::ENOENT => "no such file or directory",
+            libc::EACCES => "permission denied",
+            libc::EPERM => "operation not permitted",
+            libc::EIO => "input/output error",
+            libc::EISDIR => "is a directory",
+            libc::ENOTDIR => "not a directory",
+            libc::EMFILE => "too many open files in this process",
+            libc::ENFILE => "too many open files in the system",
+            libc::ELOOP => "too many symbolic links",
+            libc::ENAMETOOLONG => "name too long",
+            libc::ENOMEM => "out of memory",
+            libc::ESTALE => "stale file handle",
+            libc::EAGAIN => "resource temporarily unavailable",
+            libc::EINTR => "interrupted",
+            libc::EINVAL => "invalid argument",
+            _ => return write!(f, "errno {}", self.0),
+        };
+        write!(f, "{name} (errno {})", self.0)
+    }
+}
+
+/// What is known of a file without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileStat {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time of the last change of its contents, in nanoseconds.
+    pub modified_ns: i128,
+    /// Whether it is a regular file.
+    pub is_regular: bool,
+}
+
+/// A started thread.
+#[derive(Clone, Copy)]
+pub struct Thread(libc::pthread_t);
+
+/// What a thread runs: a function and its argument, which outlive it.
+pub type ThreadMain = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// The table. [`SYSTEM`] is the real one; every entry may be called from any thread.
+#[derive(Clone, Copy)]
+pub struct Os {
+    /// Maps `bytes` bytes of zeroed private memory, in huge pages where the system gives them.
+    pub map: fn(bytes: u64) -> Result<NonNull<u8>, Errno>,
+    /// Gives a mapping back.
+    pub unmap: fn(block: NonNull<u8>, bytes: u64),
+    /// Opens a NUL-terminated path for reading.
+    pub open: fn(path: &[u8]) -> Result<i32, Errno>,
+    /// Closes a descriptor.
+    pub close: fn(fd: i32),
+    /// Looks at an open file.
+    pub stat: fn(fd: i32) -> Result<FileStat, Errno>,
+    /// Looks at a NUL-terminated path.
+    pub stat_path: fn(path: &[u8]) -> Result<FileStat, Errno>,
+    /// Reads at an offset; may be short. With `cached_only` it gives EAGAIN or EOPNOTSUPP instead
+    /// of waiting for storage.
+    pub read:
+        fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno>,
+    /// Nanoseconds of a clock that never goes back.
+    pub now_ns: fn() -> u64,
+    /// Starts a thread with all signals blocked, on the given stack.
+    pub thread_start: fn(
+        main: ThreadMain,
+        argument: *mut c_void,
+        stack: *mut u8,
+        stack_bytes: u64,
+    ) -> Result<Thread, Errno>,
+    /// Waits for a thread that is about to end.
+    pub thread_join: fn(thread: Thread),
+    /// This process.
+    pub process_id: fn() -> i32,
+    /// CPUs that this thread may run on.
+    pub cpu_count: fn() -> u32,
+    /// Soft limit of open files.
+    pub open_files_max: fn() -> u64,
+    /// Writes to stderr, as much as goes.
+    pub write_stderr: fn(text: &[u8]),
+}
+
+/// The real system.
+pub static SYSTEM: Os = Os {
+    map,
+    unmap,
+    open,
+    close,
+    stat,
+    stat_path,
+    read,
+    now_ns,
+    thread_start,
+    thread_join,
+    process_id,
+    cpu_count,
+    open_files_max,
+    write_stderr,
+};
+
+fn last_errno() -> Errno {
+    // SAFETY: glibc and musl give a valid thread-local address.
+    Errno(unsafe { *libc::__errno_location() })
+}
+
+fn map(bytes: u64) -> Result<NonNull<u8>, Errno> {
+    // SAFETY: an anonymous private mapping touches no existing memory.
+    unsafe {
+        let block = libc::mmap(
+            ptr::null_mut(),
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if block == libc::MAP_FAILED {
+            return Err(last_errno());
+        }
+        // Only advice: where huge pages are off the small ones serve as well.
+        libc::madvise(block, bytes as usize, libc::MADV_HUGEPAGE);
+        NonNull::new(block.cast()).ok_or(Errno(libc::ENOMEM))
+    }
+}
+
+fn unmap(block: NonNull<u8>, bytes: u64) {
+    // SAFETY: the pair came from `map`.
+    let failed = unsafe { libc::munmap(block.as_ptr().cast(), bytes as usize) };
+    assert!(failed == 0);
+}
+
+fn open(path: &[u8]) -> Result<i32, Errno> {
+    assert!(path.last() == Some(&0));
+    loop {
+        // SAFETY: the path is NUL-terminated by the assertion.
+        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let errno = last_errno();
+        if errno.0 != libc::EINTR {
+            return Err(errno);
+        }
+    }
+}
+
+fn close(fd: i32) {
+    // SAFETY: the descriptor is ours. A failing close of a read-only file loses nothing.
+    unsafe { libc::close(fd) };
+}
+
+fn file_stat_from(stat: &libc::stat) -> FileStat {
+    FileStat {
+        bytes: stat.st_size.max(0) as u64,
+        modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
+        is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+    }
+}
+
+fn stat(fd: i32) -> Result<FileStat, Errno> {
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: fstat writes the whole struct when it returns 0.
+    unsafe {
+        if libc::fstat(fd, found.as_mut_ptr()) != 0 {
+            return Err(last_errno());
+        }
+        Ok(file_stat_from(&found.assume_init()))
+    }
+}
+
+fn stat_path(path: &[u8]) -> Result<FileStat, Errno> {
+    assert!(path.last() == Some(&0));
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the path is NUL-terminated; stat writes the whole struct when it returns 0.
+    unsafe {
+        if libc::stat(path.as_ptr().cast(), found.as_mut_ptr()) != 0 {
+            return Err(last_errno());
+        }
+        Ok(file_stat_from(&found.assume_init()))
+    }
+}
+
+fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> {
+    let Ok(offset) = i64::try_from(offset) else { return Err(Errno(libc::EOVERFLOW)) };
+    // SAFETY: the vector describes `target`, which is writable for its whole length.
+    let got = unsafe {
+        if cached_only {
+            let part = libc::iovec { iov_base: target.as_mut_ptr().cast(), iov_len: target.len() };
+            libc::preadv2(fd, &part, 1, offset, libc::RWF_NOWAIT)
+        } else {
+            libc::pread(fd, target.as_mut_ptr().cast(), target.len(), offset)
+        }
+    };
+    if got < 0 { Err(last_errno()) } else { Ok(got as usize) }
+}
+
+fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec. The monotonic clock always exists.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    assert!(failed == 0);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn thread_start(
+    main: ThreadMain,
+    argument: *mut c_void,
+    stack: *mut u8,
+    stack_bytes: u64,
+) -> Result<Thread, Errno> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: the attributes are initialised before use and destroyed after; the stack is a block
+    // of the arena that the instance keeps until it has joined the thread; the signal mask is
+    // restored to what it was.
+    unsafe {
+        let failed = libc::pthread_attr_init(attributes.as_mut_ptr());
+        if failed != 0 {
+            return Err(Errno(failed));
+        }
+        let mut failed = libc::pthread_attr_setstack(
+            attributes.as_mut_ptr(),
+            stack.cast(),
+            stack_bytes as usize,
+        );
+        if failed == 0 {
+            let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+            let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            failed = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), main, argument);
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        }
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if failed != 0 { Err(Errno(failed)) } else { Ok(Thread(thread.assume_init())) }
+    }
+}
+
+fn thread_join(thread: Thread) {
+    // SAFETY: the thread was started joinable and is joined once.
+    let failed = unsafe { libc::pthread_join(thread.0, ptr::null_mut()) };
+    assert!(failed == 0);
+}
+
+fn process_id() -> i32 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::getpid() }
+}
+
+fn cpu_count() -> u32 {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: the kernel writes at most the size that is passed; zeroed is a valid set.
+    unsafe {
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 {
+            return 1;
+        }
+        (libc::CPU_COUNT(&set.assume_init()) as u32).max(1)
+    }
+}
+
+fn open_files_max() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes one rlimit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return 256;
+    }
+    limit.rlim_cur
+}
+
+fn write_stderr(text: &[u8]) {
+    // SAFETY: reads `text` only. A closed stderr is no fault of the data path.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_enoent_and_a_directory_is_not_regular() {
+        assert_eq!(open(b"/nonexistent/x\0"), Err(Errno(libc::ENOENT)));
+        assert!(!stat_path(b"/\0").unwrap().is_regular);
+    }
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let first = now_ns();
+        assert!(now_ns() >= first);
+        assert!(cpu_count() >= 1);
+    }
+}

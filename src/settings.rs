@@ -1,0 +1,401 @@
+//! From a caller's config to settings: every field checked, every derived value filled in, and the
+//! wave geometry solved in closed form from the memory cap.
+//!
+//! In: [`Config`]. Out: [`Settings`], then [`Geometry`] once the fixed part of the bill is known.
+//! Invariant: settings that were accepted stream every array whose chunks are within their caps.
+
+use crate::abi::FilesHook;
+use crate::base::math::{align_up, product};
+use crate::config::{self, Config};
+use crate::fail;
+use crate::limits::{
+    BUFFER_ALIGN, CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
+    compressed_bytes_max,
+};
+use crate::records::Dtype;
+use crate::status::{Status, Why};
+
+/// Decoded chunks up to this size are decoded in a worker's own scratch, which stays in its cache;
+/// larger ones borrow one of a few large blocks.
+pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
+/// Staging memory that the geometry asks for where the cap allows it.
+const SLAB_WISH_BYTES: u64 = 24 << 20;
+/// Host memory above slots and chunk cache where the config leaves the cap open.
+const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
+/// Largest batch slot: keeps every sum of the bill far below u64.
+const SLOT_BYTES_MAX: u64 = 1 << 44;
+
+/// A checked config with every derived value.
+#[derive(Clone)]
+pub struct Settings {
+    /// The config as given.
+    pub config: Config,
+    /// Output element type.
+    pub dtype: Dtype,
+    /// Bytes of an output element.
+    pub dtype_bytes: u32,
+    /// Bytes of one sample in a batch.
+    pub sample_bytes: u64,
+    /// Bytes of a full batch.
+    pub batch_bytes: u64,
+    /// Distance from one batch slot to the next.
+    pub slot_bytes: u64,
+    /// Samples that push takes ahead.
+    pub lookahead_samples: u32,
+    /// Threads, or concurrent pump calls, that decode.
+    pub decode_threads: u32,
+    /// Threads of ours that wait for storage; 0 in pump mode.
+    pub io_threads: u32,
+    /// Planned chunks that may wait for their place in a file to be known.
+    pub window_chunks: u32,
+    /// Chunk x sample pairs in a wave.
+    pub pairs_per_wave: u32,
+    /// Chunk x sample pairs in the window.
+    pub window_pairs: u32,
+    /// Bytes for the uris of samples in the lookahead.
+    pub uri_pool_bytes: u64,
+}
+
+/// Sizes that follow from the memory cap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Geometry {
+    /// Bytes of each worker's own decode scratch.
+    pub small_scratch_bytes: u64,
+    /// Number of large scratch blocks.
+    pub large_scratch_count: u32,
+    /// Bytes of each.
+    pub large_scratch_bytes: u64,
+    /// Bytes of the ring that waves are staged in.
+    pub slab_bytes: u64,
+}
+
+fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {
+    if value < least || value > most {
+        return Err(fail!(why, Invalid, "{name} = {value}: must be {least} to {most}"));
+    }
+    Ok(())
+}
+
+fn not_built<T: PartialEq>(why: &mut Why, name: &str, value: T, default: T) -> Result<(), Status> {
+    if value != default {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "{name} is not built into this version: leave it at its default"
+        ));
+    }
+    Ok(())
+}
+
+/// Checks `config`. `cpu_count` stands for "0 = derived" threads.
+pub fn settings_from_config(
+    config: &Config,
+    cpu_count: u32,
+    why: &mut Why,
+) -> Result<Settings, Status> {
+    check_numbers(config, why)?;
+    check_choices(config, why)?;
+    check_hooks(config, why)?;
+    check_not_built(config, why)?;
+    let (dtype, dtype_bytes) = output_type(config, why)?;
+    let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
+    let samples = config.samples_per_batch;
+    let slot_bytes = sample_bytes
+        .checked_mul(samples as u64)
+        .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
+        .ok_or_else(|| fail!(why, Budget, "a batch of {samples} samples is over 16 TiB"))?;
+    let lookahead_samples = match config.lookahead_samples {
+        0 => samples.saturating_mul(2).min(SAMPLES_MAX),
+        given if given < samples => {
+            return Err(fail!(
+                why,
+                Invalid,
+                "lookahead_samples = {given}: must be at least samples_per_batch = {samples}"
+            ));
+        }
+        given => given,
+    };
+    let own_threads = config.thread_mode == config::THREADS_OWN;
+    let chunks = config.max_chunks_per_wave;
+    Ok(Settings {
+        config: *config,
+        dtype,
+        dtype_bytes,
+        sample_bytes,
+        batch_bytes: slot_bytes,
+        slot_bytes: align_up(slot_bytes, 4096),
+        lookahead_samples,
+        decode_threads: match config.n_decode_threads {
+            0 => cpu_count.clamp(1, THREADS_MAX),
+            given => given,
+        },
+        io_threads: if own_threads { config.n_io_threads } else { 0 },
+        window_chunks: 2 * chunks,
+        pairs_per_wave: samples + 2 * chunks,
+        window_pairs: 2 * samples + 4 * chunks,
+        uri_pool_bytes: uri_pool_bytes(lookahead_samples),
+    })
+}
+
+/// Full-length uris for the first thousand samples of lookahead and 256 bytes for each beyond:
+/// equal neighbours share, so real streams take far less.
+fn uri_pool_bytes(lookahead_samples: u32) -> u64 {
+    let full = lookahead_samples.min(1024) as u64 + 32;
+    let beyond = lookahead_samples.saturating_sub(1024) as u64;
+    full * 4096 + beyond * 256
+}
+
+fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let c = config;
+    range(why, "samples_per_batch", c.samples_per_batch as u64, 1, SAMPLES_MAX as u64)?;
+    range(why, "sample_rank", c.sample_rank as u64, 1, RANK_MAX as u64)?;
+    range(why, "lookahead_samples", c.lookahead_samples as u64, 0, SAMPLES_MAX as u64)?;
+    range(why, "n_batch_slots", c.n_batch_slots as u64, 1, 64)?;
+    range(why, "max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 1, CHUNK_BYTES_MAX)?;
+    range(why, "max_read_op_bytes", c.max_read_op_bytes, 1, u32::MAX as u64)?;
+    range(why, "host_buffer_waves", c.host_buffer_waves as u64, 2, 64)?;
+    range(why, "max_chunks_per_wave", c.max_chunks_per_wave as u64, 1, 65535)?;
+    range(why, "n_io_threads", c.n_io_threads as u64, 1, THREADS_MAX as u64)?;
+    range(why, "n_decode_threads", c.n_decode_threads as u64, 0, THREADS_MAX as u64)?;
+    range(why, "metadata_io_concurrency", c.metadata_io_concurrency as u64, 1, 4096)?;
+    range(why, "n_array_meta_cache", c.n_array_meta_cache as u64, 1, 1 << 20)?;
+    range(why, "n_shard_index_cache", c.n_shard_index_cache as u64, 1, 1 << 24)?;
+    range(why, "n_chunk_layout_cache", c.n_chunk_layout_cache as u64, 1, 1 << 24)?;
+    for axis in 0..c.sample_rank as usize {
+        if c.sample_shape[axis] == 0 {
+            return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
+        }
+    }
+    Ok(())
+}
+
+fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let c = config;
+    let choices: [(&str, u32, u32); 12] = [
+        ("backend", c.backend, config::BACKEND_CUDA),
+        ("thread_mode", c.thread_mode, config::THREADS_HOOK),
+        ("drop_last", c.drop_last, 1),
+        ("on_error", c.on_error, config::ON_ERROR_SKIP),
+        ("missing_chunks", c.missing_chunks, config::MISSING_ERROR),
+        ("pad_mode", c.pad_mode, config::PAD_REFLECT),
+        ("pad_value_set", c.pad_value_set, 1),
+        ("enable_gds", c.enable_gds, 2),
+        ("numa_strategy", c.numa_strategy, 2),
+        ("log_level", c.log_level, config::LOG_OFF),
+        ("log_quiet", c.log_quiet, 1),
+        ("reserved", c.reserved, 0),
+    ];
+    for (name, value, most) in choices {
+        range(why, name, value as u64, 0, most as u64)?;
+    }
+    Ok(())
+}
+
+fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let memory = &config.memory;
+    if memory.alloc.is_some() != memory.free.is_some() {
+        return Err(fail!(why, Invalid, "memory: alloc and free must be set together"));
+    }
+    if memory.host_block.is_null() != (memory.host_block_bytes == 0) {
+        return Err(fail!(why, Invalid, "memory: host_block and host_block_bytes contradict"));
+    }
+    let FilesHook { size, read, .. } = config.files;
+    if size.is_some() != read.is_some() {
+        return Err(fail!(why, Invalid, "files: size and read must be set together"));
+    }
+    Ok(())
+}
+
+fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let c = config;
+    let default = Config::default();
+    if c.backend == config::BACKEND_CUDA {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "backend = cuda is not built into this version: use auto or host"
+        ));
+    }
+    if c.thread_mode == config::THREADS_HOOK {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "thread_mode = hook is not built into this version: use own or pump"
+        ));
+    }
+    not_built(why, "chunk_cache_bytes", c.chunk_cache_bytes, 0)?;
+    not_built(why, "device", c.device, default.device)?;
+    not_built(why, "enable_gds = on", c.enable_gds == 2, false)?;
+    not_built(why, "numa_strategy = pin", c.numa_strategy == 2, false)?;
+    not_built(why, "numa_node", c.numa_node, default.numa_node)?;
+    not_built(why, "consumer_stream", c.consumer_stream.is_null(), true)?;
+    not_built(why, "metadata_latency", c.metadata_latency, default.metadata_latency)?;
+    not_built(why, "fatal hook", c.fatal.fatal.is_some(), false)?;
+    not_built(why, "workers hook", c.workers.run.is_some(), false)?;
+    let profiler = c.profiler.begin.is_some() || c.profiler.end.is_some();
+    not_built(why, "profiler hook", profiler, false)
+}
+
+fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
+    let Some(dtype) = Dtype::from_code(config.dtype) else {
+        return Err(fail!(why, Invalid, "dtype = {}: no such element type", config.dtype));
+    };
+    if dtype == Dtype::Raw {
+        range(why, "dtype_bytes (of RAW)", config.dtype_bytes as u64, 1, ELEMENT_BYTES_MAX as u64)?;
+        return Ok((dtype, config.dtype_bytes));
+    }
+    if config.dtype_bytes != 0 && config.dtype_bytes != dtype.bytes() {
+        return Err(fail!(
+            why,
+            Invalid,
+            "dtype_bytes = {}: {} has {}",
+            config.dtype_bytes,
+            dtype.name(),
+            dtype.bytes()
+        ));
+    }
+    Ok((dtype, dtype.bytes()))
+}
+
+fn sample_bytes(config: &Config, dtype_bytes: u32, why: &mut Why) -> Result<u64, Status> {
+    product(&config.sample_shape[..config.sample_rank as usize])
+        .and_then(|elements| elements.checked_mul(dtype_bytes as u64))
+        .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
+        .ok_or_else(|| fail!(why, Budget, "sample_shape: one sample is over 16 TiB"))
+}
+
+impl Settings {
+    /// The cap on host bytes.
+    pub fn host_bytes_max(&self) -> u64 {
+        match self.config.max_host_memory_bytes {
+            0 => self.slots_bytes() + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
+            given => given,
+        }
+    }
+
+    /// Bytes of all batch slots.
+    pub fn slots_bytes(&self) -> u64 {
+        self.slot_bytes * self.config.n_batch_slots as u64
+    }
+
+    /// Workers that may run at once, each with a context of its own.
+    pub fn worker_count(&self) -> u32 {
+        self.decode_threads + self.io_threads
+    }
+
+    /// Solves the geometry. `scratch_bytes(chunk)` is what decoding a chunk takes; `fixed(g)` is
+    /// the whole bill under geometry `g`.
+    ///
+    /// Everything but large scratch and staging is fixed; of what the cap leaves, staging gets its
+    /// wish, then as many large scratch blocks as there are decoders, at least one of each.
+    pub fn solve(
+        &self,
+        scratch_bytes: impl Fn(u64) -> u64,
+        bill: impl Fn(&Geometry) -> u64,
+        why: &mut Why,
+    ) -> Result<Geometry, Status> {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        let large_bytes = align_up(scratch_bytes(chunk_bytes), 4096);
+        let needs_large = chunk_bytes > SMALL_CHUNK_BYTES;
+        let slab_floor = align_up(compressed_bytes_max(chunk_bytes), 4096) + BUFFER_ALIGN;
+        let floor_geometry = Geometry {
+            small_scratch_bytes: align_up(scratch_bytes(chunk_bytes.min(SMALL_CHUNK_BYTES)), 4096),
+            large_scratch_count: needs_large as u32,
+            large_scratch_bytes: if needs_large { large_bytes } else { 0 },
+            slab_bytes: align_up(slab_floor, 4096),
+        };
+        let (floor, cap) = (bill(&floor_geometry), self.host_bytes_max());
+        if floor > cap {
+            return Err(fail!(
+                why,
+                Budget,
+                "max_host_memory_bytes = {cap}: this config needs at least {floor} ({} of it batch \
+                 slots): raise the cap, or lower samples_per_batch, n_batch_slots, \
+                 n_decode_threads or max_chunk_uncompressed_bytes",
+                self.slots_bytes()
+            ));
+        }
+        let mut geometry = floor_geometry;
+        let mut spare = (cap - floor) & !4095;
+        let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
+        geometry.slab_bytes += slab_more;
+        spare -= slab_more;
+        if needs_large {
+            let more = (spare / large_bytes).min(self.decode_threads as u64 - 1).min(63);
+            geometry.large_scratch_count += more as u32;
+        }
+        Ok(geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        let mut config = Config { sample_rank: 2, ..Config::default() };
+        config.sample_shape[..2].copy_from_slice(&[8, 16]);
+        config
+    }
+
+    fn refused(config: &Config) -> (Status, std::string::String) {
+        let mut why = Why::new();
+        match settings_from_config(config, 2, &mut why) {
+            Ok(_) => panic!("accepted"),
+            Err(status) => (status, std::string::String::from(why.as_str())),
+        }
+    }
+
+    #[test]
+    fn the_defaults_validate_for_every_samples_per_batch() {
+        for samples in [1, 2, 3, 8, 64, 1000, 4096, 65536] {
+            let config = Config { samples_per_batch: samples, ..config() };
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 2, &mut why).unwrap();
+            assert_eq!(settings.lookahead_samples, 2 * samples);
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_by_name() {
+        let (status, text) = refused(&Config { host_buffer_waves: 1, ..config() });
+        assert_eq!(status, Status::Invalid);
+        assert!(text.contains("host_buffer_waves = 1: must be 2 to 64"), "{text}");
+    }
+
+    #[test]
+    fn an_unbuilt_feature_is_refused_by_name() {
+        let (status, text) = refused(&Config { chunk_cache_bytes: 1, ..config() });
+        assert_eq!(status, Status::Unsupported);
+        assert!(text.contains("chunk_cache_bytes"), "{text}");
+        let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
+        assert_eq!(status, Status::Unsupported);
+        assert!(text.contains("cuda"), "{text}");
+    }
+
+    #[test]
+    fn the_geometry_never_exceeds_the_cap_and_names_the_floor() {
+        let mut config = config();
+        let bill = |g: &Geometry| {
+            (1 << 20) + g.slab_bytes + g.large_scratch_bytes * g.large_scratch_count as u64
+        };
+        let mut why = Why::new();
+        let mut accepted = 0;
+        for cap in (1..200).map(|mib| mib << 20) {
+            config.max_host_memory_bytes = cap;
+            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            match settings.solve(|chunk| 2 * chunk, bill, &mut why) {
+                Ok(geometry) => {
+                    assert!(bill(&geometry) <= cap);
+                    assert!(geometry.slab_bytes >= compressed_bytes_max(16 << 20));
+                    accepted += 1;
+                }
+                Err(status) => {
+                    assert_eq!(status, Status::Budget);
+                    assert!(why.as_str().contains("needs at least"), "{why}");
+                }
+            }
+        }
+        assert!(accepted > 100);
+    }
+}
