@@ -32,6 +32,12 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// The slot after `slot`, which is in the list.
+    pub fn next(&self, slot: u32) -> Option<u32> {
+        let after = self.links[slot as usize][1];
+        (after != NONE).then_some(after)
+    }
+
     /// Adds a slot that is not in the list as the youngest.
     pub fn push(&mut self, slot: u32) {
         self.links[slot as usize] = [self.last, NONE];

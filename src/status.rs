@@ -4,7 +4,7 @@
 //! (`wavetrain_status` in include/wavetrain.h) and never change.
 
 use crate::base::text::Text;
-use crate::limits::ERROR_TEXT_BYTES;
+use crate::limits::{ERROR_TEXT_BYTES, RANK_MAX};
 use core::fmt;
 
 /// The outcome of a call or of a sample.
@@ -136,6 +136,56 @@ impl Why {
         status
     }
 }
+
+/// Everything that is known of a failure.
+#[derive(Clone)]
+pub struct Failure {
+    /// What kind.
+    pub status: Status,
+    /// What failed and what to do about it.
+    pub text: Why,
+    /// Tag of the sample to blame.
+    pub tag: u64,
+    /// Batch of that sample.
+    pub batch_id: u64,
+    /// Its index in the batch.
+    pub sample: u32,
+    /// Coordinates of the chunk in the array's chunk grid; empty where no chunk is to blame.
+    pub chunk: arrayvec::ArrayVec<u64, RANK_MAX>,
+}
+
+impl Failure {
+    /// A failure without a text.
+    pub const fn new(status: Status) -> Failure {
+        Failure {
+            status,
+            text: Why::new(),
+            tag: 0,
+            batch_id: 0,
+            sample: 0,
+            chunk: arrayvec::ArrayVec::new_const(),
+        }
+    }
+
+    /// A failure that no sample is to blame for.
+    pub fn because(status: Status, why: &Why) -> Failure {
+        Failure { text: *why, ..Failure::new(status) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.text)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Failure {}
 
 /// `fail!(why, Decode, "shard {} is short", name)` is the status with its text filled.
 #[macro_export]

@@ -123,6 +123,27 @@ impl Carver {
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
     }
 
+    /// `count` elements that each carve pieces of their own. Empty while counting.
+    pub fn slice_from<T>(
+        &mut self,
+        name: &'static str,
+        count: u64,
+        mut make: impl FnMut(&mut Carver) -> T,
+    ) -> &'static mut [T] {
+        let align = (align_of::<T>() as u64).max(64);
+        let start = self.take(name, count * size_of::<T>() as u64, align).map(NonNull::cast::<T>);
+        for position in 0..index(count) {
+            let element = make(self);
+            if let Some(start) = start {
+                // SAFETY: position < count elements were taken above, aligned for T.
+                unsafe { start.add(position).write(element) };
+            }
+        }
+        let Some(start) = start else { return &mut [] };
+        // SAFETY: `take` gave these bytes to nobody else, they are aligned for T and initialised.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
+    }
+
     /// A table of `count` elements, each set to `init`. Empty while counting.
     pub fn table<T: Clone>(&mut self, name: &'static str, count: u64, init: &T) -> Table<T> {
         let start = self.take_elements(name, count, init);

@@ -3,6 +3,8 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
 
+pub mod sink;
+pub mod store;
 pub mod sync;
 
 use core::ffi::c_void;

@@ -1,0 +1,278 @@
+//! Batch slots: which batch is in which slot, how far it is, and what went wrong in it.
+//!
+//! States of a slot: Free -> Filling (planned and assembled) -> Ready or Failed -> Held (popped)
+//! -> Free. `remaining` counts what is missing: one for the planning itself, one for each chunk.
+//! The error of a batch is that of its lowest (sample, chunk), whatever finished first.
+//!
+//! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
+//! the one that holds `next_pop`.
+
+use crate::base::arena::{Carver, Table};
+use crate::limits::RANK_MAX;
+use crate::status::{Failure, Status};
+
+/// State of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotState {
+    /// Nobody's.
+    Free,
+    /// Being planned, read, decoded.
+    Filling,
+    /// Samples that failed must still be filled with pad_value.
+    Patching,
+    /// To be popped.
+    Ready,
+    /// To be reported by pop.
+    Failed,
+    /// Popped and not released.
+    Held,
+}
+
+/// The box of a sample, for the workers that assemble it.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleGeometry {
+    /// First element along each axis of the array.
+    pub begin: [i64; RANK_MAX],
+    /// One past the last.
+    pub end: [i64; RANK_MAX],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    state: SlotState,
+    batch_id: u64,
+    sample_count: u32,
+    failed_samples: u32,
+    remaining: u64,
+    generation: u32,
+    /// Position of the failure that the batch reports.
+    failed_at: (u32, u64),
+}
+
+/// See the module.
+pub struct Slots {
+    slots: &'static mut [Slot],
+    failures: &'static mut [Failure],
+    /// Chunk number of the failure of each sample, u64::MAX while it has none.
+    failed_chunks: &'static mut [u64],
+    /// The callers' tags, slot by slot.
+    pub tags: Table<u64>,
+    /// Status codes of the samples, slot by slot.
+    pub statuses: Table<i32>,
+    /// Boxes of the samples, slot by slot.
+    pub geometry: Table<SampleGeometry>,
+    samples_per_batch: u32,
+    next_begin: u64,
+    next_pop: u64,
+}
+
+impl Slots {
+    /// `count` free slots.
+    pub fn carve(carver: &mut Carver, count: u32, samples_per_batch: u32) -> Slots {
+        let slot = Slot {
+            state: SlotState::Free,
+            batch_id: 0,
+            sample_count: 0,
+            failed_samples: 0,
+            remaining: 0,
+            generation: 0,
+            failed_at: (0, 0),
+        };
+        let samples = count as u64 * samples_per_batch as u64;
+        let geometry = SampleGeometry { begin: [0; RANK_MAX], end: [0; RANK_MAX] };
+        Slots {
+            slots: carver.slice("batch states", count as u64, &slot),
+            failures: carver.slice("batch states", count as u64, &Failure::new(Status::Ok)),
+            failed_chunks: carver.slice("batch states", samples, &u64::MAX),
+            tags: carver.table("batch states", samples, &0),
+            statuses: carver.table("batch states", samples, &0),
+            geometry: carver.table("batch states", samples, &geometry),
+            samples_per_batch,
+            next_begin: 0,
+            next_pop: 0,
+        }
+    }
+
+    /// Index of a sample in the tables.
+    pub fn row(&self, slot: u32, sample: u32) -> usize {
+        slot as usize * self.samples_per_batch as usize + sample as usize
+    }
+
+    /// Number of slots.
+    pub fn count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// State of a slot.
+    pub fn state(&self, slot: u32) -> SlotState {
+        self.slots[slot as usize].state
+    }
+
+    /// Number of the batch in a slot.
+    pub fn batch_id(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].batch_id
+    }
+
+    /// Samples of the batch in a slot.
+    pub fn sample_count(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].sample_count
+    }
+
+    /// Samples of the batch in a slot whose status is not OK.
+    pub fn failed_samples(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].failed_samples
+    }
+
+    /// Slots in a state.
+    pub fn in_state(&self, state: SlotState) -> u32 {
+        self.slots.iter().filter(|slot| slot.state == state).count() as u32
+    }
+
+    /// A slot in a state.
+    pub fn find(&self, state: SlotState) -> Option<u32> {
+        self.slots.iter().position(|slot| slot.state == state).map(|slot| slot as u32)
+    }
+
+    /// Whether a batch was begun that is not popped.
+    pub fn has_unpopped(&self) -> bool {
+        self.next_pop < self.next_begin
+    }
+
+    /// Begins the next batch in a free slot.
+    pub fn begin(&mut self, slot: u32, sample_count: u32) -> u64 {
+        assert!(self.slots[slot as usize].state == SlotState::Free);
+        let batch_id = self.next_begin;
+        self.next_begin += 1;
+        let generation = self.slots[slot as usize].generation;
+        self.slots[slot as usize] = Slot {
+            state: SlotState::Filling,
+            batch_id,
+            sample_count,
+            failed_samples: 0,
+            remaining: 1,
+            generation,
+            failed_at: (u32::MAX, u64::MAX),
+        };
+        for sample in 0..sample_count {
+            let row = self.row(slot, sample);
+            self.failed_chunks[row] = u64::MAX;
+            self.statuses.write(row, 0);
+        }
+        batch_id
+    }
+
+    /// `count` more chunks are missing.
+    pub fn add_remaining(&mut self, slot: u32, count: u64) {
+        assert!(self.slots[slot as usize].state == SlotState::Filling);
+        self.slots[slot as usize].remaining += count;
+    }
+
+    /// `count` fewer are missing; true when that was the last.
+    #[must_use]
+    pub fn sub_remaining(&mut self, slot: u32, count: u64) -> bool {
+        let slot = &mut self.slots[slot as usize];
+        assert!(slot.state == SlotState::Filling && slot.remaining >= count);
+        slot.remaining -= count;
+        slot.remaining == 0
+    }
+
+    /// The last chunk is there: what the slot becomes. `skip`: failing samples do not fail a batch.
+    pub fn complete(&mut self, slot: u32, skip: bool) -> SlotState {
+        let slot = &mut self.slots[slot as usize];
+        assert!(slot.state == SlotState::Filling && slot.remaining == 0);
+        slot.state = match (slot.failed_samples, skip) {
+            (0, _) => SlotState::Ready,
+            (_, true) => SlotState::Patching,
+            (_, false) => SlotState::Failed,
+        };
+        slot.state
+    }
+
+    /// The failed samples are filled.
+    pub fn patched(&mut self, slot: u32) {
+        assert!(self.slots[slot as usize].state == SlotState::Patching);
+        self.slots[slot as usize].state = SlotState::Ready;
+    }
+
+    /// Notes that chunk number `chunk` of the batch failed for `sample`. True where this is the
+    /// lowest failure of the sample so far; `failure` then also becomes the batch's if it is the
+    /// lowest of the batch.
+    pub fn fail(&mut self, slot: u32, sample: u32, chunk: u64, failure: &Failure) -> bool {
+        let row = self.row(slot, sample);
+        let before = self.failed_chunks[row];
+        let is_first = self.statuses.read(row) == 0;
+        if !is_first && chunk >= before {
+            return false;
+        }
+        self.failed_chunks[row] = chunk;
+        self.statuses.write(row, failure.status as i32);
+        let tag = self.tags.read(row);
+        let entry = &mut self.slots[slot as usize];
+        entry.failed_samples += is_first as u32;
+        if (sample, chunk) <= entry.failed_at {
+            entry.failed_at = (sample, chunk);
+            let kept = &mut self.failures[slot as usize];
+            *kept = failure.clone();
+            kept.tag = tag;
+            kept.batch_id = entry.batch_id;
+            kept.sample = sample;
+        }
+        true
+    }
+
+    /// The failure that a failed batch reports.
+    pub fn failure(&self, slot: u32) -> &Failure {
+        &self.failures[slot as usize]
+    }
+
+    /// The slot whose batch comes next, if that batch was begun.
+    pub fn next_slot(&self) -> Option<u32> {
+        let waiting = |slot: &Slot| {
+            !matches!(slot.state, SlotState::Free | SlotState::Held)
+                && slot.batch_id == self.next_pop
+        };
+        self.slots.iter().position(waiting).map(|slot| slot as u32)
+    }
+
+    /// Hands the next batch out; its token.
+    pub fn pop(&mut self, slot: u32) -> u64 {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Ready && entry.batch_id == self.next_pop);
+        self.next_pop += 1;
+        entry.state = SlotState::Held;
+        entry.generation = entry.generation.wrapping_add(1).max(1);
+        (entry.generation as u64) << 32 | (slot as u64 + 1)
+    }
+
+    /// Gives the slot of a failed batch back.
+    pub fn drop_failed(&mut self, slot: u32) {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Failed && entry.batch_id == self.next_pop);
+        self.next_pop += 1;
+        entry.state = SlotState::Free;
+    }
+
+    /// The slot of a held batch, or None for a token that was released or never given.
+    pub fn held(&self, token: u64) -> Option<u32> {
+        let slot = (token & u32::MAX as u64).checked_sub(1)?;
+        let entry = self.slots.get(slot as usize)?;
+        let is_held =
+            entry.state == SlotState::Held && entry.generation as u64 == token >> 32;
+        is_held.then_some(slot as u32)
+    }
+
+    /// Gives a held slot back.
+    pub fn release(&mut self, slot: u32) {
+        assert!(self.slots[slot as usize].state == SlotState::Held);
+        self.slots[slot as usize].state = SlotState::Free;
+    }
+
+    /// Drops every batch that is not held; numbers start at 0 again.
+    pub fn reset(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.state != SlotState::Held) {
+            slot.state = SlotState::Free;
+        }
+        self.next_begin = 0;
+        self.next_pop = 0;
+    }
+}

@@ -1,0 +1,174 @@
+//! Files by name: the system's, or the host's own through its hook.
+//!
+//! In: NUL-terminated paths. Out: bytes, or a [`Fault`] that tells a file that does not exist from
+//! every other failure, because only the first is data (a missing chunk). EINTR and short reads go
+//! on here, so that callers see whole reads only.
+
+use crate::abi::{FILE_ABSENT, FilesHook};
+use crate::limits::PATH_BYTES_MAX;
+use crate::os::{Errno, FileStat, Os};
+use crate::base::text::Text;
+use core::fmt;
+
+/// A path with its NUL.
+pub type Path = Text<{ PATH_BYTES_MAX + 1 }>;
+
+/// Why a file could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It does not exist (ENOENT, ENOTDIR, or the hook says so).
+    Absent,
+    /// It would have to be waited for.
+    WouldBlock,
+    /// It ends at this offset, before the last byte asked for.
+    Ended(u64),
+    /// The system says no.
+    Failed(Errno),
+    /// The host's hook says no.
+    HookFailed,
+    /// It is a directory or a device.
+    NotRegular,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Absent => f.write_str("no such file"),
+            Fault::WouldBlock => f.write_str("would block"),
+            Fault::Ended(at) => write!(f, "the file ends at byte {at}"),
+            Fault::Failed(errno) => errno.fmt(f),
+            Fault::HookFailed => f.write_str("the files hook reports a failure"),
+            Fault::NotRegular => f.write_str("not a regular file"),
+        }
+    }
+}
+
+fn fault_from(errno: Errno) -> Fault {
+    match errno.0 {
+        libc::ENOENT | libc::ENOTDIR => Fault::Absent,
+        _ => Fault::Failed(errno),
+    }
+}
+
+/// Descriptor of a file that a hook reads.
+pub const HOOK_FD: i32 = -1;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Store {
+    os: &'static Os,
+    hook: FilesHook,
+}
+
+// SAFETY: the hook's contract is that its functions may be called from any thread.
+unsafe impl Send for Store {}
+// SAFETY: as for Send.
+unsafe impl Sync for Store {}
+
+impl Store {
+    /// Files of the hook where it has functions, else of the system.
+    pub fn new(os: &'static Os, hook: FilesHook) -> Store {
+        Store { os, hook }
+    }
+
+    /// Whether reads go to the host, where waiting cannot be avoided.
+    pub fn uses_hook(&self) -> bool {
+        self.hook.size.is_some()
+    }
+
+    /// Opens a file and looks at it. The descriptor is HOOK_FD for a hook's file.
+    pub fn open(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
+        if self.uses_hook() {
+            return Ok((HOOK_FD, self.hook_stat(path)?));
+        }
+        let fd = (self.os.open)(path.as_bytes_nul()).map_err(fault_from)?;
+        match (self.os.stat)(fd) {
+            Ok(stat) if stat.is_regular => Ok((fd, stat)),
+            Ok(_) => {
+                (self.os.close)(fd);
+                Err(Fault::NotRegular)
+            }
+            Err(errno) => {
+                (self.os.close)(fd);
+                Err(Fault::Failed(errno))
+            }
+        }
+    }
+
+    /// Looks at an open file again.
+    pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
+        if self.uses_hook() {
+            return self.hook_stat(path);
+        }
+        (self.os.stat)(fd).map_err(Fault::Failed)
+    }
+
+    /// Looks at a file that is not open.
+    pub fn stat_path(&self, path: &Path) -> Result<FileStat, Fault> {
+        if self.uses_hook() {
+            return self.hook_stat(path);
+        }
+        (self.os.stat_path)(path.as_bytes_nul()).map_err(fault_from)
+    }
+
+    /// Gives a descriptor back.
+    pub fn close(&self, fd: i32) {
+        if fd != HOOK_FD {
+            (self.os.close)(fd);
+        }
+    }
+
+    /// Fills `target` from `offset`, or says why not. With `cached_only` it never waits for
+    /// storage and gives WouldBlock instead; `target` may then be partly written.
+    pub fn read_exact(
+        &self,
+        fd: i32,
+        path: &Path,
+        target: &mut [u8],
+        offset: u64,
+        cached_only: bool,
+    ) -> Result<(), Fault> {
+        if self.uses_hook() {
+            return self.hook_read(path, target, offset);
+        }
+        let mut done = 0usize;
+        // Ends: every turn reads at least a byte, or returns; EINTR repeats only on signals.
+        while done < target.len() {
+            let at = offset.checked_add(done as u64).ok_or(Fault::Ended(u64::MAX))?;
+            match (self.os.read)(fd, &mut target[done..], at, cached_only) {
+                Ok(0) => return Err(Fault::Ended(at)),
+                Ok(got) => done += got,
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS)) if cached_only => {
+                    return Err(Fault::WouldBlock);
+                }
+                Err(errno) => return Err(Fault::Failed(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn hook_stat(&self, path: &Path) -> Result<FileStat, Fault> {
+        let Some(size) = self.hook.size else { return Err(Fault::HookFailed) };
+        // SAFETY: the path is NUL-terminated and outlives the call, as the hook's contract asks.
+        let bytes = unsafe { size(self.hook.user, path.as_bytes_nul().as_ptr().cast()) };
+        match bytes {
+            FILE_ABSENT => Err(Fault::Absent),
+            bytes if bytes < 0 => Err(Fault::HookFailed),
+            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, is_regular: true }),
+        }
+    }
+
+    fn hook_read(&self, path: &Path, target: &mut [u8], offset: u64) -> Result<(), Fault> {
+        let Some(read) = self.hook.read else { return Err(Fault::HookFailed) };
+        let name = path.as_bytes_nul().as_ptr().cast();
+        let (start, bytes) = (target.as_mut_ptr().cast(), target.len() as u64);
+        // SAFETY: the path is NUL-terminated; `target` is writable for `bytes` bytes; both outlive
+        // the call.
+        match unsafe { read(self.hook.user, name, offset, start, bytes) } {
+            0 => Ok(()),
+            FILE_ABSENT => Err(Fault::Absent),
+            _ => Err(Fault::HookFailed),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The table of files: what is known of each, and the descriptors that are open.
+//!
+//! A record is a file's layout: present or absent, size, time of change, and the checksums of its
+//! shard index. It outlives its descriptor: when descriptors run short an idle one is closed, and
+//! the file is opened again later and must still look the same.
+//!
+//! Invariant: a record is pinned while leased; `users` counts its leases; its descriptor is in
+//! `idle` exactly while it is open and has no users. Opening is exclusive, so each file is opened
+//! once however many workers want it.
+
+use crate::base::arena::Carver;
+use crate::cache::{Cache, List, hash_words};
+use crate::os::FileStat;
+use crate::read::IndexChecks;
+
+#[derive(Clone, Copy, Debug)]
+struct FileRecord {
+    array_id: u64,
+    file: u64,
+    /// Changes whenever the record stands for another file or another state of it.
+    epoch: u64,
+    fd: Option<i32>,
+    stat: Option<FileStat>,
+    /// Batch that found the file absent; absence is looked at again by every batch.
+    absent_batch: Option<u64>,
+    users: u32,
+    exclusive: bool,
+    checks: Option<IndexChecks>,
+}
+
+impl FileRecord {
+    const EMPTY: FileRecord = FileRecord {
+        array_id: 0,
+        file: 0,
+        epoch: 0,
+        fd: None,
+        stat: None,
+        absent_batch: None,
+        users: 0,
+        exclusive: false,
+        checks: None,
+    };
+}
+
+/// A worker's right to use a file until it gives the lease back.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    /// Slot of the record.
+    pub slot: u32,
+    /// The descriptor; None: the worker must open the file.
+    pub fd: Option<i32>,
+    /// What the file looked like when it was first opened.
+    pub stat: Option<FileStat>,
+    /// Checksums of its index, once it was checked.
+    pub checks: Option<IndexChecks>,
+    /// A descriptor to close before opening another.
+    pub evicted: Option<i32>,
+    /// Nobody else may lease the file until this lease ends.
+    exclusive: bool,
+}
+
+/// Answer to a request for a lease.
+#[derive(Clone, Copy, Debug)]
+pub enum LeaseOutcome {
+    /// The file may be used.
+    Leased(Lease),
+    /// Another worker opens or checks it, or everything is in use: ask again later.
+    Busy,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FileTable {
+    cache: Cache,
+    records: &'static mut [FileRecord],
+    idle: List,
+    open_count: u32,
+    open_max: u32,
+    next_epoch: u64,
+}
+
+impl FileTable {
+    /// A table of `count` records, with at most `open_max` open descriptors.
+    pub fn carve(carver: &mut Carver, count: u32, open_max: u32) -> FileTable {
+        FileTable {
+            cache: Cache::carve(carver, "file layouts", count),
+            records: carver.slice("file layouts", count as u64, &FileRecord::EMPTY),
+            idle: List::carve(carver, "file layouts", count),
+            open_count: 0,
+            open_max: open_max.max(1),
+            next_epoch: 1,
+        }
+    }
+
+    /// The record of a file, if there is one.
+    pub fn find(&self, array_id: u64, file: u64) -> Option<u32> {
+        self.cache.find(hash_words(&[array_id, file]), |slot| {
+            let record = &self.records[slot as usize];
+            record.array_id == array_id && record.file == file
+        })
+    }
+
+    /// Whether this batch already found the file absent.
+    pub fn is_absent(&self, slot: u32, batch_id: u64) -> bool {
+        self.records[slot as usize].absent_batch == Some(batch_id)
+    }
+
+    /// What the file looks like, once it was opened, and the epoch of that knowledge.
+    pub fn known(&self, slot: u32) -> Option<(FileStat, u64)> {
+        let record = &self.records[slot as usize];
+        record.stat.map(|stat| (stat, record.epoch))
+    }
+
+    /// Makes the record the youngest.
+    pub fn touch(&mut self, slot: u32) {
+        self.cache.touch(slot);
+    }
+
+    /// Leases a file. `exclusive_check` asks that nobody else checks its index meanwhile.
+    pub fn lease(&mut self, array_id: u64, file: u64, exclusive_check: bool) -> LeaseOutcome {
+        let mut evicted = None;
+        let slot = match self.find(array_id, file) {
+            Some(slot) => slot,
+            None => match self.add(array_id, file) {
+                Some((slot, descriptor)) => {
+                    evicted = descriptor;
+                    slot
+                }
+                None => return LeaseOutcome::Busy,
+            },
+        };
+        let record = self.records[slot as usize];
+        if record.exclusive {
+            return LeaseOutcome::Busy;
+        }
+        if record.fd.is_none() {
+            // Opening is exclusive, so a record without descriptor has no users.
+            assert!(record.users == 0);
+            if evicted.is_none() && self.open_count >= self.open_max {
+                let Some(idle) = self.idle.first() else { return LeaseOutcome::Busy };
+                evicted = self.take_descriptor(idle);
+            }
+            self.open_count += 1;
+        } else if record.users == 0 {
+            self.idle.remove(slot);
+        }
+        let exclusive = record.fd.is_none() || (exclusive_check && record.checks.is_none());
+        let record = &mut self.records[slot as usize];
+        record.users += 1;
+        record.exclusive = exclusive;
+        self.cache.pin(slot, 1);
+        let FileRecord { fd, stat, checks, .. } = self.records[slot as usize];
+        LeaseOutcome::Leased(Lease { slot, fd, stat, checks, evicted, exclusive })
+    }
+
+    /// Ends a lease. `fd`: the descriptor that is open now; `stat`: what the file looks like.
+    pub fn give_back(&mut self, lease: &Lease, fd: Option<i32>, stat: Option<FileStat>) {
+        let slot = lease.slot;
+        let record = &mut self.records[slot as usize];
+        assert!(record.users > 0);
+        record.users -= 1;
+        if lease.fd.is_none() {
+            record.fd = fd;
+            self.open_count -= fd.is_none() as u32;
+        }
+        if lease.exclusive {
+            record.exclusive = false;
+        }
+        if record.stat.is_none() {
+            record.stat = stat;
+        }
+        if record.users == 0 && record.fd.is_some() {
+            self.idle.push(slot);
+        }
+        self.cache.unpin(slot, 1);
+    }
+
+    /// Notes that a batch found the file absent.
+    pub fn set_absent(&mut self, slot: u32, batch_id: u64) {
+        self.records[slot as usize].absent_batch = Some(batch_id);
+    }
+
+    /// Notes that the file's index was checked.
+    pub fn set_checks(&mut self, slot: u32, checks: IndexChecks) {
+        self.records[slot as usize].checks = Some(checks);
+    }
+
+    /// Forgets what the file looked like: it changed. Index pages of the old state die with its
+    /// epoch. The descriptor, if it is idle, is the caller's to close.
+    pub fn forget(&mut self, slot: u32) -> Option<i32> {
+        let epoch = self.take_epoch();
+        let record = &mut self.records[slot as usize];
+        record.epoch = epoch;
+        record.stat = None;
+        record.checks = None;
+        if record.users == 0 && record.fd.is_some() {
+            return self.take_descriptor(slot);
+        }
+        None
+    }
+
+    /// The system has no descriptor left: asks for fewer from now on. False when we hold none
+    /// ourselves, so that waiting would not help.
+    pub fn lower_open_max(&mut self) -> bool {
+        // The failed open counts itself.
+        let others = self.open_count.saturating_sub(1);
+        self.open_max = others.max(1);
+        others > 0
+    }
+
+    /// Closes every idle descriptor: all of them, once no lease is out.
+    pub fn drain(&mut self) -> Option<i32> {
+        let idle = self.idle.first()?;
+        self.take_descriptor(idle)
+    }
+
+    /// A record for a new file, and the descriptor of the file that it stood for before, which
+    /// the worker closes that opens the new one. None while every record is leased.
+    fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<i32>)> {
+        let oldest = self.cache.oldest()?;
+        let descriptor =
+            if self.records[oldest as usize].fd.is_some() { self.take_descriptor(oldest) } else { None };
+        let slot = self.cache.take(hash_words(&[array_id, file]))?;
+        assert!(slot == oldest);
+        let epoch = self.take_epoch();
+        self.records[slot as usize] = FileRecord { array_id, file, epoch, ..FileRecord::EMPTY };
+        Some((slot, descriptor))
+    }
+
+    fn take_descriptor(&mut self, slot: u32) -> Option<i32> {
+        self.idle.remove(slot);
+        self.open_count -= 1;
+        self.records[slot as usize].fd.take()
+    }
+
+    fn take_epoch(&mut self) -> u64 {
+        self.next_epoch += 1;
+        self.next_epoch
+    }
+}

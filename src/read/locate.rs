@@ -1,0 +1,203 @@
+//! Looks at one file: opens it, checks the index of a shard once, and fetches one page of it.
+//!
+//! In: a lease. Out: the page's bytes, and the checksums that later fetches are compared with. The
+//! first visit streams the whole index through a small buffer: its CRC-32C is the writer's promise;
+//! a checksum per group of pages is kept, so that a page that was evicted can be fetched and checked
+//! again without reading the rest. An index without CRC is read page by page.
+
+use crate::decode::crc32c::crc32c;
+use crate::fail;
+use crate::limits::PAGE_GROUPS_MAX;
+use crate::os::FileStat;
+use crate::os::store::{Fault, Path, Store};
+use crate::read::Lease;
+use crate::read::pages::PAGE_BYTES;
+use crate::records::ArrayRecord;
+use crate::shard_index::{IndexPlace, index_place};
+use crate::status::{Status, Why};
+
+/// Checksums of an index that was checked.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexChecks {
+    /// Pages that one checksum covers.
+    group_pages: u64,
+    sums: [u32; PAGE_GROUPS_MAX],
+}
+
+/// What a visit found.
+pub struct Located {
+    /// The page; zeroes past the end of the index.
+    pub page: [u8; PAGE_BYTES],
+    /// Checksums, where the visit made them.
+    pub checks: Option<IndexChecks>,
+}
+
+/// Uses the lease: closes what it evicts, opens the file if it is not open, and compares with what
+/// the file looked like before.
+pub fn open_leased(
+    store: &Store,
+    path: &Path,
+    lease: &Lease,
+) -> Result<(i32, FileStat), OpenFault> {
+    if let Some(evicted) = lease.evicted {
+        store.close(evicted);
+    }
+    let (fd, stat) = match lease.fd {
+        Some(fd) => (fd, store.stat(fd, path).map_err(OpenFault::Store)?),
+        None => store.open(path).map_err(OpenFault::Store)?,
+    };
+    if lease.stat.is_some_and(|before| before != stat) {
+        if lease.fd.is_none() {
+            store.close(fd);
+        }
+        return Err(OpenFault::Changed);
+    }
+    Ok((fd, stat))
+}
+
+/// Why a leased file could not be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenFault {
+    /// The store says so.
+    Store(Fault),
+    /// Its size or time of change is not what it was.
+    Changed,
+}
+
+/// Fetches page `page` of the index of the shard at `path`. `buffer` has at least two pages.
+pub fn locate(
+    store: &Store,
+    record: &ArrayRecord,
+    file: (i32, &Path, FileStat),
+    checks: Option<IndexChecks>,
+    page: u64,
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<Located, Status> {
+    let place = index_place(record, 0, file.2.bytes, why)?;
+    let mut visit = Visit { store, file, place, page, found: [0; PAGE_BYTES] };
+    let checks = match checks {
+        Some(checks) => {
+            visit.fetch_again(&checks, buffer, why)?;
+            None
+        }
+        None if record.index[0].has_crc => Some(visit.check_whole(buffer, why)?),
+        None => {
+            visit.fetch_unchecked(buffer, why)?;
+            None
+        }
+    };
+    Ok(Located { page: visit.found, checks })
+}
+
+struct Visit<'a> {
+    store: &'a Store,
+    file: (i32, &'a Path, FileStat),
+    place: IndexPlace,
+    page: u64,
+    found: [u8; PAGE_BYTES],
+}
+
+impl Visit<'_> {
+    fn read(&self, at: u64, target: &mut [u8], why: &mut Why) -> Result<(), Status> {
+        let (fd, path, _) = self.file;
+        self.store.read_exact(fd, path, target, self.place.offset + at, false).map_err(|fault| {
+            fail!(why, Io, "reading the shard index of {}: {fault}", Tail(path.as_str()))
+        })
+    }
+
+    /// Copies the part of the wanted page that lies in `bytes`, which start at `at` of the index.
+    fn keep(&mut self, at: u64, bytes: &[u8]) {
+        let first = self.page * PAGE_BYTES as u64;
+        let limit = (first + PAGE_BYTES as u64).min(self.place.entry_bytes);
+        let (from, to) = (first.max(at), limit.min(at + bytes.len() as u64));
+        if from < to {
+            self.found[(from - first) as usize..(to - first) as usize]
+                .copy_from_slice(&bytes[(from - at) as usize..(to - at) as usize]);
+        }
+    }
+
+    fn check_whole(&mut self, buffer: &mut [u8], why: &mut Why) -> Result<IndexChecks, Status> {
+        let entry_bytes = self.place.entry_bytes;
+        let pages = entry_bytes.div_ceil(PAGE_BYTES as u64);
+        let group_pages = pages.div_ceil(PAGE_GROUPS_MAX as u64);
+        let group_bytes = group_pages * PAGE_BYTES as u64;
+        let mut checks = IndexChecks { group_pages, sums: [0; PAGE_GROUPS_MAX] };
+        let (mut at, mut whole) = (0, 0);
+        while at < entry_bytes {
+            // A piece never crosses a group, so that each group's checksum is made of whole pieces.
+            let group = at / group_bytes;
+            let limit = ((group + 1) * group_bytes).min(entry_bytes);
+            let piece = (limit - at).min(buffer.len() as u64) as usize;
+            self.read(at, &mut buffer[..piece], why)?;
+            whole = crc32c(whole, &buffer[..piece]);
+            let sum = &mut checks.sums[group as usize];
+            *sum = crc32c(*sum, &buffer[..piece]);
+            self.keep(at, &buffer[..piece]);
+            at += piece as u64;
+        }
+        let mut stored = [0; 4];
+        self.read(entry_bytes, &mut stored, why)?;
+        let stored = u32::from_le_bytes(stored);
+        if stored != whole {
+            return Err(fail!(
+                why,
+                Decode,
+                "shard index crc mismatch in {}: stored {stored:08x}, computed {whole:08x}",
+                Tail(self.file.1.as_str())
+            ));
+        }
+        Ok(checks)
+    }
+
+    fn fetch_again(
+        &mut self,
+        checks: &IndexChecks,
+        buffer: &mut [u8],
+        why: &mut Why,
+    ) -> Result<(), Status> {
+        let group = self.page / checks.group_pages;
+        let group_bytes = checks.group_pages * PAGE_BYTES as u64;
+        let limit = ((group + 1) * group_bytes).min(self.place.entry_bytes);
+        let (mut at, mut sum) = (group * group_bytes, 0);
+        while at < limit {
+            let piece = (limit - at).min(buffer.len() as u64) as usize;
+            self.read(at, &mut buffer[..piece], why)?;
+            sum = crc32c(sum, &buffer[..piece]);
+            self.keep(at, &buffer[..piece]);
+            at += piece as u64;
+        }
+        if sum != checks.sums[group as usize] {
+            return Err(fail!(
+                why,
+                Io,
+                "the shard index of {} changed since it was checked",
+                Tail(self.file.1.as_str())
+            ));
+        }
+        Ok(())
+    }
+
+    fn fetch_unchecked(&mut self, buffer: &mut [u8], why: &mut Why) -> Result<(), Status> {
+        let at = self.page * PAGE_BYTES as u64;
+        let piece = (self.place.entry_bytes - at).min(PAGE_BYTES as u64) as usize;
+        self.read(at, &mut buffer[..piece], why)?;
+        self.keep(at, &buffer[..piece]);
+        Ok(())
+    }
+}
+
+/// A path as an error text shows it: the end of it where it is long, so that the reason fits too.
+pub struct Tail<'a>(pub &'a str);
+
+impl core::fmt::Display for Tail<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        const SHOWN_BYTES: usize = 200;
+        if self.0.len() <= SHOWN_BYTES {
+            return f.write_str(self.0);
+        }
+        let start = self.0.ceil_char_boundary(self.0.len() - SHOWN_BYTES);
+        f.write_str("...")?;
+        f.write_str(&self.0[start..])
+    }
+}

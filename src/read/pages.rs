@@ -1,0 +1,220 @@
+//! Shard index pages: those that are cached, and the lookups that are under way.
+//!
+//! A *request* asks for one page of a shard's index, or, for a file that is a single chunk, just for
+//! its size. Planned chunks that need the same answer share a request (single flight). The answer
+//! stays in the request until every chunk that waits for it has read it, so that progress needs no
+//! free page, and is copied to the cache of pages for later batches.
+//!
+//! Invariant: a request is pinned in its cache from `ask` until its last user is done.
+
+use crate::base::arena::Carver;
+use crate::cache::{Cache, Fifo, hash_words};
+use crate::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
+use crate::os::FileStat;
+use crate::status::{Status, Why};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES;
+
+/// Pages by (epoch of the file, number of the page).
+#[derive(Debug)]
+pub struct PageCache {
+    cache: Cache,
+    keys: &'static mut [(u64, u64)],
+    data: &'static mut [[u8; PAGE_BYTES]],
+}
+
+impl PageCache {
+    /// A cache of `count` pages.
+    pub fn carve(carver: &mut Carver, count: u32) -> PageCache {
+        PageCache {
+            cache: Cache::carve(carver, "index pages", count),
+            keys: carver.slice("index pages", count as u64, &(0, 0)),
+            data: carver.slice("index pages", count as u64, &[0; PAGE_BYTES]),
+        }
+    }
+
+    /// The page, if it is cached.
+    pub fn find(&mut self, epoch: u64, page: u64) -> Option<u32> {
+        let slot = self.cache.find(hash_words(&[epoch, page]), |slot| {
+            self.keys[slot as usize] == (epoch, page)
+        })?;
+        self.cache.touch(slot);
+        Some(slot)
+    }
+
+    /// One entry of a cached page.
+    pub fn entry(&self, slot: u32, entry: usize) -> [u8; INDEX_ENTRY_BYTES] {
+        entry_of(&self.data[slot as usize], entry)
+    }
+
+    /// Copies a page in, in the place of the one that was not used for longest.
+    pub fn insert(&mut self, epoch: u64, page: u64, data: &[u8; PAGE_BYTES]) {
+        if self.find(epoch, page).is_some() {
+            return;
+        }
+        if let Some(slot) = self.cache.take(hash_words(&[epoch, page])) {
+            self.keys[slot as usize] = (epoch, page);
+            self.data[slot as usize] = *data;
+        }
+    }
+}
+
+fn entry_of(page: &[u8; PAGE_BYTES], entry: usize) -> [u8; INDEX_ENTRY_BYTES] {
+    let mut bytes = [0; INDEX_ENTRY_BYTES];
+    bytes.copy_from_slice(&page[entry * INDEX_ENTRY_BYTES..(entry + 1) * INDEX_ENTRY_BYTES]);
+    bytes
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Slot of the array's metadata, pinned by the planned chunks that wait.
+    pub array: u32,
+    /// Identity of the array.
+    pub array_id: u64,
+    /// Number of the file in the file grid.
+    pub file: u64,
+    /// Number of the page; 0 where files are chunks.
+    pub page: u64,
+    /// Batch that asks first: absence is looked at once per batch.
+    pub batch_id: u64,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has not.
+    Pending,
+    /// The file does not exist.
+    Absent,
+    /// The file looks like this; the page, if one was asked for, is in the request.
+    Found(FileStat),
+    /// It failed; the text is in the request.
+    Failed(Status),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    question: Question,
+    users: u32,
+    outcome: Outcome,
+    why: Why,
+    data: [u8; PAGE_BYTES],
+}
+
+/// The lookups under way.
+#[derive(Debug)]
+pub struct Requests {
+    cache: Cache,
+    slots: &'static mut [Request],
+    queue: Fifo,
+}
+
+impl Requests {
+    /// Room for `count` lookups.
+    pub fn carve(carver: &mut Carver, count: u32) -> Requests {
+        let question = Question { array: 0, array_id: 0, file: 0, page: 0, batch_id: 0 };
+        let request = Request {
+            question,
+            users: 0,
+            outcome: Outcome::Pending,
+            why: Why::new(),
+            data: [0; PAGE_BYTES],
+        };
+        Requests {
+            cache: Cache::carve(carver, "index lookups", count),
+            slots: carver.slice("index lookups", count as u64, &request),
+            queue: Fifo::carve(carver, "index lookups", count),
+        }
+    }
+
+    /// Joins the lookup of the same page, or begins one. None while all are in use.
+    pub fn ask(&mut self, question: Question) -> Option<u32> {
+        let Question { array_id, file, page, batch_id, .. } = question;
+        let hash = hash_words(&[array_id, file, page, batch_id]);
+        let same = |slot: u32| self.slots[slot as usize].question == question;
+        if let Some(slot) = self.cache.find(hash, same) {
+            self.slots[slot as usize].users += 1;
+            return Some(slot);
+        }
+        let slot = self.cache.take(hash)?;
+        self.cache.pin(slot, 1);
+        let request = &mut self.slots[slot as usize];
+        request.question = question;
+        request.users = 1;
+        request.outcome = Outcome::Pending;
+        self.queue.push(slot);
+        Some(slot)
+    }
+
+    /// Whether a lookup waits for a worker.
+    pub fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Number of lookups that wait for a worker.
+    pub fn queued(&self) -> u64 {
+        self.queue.len()
+    }
+
+    /// The next lookup for a worker.
+    pub fn next_queued(&mut self) -> Option<(u32, Question)> {
+        let slot = self.queue.pop()?;
+        Some((slot, self.slots[slot as usize].question))
+    }
+
+    /// Puts a lookup back that could not be worked on now.
+    pub fn requeue(&mut self, slot: u32) {
+        self.queue.push(slot);
+    }
+
+    /// Ends a lookup. `page` is what was found of the index.
+    pub fn finish(&mut self, slot: u32, outcome: Outcome, page: &[u8; PAGE_BYTES], why: &Why) {
+        let request = &mut self.slots[slot as usize];
+        assert!(request.outcome == Outcome::Pending);
+        request.outcome = outcome;
+        match outcome {
+            Outcome::Found(_) => request.data = *page,
+            Outcome::Failed(_) => request.why = *why,
+            Outcome::Absent | Outcome::Pending => {}
+        }
+    }
+
+    /// How the lookup stands.
+    pub fn outcome(&self, slot: u32) -> Outcome {
+        self.slots[slot as usize].outcome
+    }
+
+    /// Why it failed.
+    pub fn why(&self, slot: u32) -> &Why {
+        &self.slots[slot as usize].why
+    }
+
+    /// One entry of the page that was found.
+    pub fn entry(&self, slot: u32, entry: usize) -> [u8; INDEX_ENTRY_BYTES] {
+        entry_of(&self.slots[slot as usize].data, entry)
+    }
+
+    /// One user has read the answer; after the last one the request is free.
+    pub fn done(&mut self, slot: u32) {
+        let request = &mut self.slots[slot as usize];
+        assert!(request.outcome != Outcome::Pending && request.users > 0);
+        request.users -= 1;
+        if request.users == 0 {
+            self.cache.forget(slot);
+            self.cache.unpin(slot, 1);
+        }
+    }
+
+    /// Drops everything; no worker may be at work on a lookup.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        for slot in 0..self.slots.len() as u32 {
+            if self.cache.pins(slot) > 0 {
+                self.cache.forget(slot);
+                self.cache.unpin(slot, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Waves: fixed structures of arrays of chunk tasks that are read, decoded and assembled together.
+//!
+//! States of a wave: Free -> (filled by the planner) -> Active -> Free. While a wave is free its
+//! tables belong to the planner; while it is active they are read by workers, each of which changes
+//! only the rows of the read that it holds.
+//!
+//! The bytes of a wave lie in one ring of staging memory. Intervals are given back in order, but a
+//! wave's record is free at once, so a slow read holds its own bytes and no other wave.
+
+use crate::base::arena::{Carver, Region, Table};
+use crate::base::math::{align_up, index};
+use crate::cache::{Fifo, List};
+use crate::limits::BUFFER_ALIGN;
+use crate::os::FileStat;
+
+/// What a chunk task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkKind {
+    /// Read, decode, scatter.
+    Data,
+    /// The chunk does not exist: scatter the fill value.
+    Missing,
+    /// Not a chunk: fill what lies outside the array in one sample.
+    Pad,
+    /// Its read failed and was reported: nothing left to do.
+    Broken,
+}
+
+/// One chunk of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkTask {
+    /// What to do.
+    pub kind: ChunkKind,
+    /// Batch slot.
+    pub slot: u32,
+    /// Slot of the array's metadata, pinned by the task.
+    pub array: u32,
+    /// Number of the file in the file grid.
+    pub file: u64,
+    /// Number of the chunk in the file.
+    pub chunk: u64,
+    /// Number of the chunk in the plan of its batch.
+    pub number: u64,
+    /// First of its samples in the pairs of the wave.
+    pub pair_first: u32,
+    /// Number of samples that touch it.
+    pub pair_count: u32,
+    /// First encoded byte in the file.
+    pub offset: u64,
+    /// Encoded bytes.
+    pub bytes: u64,
+    /// Where they are staged.
+    pub slab_offset: u64,
+}
+
+impl ChunkTask {
+    const EMPTY: ChunkTask = ChunkTask {
+        kind: ChunkKind::Missing,
+        slot: 0,
+        array: 0,
+        file: 0,
+        chunk: 0,
+        number: 0,
+        pair_first: 0,
+        pair_count: 0,
+        offset: 0,
+        bytes: 0,
+        slab_offset: 0,
+    };
+}
+
+/// One read and the chunks that it serves; or, with no bytes, chunks that need none.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOp {
+    /// Slot of the array's metadata.
+    pub array: u32,
+    /// Identity of the array.
+    pub array_id: u64,
+    /// Number of the file in the file grid.
+    pub file: u64,
+    /// What the file looked like when the chunks were located.
+    pub stat: FileStat,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes; 0: nothing to read.
+    pub bytes: u64,
+    /// Where they go.
+    pub slab_offset: u64,
+    /// First of its chunks in the wave.
+    pub chunk_first: u32,
+    /// Number of its chunks.
+    pub chunk_count: u32,
+}
+
+impl ReadOp {
+    const EMPTY: ReadOp = ReadOp {
+        array: 0,
+        array_id: 0,
+        file: 0,
+        stat: FileStat { bytes: 0, modified_ns: 0, is_regular: true },
+        offset: 0,
+        bytes: 0,
+        slab_offset: 0,
+        chunk_first: 0,
+        chunk_count: 0,
+    };
+}
+
+/// How far an active wave is.
+#[derive(Debug)]
+pub struct Wave {
+    /// Whether the wave is active.
+    pub is_active: bool,
+    /// Number of reads.
+    pub op_count: u32,
+    /// Reads handed out so far, in `order`.
+    pub issued: u32,
+    /// Chunks that are not assembled yet.
+    pub remaining: u32,
+    /// Number of its interval in the ring.
+    pub interval: u64,
+    /// When it became active.
+    pub activated_ns: u64,
+    /// Whether one of its chunks was handed out for decoding.
+    pub is_bound: bool,
+    /// Reads that have to be waited for.
+    pub blocking: Fifo,
+    /// Reads whose bytes are there and whose chunks are not all handed out.
+    pub ready: Fifo,
+}
+
+/// Everything about waves that the lock guards.
+pub struct Waves {
+    /// How far each wave is.
+    pub waves: &'static mut [Wave],
+    /// Active waves, oldest first.
+    pub active: List,
+    /// Number of active waves.
+    pub active_count: u32,
+    /// Next chunk of each read to hand out.
+    pub op_next: &'static mut [u32],
+    /// The ring.
+    pub ring: Ring,
+    chunks_per_wave: u32,
+}
+
+impl Waves {
+    /// `count` free waves.
+    pub fn carve(carver: &mut Carver, count: u32, chunks_per_wave: u32, slab_bytes: u64) -> Waves {
+        let waves = carver.slice_from("waves", count as u64, |carver| Wave {
+            is_active: false,
+            op_count: 0,
+            issued: 0,
+            remaining: 0,
+            interval: 0,
+            activated_ns: 0,
+            is_bound: false,
+            blocking: Fifo::carve(carver, "waves", chunks_per_wave),
+            ready: Fifo::carve(carver, "waves", chunks_per_wave),
+        });
+        let ops = count as u64 * chunks_per_wave as u64;
+        Waves {
+            waves,
+            active: List::carve(carver, "waves", count),
+            active_count: 0,
+            op_next: carver.slice("waves", ops, &0),
+            ring: Ring::carve(carver, count * 4, slab_bytes),
+            chunks_per_wave,
+        }
+    }
+
+    /// Row of an op or chunk in the tables.
+    pub fn row(&self, wave: u32, position: u32) -> usize {
+        wave as usize * self.chunks_per_wave as usize + position as usize
+    }
+
+    /// A wave that the planner may fill.
+    pub fn free(&self) -> Option<u32> {
+        self.waves.iter().position(|wave| !wave.is_active).map(|wave| wave as u32)
+    }
+
+    /// The planner has filled a wave.
+    pub fn activate(&mut self, wave: u32, chunks: u32, ops: u32, interval: u64, now_ns: u64) {
+        let entry = &mut self.waves[wave as usize];
+        assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
+        entry.is_active = true;
+        entry.op_count = ops;
+        entry.issued = 0;
+        entry.remaining = chunks;
+        entry.interval = interval;
+        entry.activated_ns = now_ns;
+        entry.is_bound = false;
+        for op in 0..ops {
+            let row = self.row(wave, op);
+            self.op_next[row] = 0;
+        }
+        self.active.push(wave);
+        self.active_count += 1;
+    }
+
+    /// `count` chunks are assembled; true when the wave became free.
+    pub fn sub_remaining(&mut self, wave: u32, count: u32) -> bool {
+        let entry = &mut self.waves[wave as usize];
+        assert!(entry.is_active && entry.remaining >= count);
+        entry.remaining -= count;
+        if entry.remaining > 0 {
+            return false;
+        }
+        entry.is_active = false;
+        let interval = entry.interval;
+        self.active.remove(wave);
+        self.active_count -= 1;
+        self.ring.give_back(interval);
+        true
+    }
+
+    /// Drops every wave; no worker may be at work on one.
+    pub fn clear(&mut self) {
+        while let Some(wave) = self.active.first() {
+            self.active.remove(wave);
+            let entry = &mut self.waves[wave as usize];
+            entry.is_active = false;
+            entry.blocking.clear();
+            entry.ready.clear();
+        }
+        self.active_count = 0;
+        self.ring.clear();
+    }
+}
+
+/// The tables of all waves, one after the other.
+pub struct WaveTables {
+    /// Chunk tasks; those of a read are neighbours.
+    pub chunks: Table<ChunkTask>,
+    /// Reads, by file and offset.
+    pub ops: Table<ReadOp>,
+    /// Reads in the order of issue: alternating across files.
+    pub order: Table<u32>,
+    /// Samples of the chunk tasks.
+    pub pairs: Table<u32>,
+    /// The staging memory.
+    pub slab: Region,
+    /// Rows of each wave in `pairs`.
+    pub pairs_per_wave: u32,
+}
+
+impl WaveTables {
+    /// Tables for `count` waves.
+    pub fn carve(
+        carver: &mut Carver,
+        count: u32,
+        chunks_per_wave: u32,
+        pairs_per_wave: u32,
+        slab_bytes: u64,
+    ) -> WaveTables {
+        let rows = count as u64 * chunks_per_wave as u64;
+        WaveTables {
+            chunks: carver.table("waves", rows, &ChunkTask::EMPTY),
+            ops: carver.table("waves", rows, &ReadOp::EMPTY),
+            order: carver.table("waves", rows, &0),
+            pairs: carver.table("waves", count as u64 * pairs_per_wave as u64, &0),
+            slab: carver.region("staging slabs", slab_bytes, 4096),
+            pairs_per_wave,
+        }
+    }
+
+    /// Row of a pair of a wave.
+    pub fn pair_row(&self, wave: u32, pair: u32) -> usize {
+        wave as usize * self.pairs_per_wave as usize + pair as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    limit: u64,
+    is_done: bool,
+}
+
+/// A ring of bytes that is handed out in contiguous intervals.
+#[derive(Debug)]
+pub struct Ring {
+    intervals: &'static mut [Interval],
+    interval_first: u64,
+    interval_limit: u64,
+    capacity: u64,
+    first: u64,
+    limit: u64,
+}
+
+impl Ring {
+    fn carve(carver: &mut Carver, intervals: u32, capacity: u64) -> Ring {
+        let interval = Interval { limit: 0, is_done: false };
+        Ring {
+            intervals: carver.slice("waves", intervals as u64, &interval),
+            interval_first: 0,
+            interval_limit: 0,
+            capacity,
+            first: 0,
+            limit: 0,
+        }
+    }
+
+    /// Takes `bytes` contiguous bytes: the number of the interval and its offset. None until
+    /// earlier intervals are given back.
+    pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        assert!(bytes <= self.capacity);
+        if self.interval_limit - self.interval_first == self.intervals.len() as u64 {
+            return None;
+        }
+        if self.interval_first == self.interval_limit {
+            self.first = 0;
+            self.limit = 0;
+        }
+        let bytes = align_up(bytes, BUFFER_ALIGN);
+        let to_wrap = self.capacity - self.limit % self.capacity;
+        let start = if bytes <= to_wrap { self.limit } else { self.limit + to_wrap };
+        if start + bytes > self.first + self.capacity {
+            return None;
+        }
+        self.limit = start + bytes;
+        let number = self.interval_limit;
+        let at = index(number % self.intervals.len() as u64);
+        self.intervals[at] = Interval { limit: self.limit, is_done: false };
+        self.interval_limit += 1;
+        Some((number, start % self.capacity))
+    }
+
+    fn give_back(&mut self, number: u64) {
+        let count = self.intervals.len() as u64;
+        self.intervals[index(number % count)].is_done = true;
+        while self.interval_first < self.interval_limit {
+            let interval = self.intervals[index(self.interval_first % count)];
+            if !interval.is_done {
+                break;
+            }
+            self.first = interval.limit;
+            self.interval_first += 1;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.interval_first = self.interval_limit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::NonNull;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn ring_intervals_never_overlap_and_an_empty_ring_fits_anything() {
+        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 11].into_boxed_slice());
+        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
+        // SAFETY: the block is leaked, used once, and large enough after alignment.
+        let mut carver =
+            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 14) - 4096) };
+        let mut ring = Ring::carve(&mut carver, 8, 16 * 256);
+        let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
+        let mut state = 3u64;
+        for _ in 0..5000 {
+            state = crate::cache::hash_words(&[state]);
+            let bytes = 1 + state % (16 * 256);
+            match ring.take(bytes) {
+                Some((number, offset)) => {
+                    assert!(offset + bytes <= 16 * 256);
+                    for (_, other, length) in &live {
+                        assert!(offset + bytes <= *other || other + length <= offset);
+                    }
+                    live.push_back((number, offset, bytes));
+                }
+                None => {
+                    // Out of order on purpose.
+                    let at = index(state >> 32) % live.len();
+                    let (number, ..) = live.remove(at).unwrap();
+                    ring.give_back(number);
+                }
+            }
+            if live.is_empty() {
+                assert!(ring.interval_first == ring.interval_limit);
+            }
+        }
+    }
+}
