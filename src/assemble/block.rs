@@ -1,0 +1,98 @@
+//! A rectangular copy between two strided layouts, cut into the longest rows that there are.
+//!
+//! In: extents and the distances of both sides along each axis. Out: one call per row that is
+//! contiguous in the target. Invariant: the rows are disjoint and cover the block exactly; axes
+//! that lie seamlessly in both layouts become one, so a plane or a whole chunk can be one row.
+
+use crate::limits::RANK_MAX;
+use arrayvec::ArrayVec;
+
+/// One axis of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockAxis {
+    /// Number of elements, at least 1.
+    pub length: u64,
+    /// Bytes from one element to the next in the source; negative or 0 where padding asks for it.
+    pub source_step: i64,
+    /// Bytes from one element to the next in the target.
+    pub target_step: u64,
+}
+
+/// A block, outermost axis first.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Axes of the array.
+    pub axes: ArrayVec<BlockAxis, RANK_MAX>,
+    /// First byte of the first element in the source.
+    pub source: u64,
+    /// First byte of the first element in the target.
+    pub target: u64,
+}
+
+/// A block as rows.
+struct Rows {
+    /// Elements of a row.
+    length: u64,
+    /// Bytes from one element of a row to the next in the source.
+    source_step: i64,
+    /// The axes across rows, innermost first.
+    outer: ArrayVec<BlockAxis, RANK_MAX>,
+}
+
+impl Block {
+    /// Number of elements.
+    pub fn element_count(&self) -> u64 {
+        self.axes.iter().map(|axis| axis.length).product()
+    }
+
+    /// Calls `row(source, target, length, source_step)` for each row: first byte in the source,
+    /// first byte in the target, number of elements, bytes between elements in the source. Elements
+    /// of the target have `target_bytes` bytes.
+    pub fn for_each_row(&self, target_bytes: u64, mut row: impl FnMut(u64, u64, u64, i64)) {
+        let Rows { length, source_step, outer } = self.rows(target_bytes);
+        let mut at = [0u64; RANK_MAX];
+        let (mut source, mut target) = (self.source as i64, self.target);
+        // One turn per row: the product of the outer lengths.
+        loop {
+            row(source as u64, target, length, source_step);
+            let mut axis = 0;
+            loop {
+                let Some(BlockAxis { length, source_step, target_step }) = outer.get(axis) else {
+                    return;
+                };
+                at[axis] += 1;
+                source += source_step;
+                target += target_step;
+                if at[axis] < *length {
+                    break;
+                }
+                at[axis] = 0;
+                source -= source_step * *length as i64;
+                target -= target_step * length;
+                axis += 1;
+            }
+        }
+    }
+
+    fn rows(&self, target_bytes: u64) -> Rows {
+        let mut row = BlockAxis { length: 1, source_step: 0, target_step: target_bytes };
+        let mut outer = ArrayVec::<BlockAxis, RANK_MAX>::new();
+        for axis in self.axes.iter().rev().filter(|axis| axis.length > 1) {
+            let is_row = row.length == 1 && axis.target_step == target_bytes;
+            if is_row && outer.is_empty() {
+                row = *axis;
+                continue;
+            }
+            let inner = outer.last_mut().unwrap_or(&mut row);
+            let is_seamless = inner.length > 1
+                && axis.target_step == inner.target_step * inner.length
+                && axis.source_step == inner.source_step * inner.length as i64;
+            if is_seamless {
+                inner.length *= axis.length;
+            } else {
+                outer.push(*axis);
+            }
+        }
+        Rows { length: row.length, source_step: row.source_step, outer }
+    }
+}

@@ -1,0 +1,317 @@
+//! Blosc1 chunks with zstd inside: the header, and each block by itself.
+//!
+//! In: the bytes of one chunk. Out: a checked [`Header`], decoded blocks, or the whole chunk.
+//! Invariant: a [`Header`] exists only for bytes whose every field was checked against their real
+//! length, and each offset and size behind it is checked again before it is used.
+//!
+//! Layout (c-blosc README_CHUNK_FORMAT.rst): 16 bytes of header, one little-endian i32 per block
+//! with the block's offset from the start of the chunk, then streams, each an i32 size and that
+//! many bytes. Blocks lie in any order, because c-blosc writes them from several threads; a block's
+//! size never follows from the next offset. Worked example: 100,000 bytes in blocks of 32,768 are
+//! three whole blocks and a last one of 1,696; the offsets fill bytes 16 to 32.
+
+use super::unshuffle::{Shuffle, unshuffle};
+use super::zstd::Decoder;
+use crate::base::math::index;
+use crate::fail;
+use crate::status::{Status, Why};
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 16;
+
+/// The format version of blosc1. Blosc2 writes 3 and more.
+const VERSION: u8 = 2;
+
+/// The version of the zstd format inside blosc1.
+const VERSION_ZSTD: u8 = 1;
+
+const FLAG_SHUFFLE: u8 = 0x01;
+const FLAG_MEMCPYED: u8 = 0x02;
+const FLAG_BITSHUFFLE: u8 = 0x04;
+const FLAG_RESERVED: u8 = 0x08;
+const FLAG_WHOLE: u8 = 0x10;
+const CODEC_SHIFT: u32 = 5;
+const CODEC_ZSTD: u8 = 4;
+
+/// Largest element that blosc splits into streams.
+const SPLIT_TYPESIZE_MAX: u32 = 16;
+
+/// Fewest elements of a block that blosc splits.
+const SPLIT_ELEMENTS_MIN: u32 = 128;
+
+/// A checked header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Bytes of an element as the filters see it, 1 to 255. It need not be the array's.
+    pub typesize: u32,
+    /// Bytes of the decoded chunk.
+    pub nbytes: u32,
+    /// Bytes of a decoded block; the last block may be shorter. At least 1.
+    pub blocksize: u32,
+    /// Bytes of the chunk, this header included.
+    pub cbytes: u32,
+    /// Number of blocks; 0 for an empty chunk.
+    pub block_count: u32,
+    /// Streams of each whole block: 1, or `typesize` where blocks are split.
+    pub split_count: u32,
+    /// The payload lies behind the header as it is: no offsets, no streams, no filter.
+    pub memcpyed: bool,
+    /// The filter of every block.
+    pub shuffle: Shuffle,
+}
+
+impl Header {
+    /// Bytes of decoded block `block`.
+    pub fn block_bytes(&self, block: u32) -> u32 {
+        assert!(block < self.block_count);
+        self.blocksize.min(self.nbytes - block * self.blocksize)
+    }
+
+    /// Streams of block `block`: a last block that is short is never split.
+    pub fn block_streams(&self, block: u32) -> u32 {
+        if self.block_bytes(block) == self.blocksize { self.split_count } else { 1 }
+    }
+
+    /// Streams of the whole chunk.
+    pub fn stream_count(&self) -> u64 {
+        let whole = self.nbytes / self.blocksize;
+        let tail = self.block_count - whole;
+        u64::from(whole) * u64::from(self.split_count) + u64::from(tail)
+    }
+
+    /// First byte that a stream may take: behind the header and the offsets.
+    fn streams_first(&self) -> u64 {
+        HEADER_BYTES as u64 + 4 * u64::from(self.block_count)
+    }
+}
+
+/// Reads and checks the header of the chunk `bytes`, which must be the chunk and nothing else.
+/// UNSUPPORTED for what blosc has and wavetrain does not read, DECODE for what blosc never writes.
+pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
+    let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Err(fail!(why, Decode, "blosc chunk of {} bytes is no header", bytes.len()));
+    };
+    check_format(raw, why)?;
+    let typesize = u32::from(raw[3]);
+    let nbytes = u32_at(raw, 4);
+    let blocksize = u32_at(raw, 8);
+    let cbytes = u32_at(raw, 12);
+    if u64::from(cbytes) != bytes.len() as u64 {
+        let len = bytes.len();
+        return Err(fail!(why, Decode, "blosc chunk says {cbytes} bytes, {len} are there"));
+    }
+    if typesize == 0 {
+        return Err(fail!(why, Decode, "blosc typesize is 0"));
+    }
+    if blocksize == 0 || (blocksize > nbytes && nbytes > 0) {
+        return Err(fail!(why, Decode, "blosc block of {blocksize} bytes in chunk of {nbytes}"));
+    }
+    let flags = raw[2];
+    let split = flags & FLAG_WHOLE == 0
+        && typesize <= SPLIT_TYPESIZE_MAX
+        && blocksize / typesize >= SPLIT_ELEMENTS_MIN;
+    if split && !blocksize.is_multiple_of(typesize) {
+        return Err(fail!(
+            why,
+            Decode,
+            "blosc block of {blocksize} bytes is split into {typesize} streams"
+        ));
+    }
+    let header = Header {
+        typesize,
+        nbytes,
+        blocksize,
+        cbytes,
+        block_count: nbytes.div_ceil(blocksize),
+        split_count: if split { typesize } else { 1 },
+        memcpyed: flags & FLAG_MEMCPYED != 0,
+        shuffle: match flags & (FLAG_SHUFFLE | FLAG_BITSHUFFLE) {
+            0 => Shuffle::None,
+            FLAG_SHUFFLE => Shuffle::Bytes,
+            _ => Shuffle::Bits,
+        },
+    };
+    check_sizes(&header, why)?;
+    Ok(header)
+}
+
+fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<(), Status> {
+    let [version, version_codec, flags, ..] = *raw;
+    if (3..=7).contains(&version) {
+        return Err(fail!(why, Unsupported, "blosc2 chunk (format version {version})"));
+    }
+    if version != VERSION {
+        return Err(fail!(why, Decode, "blosc format version is {version}, not {VERSION}"));
+    }
+    if flags & FLAG_RESERVED != 0 {
+        return Err(fail!(why, Decode, "blosc flags {flags:#04x} have the reserved bit set"));
+    }
+    if flags & FLAG_SHUFFLE != 0 && flags & FLAG_BITSHUFFLE != 0 {
+        return Err(fail!(why, Decode, "blosc flags {flags:#04x} name both shuffles"));
+    }
+    let name = match flags >> CODEC_SHIFT {
+        CODEC_ZSTD if version_codec == VERSION_ZSTD => return Ok(()),
+        CODEC_ZSTD => {
+            return Err(fail!(why, Decode, "blosc zstd format version is {version_codec}, not 1"));
+        }
+        0 => "blosclz",
+        1 => "lz4",
+        2 => "snappy",
+        3 => "zlib",
+        unknown => return Err(fail!(why, Decode, "blosc codec number {unknown} is unknown")),
+    };
+    Err(fail!(why, Unsupported, "blosc codec {name} (only zstd is read)"))
+}
+
+fn check_sizes(header: &Header, why: &mut Why) -> Result<(), Status> {
+    let Header { nbytes, cbytes, block_count, .. } = *header;
+    if header.memcpyed {
+        if u64::from(nbytes) + HEADER_BYTES as u64 != u64::from(cbytes) {
+            return Err(fail!(
+                why,
+                Decode,
+                "blosc copied chunk of {cbytes} bytes does not hold {nbytes} bytes"
+            ));
+        }
+    } else if header.streams_first() > u64::from(cbytes) {
+        return Err(fail!(
+            why,
+            Decode,
+            "blosc chunk of {cbytes} bytes is too short for the offsets of {block_count} blocks"
+        ));
+    }
+    Ok(())
+}
+
+/// Decodes the whole chunk `bytes` into `target`, which is as long as the chunk must be. `block` is
+/// scratch of at least the same length. More streams than `max_substreams` (0: no limit) are
+/// DECODE.
+pub fn decode(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    max_substreams: u32,
+    target: &mut [u8],
+    block: &mut [u8],
+    why: &mut Why,
+) -> Result<(), Status> {
+    let header = header(bytes, why)?;
+    if u64::from(header.nbytes) != target.len() as u64 {
+        return Err(fail!(
+            why,
+            Decode,
+            "blosc chunk decodes to {} bytes where {} are expected",
+            header.nbytes,
+            target.len()
+        ));
+    }
+    if header.memcpyed {
+        target.copy_from_slice(&bytes[HEADER_BYTES..]);
+        return Ok(());
+    }
+    let streams = header.stream_count();
+    if max_substreams != 0 && streams > u64::from(max_substreams) {
+        return Err(fail!(
+            why,
+            Decode,
+            "blosc chunk of {streams} streams exceeds max_substreams_per_chunk = \
+             {max_substreams}: raise it, or set 0 for no limit"
+        ));
+    }
+    let mut taken = header.streams_first();
+    let blocks = target.chunks_mut(index(u64::from(header.blocksize)));
+    for (number, target) in (0..header.block_count).zip(blocks) {
+        taken += decode_block(decoder, bytes, &header, number, target, block, why)?;
+        // Disjoint blocks cannot hold more than the chunk; overlapping ones would let a small
+        // chunk ask for the same work many times.
+        if taken > u64::from(header.cbytes) {
+            return Err(fail!(why, Decode, "blosc blocks overlap before block {number}"));
+        }
+    }
+    Ok(())
+}
+
+/// Decodes block `number` of the chunk `bytes`, which is not memcpyed, into `target` (exactly
+/// `header.block_bytes(number)` long) and returns how many bytes of the chunk its streams take.
+/// `scratch` is at least as long as the target.
+pub fn decode_block(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    header: &Header,
+    number: u32,
+    target: &mut [u8],
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<u64, Status> {
+    assert!(!header.memcpyed);
+    assert!(bytes.len() as u64 == u64::from(header.cbytes));
+    assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
+    let start = u32_at(bytes, HEADER_BYTES + 4 * index(u64::from(number)));
+    if u64::from(start) < header.streams_first() || start >= header.cbytes {
+        return Err(fail!(
+            why,
+            Decode,
+            "blosc block {number} starts at {start}, outside [{}, {})",
+            header.streams_first(),
+            header.cbytes
+        ));
+    }
+    let streams = &bytes[index(u64::from(start))..];
+    let stream_bytes = target.len() / index(u64::from(header.block_streams(number)));
+    let shuffle = header.shuffle.of_block(header.typesize, target.len());
+    if shuffle == Shuffle::None {
+        return read_streams(decoder, streams, stream_bytes, number, target, why);
+    }
+    let filtered = &mut scratch[..target.len()];
+    let taken = read_streams(decoder, streams, stream_bytes, number, filtered, why)?;
+    unshuffle(shuffle, index(u64::from(header.typesize)), filtered, target);
+    Ok(taken)
+}
+
+/// Decodes streams of `stream_bytes` each from the front of `source` until `target` is full, and
+/// returns how many bytes of the source they took.
+fn read_streams(
+    decoder: &mut Decoder,
+    source: &[u8],
+    stream_bytes: usize,
+    number: u32,
+    target: &mut [u8],
+    why: &mut Why,
+) -> Result<u64, Status> {
+    let mut rest = source;
+    for target in target.chunks_mut(stream_bytes) {
+        let Some((size, behind)) = rest.split_first_chunk::<4>() else {
+            return Err(fail!(why, Decode, "blosc block {number} lies at the end of its chunk"));
+        };
+        let size = i32::from_le_bytes(*size);
+        let stream = usize::try_from(size).ok().filter(|size| *size > 0);
+        let Some((stream, behind)) = stream.and_then(|size| behind.split_at_checked(size)) else {
+            return Err(fail!(
+                why,
+                Decode,
+                "blosc block {number} has a stream of {size} bytes where {} are left",
+                behind.len()
+            ));
+        };
+        if stream.len() == target.len() {
+            target.copy_from_slice(stream);
+        } else {
+            let count = decoder.decompress(stream, target, why)?;
+            if count != target.len() {
+                return Err(fail!(
+                    why,
+                    Decode,
+                    "blosc block {number} decodes to {count} bytes where {} are expected",
+                    target.len()
+                ));
+            }
+        }
+        rest = behind;
+    }
+    Ok((source.len() - rest.len()) as u64)
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(word)
+}

@@ -1,0 +1,207 @@
+//! zstd frames (RFC 8878) through the bundled zstd, in a context that lives in our arena.
+//!
+//! In: a whole chunk of one or more frames. Out: its bytes, or a status with zstd's own reason.
+//! Invariant: nothing is allocated. One-pass decoding writes straight into the target and uses it
+//! as the window, so a frame that declares a window of gigabytes needs no memory for it.
+
+use crate::base::math::index;
+use crate::fail;
+use crate::status::{Status, Why};
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use zstd_safe::zstd_sys;
+
+/// Alignment of the workspace.
+const WORKSPACE_ALIGN: usize = 8;
+
+/// A zstd decoding context. One thread uses it at a time.
+pub struct Decoder {
+    context: NonNull<zstd_sys::ZSTD_DCtx>,
+}
+
+// SAFETY: the context is plain memory that only its owner touches; zstd ties it to no thread.
+unsafe impl Send for Decoder {}
+
+impl Decoder {
+    /// Bytes of workspace that [`Decoder::new`] takes.
+    pub fn workspace_bytes() -> u64 {
+        // SAFETY: a pure function of the zstd build.
+        unsafe { zstd_sys::ZSTD_estimateDCtxSize() as u64 }
+    }
+
+    /// A decoder in `workspace`: at least [`Decoder::workspace_bytes`] bytes, aligned to 8.
+    /// INTERNAL otherwise, because the layout of the arena is ours.
+    pub fn new(workspace: &'static mut [u8]) -> Result<Decoder, Status> {
+        if !(workspace.as_ptr() as usize).is_multiple_of(WORKSPACE_ALIGN)
+            || workspace.len() < index(Decoder::workspace_bytes())
+        {
+            return Err(Status::Internal);
+        }
+        // SAFETY: the workspace is ours alone for good, aligned, and as large as zstd asks for.
+        let context = unsafe {
+            zstd_sys::ZSTD_initStaticDCtx(workspace.as_mut_ptr().cast(), workspace.len())
+        };
+        NonNull::new(context).map(|context| Decoder { context }).ok_or(Status::Internal)
+    }
+
+    /// Decodes all frames of `source`, skippable ones skipped, one behind the other into `target`
+    /// and returns how many bytes they gave, at most `target.len()`. DECODE where the frames are
+    /// broken, cut, hold more than the target, or need a dictionary; the target then holds
+    /// anything.
+    pub fn decompress(
+        &mut self,
+        source: &[u8],
+        target: &mut [u8],
+        why: &mut Why,
+    ) -> Result<usize, Status> {
+        // SAFETY: both ranges are live slices with their own lengths, and the context is ours.
+        let result = unsafe {
+            zstd_sys::ZSTD_decompressDCtx(
+                self.context.as_ptr(),
+                target.as_mut_ptr().cast(),
+                target.len(),
+                source.as_ptr().cast(),
+                source.len(),
+            )
+        };
+        // SAFETY: a pure function of its argument.
+        if unsafe { zstd_sys::ZSTD_isError(result) } == 0 {
+            assert!(result <= target.len());
+            return Ok(result);
+        }
+        Err(explain(source, target.len(), result, why))
+    }
+}
+
+#[cold]
+fn explain(source: &[u8], target_bytes: usize, result: usize, why: &mut Why) -> Status {
+    // SAFETY: the name of any code is a static NUL-terminated string.
+    let name = unsafe { CStr::from_ptr(zstd_sys::ZSTD_getErrorName(result)) };
+    let name = name.to_str().unwrap_or("unknown error");
+    match declared_bytes(source) {
+        Some(declared) if declared != target_bytes as u64 => fail!(
+            why,
+            Decode,
+            "zstd frame declares {declared} bytes where {target_bytes} are expected: {name}"
+        ),
+        _ => fail!(
+            why,
+            Decode,
+            "zstd data of {} bytes does not decode to {target_bytes} bytes: {name}",
+            source.len()
+        ),
+    }
+}
+
+/// The content size in the header of the first frame, if it has one.
+fn declared_bytes(source: &[u8]) -> Option<u64> {
+    // SAFETY: reads at most `source.len()` bytes of a live slice.
+    let declared =
+        unsafe { zstd_sys::ZSTD_getFrameContentSize(source.as_ptr().cast(), source.len()) };
+    // The two largest values mean "not declared" and "not a header".
+    (declared < u64::MAX - 1).then_some(declared)
+}
+
+#[cfg(test)]
+/// What tests of other modules need to make and decode frames.
+pub mod test_support {
+    use super::*;
+    use std::boxed::Box;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// A decoder in leaked memory.
+    pub fn decoder() -> Decoder {
+        let words = index(Decoder::workspace_bytes()).div_ceil(8);
+        let workspace: &'static mut [u64] = Box::leak(vec![0u64; words].into_boxed_slice());
+        // SAFETY: any bytes are a u64's bytes, and the leaked words are used nowhere else.
+        Decoder::new(unsafe { workspace.align_to_mut::<u8>().1 }).unwrap()
+    }
+
+    /// One zstd frame of `bytes`.
+    pub fn compress(bytes: &[u8], checksum: bool) -> Vec<u8> {
+        let mut context = zstd_safe::CCtx::create();
+        context.set_parameter(zstd_safe::CParameter::ChecksumFlag(checksum)).unwrap();
+        let mut frame = vec![0; zstd_safe::compress_bound(bytes.len())];
+        let count = context.compress2(&mut frame[..], bytes).unwrap();
+        frame.truncate(count);
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_support::{compress, decoder};
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn ramp(count: usize) -> Vec<u8> {
+        (0..count).map(|at| (at / 7 + at * at / 1000) as u8).collect()
+    }
+
+    fn refusal(source: &[u8], target_bytes: usize) -> (Status, Why) {
+        let mut why = Why::new();
+        let mut target = vec![0xA5; target_bytes];
+        let status = decoder().decompress(source, &mut target, &mut why).unwrap_err();
+        (status, why)
+    }
+
+    #[test]
+    fn frames_and_skippable_frames_decode_one_behind_the_other() {
+        let bytes = ramp(5000);
+        let mut source = compress(&bytes[..3000], false);
+        source.extend([0x50, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 9, 9, 9]);
+        source.extend(compress(&bytes[3000..], true));
+        let mut target = vec![0xA5; 5000];
+        let mut why = Why::new();
+        assert_eq!(decoder().decompress(&source, &mut target, &mut why), Ok(5000));
+        assert_eq!(target, bytes);
+    }
+
+    #[test]
+    fn a_frame_that_declares_256_mib_is_refused_with_both_sizes() {
+        // Magic, single segment with a 4-byte size, 2^28 bytes, one RLE block header.
+        let source = [0x28, 0xB5, 0x2F, 0xFD, 0xA0, 0, 0, 0, 0x10, 0x03, 0, 0, 7];
+        let (status, why) = refusal(&source, 1000);
+        assert_eq!(status, Status::Decode);
+        assert!(why.as_str().contains("268435456"), "{why}");
+        assert!(why.as_str().contains("1000"), "{why}");
+    }
+
+    #[test]
+    fn a_cut_frame_is_refused_at_every_length() {
+        let source = compress(&ramp(600), true);
+        for cut in 1..source.len() {
+            assert_eq!(refusal(&source[..cut], 600).0, Status::Decode, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_last_frame_are_refused() {
+        let mut source = compress(&ramp(600), false);
+        source.push(0);
+        assert_eq!(refusal(&source, 600).0, Status::Decode);
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_frame_with_a_checksum_is_found_or_harmless() {
+        let bytes = ramp(900);
+        let source = compress(&bytes, true);
+        let mut decoder = decoder();
+        for bit in 0..source.len() * 8 {
+            let mut broken = source.clone();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            let mut target = vec![0xA5; 900];
+            let mut why = Why::new();
+            if decoder.decompress(&broken, &mut target, &mut why) == Ok(900) {
+                assert_eq!(target, bytes, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_workspace_is_an_internal_error() {
+        assert_eq!(Decoder::new(&mut []).err(), Some(Status::Internal));
+    }
+}

@@ -1,0 +1,173 @@
+//! What needs the processor by name: the floating-point environment and instructions that only
+//! some CPUs have.
+//!
+//! In: nothing but the machine. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
+//! and instruction paths that say whether they exist here. Invariant: every path gives the same
+//! bytes as the portable code beside which it stands, so results never depend on the CPU.
+
+/// The default floating-point environment for as long as the guard lives: round to nearest even,
+/// subnormals kept, no traps. The host's own settings come back when it is dropped.
+///
+/// A host may call with flush-to-zero or another rounding mode set; casts give the same bits all
+/// the same, because every step of the pipeline holds one of these. It belongs to the thread that
+/// made it (the raw pointer marker keeps it there).
+pub struct FloatEnvironment {
+    saved: machine::Control,
+    thread: core::marker::PhantomData<*const ()>,
+}
+
+impl FloatEnvironment {
+    /// Saves the thread's settings and sets the defaults.
+    pub fn enter() -> FloatEnvironment {
+        let saved = machine::control();
+        machine::set_control(machine::DEFAULT);
+        FloatEnvironment { saved, thread: core::marker::PhantomData }
+    }
+}
+
+impl Drop for FloatEnvironment {
+    fn drop(&mut self) {
+        machine::set_control(self.saved);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod machine {
+    use core::arch::asm;
+    use core::arch::x86_64::{__cpuid, _mm_crc32_u8, _mm_crc32_u64};
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    /// The MXCSR register.
+    pub type Control = u32;
+
+    /// All exceptions masked, round to nearest, no FTZ, no DAZ: the state after reset.
+    pub const DEFAULT: Control = 0x1F80;
+
+    pub fn control() -> Control {
+        let mut value: u32 = 0;
+        // SAFETY: stmxcsr stores four bytes at the address, which is a live u32.
+        unsafe {
+            asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack, preserves_flags));
+        }
+        value
+    }
+
+    pub fn set_control(value: Control) {
+        // SAFETY: ldmxcsr loads four bytes from a live u32. Reserved bits stay clear, because the
+        // value is the default or was stored by stmxcsr.
+        unsafe {
+            asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags));
+        }
+    }
+
+    const UNKNOWN: u8 = 0;
+    const ABSENT: u8 = 1;
+    const PRESENT: u8 = 2;
+
+    /// Whether SSE4.2 is here. Written by any thread that finds UNKNOWN, always with the same
+    /// value, so relaxed order is enough; kept because cpuid costs a trap in a virtual machine.
+    static SSE42: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    /// SSE registers are part of every 64-bit process, so cpuid alone decides (wider registers
+    /// would also need the system's consent in xgetbv).
+    fn has_sse42() -> bool {
+        match SSE42.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let present = __cpuid(1).ecx & (1 << 20) != 0;
+                SSE42.store(if present { PRESENT } else { ABSENT }, Ordering::Relaxed);
+                present
+            }
+            known => known == PRESENT,
+        }
+    }
+
+    pub fn crc32c_state(state: u32, bytes: &[u8]) -> Option<u32> {
+        // SAFETY: the instruction exists on this CPU.
+        has_sse42().then(|| unsafe { crc32c_sse42(state, bytes) })
+    }
+
+    #[target_feature(enable = "sse4.2")]
+    fn crc32c_sse42(state: u32, bytes: &[u8]) -> u32 {
+        let (words, tail) = bytes.as_chunks::<8>();
+        let wide = words
+            .iter()
+            .fold(u64::from(state), |state, word| _mm_crc32_u64(state, u64::from_le_bytes(*word)));
+        tail.iter().fold(wide as u32, |state, byte| _mm_crc32_u8(state, *byte))
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod machine {
+    use core::arch::asm;
+
+    /// The FPCR register.
+    pub type Control = u64;
+
+    /// Round to nearest, subnormals kept, no traps, NaNs propagated.
+    pub const DEFAULT: Control = 0;
+
+    pub fn control() -> Control {
+        let value: u64;
+        // SAFETY: reading FPCR has no effect.
+        unsafe { asm!("mrs {}, fpcr", out(reg) value, options(nomem, nostack)) };
+        value
+    }
+
+    pub fn set_control(value: Control) {
+        // SAFETY: the value is the default or was read from FPCR.
+        unsafe { asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
+    }
+
+    pub fn crc32c_state(_state: u32, _bytes: &[u8]) -> Option<u32> {
+        None
+    }
+}
+
+/// Advances the inverted CRC-32C `state` over `bytes` with the CPU's own instruction; None where
+/// it has none.
+pub fn crc32c_state(state: u32, bytes: &[u8]) -> Option<u32> {
+    machine::crc32c_state(state, bytes)
+}
+
+/// Flush-to-zero, denormals-are-zero and each rounding mode: what tests set before they cast.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub mod hostile {
+    use super::machine;
+
+    /// MXCSR values of hosts that changed their environment: FTZ and DAZ, alone and together, and
+    /// each of the four rounding modes with and without them.
+    pub const CONTROLS: [u32; 8] = [0x9F80, 0x1FC0, 0x9FC0, 0x3F80, 0x5F80, 0x7F80, 0xBFC0, 0xFFC0];
+
+    /// Runs `work` under `control` and gives the thread its settings back.
+    pub fn with_control<T>(control: u32, work: impl FnOnce() -> T) -> T {
+        let saved = machine::control();
+        machine::set_control(control);
+        let result = work();
+        machine::set_control(saved);
+        result
+    }
+
+    /// The settings of this thread, without the sticky exception flags.
+    pub fn current() -> u32 {
+        machine::control() & !0x3F
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_sets_the_default_environment_and_gives_the_hosts_back() {
+        for control in hostile::CONTROLS {
+            let (inside, after) = hostile::with_control(control, || {
+                let guard = FloatEnvironment::enter();
+                let inside = hostile::current();
+                drop(guard);
+                (inside, hostile::current())
+            });
+            assert_eq!(inside, 0x1F80);
+            assert_eq!(after, control);
+        }
+    }
+}
