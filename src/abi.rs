@@ -150,7 +150,7 @@ pub struct BatchInfo {
 
 /// One stage's figures: `wavetrain_metric`.
 #[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Nanoseconds, summed over threads.
     pub ns: u64,
@@ -274,6 +274,118 @@ pub struct ArrayInfo {
     pub dtype_name: [c_char; NAME_BYTES],
     /// Codecs of a chunk as a line: "bytes(little) zstd", NUL-terminated.
     pub codecs: [c_char; CODECS_TEXT_BYTES],
+}
+
+/// Copies a name into a fixed field, cut to fit, with its NUL.
+pub fn write_text(target: &mut [c_char], text: &str) {
+    target.fill(0);
+    let most = target.len() - 1;
+    for (byte, source) in target[..most].iter_mut().zip(text.as_bytes()) {
+        *byte = *source as c_char;
+    }
+}
+
+impl Error {
+    /// No failure.
+    pub const EMPTY: Error = Error {
+        struct_size: size_of::<Error>(),
+        status: 0,
+        chunk_rank: 0,
+        tag: 0,
+        batch_id: 0,
+        sample: 0,
+        reserved: 0,
+        chunk: [0; RANK_MAX],
+        text: [0; ERROR_TEXT_BYTES],
+    };
+}
+
+impl Memory {
+    /// An empty bill.
+    pub const EMPTY: Memory = Memory {
+        struct_size: size_of::<Memory>(),
+        host_bytes: 0,
+        host_align: 0,
+        pinned_bytes: 0,
+        device_bytes: 0,
+        slot_bytes: 0,
+        threads: 0,
+        line_count: 0,
+        lines: [MemoryLine { name: [0; NAME_BYTES], kind: 0, reserved: 0, bytes: 0 }; MEMORY_LINES],
+    };
+}
+
+impl Metric {
+    /// Before the first observation.
+    pub const EMPTY: Metric = Metric {
+        ns: 0,
+        ns_best: u64::MAX,
+        input_bytes: 0,
+        output_bytes: 0,
+        count: 0,
+        histogram: [0; HISTOGRAM_BUCKETS],
+    };
+}
+
+impl Stats {
+    /// Nothing counted.
+    pub const EMPTY: Stats = Stats {
+        struct_size: size_of::<Stats>(),
+        plan: Metric::EMPTY,
+        meta: Metric::EMPTY,
+        io: Metric::EMPTY,
+        input_transfer: Metric::EMPTY,
+        decode: Metric::EMPTY,
+        post_decode: Metric::EMPTY,
+        decode_gap: Metric::EMPTY,
+        assemble: Metric::EMPTY,
+        bind_wait: Metric::EMPTY,
+        pop_wait: Metric::EMPTY,
+        array_meta_hits: 0,
+        array_meta_misses: 0,
+        shard_index_hits: 0,
+        shard_index_misses: 0,
+        chunk_layout_hits: 0,
+        chunk_layout_misses: 0,
+        samples_pushed: 0,
+        samples_failed: 0,
+        batches_emitted: 0,
+        waves_emitted: 0,
+        chunks_planned: 0,
+        chunks_to_load: 0,
+        chunks_dispatched: 0,
+        chunks_missing: 0,
+        chunk_uses: 0,
+        reads_issued: 0,
+        files_opened: 0,
+        worker_steps: 0,
+        host_bytes_committed: 0,
+        pinned_bytes_committed: 0,
+        gpu_bytes_committed: 0,
+        backend: 0,
+        batches_held: 0,
+        backend_reason: [0; NAME_BYTES],
+    };
+}
+
+impl ArrayInfo {
+    /// Of nothing.
+    pub const EMPTY: ArrayInfo = ArrayInfo {
+        struct_size: size_of::<ArrayInfo>(),
+        rank: 0,
+        dtype: 0,
+        dtype_bytes: 0,
+        byte_order: 0,
+        shape: [0; RANK_MAX],
+        chunk_shape: [0; RANK_MAX],
+        file_shape: [0; RANK_MAX],
+        shard_levels: 0,
+        index_at_start: 0,
+        chunk_bytes: 0,
+        fill: [0; 16],
+        dtype_name: [0; NAME_BYTES],
+        codecs: [0; CODECS_TEXT_BYTES],
+    };
 }
 
 /// `wavetrain_memory_hook`: where open takes its memory. All zero: from the system.

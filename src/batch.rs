@@ -138,6 +138,11 @@ impl Slots {
         self.next_pop < self.next_begin
     }
 
+    /// Whether a batch is being planned or filled.
+    pub fn has_filling(&self) -> bool {
+        self.slots.iter().any(|slot| slot.state == SlotState::Filling)
+    }
+
     /// Begins the next batch in a free slot.
     pub fn begin(&mut self, slot: u32, sample_count: u32) -> u64 {
         assert!(self.slots[slot as usize].state == SlotState::Free);
@@ -256,8 +261,7 @@ impl Slots {
     pub fn held(&self, token: u64) -> Option<u32> {
         let slot = (token & u32::MAX as u64).checked_sub(1)?;
         let entry = self.slots.get(slot as usize)?;
-        let is_held =
-            entry.state == SlotState::Held && entry.generation as u64 == token >> 32;
+        let is_held = entry.state == SlotState::Held && entry.generation as u64 == token >> 32;
         is_held.then_some(slot as u32)
     }
 

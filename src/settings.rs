@@ -192,6 +192,24 @@ fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
 }
 
 fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let default = Config::default();
+    let sizes = [
+        ("memory", config.memory.struct_size, default.memory.struct_size),
+        ("files", config.files.struct_size, default.files.struct_size),
+        ("log", config.log.struct_size, default.log.struct_size),
+        ("fatal", config.fatal.struct_size, default.fatal.struct_size),
+        ("workers", config.workers.struct_size, default.workers.struct_size),
+        ("profiler", config.profiler.struct_size, default.profiler.struct_size),
+    ];
+    for (name, given, known) in sizes {
+        if given != known {
+            return Err(fail!(
+                why,
+                Invalid,
+                "{name}.struct_size = {given}, not {known}: start from config_default"
+            ));
+        }
+    }
     let memory = &config.memory;
     if memory.alloc.is_some() != memory.free.is_some() {
         return Err(fail!(why, Invalid, "memory: alloc and free must be set together"));
@@ -283,8 +301,25 @@ impl Settings {
         self.decode_threads + self.io_threads
     }
 
-    /// Solves the geometry. `scratch_bytes(chunk)` is what decoding a chunk takes; `fixed(g)` is
-    /// the whole bill under geometry `g`.
+    /// The least geometry that streams every chunk up to the cap: one large scratch, staging for
+    /// one chunk. `scratch_bytes(chunk)` is what decoding a chunk takes.
+    pub fn floor_geometry(&self, scratch_bytes: impl Fn(u64) -> u64) -> Geometry {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        let needs_large = chunk_bytes > SMALL_CHUNK_BYTES;
+        let small_bytes = scratch_bytes(chunk_bytes.min(SMALL_CHUNK_BYTES));
+        Geometry {
+            small_scratch_bytes: align_up(small_bytes, 4096),
+            large_scratch_count: needs_large as u32,
+            large_scratch_bytes: if needs_large {
+                align_up(scratch_bytes(chunk_bytes), 4096)
+            } else {
+                0
+            },
+            slab_bytes: align_up(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN, 4096),
+        }
+    }
+
+    /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
     ///
     /// Everything but large scratch and staging is fixed; of what the cap leaves, staging gets its
     /// wish, then as many large scratch blocks as there are decoders, at least one of each.
@@ -294,17 +329,8 @@ impl Settings {
         bill: impl Fn(&Geometry) -> u64,
         why: &mut Why,
     ) -> Result<Geometry, Status> {
-        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
-        let large_bytes = align_up(scratch_bytes(chunk_bytes), 4096);
-        let needs_large = chunk_bytes > SMALL_CHUNK_BYTES;
-        let slab_floor = align_up(compressed_bytes_max(chunk_bytes), 4096) + BUFFER_ALIGN;
-        let floor_geometry = Geometry {
-            small_scratch_bytes: align_up(scratch_bytes(chunk_bytes.min(SMALL_CHUNK_BYTES)), 4096),
-            large_scratch_count: needs_large as u32,
-            large_scratch_bytes: if needs_large { large_bytes } else { 0 },
-            slab_bytes: align_up(slab_floor, 4096),
-        };
-        let (floor, cap) = (bill(&floor_geometry), self.host_bytes_max());
+        let mut geometry = self.floor_geometry(scratch_bytes);
+        let (floor, cap) = (bill(&geometry), self.host_bytes_max());
         if floor > cap {
             return Err(fail!(
                 why,
@@ -315,13 +341,12 @@ impl Settings {
                 self.slots_bytes()
             ));
         }
-        let mut geometry = floor_geometry;
         let mut spare = (cap - floor) & !4095;
         let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
         geometry.slab_bytes += slab_more;
         spare -= slab_more;
-        if needs_large {
-            let more = (spare / large_bytes).min(self.decode_threads as u64 - 1).min(63);
+        if let Some(more) = spare.checked_div(geometry.large_scratch_bytes) {
+            let more = more.min(self.decode_threads as u64 - 1).min(63);
             geometry.large_scratch_count += more as u32;
         }
         Ok(geometry)

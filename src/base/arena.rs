@@ -289,9 +289,16 @@ impl<T: Clone> Table<T> {
         unsafe { *self.start.add(position).as_ptr() = value };
     }
 
-    /// Address of the first element, for the C surface.
-    pub fn as_ptr(&self) -> *const T {
-        self.start.as_ptr()
+    /// Elements `[first, first + count)`, which no one writes while the slice is used.
+    pub fn rows(&self, first: usize, count: usize) -> &'static [T] {
+        assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
+        // SAFETY: in bounds, initialised, alive until close, not written by the state protocol.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(first), count) }
+    }
+
+    /// The same table under another name; the protocol holds for both together.
+    pub fn share(&self) -> Table<T> {
+        Table { start: self.start, count: self.count, element: PhantomData }
     }
 }
 

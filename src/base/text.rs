@@ -112,6 +112,22 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
+/// A long name as an error text shows it: whole, or "..." and about its last bytes, so that the
+/// reason behind the name still fits.
+#[derive(Clone, Copy)]
+pub struct Tail<'a>(pub &'a str, pub usize);
+
+impl fmt::Display for Tail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tail(name, bytes_max) = *self;
+        if name.len() <= bytes_max {
+            return f.write_str(name);
+        }
+        f.write_str("...")?;
+        f.write_str(&name[name.ceil_char_boundary(name.len() - bytes_max)..])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +148,12 @@ mod tests {
         let mut text = Text::<32>::new();
         write!(text, "{}", List(&[3u64, 0, 17])).unwrap();
         assert_eq!(text.as_str(), "[3, 0, 17]");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_end() {
+        let mut text = Text::<64>::new();
+        write!(text, "{} {} {}", Tail("abcd", 4), Tail("abcde", 4), Tail("ačde", 4)).unwrap();
+        assert_eq!(text.as_str(), "abcd ...bcde ...čde");
     }
 }

@@ -3,6 +3,7 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
 
+pub mod memory;
 pub mod sink;
 pub mod store;
 pub mod sync;
@@ -93,6 +94,8 @@ pub struct Os {
     pub cpu_count: fn() -> u32,
     /// Soft limit of open files.
     pub open_files_max: fn() -> u64,
+    /// Lets another thread run.
+    pub yield_now: fn(),
     /// Writes to stderr, as much as goes.
     pub write_stderr: fn(text: &[u8]),
 }
@@ -112,6 +115,7 @@ pub static SYSTEM: Os = Os {
     process_id,
     cpu_count,
     open_files_max,
+    yield_now,
     write_stderr,
 };
 
@@ -259,6 +263,35 @@ fn thread_join(thread: Thread) {
     assert!(failed == 0);
 }
 
+/// What a thread of ours runs, and on what. Lives in the arena until the thread was joined.
+pub struct ThreadStart<T: 'static> {
+    /// The function.
+    pub main: fn(&'static T, u32),
+    /// Its first argument; None only while memory is being counted.
+    pub argument: Option<&'static T>,
+    /// Its second argument.
+    pub number: u32,
+}
+
+extern "C" fn thread_entry<T: 'static>(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_thread` passes a ThreadStart<T> that outlives the thread.
+    let start = unsafe { &*start.cast::<ThreadStart<T>>() };
+    if let Some(argument) = start.argument {
+        (start.main)(argument, start.number);
+    }
+    ptr::null_mut()
+}
+
+/// Starts a thread on a stack of the arena.
+pub fn start_thread<T: Sync + 'static>(
+    os: &Os,
+    start: &'static ThreadStart<T>,
+    stack: crate::base::arena::Region,
+) -> Result<Thread, Errno> {
+    let argument = ptr::from_ref(start).cast_mut().cast();
+    (os.thread_start)(thread_entry::<T>, argument, stack.as_ptr(), stack.bytes())
+}
+
 fn process_id() -> i32 {
     // SAFETY: has no preconditions.
     unsafe { libc::getpid() }
@@ -282,6 +315,11 @@ fn open_files_max() -> u64 {
         return 256;
     }
     limit.rlim_cur
+}
+
+fn yield_now() {
+    // SAFETY: has no preconditions.
+    unsafe { libc::sched_yield() };
 }
 
 fn write_stderr(text: &[u8]) {

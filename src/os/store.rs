@@ -5,9 +5,9 @@
 //! on here, so that callers see whole reads only.
 
 use crate::abi::{FILE_ABSENT, FilesHook};
+use crate::base::text::Text;
 use crate::limits::PATH_BYTES_MAX;
 use crate::os::{Errno, FileStat, Os};
-use crate::base::text::Text;
 use core::fmt;
 
 /// A path with its NUL.

@@ -13,12 +13,13 @@
 //! of its array and a place in the `remaining` of its batch.
 
 use crate::arrays::ArrayState;
-use crate::assemble::{AxisFault, Cast, PadMode, source_range};
+use crate::assemble::axis::{AxisFault, PadMode, source_range};
+use crate::assemble::cast::Cast;
 use crate::base::arena::Carver;
 use crate::base::math::{align_up, index};
 use crate::base::text::List;
 use crate::batch::{SampleGeometry, SlotState};
-use crate::config::{MISSING_ERROR, ON_ERROR_FAIL};
+use crate::config::MISSING_ERROR;
 use crate::fail;
 use crate::limits::{INDEX_PAGE_ENTRIES, RANK_MAX, compressed_bytes_max};
 use crate::os::FileStat;
@@ -28,7 +29,7 @@ use crate::plan::{Cursor, Merge, files_touched};
 use crate::read::{Outcome, Piece, Question, merge_pieces};
 use crate::records::ArrayRecord;
 use crate::settings::Settings;
-use crate::shard_index::{Entry, index_place, parse_entry};
+use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
@@ -248,7 +249,9 @@ impl Planner {
                 self.end_group(instance, current, false);
                 true
             }
-            ArrayState::Empty | ArrayState::Queued | ArrayState::QueuedLarge
+            ArrayState::Empty
+            | ArrayState::Queued
+            | ArrayState::QueuedLarge
             | ArrayState::Loading => false,
         }
     }
@@ -302,7 +305,8 @@ impl Planner {
         }
         let before = self.limit;
         let mut uses = 0u64;
-        while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty() {
+        while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty()
+        {
             let pair_first = self.pair_limit;
             let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
             let position = self.merge.next(&self.record, |sample| {
@@ -463,9 +467,11 @@ impl Planner {
             let Some(wave) = waves.free() else { return false };
             (wave, waves.active_count)
         };
-        let share = instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
+        let share =
+            instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
         let (count, tasks, is_full) = self.settled_prefix(instance, share);
-        let is_waiting = more_is_coming || self.current.is_some() || count < self.limit - self.first;
+        let is_waiting =
+            more_is_coming || self.current.is_some() || count < self.limit - self.first;
         // Small waves only while little is staged: else wait for chunks that are being looked up.
         if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
             return false;
@@ -596,17 +602,20 @@ impl Planner {
         self.each_read(instance, data, |first, limit, bytes| {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
-            tables.ops.write(base + ops as usize, ReadOp {
-                array: entry.array,
-                array_id: entry.array_id,
-                file: entry.file,
-                stat,
-                offset,
-                bytes,
-                slab_offset: slab,
-                chunk_first: first as u32,
-                chunk_count: (limit - first) as u32,
-            });
+            tables.ops.write(
+                base + ops as usize,
+                ReadOp {
+                    array: entry.array,
+                    array_id: entry.array_id,
+                    file: entry.file,
+                    stat,
+                    offset,
+                    bytes,
+                    slab_offset: slab,
+                    chunk_first: first as u32,
+                    chunk_count: (limit - first) as u32,
+                },
+            );
             for task in first..limit {
                 self.write_task(instance, wave, task, slab, offset, &mut pairs);
             }
@@ -615,17 +624,20 @@ impl Planner {
         });
         if data < tasks {
             let idle = FileStat { bytes: 0, modified_ns: 0, is_regular: true };
-            tables.ops.write(base + ops as usize, ReadOp {
-                array: 0,
-                array_id: 0,
-                file: 0,
-                stat: idle,
-                offset: 0,
-                bytes: 0,
-                slab_offset: 0,
-                chunk_first: data as u32,
-                chunk_count: (tasks - data) as u32,
-            });
+            tables.ops.write(
+                base + ops as usize,
+                ReadOp {
+                    array: 0,
+                    array_id: 0,
+                    file: 0,
+                    stat: idle,
+                    offset: 0,
+                    bytes: 0,
+                    slab_offset: 0,
+                    chunk_first: data as u32,
+                    chunk_count: (tasks - data) as u32,
+                },
+            );
             ops += 1;
             for task in data..tasks {
                 self.write_task(instance, wave, task, 0, 0, &mut pairs);
@@ -655,19 +667,22 @@ impl Planner {
             let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
             tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
         }
-        tables.chunks.write(instance.wave_row(wave, task as u32), ChunkTask {
-            kind,
-            slot: entry.slot,
-            array: entry.array,
-            file: entry.file,
-            chunk: entry.chunk,
-            number: entry.number,
-            pair_first: *pairs,
-            pair_count: entry.pair_count,
-            offset,
-            bytes,
-            slab_offset: slab + (offset - start),
-        });
+        tables.chunks.write(
+            instance.wave_row(wave, task as u32),
+            ChunkTask {
+                kind,
+                slot: entry.slot,
+                array: entry.array,
+                file: entry.file,
+                chunk: entry.chunk,
+                number: entry.number,
+                pair_first: *pairs,
+                pair_count: entry.pair_count,
+                offset,
+                bytes,
+                slab_offset: slab + (offset - start),
+            },
+        );
         *pairs += entry.pair_count;
     }
 
@@ -784,8 +799,9 @@ fn place_entry(
         entry.place = Place::Data { offset: 0, bytes, stat };
         return Ok(LookUp::Settled);
     }
-    let place = index_place(record, 0, stat.bytes, why)?;
-    match parse_entry(&raw, record, 0, &place, stat.bytes, why)? {
+    let place = IndexPlace::find(record, 0, stat.bytes, why)?;
+    let rule = EntryBytes::find(record, 0);
+    match parse_entry(&raw, &record.index[0], &place, stat.bytes, rule, why)? {
         Entry::Missing => return set_missing(instance, entry, why),
         Entry::Range { offset, bytes } => entry.place = Place::Data { offset, bytes, stat },
     }
@@ -889,14 +905,11 @@ fn axis_failure(
     fault: AxisFault,
     why: &mut Why,
 ) -> Status {
-    fail!(
-        why,
-        Invalid,
-        "axis {axis}: box [{begin}, {end}) of an array with extent {extent}: {fault}"
-    )
-}
-
-/// Whether failing samples end the stream.
-pub fn fails_batches(settings: &Settings) -> bool {
-    settings.config.on_error == ON_ERROR_FAIL
+    let reason = match fault {
+        AxisFault::Empty => "the box is empty",
+        AxisFault::Outside => "it reaches outside where pad_mode gives no value",
+        AxisFault::NoElement => "there is no element to repeat or mirror",
+        AxisFault::Overflow => "its length does not fit 63 bits",
+    };
+    fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) of an extent of {extent}: {reason}")
 }

@@ -218,8 +218,11 @@ impl FileTable {
     /// the worker closes that opens the new one. None while every record is leased.
     fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<i32>)> {
         let oldest = self.cache.oldest()?;
-        let descriptor =
-            if self.records[oldest as usize].fd.is_some() { self.take_descriptor(oldest) } else { None };
+        let descriptor = if self.records[oldest as usize].fd.is_some() {
+            self.take_descriptor(oldest)
+        } else {
+            None
+        };
         let slot = self.cache.take(hash_words(&[array_id, file]))?;
         assert!(slot == oldest);
         let epoch = self.take_epoch();

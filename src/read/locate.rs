@@ -13,7 +13,7 @@ use crate::os::store::{Fault, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::records::ArrayRecord;
-use crate::shard_index::{IndexPlace, index_place};
+use crate::shard_index::IndexPlace;
 use crate::status::{Status, Why};
 
 /// Checksums of an index that was checked.
@@ -74,7 +74,7 @@ pub fn locate(
     buffer: &mut [u8],
     why: &mut Why,
 ) -> Result<Located, Status> {
-    let place = index_place(record, 0, file.2.bytes, why)?;
+    let place = IndexPlace::find(record, 0, file.2.bytes, why)?;
     let mut visit = Visit { store, file, place, page, found: [0; PAGE_BYTES] };
     let checks = match checks {
         Some(checks) => {

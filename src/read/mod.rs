@@ -10,6 +10,6 @@ mod merge;
 mod pages;
 
 pub use files::{FileTable, Lease, LeaseOutcome};
-pub use locate::{IndexChecks, Located, locate, open_leased};
+pub use locate::{IndexChecks, Located, OpenFault, Tail, locate, open_leased};
 pub use merge::{Piece, merge_pieces};
-pub use pages::{Outcome, PageCache, Requests};
+pub use pages::{Outcome, PAGE_BYTES, PageCache, Question, Requests};

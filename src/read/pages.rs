@@ -36,9 +36,9 @@ impl PageCache {
 
     /// The page, if it is cached.
     pub fn find(&mut self, epoch: u64, page: u64) -> Option<u32> {
-        let slot = self.cache.find(hash_words(&[epoch, page]), |slot| {
-            self.keys[slot as usize] == (epoch, page)
-        })?;
+        let slot = self
+            .cache
+            .find(hash_words(&[epoch, page]), |slot| self.keys[slot as usize] == (epoch, page))?;
         self.cache.touch(slot);
         Some(slot)
     }

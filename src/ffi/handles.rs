@@ -1,0 +1,127 @@
+//! Handles are tokens {place, generation} into a small static table, so that a late call is told
+//! SHUTDOWN without touching memory that was given back.
+//!
+//! A place counts the calls that are inside its instance. Close first makes the place refuse new
+//! calls, then waits until it is the last one, then gives the memory back. Everything is atomic and
+//! sequentially consistent: a lock could be held by another thread at the moment of a fork.
+
+use crate::limits::INSTANCES_MAX;
+use crate::os::SYSTEM;
+use crate::pipeline::{Instance, Opened};
+use core::cell::UnsafeCell;
+use core::ops::Deref;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::SeqCst;
+
+const FREE: u32 = 0;
+const OPENING: u32 = 1;
+const OPEN: u32 = 2;
+const CLOSING: u32 = 3;
+
+struct Place {
+    /// FREE -> OPENING -> OPEN -> CLOSING -> FREE.
+    state: AtomicU32,
+    /// Changes with every open, so that old tokens stay dead.
+    generation: AtomicU32,
+    /// Calls inside the instance.
+    users: AtomicU32,
+    opened: UnsafeCell<Option<Opened>>,
+}
+
+// SAFETY: `opened` is written only in OPENING (by the opener) and in CLOSING with no users left (by
+// the closer), and read only while OPEN with a user counted.
+unsafe impl Sync for Place {}
+
+static PLACES: [Place; INSTANCES_MAX] = [const {
+    Place {
+        state: AtomicU32::new(FREE),
+        generation: AtomicU32::new(0),
+        users: AtomicU32::new(0),
+        opened: UnsafeCell::new(None),
+    }
+}; INSTANCES_MAX];
+
+/// A place that is kept for an instance being opened.
+pub struct Reserved(usize);
+
+/// Keeps a place; None when all are taken.
+pub fn reserve() -> Option<Reserved> {
+    let is_kept =
+        |place: &Place| place.state.compare_exchange(FREE, OPENING, SeqCst, SeqCst).is_ok();
+    PLACES.iter().position(is_kept).map(Reserved)
+}
+
+impl Reserved {
+    /// Makes the instance reachable; its token.
+    pub fn publish(self, opened: Opened) -> u64 {
+        let place = &PLACES[self.0];
+        // SAFETY: the place is OPENING, which only its reserver is.
+        unsafe { *place.opened.get() = Some(opened) };
+        let generation = place.generation.fetch_add(1, SeqCst).wrapping_add(1);
+        place.state.store(OPEN, SeqCst);
+        (generation as u64) << 32 | (self.0 as u64 + 1)
+    }
+
+    /// Gives the place back: nothing was opened.
+    pub fn cancel(self) {
+        PLACES[self.0].state.store(FREE, SeqCst);
+    }
+}
+
+/// A call inside an instance.
+pub struct Entered {
+    place: &'static Place,
+    opened: Opened,
+}
+
+impl Deref for Entered {
+    type Target = Instance;
+    fn deref(&self) -> &Instance {
+        self.opened.instance
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.place.users.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
+/// process that this one was forked from.
+pub fn enter(token: u64) -> Option<Entered> {
+    let place = PLACES.get((token & u32::MAX as u64).checked_sub(1)? as usize)?;
+    place.users.fetch_add(1, SeqCst);
+    let is_open =
+        place.state.load(SeqCst) == OPEN && place.generation.load(SeqCst) as u64 == token >> 32;
+    // SAFETY: the place is OPEN with this call counted, so a closer waits for it.
+    let opened = if is_open { unsafe { *place.opened.get() } } else { None };
+    match opened {
+        Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
+            Some(Entered { place, opened })
+        }
+        _ => {
+            place.users.fetch_sub(1, SeqCst);
+            None
+        }
+    }
+}
+
+/// Ends an instance whose close returned Ok. False where another call did so first.
+pub fn retire(entered: Entered) -> bool {
+    let place = entered.place;
+    if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
+        return false;
+    }
+    let opened = entered.opened;
+    drop(entered);
+    // Ends: new calls are refused, and the calls inside were told to leave.
+    while place.users.load(SeqCst) > 0 {
+        (SYSTEM.yield_now)();
+    }
+    // SAFETY: CLOSING, and no call is inside: nobody else looks at the value.
+    unsafe { *place.opened.get() = None };
+    opened.give_back();
+    place.state.store(FREE, SeqCst);
+    true
+}

@@ -1,0 +1,96 @@
+//! What can be known of an array without an instance: its record, its description, and the caps
+//! that it needs.
+//!
+//! In: a uri and the caller's scratch block. Out: records. Nothing is kept.
+
+use crate::abi::FilesHook;
+use crate::arrays::Uri;
+use crate::base::math::{align_up, index};
+use crate::config::Config;
+use crate::fail;
+use crate::limits::METADATA_BYTES_MAX;
+use crate::meta::{array_from_zarr3, normalize_uri};
+use crate::os::SYSTEM;
+use crate::os::store::{Fault, Store};
+use crate::pipeline;
+use crate::read::Tail;
+use crate::records::ArrayRecord;
+use crate::settings::settings_from_config;
+use crate::status::{Status, Why};
+
+/// Bytes of scratch that the functions here take.
+pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
+
+/// Reads and understands the metadata of an array.
+pub fn load(
+    uri: &str,
+    files: &FilesHook,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<ArrayRecord, Status> {
+    if scratch.len() < SCRATCH_BYTES {
+        return Err(fail!(
+            why,
+            Invalid,
+            "scratch has {} bytes, {SCRATCH_BYTES} are needed",
+            scratch.len()
+        ));
+    }
+    let mut normal = Uri::new();
+    normalize_uri(uri, &mut normal, why)?;
+    let path = pipeline::metadata_path(normal.as_str());
+    let store = Store::new(&SYSTEM, *files);
+    let (fd, stat) = store.open(&path).map_err(|fault| match fault {
+        Fault::Absent => {
+            fail!(why, NotFound, "{}: no such file: is it a zarr v3 array?", Tail(path.as_str()))
+        }
+        fault => fail!(why, Io, "{}: {fault}", Tail(path.as_str())),
+    })?;
+    let result = if stat.bytes > METADATA_BYTES_MAX as u64 {
+        Err(fail!(
+            why,
+            Unsupported,
+            "{}: {} bytes of metadata, at most {METADATA_BYTES_MAX} are read",
+            Tail(path.as_str()),
+            stat.bytes
+        ))
+    } else {
+        let document = &mut scratch[..index(stat.bytes)];
+        match store.read_exact(fd, &path, document, 0, false) {
+            Ok(()) => array_from_zarr3(document, normal.as_str(), why),
+            Err(fault) => Err(fail!(why, Io, "{}: {fault}", Tail(path.as_str()))),
+        }
+    };
+    store.close(fd);
+    result
+}
+
+/// Raises the caps of `config` to what the arrays need: the chunk cap, and the host memory cap
+/// where one was set that is below the floor of the raised config.
+pub fn fit<'a>(
+    config: &mut Config,
+    uris: impl Iterator<Item = Result<&'a str, Status>>,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<(), Status> {
+    let mut fitted = *config;
+    for uri in uris {
+        let record = load(uri?, &config.files, scratch, why)?;
+        fitted.max_chunk_uncompressed_bytes =
+            fitted.max_chunk_uncompressed_bytes.max(record.chunk_bytes);
+    }
+    let cpu_count = (SYSTEM.cpu_count)();
+    let settings = settings_from_config(&fitted, cpu_count, why)?;
+    match pipeline::bill(&settings, why) {
+        Ok(_) => {}
+        Err(Status::Budget) => {
+            let floor = pipeline::floor_bytes(&settings);
+            fitted.max_host_memory_bytes = align_up(floor, 1 << 20);
+            let settings = settings_from_config(&fitted, cpu_count, why)?;
+            pipeline::bill(&settings, why)?;
+        }
+        Err(status) => return Err(status),
+    }
+    *config = fitted;
+    Ok(())
+}

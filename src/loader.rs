@@ -1,0 +1,360 @@
+//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes.
+//!
+//! In: a config and requests. Out: batches that give their slot back when dropped. The same
+//! instances and tokens as the C surface, which is where the contract is written down
+//! (include/wavetrain.h).
+
+// A failure carries its text, because there is no allocator to box it with.
+#![allow(clippy::result_large_err)]
+
+use crate::abi;
+use crate::base::arena::Kind;
+use crate::config::Config;
+use crate::fail;
+use crate::ffi::handles::{self, Entered};
+use crate::limits::RANK_MAX;
+use crate::meta::{describe, normalize_uri};
+use crate::os::{Os, SYSTEM};
+use crate::pipeline::{self, BatchView, Popped};
+use crate::records::Dtype;
+use crate::settings::{Settings, settings_from_config};
+use crate::status::{Status, Why};
+use arrayvec::ArrayVec;
+
+pub use crate::info::SCRATCH_BYTES;
+pub use crate::status::Failure;
+
+/// One sample: a half-open box in an array.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// A path or file:// uri.
+    pub uri: &'a str,
+    /// First element along each axis.
+    pub begin: &'a [i64],
+    /// One past the last element along each axis.
+    pub end: &'a [i64],
+    /// Comes back with the batch.
+    pub tag: u64,
+}
+
+/// What pop found.
+pub enum Pop<'a> {
+    /// The next batch.
+    Batch(Batch<'a>),
+    /// None is ready, and none was waited for; why.
+    Again(Why),
+    /// None became ready in time; why.
+    Starved(Why),
+    /// Flushed, and every batch popped.
+    End,
+}
+
+/// An open loader. All calls may come from any thread.
+pub struct Loader {
+    token: u64,
+}
+
+fn failure(status: Status, why: &Why) -> Failure {
+    Failure::because(status, why)
+}
+
+fn shutdown() -> Failure {
+    let mut why = Why::new();
+    let status = fail!(why, Shutdown, "the loader is closed, or belongs to the parent process");
+    failure(status, &why)
+}
+
+impl Loader {
+    /// Takes all memory and starts the threads.
+    pub fn open(config: &Config) -> Result<Loader, Failure> {
+        Loader::open_on(&SYSTEM, config)
+    }
+
+    /// Like `open`, with a table of system calls of your own: for tests that inject faults.
+    pub fn open_on(os: &'static Os, config: &Config) -> Result<Loader, Failure> {
+        let mut why = Why::new();
+        open_token(os, config, &mut why)
+            .map(|token| Loader { token })
+            .map_err(|status| failure(status, &why))
+    }
+
+    fn enter(&self) -> Result<Entered, Failure> {
+        handles::enter(self.token).ok_or_else(shutdown)
+    }
+
+    /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full.
+    /// A request that is refused is not taken, nor any behind it; those before it are.
+    pub fn push(&self, requests: &[Request<'_>], timeout_ns: u64) -> Result<usize, Failure> {
+        let (taken, result) = self.push_counted(requests, timeout_ns);
+        result.map(|()| taken)
+    }
+
+    /// Like `push`, with the number taken also where a request was refused.
+    pub fn push_counted(
+        &self,
+        requests: &[Request<'_>],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let instance = match self.enter() {
+            Ok(instance) => instance,
+            Err(failure) => return (0, Err(failure)),
+        };
+        let fill = |number: usize, target: &mut pipeline::Request| {
+            let source = &requests[number];
+            let mut why = Why::new();
+            fill_request(target, source, &mut why)
+                .map_err(|status| Failure { tag: source.tag, ..failure(status, &why) })
+        };
+        instance.push(requests.len(), fill, timeout_ns)
+    }
+
+    /// Ends the current batch behind the last request.
+    pub fn flush(&self) -> Result<(), Failure> {
+        self.enter()?.flush()
+    }
+
+    /// The next batch in push order. `timeout_ns`: 0 does not wait, u64::MAX waits forever.
+    pub fn pop(&self, timeout_ns: u64) -> Result<Pop<'_>, Failure> {
+        let instance = self.enter()?;
+        Ok(match instance.pop(timeout_ns)? {
+            Popped::Again(why) => Pop::Again(why),
+            Popped::Starved(why) => Pop::Starved(why),
+            Popped::End => Pop::End,
+            Popped::Batch(token) => {
+                let view = instance.view(token)?;
+                let mut shape = ArrayVec::new();
+                shape.push(view.sample_count as u64);
+                let config = &instance.settings.config;
+                for extent in &config.sample_shape[..config.sample_rank as usize] {
+                    shape.push(*extent);
+                }
+                let dtype = instance.settings.dtype;
+                Pop::Batch(Batch { loader: self, token, view, shape, dtype })
+            }
+        })
+    }
+
+    /// Drops everything that is not popped and clears the error that ended the stream.
+    pub fn reset(&self) -> Result<(), Failure> {
+        self.enter()?.reset()
+    }
+
+    /// Works for `budget_ns` (thread_mode = pump); whether there was anything to do.
+    pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
+        self.enter()?.pump(budget_ns)
+    }
+
+    /// All figures now.
+    pub fn stats(&self) -> Result<abi::Stats, Failure> {
+        let mut stats = abi::Stats::EMPTY;
+        self.enter()?.read_stats(&mut stats);
+        Ok(stats)
+    }
+
+    /// Starts the figures again from nothing.
+    pub fn stats_reset(&self) -> Result<(), Failure> {
+        self.enter()?.stats.reset();
+        Ok(())
+    }
+
+    /// Stops, waits for reads in flight, and gives all memory back.
+    pub fn close(self, timeout_ns: u64) -> Result<(), Failure> {
+        let closed = close_token(self.token, timeout_ns);
+        if closed.is_ok() {
+            core::mem::forget(self);
+        }
+        closed.map_err(|status| {
+            let mut why = Why::new();
+            why.push_str("work is still in flight");
+            failure(status.0, &why)
+        })
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // Batches borrow the loader, so none is held here unless it was leaked on purpose; memory
+        // that a leaked batch points to must then stay. Reads in flight are waited for.
+        while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
+    }
+}
+
+/// A popped batch; dropping it gives its slot back.
+pub struct Batch<'a> {
+    loader: &'a Loader,
+    token: u64,
+    view: BatchView,
+    shape: ArrayVec<u64, { RANK_MAX + 1 }>,
+    dtype: Dtype,
+}
+
+impl Batch<'_> {
+    /// The samples, packed, row-major.
+    pub fn data(&self) -> &[u8] {
+        self.view.data.rows(0, self.view.data.bytes())
+    }
+
+    /// Extents: samples, then the sample shape.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Tags of the samples, in push order.
+    pub fn tags(&self) -> &[u64] {
+        self.view.tags
+    }
+
+    /// Status codes of the samples; 0 is OK.
+    pub fn statuses(&self) -> &[i32] {
+        self.view.statuses
+    }
+
+    /// Number of the batch since open or reset.
+    pub fn batch_id(&self) -> u64 {
+        self.view.batch_id
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if let Ok(instance) = self.loader.enter() {
+            // The token is held by this value alone.
+            let released = instance.release(self.token);
+            assert!(released.is_ok());
+        }
+    }
+}
+
+/// Checks a request that came over a surface and copies it.
+fn fill_request(
+    target: &mut pipeline::Request,
+    source: &Request<'_>,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let rank = source.begin.len();
+    if rank == 0 || rank > RANK_MAX || source.end.len() != rank {
+        return Err(fail!(
+            why,
+            Rank,
+            "a box of {rank} begins and {} ends: 1 to {RANK_MAX} of each are needed",
+            source.end.len()
+        ));
+    }
+    normalize_uri(source.uri, &mut target.uri, why)?;
+    target.rank = rank;
+    target.begin[..rank].copy_from_slice(source.begin);
+    target.end[..rank].copy_from_slice(source.end);
+    target.tag = source.tag;
+    Ok(())
+}
+
+pub(crate) fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
+    settings_from_config(config, (SYSTEM.cpu_count)(), why)
+}
+
+pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
+    let settings = checked(config, why)?;
+    let Some(place) = handles::reserve() else {
+        return Err(fail!(why, OutOfMemory, "as many loaders are open as one process may have"));
+    };
+    match pipeline::open(os, &settings, why) {
+        Ok(opened) => Ok(place.publish(opened)),
+        Err(status) => {
+            place.cancel();
+            Err(status)
+        }
+    }
+}
+
+/// Closes; on failure the status and the number of batches that are held.
+pub(crate) fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
+    let Some(instance) = handles::enter(token) else { return Err((Status::Shutdown, 0)) };
+    instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
+    if handles::retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
+}
+
+/// The memory bill of a config.
+pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
+    let mut why = Why::new();
+    let mut need = abi::Memory::EMPTY;
+    match fill_memory(config, &mut need, &mut why) {
+        Ok(()) => Ok(need),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+/// Fills the bill; where the cap is too small, with the floor of the config.
+pub(crate) fn fill_memory(
+    config: &Config,
+    need: &mut abi::Memory,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let settings = checked(config, why)?;
+    need.host_align = crate::os::memory::BLOCK_ALIGN;
+    need.slot_bytes = settings.slots_bytes();
+    need.threads = if settings.is_pump() { 0 } else { settings.worker_count() };
+    let bill = match pipeline::bill(&settings, why) {
+        Ok((bill, _)) => bill,
+        Err(status) => {
+            need.host_bytes = pipeline::floor_bytes(&settings);
+            return Err(status);
+        }
+    };
+    need.host_bytes = bill.total(Kind::Host);
+    need.pinned_bytes = bill.total(Kind::Pinned);
+    need.device_bytes = bill.total(Kind::Device);
+    need.line_count = bill.lines().len() as u32;
+    for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
+        target.kind = line.kind as u32;
+        target.bytes = line.bytes;
+        abi::write_text(&mut target.name, line.name);
+    }
+    Ok(())
+}
+
+/// What an array is. `scratch` has at least SCRATCH_BYTES bytes.
+pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
+    let mut why = Why::new();
+    let mut info = abi::ArrayInfo::EMPTY;
+    match fill_info(uri, &Config::default().files, scratch, &mut info, &mut why) {
+        Ok(()) => Ok(info),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+pub(crate) fn fill_info(
+    uri: &str,
+    files: &abi::FilesHook,
+    scratch: &mut [u8],
+    info: &mut abi::ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let record = crate::info::load(uri, files, scratch, why)?;
+    let description = describe(&record);
+    info.rank = record.rank;
+    info.dtype = record.dtype as u32;
+    info.dtype_bytes = record.dtype_bytes;
+    info.byte_order = (record.byte_order == crate::records::ByteOrder::Big) as u32;
+    info.shape = record.shape;
+    info.chunk_shape = record.chunk_shape;
+    info.file_shape = *record.file_shape();
+    info.shard_levels = record.shard_levels;
+    info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
+    info.chunk_bytes = record.chunk_bytes;
+    info.fill = record.fill;
+    abi::write_text(&mut info.dtype_name, description.dtype_name.as_str());
+    abi::write_text(&mut info.codecs, description.codecs.as_str());
+    Ok(())
+}
+
+/// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.
+pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
+    let mut why = Why::new();
+    crate::info::fit(config, uris.iter().map(|uri| Ok(*uri)), scratch, &mut why)
+        .map_err(|status| failure(status, &why))
+}

@@ -1,0 +1,479 @@
+//! Fill values: one element from its JSON spelling.
+//!
+//! Comes in: the member `fill_value` and the element type. Goes out: the element in the byte order
+//! of this machine. Source: zarr v3 core, "Permitted fill values"; raw bytes also in base64, which
+//! is how zarr-python and tensorstore write them.
+//!
+//! Invariant: decimal numbers are read as an f64 and rounded from it once to nearest even, in
+//! integer arithmetic, as numpy does; beyond the largest finite value they become infinite.
+
+use super::node::{Node, Reader};
+use super::zarr_name;
+use crate::json::{Kind, Str};
+use crate::limits::ELEMENT_BYTES_MAX;
+use crate::records::Dtype;
+use crate::status::Status;
+
+/// The bits of an IEEE binary format.
+#[derive(Clone, Copy)]
+struct FloatFormat {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+}
+
+impl FloatFormat {
+    const F16: FloatFormat = FloatFormat { exponent_bits: 5, mantissa_bits: 10 };
+    const BF16: FloatFormat = FloatFormat { exponent_bits: 8, mantissa_bits: 7 };
+    const F32: FloatFormat = FloatFormat { exponent_bits: 8, mantissa_bits: 23 };
+    const F64: FloatFormat = FloatFormat { exponent_bits: 11, mantissa_bits: 52 };
+
+    const fn bytes(self) -> usize {
+        (1 + self.exponent_bits + self.mantissa_bits) as usize / 8
+    }
+
+    const fn infinity(self) -> u64 {
+        ((1 << self.exponent_bits) - 1) << self.mantissa_bits
+    }
+
+    const fn sign(self) -> u64 {
+        1 << (self.exponent_bits + self.mantissa_bits)
+    }
+
+    /// The quiet NaN without payload and sign.
+    const fn nan(self) -> u64 {
+        self.infinity() | 1 << (self.mantissa_bits - 1)
+    }
+}
+
+/// One element of `dtype` as `node` spells it, in the first `dtype_bytes` bytes.
+pub(super) fn fill_from_node(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    dtype: Dtype,
+    dtype_bytes: u32,
+) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
+    let mut fill = [0; ELEMENT_BYTES_MAX];
+    let name = zarr_name(dtype);
+    let element = &mut fill[..dtype_bytes as usize];
+    if node.value.kind() == Kind::Null {
+        let reason = format_args!("null is no {name}: zarr v3 needs a value");
+        return Err(reader.decode(node, reason));
+    }
+    match dtype {
+        Dtype::Bool => element[0] = reader.boolean(node)? as u8,
+        Dtype::Raw => raw(reader, node, element)?,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
+            let max = u64::MAX >> (64 - 8 * dtype_bytes);
+            let value = node.value.as_u64().filter(|value| *value <= max);
+            write_bits(value.ok_or_else(|| not_an_integer(reader, node, name))?, element);
+        }
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            let max = i64::MAX >> (64 - 8 * dtype_bytes);
+            let value = node.value.as_i64().filter(|value| (-max - 1..=max).contains(value));
+            let value = value.ok_or_else(|| not_an_integer(reader, node, name))?;
+            write_bits(value as u64, element);
+        }
+        Dtype::F16 => float(reader, node, name, FloatFormat::F16, element)?,
+        Dtype::Bf16 => float(reader, node, name, FloatFormat::BF16, element)?,
+        Dtype::F32 => float(reader, node, name, FloatFormat::F32, element)?,
+        Dtype::F64 => float(reader, node, name, FloatFormat::F64, element)?,
+        Dtype::C64 => complex(reader, node, name, FloatFormat::F32, element)?,
+        Dtype::C128 => complex(reader, node, name, FloatFormat::F64, element)?,
+    }
+    Ok(fill)
+}
+
+fn not_an_integer(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Status {
+    let value = node.value;
+    if value.is_integer() {
+        reader.decode(node, format_args!("{value} does not fit {name}"))
+    } else {
+        reader.decode(node, format_args!("{value} is no {name}: a whole number is needed"))
+    }
+}
+
+/// The low bytes of `bits` as an element of this machine.
+fn write_bits(bits: u64, element: &mut [u8]) {
+    let bytes = bits.to_le_bytes();
+    element.copy_from_slice(&bytes[..element.len()]);
+    if cfg!(target_endian = "big") {
+        element.reverse();
+    }
+}
+
+fn complex(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    name: &str,
+    format: FloatFormat,
+    element: &mut [u8],
+) -> Result<(), Status> {
+    let mut count = 0;
+    for part in reader.items(node)? {
+        if count < 2 {
+            let (first, limit) = (count * format.bytes(), (count + 1) * format.bytes());
+            float(reader, &part, name, format, &mut element[first..limit])?;
+        }
+        count += 1;
+    }
+    if count != 2 {
+        let reason = format_args!("{count} parts, but {name} has 2: [real, imaginary]");
+        return Err(reader.decode(node, reason));
+    }
+    Ok(())
+}
+
+fn float(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    name: &str,
+    format: FloatFormat,
+    element: &mut [u8],
+) -> Result<(), Status> {
+    let bits = match (node.value.as_f64(), node.value.as_str()) {
+        (Some(number), _) => Some(narrow_float(number.to_bits(), format)),
+        (_, Some(text)) => float_from_text(text, format),
+        _ => None,
+    };
+    let Some(bits) = bits else {
+        let digits = 2 * format.bytes();
+        let value = node.value;
+        let spellings = "a number, \"NaN\", \"Infinity\", \"-Infinity\" or \"0x\" and";
+        let reason = format_args!("{value} is no {name}: {spellings} {digits} hex digits");
+        return Err(reader.decode(node, reason));
+    };
+    write_bits(bits, element);
+    Ok(())
+}
+
+fn float_from_text(text: Str<'_>, format: FloatFormat) -> Option<u64> {
+    // The longest spelling is "0x" and 16 digits.
+    let mut buffer = [0; 18];
+    match text.decode_into(&mut buffer)? {
+        "NaN" => Some(format.nan()),
+        "Infinity" => Some(format.infinity()),
+        "-Infinity" => Some(format.infinity() | format.sign()),
+        other => {
+            let digits = other.strip_prefix("0x")?;
+            // from_str_radix would also take a sign.
+            let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if digits.len() == 2 * format.bytes() && is_hex {
+                u64::from_str_radix(digits, 16).ok()
+            } else {
+                None
+            }
+        }
+    }
+}
+
+/// The bits of the f64 with bits `wide`, which is no NaN, rounded to nearest even.
+///
+/// Worked example, 1.0 to f16: the significand 2^52 loses 42 bits and keeps 2^10, whose top bit
+/// adds one to the exponent field: ((15 - 1) << 10) + 2^10 = 0x3c00.
+fn narrow_float(wide: u64, format: FloatFormat) -> u64 {
+    let f64_format = FloatFormat::F64;
+    let dropped_bits = f64_format.mantissa_bits - format.mantissa_bits;
+    if dropped_bits == 0 {
+        return wide;
+    }
+    let sign = if wide & f64_format.sign() != 0 { format.sign() } else { 0 };
+    let magnitude = wide & !f64_format.sign();
+    assert!(magnitude <= f64_format.infinity());
+    let exponent = (magnitude >> f64_format.mantissa_bits) as i64;
+    if exponent == 0 {
+        // Zero, or an f64 subnormal: below half of the least value of every narrower format.
+        return sign;
+    }
+    let implicit = 1 << f64_format.mantissa_bits;
+    let significand = (magnitude & (implicit - 1)) | implicit;
+    let bias = (1i64 << (format.exponent_bits - 1)) - 1;
+    let target_exponent = exponent - 1023 + bias;
+    // Below exponent 1 the target has fewer bits left. 54 dropped bits leave less than a half.
+    let shift = i64::from(dropped_bits) + (1 - target_exponent).max(0);
+    if shift >= 54 {
+        return sign;
+    }
+    let kept = significand >> shift;
+    let rest = significand & ((1 << shift) - 1);
+    let half = 1 << (shift - 1);
+    let up = (rest > half || (rest == half && kept & 1 == 1)) as u64;
+    let exponent_steps = (target_exponent - 1).max(0) as u64;
+    // A carry out of the significand is the next exponent, and out of the last one infinity.
+    sign | ((exponent_steps << format.mantissa_bits) + kept + up).min(format.infinity())
+}
+
+/// Raw bytes: an array of byte values, or base64.
+fn raw(reader: &mut Reader<'_>, node: &Node<'_>, element: &mut [u8]) -> Result<(), Status> {
+    let size = element.len();
+    if let Some(text) = node.value.as_str() {
+        return match bytes_from_base64(text, element) {
+            Some(()) => Ok(()),
+            None => {
+                let reason = format_args!("{text} is not the base64 of {size} bytes");
+                Err(reader.decode(node, reason))
+            }
+        };
+    }
+    let mut count = 0;
+    for item in reader.items(node)? {
+        let byte = reader.integer(&item, 0, 255)? as u8;
+        if let Some(place) = element.get_mut(count) {
+            *place = byte;
+        }
+        count += 1;
+    }
+    if count != size {
+        return Err(
+            reader.decode(node, format_args!("{count} bytes, but r{} has {size}", 8 * size))
+        );
+    }
+    Ok(())
+}
+
+/// Fills `out` with exactly the bytes that `text` spells (RFC 4648, section 4, padded).
+fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
+    let mut buffer = [0; ELEMENT_BYTES_MAX.div_ceil(3) * 4];
+    let digits = text.decode_into(&mut buffer)?.as_bytes();
+    if digits.len() != out.len().div_ceil(3) * 4 {
+        return None;
+    }
+    for (triple, quad) in out.chunks_mut(3).zip(digits.chunks(4)) {
+        let mut bits = 0;
+        for (place, digit) in quad.iter().enumerate() {
+            // A triple of n bytes has n + 1 digits, and padding behind them.
+            let value = if place <= triple.len() { base64_digit(*digit)? } else { 0 };
+            if place > triple.len() && *digit != b'=' {
+                return None;
+            }
+            bits = bits << 6 | value;
+        }
+        let bytes = u32::to_be_bytes(bits << 8);
+        if bytes[triple.len()..].iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        triple.copy_from_slice(&bytes[..triple.len()]);
+    }
+    Some(())
+}
+
+fn base64_digit(digit: u8) -> Option<u32> {
+    let value = match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u32::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+    use crate::status::Why;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    fn fill(dtype: Dtype, dtype_bytes: u32, source: &str) -> Result<Vec<u8>, String> {
+        let mut why = Why::new();
+        let node = Node::root(json::parse(source.as_bytes()).unwrap());
+        let mut reader = Reader::new("/a", &mut why);
+        match fill_from_node(&mut reader, &node, dtype, dtype_bytes) {
+            Ok(bytes) => {
+                assert!(bytes[dtype_bytes as usize..].iter().all(|byte| *byte == 0));
+                Ok(bytes[..dtype_bytes as usize].to_vec())
+            }
+            Err(status) => {
+                assert_eq!(status, Status::Decode);
+                Err(why.to_string())
+            }
+        }
+    }
+
+    fn refused(dtype: Dtype, dtype_bytes: u32, source: &str, reason: &str) {
+        let text = fill(dtype, dtype_bytes, source).unwrap_err();
+        assert!(text.contains(reason), "{text:?} lacks {reason:?}");
+    }
+
+    #[test]
+    fn integers_fill_up_to_their_limits_and_not_beyond() {
+        for (dtype, first, last) in [
+            (Dtype::I8, i128::from(i8::MIN), i128::from(i8::MAX)),
+            (Dtype::I16, i16::MIN.into(), i16::MAX.into()),
+            (Dtype::I32, i32::MIN.into(), i32::MAX.into()),
+            (Dtype::I64, i64::MIN.into(), i64::MAX.into()),
+            (Dtype::U8, 0, u8::MAX.into()),
+            (Dtype::U16, 0, u16::MAX.into()),
+            (Dtype::U32, 0, u32::MAX.into()),
+            (Dtype::U64, 0, u64::MAX.into()),
+        ] {
+            let size = dtype.bytes();
+            for value in [first, last, 7] {
+                let bytes = fill(dtype, size, &value.to_string()).unwrap();
+                assert_eq!(bytes, value.to_le_bytes()[..size as usize], "{dtype:?} {value}");
+            }
+            for value in [first - 1, last + 1] {
+                let reason = std::format!("{value} does not fit {}", zarr_name(dtype));
+                refused(dtype, size, &value.to_string(), &reason);
+            }
+            assert_eq!(fill(dtype, size, "-0").unwrap(), &[0; 8][..size as usize]);
+            for source in ["1.0", "1e2", "\"1\"", "true", "[1]"] {
+                refused(dtype, size, source, "a whole number is needed");
+            }
+        }
+    }
+
+    #[test]
+    fn booleans_fill_from_booleans_alone() {
+        assert_eq!(fill(Dtype::Bool, 1, "true").unwrap(), [1]);
+        assert_eq!(fill(Dtype::Bool, 1, "false").unwrap(), [0]);
+        refused(Dtype::Bool, 1, "1", "1, not a boolean");
+    }
+
+    #[test]
+    fn null_is_refused_for_every_type() {
+        for dtype in crate::records::DTYPES {
+            refused(dtype, dtype.bytes().max(1), "null", "null is no");
+        }
+    }
+
+    #[test]
+    fn named_floats_have_the_bits_of_the_specification() {
+        for (source, f16, bf16, f32_bits, f64_bits) in [
+            ("\"NaN\"", 0x7e00u16, 0x7fc0u16, 0x7fc0_0000u32, 0x7ff8_0000_0000_0000u64),
+            ("\"Infinity\"", 0x7c00, 0x7f80, 0x7f80_0000, 0x7ff0_0000_0000_0000),
+            ("\"-Infinity\"", 0xfc00, 0xff80, 0xff80_0000, 0xfff0_0000_0000_0000),
+            ("1e400", 0x7c00, 0x7f80, 0x7f80_0000, 0x7ff0_0000_0000_0000),
+            ("-0.0", 0x8000, 0x8000, 0x8000_0000, 0x8000_0000_0000_0000),
+        ] {
+            assert_eq!(fill(Dtype::F16, 2, source).unwrap(), f16.to_ne_bytes());
+            assert_eq!(fill(Dtype::Bf16, 2, source).unwrap(), bf16.to_ne_bytes());
+            assert_eq!(fill(Dtype::F32, 4, source).unwrap(), f32_bits.to_ne_bytes());
+            assert_eq!(fill(Dtype::F64, 8, source).unwrap(), f64_bits.to_ne_bytes());
+        }
+    }
+
+    #[test]
+    fn hex_floats_keep_every_bit() {
+        let f32_bytes = fill(Dtype::F32, 4, "\"0xffC00001\"").unwrap();
+        assert_eq!(f32_bytes, 0xffc0_0001u32.to_ne_bytes());
+        let f16_bytes = fill(Dtype::F16, 2, "\"0x7c01\"").unwrap();
+        assert_eq!(f16_bytes, 0x7c01u16.to_ne_bytes());
+        let f64_bytes = fill(Dtype::F64, 8, "\"0x7ff0000000000001\"").unwrap();
+        assert_eq!(f64_bytes, 0x7ff0_0000_0000_0001u64.to_ne_bytes());
+    }
+
+    #[test]
+    fn other_spellings_of_a_float_are_refused() {
+        for source in [
+            "\"0x7fc0\"",
+            "\"0x7fc000000\"",
+            "\"0X7fc00000\"",
+            "\"0x+fc00000\"",
+            "\"7fc00000\"",
+            "\"nan\"",
+            "\"1.5\"",
+            "\"\"",
+            "\"0xéé0000\"",
+            "\"a string that is longer than any float\"",
+            "[1]",
+            "true",
+        ] {
+            refused(Dtype::F32, 4, source, "8 hex digits");
+        }
+    }
+
+    /// Every value of a narrow format, the middle of each pair of neighbours, and one f64 to
+    /// either side of the middle: all the places where rounding can go wrong.
+    fn rounding_is_to_nearest_even(format: FloatFormat, bits_max: u64, value: impl Fn(u64) -> f64) {
+        for low in 0..bits_max {
+            let (first, last) = (value(low), value(low + 1));
+            let middle = first + (last - first) / 2.0;
+            let even = low + (low & 1);
+            for (wide, narrow) in [
+                (first, low),
+                (middle.next_down(), low),
+                (middle, even),
+                (middle.next_up(), low + 1),
+            ] {
+                assert_eq!(narrow_float(wide.to_bits(), format), narrow, "{wide:e}");
+                let negative = narrow_float((-wide).to_bits(), format);
+                assert_eq!(negative, narrow | format.sign(), "-{wide:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn f16_rounds_once_to_nearest_even_over_its_whole_range() {
+        let largest = u64::from(half::f16::MAX.to_bits());
+        rounding_is_to_nearest_even(FloatFormat::F16, largest, |bits| {
+            half::f16::from_bits(bits as u16).to_f64()
+        });
+        let overflow = 65520f64;
+        assert_eq!(narrow_float(overflow.to_bits(), FloatFormat::F16), 0x7c00);
+        assert_eq!(narrow_float(overflow.next_down().to_bits(), FloatFormat::F16), largest);
+    }
+
+    #[test]
+    fn bf16_rounds_once_to_nearest_even_over_its_whole_range() {
+        let largest = u64::from(half::bf16::MAX.to_bits());
+        rounding_is_to_nearest_even(FloatFormat::BF16, largest, |bits| {
+            half::bf16::from_bits(bits as u16).to_f64()
+        });
+    }
+
+    #[test]
+    fn f32_rounds_as_the_processor_does() {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..200_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // Exponents around the range of f32 and its subnormals.
+            let exponent = 1023 - 160 + (state >> 52) % 300;
+            let wide = f64::from_bits((state & ((1 << 52) - 1)) | exponent << 52);
+            let expected = u64::from((wide as f32).to_bits());
+            assert_eq!(narrow_float(wide.to_bits(), FloatFormat::F32), expected, "{wide:e}");
+        }
+    }
+
+    #[test]
+    fn complex_numbers_fill_from_two_floats() {
+        let bytes = fill(Dtype::C64, 8, "[1, \"-Infinity\"]").unwrap();
+        assert_eq!(bytes[..4], 1f32.to_ne_bytes());
+        assert_eq!(bytes[4..], f32::NEG_INFINITY.to_ne_bytes());
+        let bytes = fill(Dtype::C128, 16, "[\"0x7ff8000000000001\", -2.5]").unwrap();
+        assert_eq!(bytes[..8], 0x7ff8_0000_0000_0001u64.to_ne_bytes());
+        assert_eq!(bytes[8..], (-2.5f64).to_ne_bytes());
+        refused(Dtype::C64, 8, "[1]", "1 parts");
+        refused(Dtype::C64, 8, "[1, 2, 3]", "3 parts");
+        refused(Dtype::C64, 8, "1", "not an array");
+        refused(Dtype::C64, 8, "[[1], 2]", "is no complex64");
+    }
+
+    #[test]
+    fn raw_bytes_fill_from_byte_values_or_base64() {
+        assert_eq!(fill(Dtype::Raw, 3, "[1, 0, 255]").unwrap(), [1, 0, 255]);
+        assert_eq!(fill(Dtype::Raw, 3, "\"AQD/\"").unwrap(), [1, 0, 255]);
+        assert_eq!(fill(Dtype::Raw, 4, "\"AQD/fg==\"").unwrap(), [1, 0, 255, 126]);
+        assert_eq!(fill(Dtype::Raw, 5, "\"AQD\\/fn0=\"").unwrap(), [1, 0, 255, 126, 125]);
+        assert_eq!(fill(Dtype::Raw, 16, "\"/////////////////////w==\"").unwrap(), [255; 16]);
+    }
+
+    #[test]
+    fn raw_bytes_of_another_size_are_refused() {
+        refused(Dtype::Raw, 2, "[1]", "1 bytes, but r16 has 2");
+        refused(Dtype::Raw, 2, "[1, 2, 3]", "3 bytes, but r16 has 2");
+        refused(Dtype::Raw, 2, "[1, 256]", "256 is outside of 0 to 255");
+        refused(Dtype::Raw, 2, "[1, -1]", "-1 is outside of 0 to 255");
+        refused(Dtype::Raw, 2, "[1, 0.5]", "a whole number");
+        for source in ["\"AQ==\"", "\"AQID\"", "\"AQIDBA==\"", "\"A===\"", "\"AQA\"", "\"AQB=\""] {
+            refused(Dtype::Raw, 2, source, "is not the base64 of 2 bytes");
+        }
+        for source in ["\"AQ=A\"", "\"A-A=\"", "\"\"", "\"AQA=AQA=AQA=AQA=AQA=AQA=AQA=\""] {
+            refused(Dtype::Raw, 2, source, "is not the base64 of 2 bytes");
+        }
+    }
+}

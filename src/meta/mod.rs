@@ -1,0 +1,91 @@
+//! What array metadata says: a metadata document in, an [`ArrayRecord`] out.
+//!
+//! Comes in: the bytes of a metadata document and the uri it belongs to, for the texts. Goes out: a
+//! record that everything after this stage trusts, or a status and a text that names the file, the
+//! member, its place in the file and the way out. Nothing here touches a file.
+//!
+//! Invariant: what is not understood is refused by name before any data is read. A record that is
+//! handed out has checked products: chunk bytes, chunks per file, files and chunks of the array,
+//! and the padded extents all fit their caps.
+
+mod codecs;
+mod fill;
+mod key;
+mod node;
+mod zarr3;
+
+pub use key::{normalize_uri, write_file_key};
+pub use zarr3::array_from_zarr3;
+
+use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
+use crate::base::text::Text;
+use crate::records::{ArrayRecord, ByteOrder, Dtype, IndexLayout};
+use core::fmt::Write;
+
+/// What `array_info` tells in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The element type as zarr v3 names it: "float32", "r24".
+    pub dtype_name: Text<NAME_BYTES>,
+    /// The codecs in the order of encoding: "bytes(little) zstd crc32c", or for shards
+    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)".
+    pub codecs: Text<CODECS_TEXT_BYTES>,
+}
+
+/// The words for a record.
+pub fn describe(record: &ArrayRecord) -> Description {
+    let mut dtype_name = Text::new();
+    match record.dtype {
+        Dtype::Raw => {
+            // Never cut: the number has at most three digits.
+            let _ = write!(dtype_name, "r{}", record.dtype_bytes * 8);
+        }
+        other => dtype_name.push_str(zarr_name(other)),
+    }
+    let mut codecs = Text::new();
+    let levels = record.shard_levels as usize;
+    for _ in 0..levels {
+        codecs.push_str("sharding_indexed[");
+    }
+    codecs.push_str(match record.byte_order {
+        _ if record.dtype.word_bytes() == 1 => "bytes",
+        ByteOrder::Little => "bytes(little)",
+        ByteOrder::Big => "bytes(big)",
+    });
+    for codec in &record.codecs {
+        codecs.push_str(" ");
+        codecs.push_str(codec.name());
+    }
+    for level in (0..levels).rev() {
+        let IndexLayout { at_start, has_crc, byte_order } = record.index[level];
+        codecs.push_str(if at_start { "](index at start" } else { "](index at end" });
+        codecs.push_str(if byte_order == ByteOrder::Big { ", big" } else { "" });
+        codecs.push_str(if has_crc { ", crc32c)" } else { ")" });
+    }
+    Description { dtype_name, codecs }
+}
+
+/// The name of an element type in zarr v3; "r*" for raw bytes, whose name carries their size.
+const fn zarr_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "float32",
+        Dtype::Bf16 => "bfloat16",
+        Dtype::F16 => "float16",
+        Dtype::I32 => "int32",
+        Dtype::I64 => "int64",
+        Dtype::U8 => "uint8",
+        Dtype::I8 => "int8",
+        Dtype::U16 => "uint16",
+        Dtype::I16 => "int16",
+        Dtype::U32 => "uint32",
+        Dtype::U64 => "uint64",
+        Dtype::F64 => "float64",
+        Dtype::Bool => "bool",
+        Dtype::C64 => "complex64",
+        Dtype::C128 => "complex128",
+        Dtype::Raw => "r*",
+    }
+}
+
+#[cfg(test)]
+mod tests;

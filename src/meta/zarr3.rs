@@ -1,0 +1,291 @@
+//! Zarr v3 array metadata (`zarr.json`).
+//!
+//! Comes in: the document. Goes out: an [`ArrayRecord`] or a refusal. Source: zarr v3 core
+//! specification, section Array metadata, and its extension points.
+//!
+//! Invariant: node type and format are looked at before anything else, so that a group, or a
+//! document of another format, is called what it is and not a malformed array.
+
+use super::codecs::read_codecs;
+use super::fill::fill_from_node;
+use super::node::{Node, Reader};
+use super::zarr_name;
+use crate::base::math::product;
+use crate::base::text::List;
+use crate::json::{self, Str, Value};
+use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX};
+use crate::records::{ArrayRecord, AxisGrid, DTYPES, Dtype, KeyEncoding};
+use crate::status::{Status, Why};
+
+/// The record of the array whose `zarr.json` is `json`; `uri` names it in texts.
+///
+/// Errors: DECODE (not JSON, a member missing, ill-typed or contradicting another), NOT_FOUND (a
+/// group), UNSUPPORTED (well-formed, not read). A record of rank 0 is handed out like any other.
+pub fn array_from_zarr3(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
+    let reader = &mut Reader::new(uri, why);
+    let document = json::parse(json).map_err(|error| reader.malformed(error))?;
+    let root = &Node::root(document);
+    let members = read_members(reader, root)?;
+
+    let mut record = ArrayRecord::EMPTY;
+    let shape = reader.required(root, "shape", members.shape)?;
+    let extents = reader.extents(&shape, 0)?;
+    record.rank = extents.len() as u32;
+    record.shape[..extents.len()].copy_from_slice(&extents);
+
+    let data_type = reader.required(root, "data_type", members.data_type)?;
+    (record.dtype, record.dtype_bytes) = read_dtype(reader, &data_type)?;
+    let chunk_grid = reader.required(root, "chunk_grid", members.chunk_grid)?;
+    read_chunk_grid(reader, &chunk_grid, &mut record)?;
+    let encoding = reader.required(root, "chunk_key_encoding", members.chunk_key_encoding)?;
+    (record.key_encoding, record.separator) = read_key_encoding(reader, &encoding)?;
+    let codecs = reader.required(root, "codecs", members.codecs)?;
+    read_codecs(reader, &codecs, &mut record)?;
+    let fill = reader.required(root, "fill_value", members.fill_value)?;
+    record.fill = fill_from_node(reader, &fill, record.dtype, record.dtype_bytes)?;
+
+    for axis in 0..record.axes() {
+        record.file_grid[axis] = AxisGrid::Regular { edge: record.file_shape()[axis] };
+    }
+    check_grid(reader, &shape, &chunk_grid, &record)?;
+    set_strides(reader, &codecs, &mut record)?;
+    Ok(record)
+}
+
+/// The members of an array document that say what the array is.
+struct ArrayMembers<'a> {
+    shape: Option<Node<'a>>,
+    data_type: Option<Node<'a>>,
+    chunk_grid: Option<Node<'a>>,
+    chunk_key_encoding: Option<Node<'a>>,
+    fill_value: Option<Node<'a>>,
+    codecs: Option<Node<'a>>,
+}
+
+/// The members of an array document; whatever else it is, is refused.
+fn read_members<'a>(reader: &mut Reader<'_>, root: &Node<'a>) -> Result<ArrayMembers<'a>, Status> {
+    let names = [
+        "zarr_format",
+        "node_type",
+        "shape",
+        "data_type",
+        "chunk_grid",
+        "chunk_key_encoding",
+        "fill_value",
+        "codecs",
+        "storage_transformers",
+    ];
+    let mut refused = None;
+    let picked = reader.pick(root, &names, |name, value| {
+        if !is_ignored(name, value) {
+            refused.get_or_insert((name, value));
+        }
+    })?;
+    let [
+        format,
+        node_type,
+        shape,
+        data_type,
+        chunk_grid,
+        chunk_key_encoding,
+        fill_value,
+        codecs,
+        transformers,
+    ] = picked;
+    check_node(reader, root, format, node_type)?;
+    if let Some((name, value)) = refused {
+        let reason = format_args!("member {name} = {value} is not known and must be understood");
+        return Err(reader.unsupported(root, reason));
+    }
+    if let Some(transformers) = transformers
+        && let Some(first) = reader.items(&transformers)?.next()
+    {
+        let name = reader.extension(&first)?.name;
+        let reason = format_args!("storage transformer {name} is not read");
+        return Err(reader.unsupported(&first, reason));
+    }
+    Ok(ArrayMembers { shape, data_type, chunk_grid, chunk_key_encoding, fill_value, codecs })
+}
+
+/// Whether a member beside the known ones says nothing about the data.
+fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
+    let known = ["attributes", "dimension_names", "consolidated_metadata"];
+    if known.iter().any(|known| name == **known) {
+        return true;
+    }
+    let must_understand = value.members().and_then(|members| {
+        // A name that comes twice says nothing.
+        members.get("must_understand").unwrap_or(None)
+    });
+    must_understand.and_then(Value::as_bool) == Some(false)
+}
+
+/// Whether the document is a zarr v3 array.
+fn check_node(
+    reader: &mut Reader<'_>,
+    root: &Node<'_>,
+    format: Option<Node<'_>>,
+    node_type: Option<Node<'_>>,
+) -> Result<(), Status> {
+    let format = reader.required(root, "zarr_format", format)?;
+    let version = reader.integer(&format, i64::MIN, i64::MAX)?;
+    if version != 3 {
+        return Err(reader.unsupported(&format, format_args!("{version} is not read, only 3")));
+    }
+    let node_type = reader.required(root, "node_type", node_type)?;
+    let name = reader.string(&node_type)?;
+    if name == *"group" {
+        return Err(reader.not_found(format_args!("is a group: name one of the arrays in it")));
+    }
+    if name != *"array" {
+        let reason = format_args!("{name} is neither \"array\" nor \"group\"");
+        return Err(reader.unsupported(&node_type, reason));
+    }
+    Ok(())
+}
+
+/// The element type and its bytes.
+fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32), Status> {
+    let extension = reader.extension(node)?;
+    let name = extension.name;
+    // zarr-python's and tensorstore's spelling of r*.
+    if name == *"raw_bytes" {
+        let [length] = reader.configuration(&extension, &["length_bytes"])?;
+        let length = reader.required(node, "length_bytes", length)?;
+        let bytes = reader.integer(&length, 1, i64::MAX)?;
+        if bytes > ELEMENT_BYTES_MAX as i64 {
+            let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
+            return Err(reader.unsupported(&length, reason));
+        }
+        return Ok((Dtype::Raw, bytes as u32));
+    }
+    let is_named = |dtype: &Dtype| *dtype != Dtype::Raw && name == *zarr_name(*dtype);
+    let known = DTYPES.into_iter().find(is_named).map(|dtype| (dtype, dtype.bytes()));
+    let Some(dtype) = known.or_else(|| raw_from_name(name)) else {
+        let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128";
+        let reason = format_args!("data type {name} is not read, only {known}");
+        return Err(reader.unsupported(node, reason));
+    };
+    let [] = reader.configuration(&extension, &[])?;
+    Ok(dtype)
+}
+
+/// The type "r<bits>", for whole bytes up to ELEMENT_BYTES_MAX.
+fn raw_from_name(name: Str<'_>) -> Option<(Dtype, u32)> {
+    let mut buffer = [0; 4];
+    let digits = name.decode_into(&mut buffer)?.strip_prefix('r')?;
+    if !digits.starts_with(|first: char| first.is_ascii_digit() && first != '0') {
+        return None;
+    }
+    let bits: u32 = digits.parse().ok()?;
+    let is_whole = bits.is_multiple_of(8) && bits / 8 <= ELEMENT_BYTES_MAX as u32;
+    is_whole.then_some((Dtype::Raw, bits / 8))
+}
+
+/// The regular grid: its cell becomes the chunk shape, until a shard divides it.
+fn read_chunk_grid(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    let extension = reader.extension(node)?;
+    let name = extension.name;
+    if name != *"regular" {
+        let reason = format_args!("chunk grid {name} is not read, only \"regular\"");
+        return Err(reader.unsupported(node, reason));
+    }
+    let [chunk_shape] = reader.configuration(&extension, &["chunk_shape"])?;
+    let chunk_shape = reader.required(node, "chunk_shape", chunk_shape)?;
+    let edges = reader.extents(&chunk_shape, 1)?;
+    let axes = record.axes();
+    if edges.len() != axes {
+        let (chunk, shape) = (List(&edges), List(&record.shape[..axes]));
+        let reason = format_args!("chunks of {chunk} do not fit an array of {shape}");
+        return Err(reader.decode(&chunk_shape, reason));
+    }
+    record.chunk_shape[..axes].copy_from_slice(&edges);
+    Ok(())
+}
+
+/// The key encoding and its separator.
+fn read_key_encoding(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+) -> Result<(KeyEncoding, u8), Status> {
+    let extension = reader.extension(node)?;
+    let name = extension.name;
+    let (encoding, default) = if name == *"default" {
+        (KeyEncoding::Default, b'/')
+    } else if name == *"v2" {
+        (KeyEncoding::V2, b'.')
+    } else {
+        let reason = format_args!("key encoding {name} is not read, only \"default\" and \"v2\"");
+        return Err(reader.unsupported(node, reason));
+    };
+    let [separator] = reader.configuration(&extension, &["separator"])?;
+    let Some(separator) = separator else {
+        return Ok((encoding, default));
+    };
+    let text = reader.string(&separator)?;
+    if text == *"/" {
+        Ok((encoding, b'/'))
+    } else if text == *"." {
+        Ok((encoding, b'.'))
+    } else {
+        let reason = format_args!("{text} is neither \"/\" nor \".\"");
+        Err(reader.unsupported(&separator, reason))
+    }
+}
+
+/// Whether files and chunks of the whole array can be counted, and its padded extents be reached.
+fn check_grid(
+    reader: &mut Reader<'_>,
+    shape: &Node<'_>,
+    chunk_grid: &Node<'_>,
+    record: &ArrayRecord,
+) -> Result<(), Status> {
+    let axes = record.axes();
+    let counts = record.file_counts();
+    for (axis, (count, edge)) in counts[..axes].iter().zip(record.file_shape()).enumerate() {
+        let padded = count.checked_mul(*edge);
+        if padded.is_none_or(|padded| padded > i64::MAX as u64) {
+            let reason = format_args!("axis {axis} of its last chunk ends beyond 2^63 - 1");
+            return Err(reader.unsupported(shape, reason));
+        }
+    }
+    // An empty array has no files, whatever its other extents are.
+    let files = if counts[..axes].contains(&0) { Some(0) } else { product(&counts[..axes]) };
+    if files.and_then(|files| files.checked_mul(record.chunks_per_file())).is_none() {
+        let (shape, chunk) = (List(&record.shape[..axes]), List(&record.chunk_shape[..axes]));
+        let reason =
+            format_args!("{shape} in chunks of {chunk} are more than 2^64 chunks: use larger ones");
+        return Err(reader.unsupported(chunk_grid, reason));
+    }
+    Ok(())
+}
+
+/// Row-major strides and the size of a chunk.
+fn set_strides(
+    reader: &mut Reader<'_>,
+    codecs: &Node<'_>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    let axes = record.axes();
+    let elements = product(&record.chunk_shape[..axes]);
+    let bytes = elements.and_then(|count| count.checked_mul(u64::from(record.dtype_bytes)));
+    let Some(bytes) = bytes.filter(|bytes| *bytes <= CHUNK_BYTES_MAX) else {
+        let (chunk, size) = (List(&record.chunk_shape[..axes]), record.dtype_bytes);
+        let reason = format_args!(
+            "chunks of {chunk} times {size} bytes, more than {CHUNK_BYTES_MAX}: use smaller ones"
+        );
+        return Err(reader.unsupported(codecs, reason));
+    };
+    record.chunk_bytes = bytes;
+    let mut stride = i64::from(record.dtype_bytes);
+    for axis in (0..axes).rev() {
+        record.chunk_strides[axis] = stride;
+        // At most chunk_bytes, which was checked.
+        stride *= record.chunk_shape[axis] as i64;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The block of memory that an instance lives in: the caller's, its allocator's, or the system's.
+//!
+//! Taken once at open, given back once after close.
+
+use crate::abi::MemoryHook;
+use crate::base::arena::Carver;
+use crate::fail;
+use crate::os::Os;
+use crate::status::{Status, Why};
+use core::ptr::NonNull;
+
+/// Alignment of the block.
+pub const BLOCK_ALIGN: u64 = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Caller,
+    Hook,
+    System,
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Block {
+    start: NonNull<u8>,
+    bytes: u64,
+    source: Source,
+}
+
+impl Block {
+    /// Takes `bytes` bytes: the hook's block, else its alloc, else the system.
+    pub fn take(os: &Os, hook: &MemoryHook, bytes: u64, why: &mut Why) -> Result<Block, Status> {
+        let block = match (NonNull::new(hook.host_block.cast::<u8>()), hook.alloc) {
+            (Some(start), _) => {
+                Block { start, bytes: hook.host_block_bytes, source: Source::Caller }
+            }
+            (None, Some(alloc)) => {
+                // SAFETY: the hook's contract is that it may be called here, on open's thread.
+                let start = unsafe { alloc(hook.user, bytes, BLOCK_ALIGN) };
+                let Some(start) = NonNull::new(start.cast()) else {
+                    return Err(fail!(why, OutOfMemory, "memory.alloc gave no {bytes} bytes"));
+                };
+                Block { start, bytes, source: Source::Hook }
+            }
+            (None, None) => match (os.map)(bytes) {
+                Ok(start) => Block { start, bytes, source: Source::System },
+                Err(errno) => {
+                    return Err(fail!(why, OutOfMemory, "mapping {bytes} bytes: {errno}"));
+                }
+            },
+        };
+        if block.bytes < bytes {
+            return Err(fail!(
+                why,
+                Budget,
+                "memory.host_block has {} bytes, this config needs {bytes}",
+                block.bytes
+            ));
+        }
+        if !(block.start.as_ptr() as u64).is_multiple_of(BLOCK_ALIGN) {
+            block.give_back(os, hook);
+            return Err(fail!(why, Invalid, "memory: the block is not aligned to {BLOCK_ALIGN}"));
+        }
+        Ok(Block { bytes, ..block })
+    }
+
+    /// Bytes of the block.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A carver over the whole block. Once per block.
+    pub fn carver(&self) -> Carver {
+        // SAFETY: `take` checked alignment and size; whoever owns the block gives it to nobody
+        // else until `give_back`, which its user calls last.
+        unsafe { Carver::over(self.start, self.bytes) }
+    }
+
+    /// Gives the block back to where it came from.
+    pub fn give_back(&self, os: &Os, hook: &MemoryHook) {
+        match (self.source, hook.free) {
+            (Source::System, _) => (os.unmap)(self.start, self.bytes),
+            // SAFETY: the block came from this hook's alloc, with this size and alignment.
+            (Source::Hook, Some(free)) => unsafe {
+                free(hook.user, self.start.as_ptr().cast(), self.bytes, BLOCK_ALIGN);
+            },
+            (Source::Hook, None) | (Source::Caller, _) => {}
+        }
+    }
+}

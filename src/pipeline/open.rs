@@ -1,0 +1,265 @@
+//! Opening: one layout of all memory, counted for the bill and carved for the instance.
+//!
+//! In: settings and a block source. Out: a running instance. Invariant: on failure every byte,
+//! descriptor and thread that was taken is given back.
+
+use crate::assemble::axis::PadMode;
+use crate::assemble::value_element;
+use crate::base::arena::{Bill, Carver, Kind};
+use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
+use crate::decode::scratch_bytes;
+use crate::decode::zstd::Decoder;
+use crate::fail;
+use crate::limits::{ELEMENT_BYTES_MAX, METADATA_BYTES_MAX, METADATA_SMALL_BYTES};
+use crate::os::memory::Block;
+use crate::os::sink::Sink;
+use crate::os::store::Store;
+use crate::os::sync::{Condvar, Mutex};
+use crate::os::{Errno, Os, ThreadStart, start_thread};
+use crate::pipeline::Instance;
+use crate::pipeline::planner::Planner;
+use crate::pipeline::state::State;
+use crate::pipeline::work::Worker;
+use crate::settings::{Geometry, Settings};
+use crate::stats::StatsCells;
+use crate::status::{Status, Why};
+use crate::wave::WaveTables;
+use core::sync::atomic::AtomicBool;
+
+/// Stack of a thread that decodes: zstd and the planner take most of it.
+const DECODE_STACK_BYTES: u64 = 512 << 10;
+/// Stack of a thread that waits for storage.
+const IO_STACK_BYTES: u64 = 256 << 10;
+
+/// The bill of a config, and the geometry behind it.
+pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
+    let total = |geometry: &Geometry| count(settings, geometry).total(Kind::Host);
+    let geometry = settings.solve(scratch_bytes, total, why)?;
+    Ok((count(settings, &geometry), geometry))
+}
+
+/// The least host memory that a config can be opened with.
+pub fn floor_bytes(settings: &Settings) -> u64 {
+    count(settings, &settings.floor_geometry(scratch_bytes)).total(Kind::Host)
+}
+
+fn count(settings: &Settings, geometry: &Geometry) -> Bill {
+    let mut carver = Carver::counting();
+    // Counting builds nothing.
+    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, &COUNTED);
+    carver.bill().clone()
+}
+
+/// An instance and the block that it lives in.
+#[derive(Clone, Copy)]
+pub struct Opened {
+    /// The instance, valid until `give_back`.
+    pub instance: &'static Instance,
+    block: Block,
+}
+
+impl Opened {
+    /// Gives the memory back. The instance's close has returned Ok and nobody uses it any more.
+    pub fn give_back(self) {
+        let os = self.instance.os;
+        let hook = self.instance.settings.config.memory;
+        self.block.give_back(os, &hook);
+    }
+}
+
+/// Opens an instance: takes its memory, builds it, starts its threads.
+pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opened, Status> {
+    let (bill, geometry) = bill(settings, why)?;
+    let bytes = bill.total(Kind::Host);
+    let hook = settings.config.memory;
+    let mut values = values_from_settings(settings, why)?;
+    let block = Block::take(os, &hook, bytes, why)?;
+    values.host_bytes = bytes;
+    let mut carver = block.carver();
+    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &values) else {
+        block.give_back(os, &hook);
+        return Err(fail!(why, Internal, "the zstd workspace does not fit"));
+    };
+    assert!(carver.bill().total(Kind::Host) == bytes);
+    for condition in [
+        &instance.work_ready,
+        &instance.io_ready,
+        &instance.batch_ready,
+        &instance.space_ready,
+        &instance.idle,
+    ] {
+        condition.init();
+    }
+    let opened = Opened { instance, block };
+    if let Err(errno) = start_threads(instance, starts) {
+        // Closing waits for the threads that did start; nothing was read, so they end at once.
+        let closed = instance.close(u64::MAX);
+        assert!(closed.is_ok());
+        opened.give_back();
+        return Err(fail!(why, OutOfMemory, "starting threads: {errno}"));
+    }
+    Ok(opened)
+}
+
+/// What is derived from the settings once, apart from sizes.
+struct Values {
+    pad_mode: PadMode,
+    pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
+    failed_element: [u8; ELEMENT_BYTES_MAX],
+    host_bytes: u64,
+}
+
+fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
+    let config = &settings.config;
+    let Some(element) = value_element(config.pad_value, settings.dtype, settings.dtype_bytes)
+    else {
+        return Err(fail!(
+            why,
+            Invalid,
+            "pad_value = {}: {} cannot hold it",
+            config.pad_value,
+            settings.dtype.name()
+        ));
+    };
+    let pad_mode = match config.pad_mode {
+        PAD_CONSTANT => PadMode::Constant,
+        PAD_EDGE => PadMode::Edge,
+        PAD_REFLECT => PadMode::Reflect,
+        _ => PadMode::None,
+    };
+    let pad_element = (config.pad_value_set == 1).then_some(element);
+    Ok(Values { pad_mode, pad_element, failed_element: element, host_bytes: 0 })
+}
+
+const COUNTED: Values = Values {
+    pad_mode: PadMode::None,
+    pad_element: None,
+    failed_element: [0; ELEMENT_BYTES_MAX],
+    host_bytes: 0,
+};
+
+/// Descriptors that the table of files may hold open: half of what the process may have, so that
+/// the host keeps its own.
+fn open_files_max(os: &Os, settings: &Settings) -> u32 {
+    let limit = (os.open_files_max)();
+    let share = (limit.saturating_sub(32) / 2).clamp(4, 4096) as u32;
+    share.min(settings.config.n_chunk_layout_cache).max(1)
+}
+
+/// Counts or builds everything that an instance has. None while counting.
+fn layout(
+    carver: &mut Carver,
+    os: &'static Os,
+    settings: &Settings,
+    geometry: &Geometry,
+    values: &Values,
+) -> Option<(&'static Instance, &'static [Start])> {
+    let config = &settings.config;
+    let batches = carver.region("batch slots", settings.slots_bytes(), 4096);
+    let tables = WaveTables::carve(
+        carver,
+        config.host_buffer_waves,
+        config.max_chunks_per_wave,
+        settings.pairs_per_wave,
+        geometry.slab_bytes,
+    );
+    let large_bytes = geometry.large_scratch_count as u64 * geometry.large_scratch_bytes;
+    let large_scratch = carver.region("large decode scratch", large_bytes, 4096);
+    let metadata_buffer = carver.region("metadata buffer", METADATA_BYTES_MAX as u64, 4096);
+    let mut is_whole = true;
+    let mut number = 0;
+    let workers = carver.slice_from("workers", settings.worker_count() as u64, |carver| {
+        number += 1;
+        let decodes = number <= settings.decode_threads;
+        let worker = carve_worker(carver, geometry, decodes);
+        is_whole &= carver.is_counting() || worker.decoder.is_some() == decodes;
+        Mutex::new(worker)
+    });
+    let own = if settings.is_pump() { 0 } else { settings.worker_count() };
+    let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
+    let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
+    let planner = Planner::carve(carver, settings);
+    let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
+    let large_count = geometry.large_scratch_count;
+    let state = State::carve(carver, settings, geometry.slab_bytes, large_count, files_max);
+    let instance = Instance {
+        os,
+        settings: settings.clone(),
+        geometry: *geometry,
+        process_id: (os.process_id)(),
+        store: Store::new(os, config.files),
+        sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+        stats: StatsCells::default(),
+        host_bytes: values.host_bytes,
+        records: state.arrays.records.share(),
+        uris: state.arrays.uris.share(),
+        geometry_table: state.slots.geometry.share(),
+        statuses: state.slots.statuses.share(),
+        lock: Mutex::new(state),
+        planner: Mutex::new(planner),
+        work_ready: Condvar::new(),
+        io_ready: Condvar::new(),
+        batch_ready: Condvar::new(),
+        space_ready: Condvar::new(),
+        idle: Condvar::new(),
+        workers,
+        threads,
+        has_joined: AtomicBool::new(false),
+        tables,
+        batches,
+        large_scratch,
+        metadata_buffer,
+        stacks,
+        pad_mode: values.pad_mode,
+        pad_element: values.pad_element,
+        failed_element: values.failed_element,
+    };
+    let placed = carver.place("instance", instance);
+    let mut number = 0;
+    let starts = carver.slice_from("workers", own as u64, |_| {
+        number += 1;
+        Start { main: Instance::thread_main, argument: placed, number: number - 1 }
+    });
+    let placed = placed.filter(|_| is_whole)?;
+    Some((placed, starts))
+}
+
+fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {
+    let scratch_bytes = if decodes { geometry.small_scratch_bytes } else { 0 };
+    let scratch = carver.region("decode scratch", scratch_bytes, 4096);
+    let buffer = carver.region("io buffers", METADATA_SMALL_BYTES as u64, 4096);
+    let mut decoder = None;
+    if decodes {
+        let bytes = Decoder::workspace_bytes();
+        let workspace = carver.region("zstd contexts", bytes, 64);
+        if !carver.is_counting() {
+            decoder = Decoder::new(workspace.rows(0, bytes)).ok();
+        }
+    }
+    Worker { decoder, scratch, buffer }
+}
+
+/// Where the stack of thread `number` begins: decoding threads come first.
+fn stack_offset(settings: &Settings, number: u32) -> u64 {
+    let decoding = number.min(settings.decode_threads) as u64;
+    let waiting = number as u64 - decoding;
+    decoding * DECODE_STACK_BYTES + waiting * IO_STACK_BYTES
+}
+
+type Start = ThreadStart<Instance>;
+
+fn start_threads(instance: &'static Instance, starts: &'static [Start]) -> Result<(), Errno> {
+    for (start, handle) in starts.iter().zip(instance.threads) {
+        let begin = stack_offset(&instance.settings, start.number);
+        let bytes = stack_offset(&instance.settings, start.number + 1) - begin;
+        instance.lock.lock().threads += 1;
+        match start_thread(instance.os, start, instance.stacks.part(begin, bytes)) {
+            Ok(thread) => *handle.lock() = Some(thread),
+            Err(errno) => {
+                instance.lock.lock().threads -= 1;
+                return Err(errno);
+            }
+        }
+    }
+    Ok(())
+}
