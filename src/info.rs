@@ -16,6 +16,7 @@ use crate::pipeline;
 use crate::read::Tail;
 use crate::records::ArrayRecord;
 use crate::settings::settings_from_config;
+use crate::simd::FloatEnvironment;
 use crate::status::{Status, Why};
 
 /// Bytes of scratch that the functions here take.
@@ -56,6 +57,7 @@ pub fn load(
         ))
     } else {
         let document = &mut scratch[..index(stat.bytes)];
+        let _float = FloatEnvironment::enter();
         match store.read_exact(fd, &path, document, 0, false) {
             Ok(()) => array_from_zarr3(document, normal.as_str(), why),
             Err(fault) => Err(fail!(why, Io, "{}: {fault}", Tail(path.as_str()))),

@@ -4,9 +4,6 @@
 //! instances and tokens as the C surface, which is where the contract is written down
 //! (include/wavetrain.h).
 
-// A failure carries its text, because there is no allocator to box it with.
-#![allow(clippy::result_large_err)]
-
 use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;

@@ -82,7 +82,7 @@ impl Carver {
     /// `block` is valid for reads and writes of `block_bytes` bytes, is aligned to 4096, is used
     /// by nothing else, and stays so until every piece is gone.
     pub unsafe fn over(block: NonNull<u8>, block_bytes: u64) -> Carver {
-        assert!(block.as_ptr() as usize % 4096 == 0);
+        assert!((block.as_ptr() as usize).is_multiple_of(4096));
         Carver { block: Some(block), block_bytes, used: 0, bill: Bill::default() }
     }
 
@@ -112,6 +112,8 @@ impl Carver {
     }
 
     /// `count` elements, each set to `init`. Empty while counting.
+    // The slice is carved off the block, not borrowed from `init`.
+    #[allow(clippy::mut_from_ref)]
     pub fn slice<T: Clone>(
         &mut self,
         name: &'static str,
@@ -123,6 +125,8 @@ impl Carver {
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
     }
 
+    // The slice is carved off the block, not borrowed from an argument.
+    #[allow(clippy::mut_from_ref)]
     /// `count` elements that each carve pieces of their own. Empty while counting.
     pub fn slice_from<T>(
         &mut self,

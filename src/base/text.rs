@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn text_is_cut_at_a_character_boundary_and_stays_terminated() {
         let mut text = Text::<6>::new();
-        write!(text, "ab{}", "čšž").unwrap();
+        write!(text, "abčšž").unwrap();
         assert_eq!(text.as_str(), "abč");
         assert!(text.is_cut());
         text.push_str("x");

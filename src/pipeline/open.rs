@@ -21,6 +21,7 @@ use crate::pipeline::planner::Planner;
 use crate::pipeline::state::State;
 use crate::pipeline::work::Worker;
 use crate::settings::{Geometry, Settings};
+use crate::simd::FloatEnvironment;
 use crate::stats::StatsCells;
 use crate::status::{Status, Why};
 use crate::wave::WaveTables;
@@ -72,6 +73,8 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
     let (bill, geometry) = bill(settings, why)?;
     let bytes = bill.total(Kind::Host);
     let hook = settings.config.memory;
+    // pad_value rounds to the output type the same way whatever the host set.
+    let _float = FloatEnvironment::enter();
     let mut values = values_from_settings(settings, why)?;
     let block = Block::take(os, &hook, bytes, why)?;
     values.host_bytes = bytes;
