@@ -3,7 +3,7 @@
 //! Each starts with `struct_size` and only ever grows at its end. A caller with an older header
 //! passes a smaller size: fields past it are neither read nor written. [`Config`] is in `config`.
 
-use crate::limits::{ERROR_TEXT_BYTES, RANK_MAX};
+use crate::limits::{ERROR_TEXT_BYTES, METADATA_BYTES_MAX, RANK_MAX};
 use core::ffi::{c_char, c_void};
 
 /// Bytes of a short name in an info struct, its NUL included.
@@ -15,6 +15,16 @@ pub const MEMORY_LINES: usize = 32;
 /// Buckets of a log2 histogram: bucket b counts values in [2^b, 2^(b+1)) ns, bucket 0 also 0 ns,
 /// the last bucket everything above.
 pub const HISTOGRAM_BUCKETS: usize = 32;
+
+/// `MemoryLine::kind`: ordinary host memory.
+pub const MEMORY_HOST: u32 = 0;
+/// `MemoryLine::kind`: page-locked host memory.
+pub const MEMORY_PINNED: u32 = 1;
+/// `MemoryLine::kind`: device memory.
+pub const MEMORY_DEVICE: u32 = 2;
+/// Bytes of scratch that `config_fit` and `array_info` ask for: one metadata document and what
+/// parsing it takes.
+pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
 
 /// Why a call or a batch failed: `wavetrain_error`.
 #[repr(C)]
@@ -46,7 +56,7 @@ pub struct Error {
 pub struct MemoryLine {
     /// NUL-terminated name of what the bytes are for.
     pub name: [c_char; NAME_BYTES],
-    /// 0 host, 1 pinned, 2 device.
+    /// MEMORY_HOST, _PINNED or _DEVICE.
     pub kind: u32,
     /// Always 0.
     pub reserved: u32,

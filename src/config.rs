@@ -41,6 +41,26 @@ pub const PAD_EDGE: u32 = 2;
 pub const PAD_REFLECT: u32 = 3;
 /// `enable_gds`, `numa_strategy`: decide at open.
 pub const AUTO: u32 = 0;
+/// `enable_gds`: no GPUDirect Storage.
+pub const GDS_OFF: u32 = 1;
+/// `enable_gds`: open fails where there is none. Not built yet.
+pub const GDS_ON: u32 = 2;
+/// `numa_strategy`: memory and threads go where the system puts them.
+pub const NUMA_OFF: u32 = 1;
+/// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
+pub const NUMA_PIN: u32 = 2;
+/// `log_level`: every step.
+pub const LOG_TRACE: u32 = 0;
+/// `log_level`: every decision.
+pub const LOG_DEBUG: u32 = 1;
+/// `log_level`: what an operator wants to know once.
+pub const LOG_INFO: u32 = 2;
+/// `log_level`: data that was skipped, and other things that somebody should look at.
+pub const LOG_WARN: u32 = 3;
+/// `log_level`: what ends a stream.
+pub const LOG_ERROR: u32 = 4;
+/// `log_level`: what ends the process.
+pub const LOG_FATAL: u32 = 5;
 /// `log_level`: nothing is logged.
 pub const LOG_OFF: u32 = 6;
 

@@ -1,0 +1,695 @@
+/* wavetrain.h - streams boxes out of chunked N-dimensional arrays into batches of one shape.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * This header is the manual, which is why it is long. Read down to "Version" once; after that each
+ * declaration says for itself what it returns, what NULL means, who owns what, which threads may
+ * call it and whether it waits.
+ *
+ *   1. What it is           5. Threads and fork       9. Plain types
+ *   2. A first program      6. Errors                10. Hooks
+ *   3. Life of a sample     7. Version               11. Configuration
+ *   4. Memory               8. Status                12. Functions
+ *
+ *
+ * 1. What it is
+ *
+ * A training loop wants the same thing over and over: N boxes cut out of large arrays on disk, cast
+ * to one type, stacked in one tensor. You push samples, each an array (uri) and a box in it. You
+ * pop batches [samples_per_batch, sample_shape...] in the order of the pushes. Between the two,
+ * wavetrain loads the metadata, finds the chunks that the boxes touch, reads and decodes each of
+ * them once per batch, casts, and scatters into the batch, with many batches in flight.
+ *
+ * Arrays are zarr v3 directories: regular chunk grids, sharded or not, chunks raw or compressed by
+ * zstd or blosc-zstd, with crc32c checksums or without. What it does not understand it refuses by
+ * name, before it reads data.
+ *
+ * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
+ * is compressed as one; a *shard* is a file of many chunks and their index. A *wave* is a group of
+ * chunks that are read and decoded together. A *slot* is the memory of one batch.
+ *
+ * Link libwavetrain.a with -lpthread -ldl. It defines nothing but the functions below.
+ *
+ *
+ * 2. A first program (examples/hello.c has it with every check)
+ *
+ *     wavetrain_config config;
+ *     wavetrain_loader loader;
+ *     wavetrain_batch batch;
+ *     wavetrain_batch_view view;
+ *     wavetrain_box box = { "/data/volume.zarr", 17, 3, 0, { 0, 64, 64 }, { 32, 128, 128 } };
+ *     wavetrain_sample sample = { &box, 1, sizeof box, 42 };
+ *     size_t taken;
+ *
+ *     wavetrain_config_default(&config, sizeof config);
+ *     config.sample_rank = 3;
+ *     config.sample_shape[0] = 32;
+ *     config.sample_shape[1] = config.sample_shape[2] = 64;
+ *     if (wavetrain_open(&config, &loader, NULL) != WAVETRAIN_OK) return 1;
+ *     wavetrain_push(loader, &sample, 1, sizeof sample, WAVETRAIN_FOREVER, &taken);
+ *     wavetrain_flush(loader);
+ *     while (wavetrain_pop(loader, WAVETRAIN_FOREVER, &batch, NULL) == WAVETRAIN_OK) {
+ *         view.struct_size = sizeof view;
+ *         wavetrain_batch_info(loader, batch, 0, &view);
+ *         train((const float *)view.data, view.tags, view.sample_count);
+ *         wavetrain_release(loader, batch, NULL);
+ *     }
+ *     wavetrain_close(loader, WAVETRAIN_FOREVER, NULL);
+ *
+ *
+ * 3. Life of a sample
+ *
+ *   QUEUED    push has taken it. Uri and box are copied; yours may go. At most lookahead_samples
+ *             are queued; then push takes no more.
+ *   PLANNED   its batch has a slot, and its array's metadata and shard index are being loaded.
+ *   LOADING   its chunks are in waves: read, decoded, cast into its row of the slot.
+ *   READY     every sample of its batch is there. Batches become ready in any order and are popped
+ *             in push order.
+ *   HELD      popped. Data, tags and statuses stay where they are until release.
+ *   FREE      released. The slot takes another batch. While all n_batch_slots are held, loading
+ *             stalls; it goes on at the next release.
+ *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it come out,
+ *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
+ *             sample holds pad_value and its status says why, and the stream goes on.
+ *   DROPPED   reset or close came first.
+ *
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL).
+ *
+ *
+ * 4. Memory
+ *
+ * wavetrain_memory_need gives the bill of a config, line by line. wavetrain_open takes exactly
+ * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
+ * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included.
+ * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
+ * WAVETRAIN_BUDGET at open, with the floor in the text. While batches are held, close gives nothing
+ * back.
+ *
+ * Structs that cross this surface start with struct_size, which the caller sets to sizeof, and only
+ * ever grow at the end, so that programs built with an older header go on working. Of a struct that
+ * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
+ * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
+ * WAVETRAIN_INVALID. Structs inside another struct never grow.
+ *
+ * Strings that go in are copied. Pointers that come out are borrowed until the release of their
+ * batch.
+ *
+ *
+ * 5. Threads and fork
+ *
+ * Every function may be called from any thread at any time, also on the same loader. Several
+ * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
+ * n_decode_threads threads at open; they block all signals. thread_mode = PUMP starts none: work
+ * happens on your thread, in wavetrain_pump and in pops that wait. Only push, pop and close with a
+ * timeout wait, and hooks that you make wait.
+ *
+ * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
+ *
+ * Handles are numbers, never 0. A call with a handle that was closed, or never existed, touches no
+ * memory and returns WAVETRAIN_SHUTDOWN. So does every call in a child made by fork.
+ *
+ *
+ * 6. Errors
+ *
+ * Calls return a status: 0 is success, below 0 an error, above 0 "not now". Nothing that a file or
+ * an argument holds ends the process. Results are written on success only; taken, held, need and
+ * error are written on failure too. wavetrain_error names the sample, the chunk, the reason and the
+ * way out. Functions with an error argument take NULL for it; push and the others leave theirs for
+ * wavetrain_last_error. Nothing is printed unless log_quiet = 0.
+ */
+#ifndef WAVETRAIN_H
+#define WAVETRAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 7. Version --------------------------------------------------------------------------- */
+
+#define WAVETRAIN_VERSION_MAJOR 0
+#define WAVETRAIN_VERSION_MINOR 1
+#define WAVETRAIN_VERSION_PATCH 0
+/* What wavetrain_version returns in an archive of this header. */
+#define WAVETRAIN_VERSION                                                                          \
+    ((WAVETRAIN_VERSION_MAJOR << 16) | (WAVETRAIN_VERSION_MINOR << 8) | WAVETRAIN_VERSION_PATCH)
+
+/* ---- 8. Status ---------------------------------------------------------------------------- */
+
+typedef int32_t wavetrain_status;
+enum {
+    WAVETRAIN_OK = 0,
+    /* Not now. */
+    WAVETRAIN_AGAIN = 1,          /* nothing was waited for, or push found no room: try again */
+    WAVETRAIN_STARVED = 2,        /* the timeout of pop ran out; a later pop gets the same batch */
+    WAVETRAIN_END = 3,            /* flushed, and every batch popped */
+    /* Errors. */
+    WAVETRAIN_INVALID = -1,       /* an argument or a config field is wrong; the text names it */
+    WAVETRAIN_NOT_FOUND = -2,     /* the array does not exist; or a chunk, if that is an error */
+    WAVETRAIN_DTYPE = -3,         /* no cast from the array's type to the output type */
+    WAVETRAIN_RANK = -4,          /* box, array and sample shape have ranks that do not fit */
+    WAVETRAIN_IO = -5,            /* something that is there could not be opened or read */
+    WAVETRAIN_DECODE = -6,        /* bytes of the store are not what the format says */
+    WAVETRAIN_UNSUPPORTED = -7,   /* well-formed, but nothing that this version reads or does */
+    WAVETRAIN_CUDA = -8,          /* a CUDA driver call failed */
+    WAVETRAIN_OUT_OF_MEMORY = -9, /* at open: no memory, thread or free handle */
+    WAVETRAIN_BUDGET = -10,       /* a cap is too small; the text names it and the floor */
+    WAVETRAIN_SHUTDOWN = -11,     /* the loader was closed, never opened, or is the parent's */
+    WAVETRAIN_INTERNAL = -12,     /* a defect of wavetrain: please report it */
+    WAVETRAIN_STATUS_FORCE32 = 0x7FFFFFFF
+};
+
+/* ---- 9. Plain types ----------------------------------------------------------------------- */
+
+#define WAVETRAIN_RANK_MAX 16          /* axes of an array, a box, a sample */
+#define WAVETRAIN_URI_BYTES_MAX 4095   /* bytes of a uri, without a NUL */
+#define WAVETRAIN_ERROR_TEXT_BYTES 512 /* here and below: with the NUL */
+#define WAVETRAIN_NAME_BYTES 64
+#define WAVETRAIN_CODECS_TEXT_BYTES 192
+#define WAVETRAIN_MEMORY_LINES 32
+#define WAVETRAIN_HISTOGRAM_BUCKETS 32
+#define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
+#define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
+
+/* An instance, and a popped batch: numbers, never 0, never used twice. Copy them as you like. */
+typedef uint64_t wavetrain_loader;
+typedef uint64_t wavetrain_batch;
+
+/* Element types, of arrays and of batches. */
+enum {
+    WAVETRAIN_F32 = 1,
+    WAVETRAIN_BF16 = 2,
+    WAVETRAIN_F16 = 3,
+    WAVETRAIN_I32 = 4,
+    WAVETRAIN_I64 = 5,
+    WAVETRAIN_U8 = 6,
+    WAVETRAIN_I8 = 7,
+    WAVETRAIN_U16 = 8,
+    WAVETRAIN_I16 = 9,
+    WAVETRAIN_U32 = 10,
+    WAVETRAIN_U64 = 11,
+    WAVETRAIN_F64 = 12,
+    WAVETRAIN_BOOL = 13, /* one byte, 0 or 1 */
+    WAVETRAIN_C64 = 14,  /* two f32: real, imaginary */
+    WAVETRAIN_C128 = 15, /* two f64: real, imaginary */
+    WAVETRAIN_RAW = 16,  /* dtype_bytes bytes without a meaning */
+    WAVETRAIN_DTYPE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Why something failed. Yours; set struct_size before the call. */
+typedef struct wavetrain_error {
+    size_t struct_size;
+    wavetrain_status status;
+    uint32_t chunk_rank; /* coordinates in chunk; 0 where no chunk is to blame */
+    uint64_t tag;        /* the tag of the sample to blame, else 0 */
+    uint64_t batch_id;   /* the batch to blame, counted from 0 since open or reset, else 0 */
+    uint32_t sample;     /* its place in the batch, else 0 */
+    uint32_t reserved;   /* 0 */
+    uint64_t chunk[WAVETRAIN_RANK_MAX];    /* place in the array's grid of chunks */
+    char text[WAVETRAIN_ERROR_TEXT_BYTES]; /* UTF-8 with a NUL: array, chunk, reason, way out */
+} wavetrain_error;
+
+/* Where the bytes of a line of the bill are. */
+enum {
+    WAVETRAIN_MEMORY_HOST = 0,
+    WAVETRAIN_MEMORY_PINNED = 1, /* page-locked */
+    WAVETRAIN_MEMORY_DEVICE = 2,
+    WAVETRAIN_MEMORY_FORCE32 = 0x7FFFFFFF
+};
+
+/* A line of the memory bill. */
+typedef struct wavetrain_memory_line {
+    char name[WAVETRAIN_NAME_BYTES]; /* what the bytes are for */
+    uint32_t kind;                   /* WAVETRAIN_MEMORY_ */
+    uint32_t reserved;               /* 0 */
+    uint64_t bytes;
+} wavetrain_memory_line;
+
+/* The memory bill of a config. Yours; set struct_size before the call. */
+typedef struct wavetrain_memory {
+    size_t struct_size;
+    uint64_t host_bytes;   /* one block of host memory .. */
+    uint64_t host_align;   /* .. aligned to this, a power of two */
+    uint64_t pinned_bytes; /* 0 on the host backend */
+    uint64_t device_bytes; /* 0 on the host backend */
+    uint64_t slot_bytes;   /* the part of host_bytes that batches take */
+    uint32_t threads;      /* threads that open will start */
+    uint32_t line_count;
+    wavetrain_memory_line lines[WAVETRAIN_MEMORY_LINES];
+} wavetrain_memory;
+
+/* A box of an array. Yours; copied by push. */
+typedef struct wavetrain_box {
+    const char *uri;    /* path or file:// uri, UTF-8, needs no NUL; a last '/' is dropped */
+    uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
+    uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here */
+    uint32_t reserved;  /* 0 */
+    int64_t begin[WAVETRAIN_RANK_MAX];
+    int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last; end - begin is the sample shape */
+} wavetrain_box;
+
+/* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
+typedef struct wavetrain_sample {
+    const wavetrain_box *boxes; /* n_fields boxes */
+    uint32_t n_fields;          /* 1 */
+    uint32_t box_bytes;         /* sizeof(wavetrain_box) */
+    uint64_t tag;               /* yours; comes back with the batch and in errors */
+} wavetrain_sample;
+
+/* What a popped batch holds. Yours; set struct_size. The pointers in it are wavetrain's, borrowed
+ * until release. Rows are packed in row-major order: sample i starts at data + i * (bytes /
+ * sample_count). You may write to data. */
+typedef struct wavetrain_batch_view {
+    size_t struct_size;
+    void *data;            /* aligned to 256 bytes; host or device memory, as backend says */
+    uint64_t bytes;        /* of sample_count samples */
+    uint32_t rank;         /* 1 + sample_rank */
+    uint32_t dtype;        /* WAVETRAIN_F32 .. */
+    uint32_t dtype_bytes;  /* bytes of an element */
+    uint32_t backend;      /* WAVETRAIN_BACKEND_HOST or _CUDA */
+    int32_t device;        /* CUDA device; -1 on the host */
+    uint32_t sample_count; /* shape[0]; less than samples_per_batch in a flushed last batch */
+    uint64_t shape[WAVETRAIN_RANK_MAX + 1];
+    void *ready_stream;    /* CUstream that data is ready on; NULL on the host: ready now */
+    uint64_t batch_id;     /* from 0 since open or reset, in push order */
+    const uint64_t *tags;  /* sample_count tags, in push order */
+    const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
+    uint32_t failed_samples;          /* how many of them are not 0 */
+    uint32_t reserved;                /* 0 */
+} wavetrain_batch_view;
+
+/* What one stage has done. */
+typedef struct wavetrain_metric {
+    uint64_t ns;           /* nanoseconds, summed over threads */
+    uint64_t ns_best;      /* the shortest observation; UINT64_MAX before the first */
+    uint64_t input_bytes;  /* that went in */
+    uint64_t output_bytes; /* that came out */
+    uint64_t count;        /* observations */
+    /* Bucket b counts observations of [2^b, 2^(b+1)) ns, bucket 0 also 0 ns, the last all above. */
+    uint64_t histogram[WAVETRAIN_HISTOGRAM_BUCKETS];
+} wavetrain_metric;
+
+/* Figures since open or stats_reset; those of memory, backend and batches_held are as of now. */
+typedef struct wavetrain_stats_view {
+    size_t struct_size;
+    wavetrain_metric plan;           /* bounded planning steps */
+    wavetrain_metric meta;           /* reads of array metadata and shard indexes */
+    wavetrain_metric io;             /* reads of chunks; in: bytes read, out: bytes chunks needed */
+    wavetrain_metric input_transfer; /* copies to the device; 0 on the host */
+    wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
+    wavetrain_metric post_decode;    /* device work between decode and assemble; 0 on the host */
+    wavetrain_metric decode_gap;     /* device idle between decodes; 0 on the host */
+    wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
+    wavetrain_metric bind_wait;      /* waves, from the last read to the first decode */
+    wavetrain_metric pop_wait;       /* pops that waited */
+    uint64_t array_meta_hits;        /* look-ups in the cache of array metadata */
+    uint64_t array_meta_misses;
+    uint64_t shard_index_hits;       /* look-ups in the cache of index pages */
+    uint64_t shard_index_misses;
+    uint64_t chunk_layout_hits;      /* look-ups in the cache of files' layouts */
+    uint64_t chunk_layout_misses;
+    uint64_t samples_pushed;         /* taken by push */
+    uint64_t samples_failed;         /* that pop gave out with a status (on_error = SKIP) */
+    uint64_t batches_emitted;        /* popped */
+    uint64_t waves_emitted;          /* waves whose last chunk was assembled */
+    uint64_t chunks_planned;         /* distinct chunks that batches needed, missing ones too */
+    uint64_t chunks_to_load;         /* of them, those that had to be read */
+    uint64_t chunks_dispatched;      /* of them, those handed to workers */
+    uint64_t chunks_missing;         /* chunks that do not exist */
+    uint64_t chunk_uses;             /* pairs of chunk and sample */
+    uint64_t reads_issued;           /* reads of chunks, after merging */
+    uint64_t files_opened;
+    uint64_t worker_steps;           /* steps that did work */
+    uint64_t host_bytes_committed;   /* taken at open */
+    uint64_t pinned_bytes_committed;
+    uint64_t gpu_bytes_committed;
+    uint32_t backend;                /* WAVETRAIN_BACKEND_HOST or _CUDA: which was taken */
+    uint32_t batches_held;           /* popped and not released */
+    char backend_reason[WAVETRAIN_NAME_BYTES]; /* why that backend */
+} wavetrain_stats_view;
+
+/* What an array is. Yours; set struct_size before the call. */
+typedef struct wavetrain_array_view {
+    size_t struct_size;
+    uint32_t rank;
+    uint32_t dtype;       /* WAVETRAIN_F32 .. */
+    uint32_t dtype_bytes; /* bytes of an element */
+    uint32_t byte_order;  /* in the store: 0 little, 1 big */
+    uint64_t shape[WAVETRAIN_RANK_MAX];
+    uint64_t chunk_shape[WAVETRAIN_RANK_MAX];
+    uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard; of a chunk where there are none */
+    uint32_t shard_levels;                   /* 0: files are chunks; 1, 2: levels of shards */
+    uint32_t index_at_start;                 /* 1: the index of a shard lies before its chunks */
+    uint64_t chunk_bytes;                    /* of a decoded chunk */
+    uint8_t fill[16];                        /* one element, in this machine's byte order */
+    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it */
+    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd" */
+} wavetrain_array_view;
+
+/* ---- 10. Hooks ---------------------------------------------------------------------------- */
+/* Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
+ * zeros; zeros mean the built-in behaviour. `user` goes to every call and is not looked at. A hook
+ * must not call into the loader that it serves, and must not unwind or longjmp out. */
+
+/* Where open takes its memory: host_block if it is not NULL, else alloc, else the system. */
+typedef struct wavetrain_memory_hook {
+    size_t struct_size;
+    void *user;
+    /* A block of host_bytes of the bill or more, aligned to its host_align. Yours again when close
+     * returned WAVETRAIN_OK, or open failed. Too small or misaligned: WAVETRAIN_INVALID. */
+    void *host_block;
+    uint64_t host_block_bytes;
+    /* Returns `bytes` bytes aligned to `align`, or NULL: open then is WAVETRAIN_OUT_OF_MEMORY.
+     * Called on the thread that calls open. Set both functions or neither. */
+    void *(*alloc)(void *user, uint64_t bytes, uint64_t align);
+    /* Takes back what alloc gave, with the same numbers. Called on the thread that calls close, or
+     * open where it fails. */
+    void (*free)(void *user, void *block, uint64_t bytes, uint64_t align);
+} wavetrain_memory_hook;
+
+/* What the functions of wavetrain_files_hook return where they fail. Absent and failed are two
+ * things: an absent chunk is data (the fill value), a failed one is WAVETRAIN_IO. */
+enum {
+    WAVETRAIN_FILE_ABSENT = -1,
+    WAVETRAIN_FILE_FAILED = -2,
+    WAVETRAIN_FILE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
+ * it was pushed (without file:// and the slash at its end), a '/' and the key:
+ * "/data/a.zarr/c/0/1". It is borrowed during the call. Both functions may wait, and are called
+ * from several threads at once (in pump mode: from the threads that pump and pop). Set both or
+ * neither. A file must not change while the loader is open. */
+typedef struct wavetrain_files_hook {
+    size_t struct_size;
+    void *user;
+    /* Returns the bytes of the file, WAVETRAIN_FILE_ABSENT or WAVETRAIN_FILE_FAILED. */
+    int64_t (*size)(void *user, const char *name);
+    /* Copies exactly `bytes` bytes from `offset` on to `target`. Returns 0, WAVETRAIN_FILE_ABSENT
+     * or WAVETRAIN_FILE_FAILED; everything else counts as failed. */
+    int64_t (*read)(void *user, const char *name, uint64_t offset, void *target, uint64_t bytes);
+} wavetrain_files_hook;
+
+/* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
+ * bytes and a NUL, without a newline, borrowed during the call. `tag` is the sample's, else 0. */
+typedef struct wavetrain_log_hook {
+    size_t struct_size;
+    void *user;
+    void (*log)(void *user, uint32_t level, uint64_t tag, const char *text, uint64_t text_bytes);
+} wavetrain_log_hook;
+
+/* Last words before a defect of wavetrain ends the process; must not return.
+ * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+typedef struct wavetrain_fatal_hook {
+    size_t struct_size;
+    void *user;
+    void (*fatal)(void *user, const char *file, uint32_t line, const char *text);
+} wavetrain_fatal_hook;
+
+/* Your job system: run calls job(argument) on some thread, or at once.
+ * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+typedef struct wavetrain_workers_hook {
+    size_t struct_size;
+    void *user;
+    void (*run)(void *user, void (*job)(void *argument), void *argument);
+} wavetrain_workers_hook;
+
+/* Named ranges of a thread, properly nested. `name` lives as long as the program.
+ * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+typedef struct wavetrain_profiler_hook {
+    size_t struct_size;
+    void *user;
+    void (*begin)(void *user, const char *name);
+    void (*end)(void *user);
+} wavetrain_profiler_hook;
+
+/* ---- 11. Configuration -------------------------------------------------------------------- */
+
+/* backend */
+enum {
+    WAVETRAIN_BACKEND_AUTO = 0, /* CUDA where there is a device, else the host */
+    WAVETRAIN_BACKEND_HOST = 1, /* batches in host memory */
+    WAVETRAIN_BACKEND_CUDA = 2, /* batches in device memory */
+    WAVETRAIN_BACKEND_FORCE32 = 0x7FFFFFFF
+};
+
+/* thread_mode */
+enum {
+    WAVETRAIN_THREADS_OWN = 0,  /* open starts threads, close ends them */
+    WAVETRAIN_THREADS_PUMP = 1, /* none; work happens in wavetrain_pump and in pops that wait */
+    WAVETRAIN_THREADS_HOOK = 2, /* work runs as jobs of config.workers; not built yet */
+    WAVETRAIN_THREADS_FORCE32 = 0x7FFFFFFF
+};
+
+/* on_error */
+enum {
+    WAVETRAIN_ON_ERROR_FAIL = 0, /* the first failing batch ends the stream, until reset */
+    WAVETRAIN_ON_ERROR_SKIP = 1, /* a failing sample holds pad_value, with its status beside it */
+    WAVETRAIN_ON_ERROR_FORCE32 = 0x7FFFFFFF
+};
+
+/* missing_chunks */
+enum {
+    WAVETRAIN_MISSING_FILL = 0,  /* a chunk that does not exist reads as the fill value */
+    WAVETRAIN_MISSING_ERROR = 1, /* it is WAVETRAIN_NOT_FOUND */
+    WAVETRAIN_MISSING_FORCE32 = 0x7FFFFFFF
+};
+
+/* pad_mode: what a box reads outside of its array; as numpy.pad */
+enum {
+    WAVETRAIN_PAD_NONE = 0,     /* such a box is WAVETRAIN_INVALID */
+    WAVETRAIN_PAD_CONSTANT = 1, /* pad_value if pad_value_set, else the array's fill value */
+    WAVETRAIN_PAD_EDGE = 2,     /* the nearest element */
+    WAVETRAIN_PAD_REFLECT = 3,  /* the mirror image, edge not repeated; box and array must meet */
+    WAVETRAIN_PAD_FORCE32 = 0x7FFFFFFF
+};
+
+/* enable_gds */
+enum {
+    WAVETRAIN_GDS_AUTO = 0,
+    WAVETRAIN_GDS_OFF = 1,
+    WAVETRAIN_GDS_ON = 2, /* not built yet */
+    WAVETRAIN_GDS_FORCE32 = 0x7FFFFFFF
+};
+
+/* numa_strategy */
+enum {
+    WAVETRAIN_NUMA_AUTO = 0,
+    WAVETRAIN_NUMA_OFF = 1, /* memory and threads go where the system puts them */
+    WAVETRAIN_NUMA_PIN = 2, /* to numa_node; not built yet */
+    WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
+};
+
+/* log_level, and the level that a log hook gets */
+enum {
+    WAVETRAIN_LOG_TRACE = 0,
+    WAVETRAIN_LOG_DEBUG = 1,
+    WAVETRAIN_LOG_INFO = 2,
+    WAVETRAIN_LOG_WARN = 3,  /* skipped data, and what else somebody should look at */
+    WAVETRAIN_LOG_ERROR = 4, /* what ends a stream */
+    WAVETRAIN_LOG_FATAL = 5, /* what ends the process */
+    WAVETRAIN_LOG_OFF = 6,
+    WAVETRAIN_LOG_FORCE32 = 0x7FFFFFFF
+};
+
+/* Synthetic latency of metadata operations, for benches. Not built yet. */
+typedef struct wavetrain_metadata_latency {
+    uint64_t baseline_ns;
+    double lognormal_mu_ln_ns;
+    double lognormal_sigma_ln_ns;
+    uint64_t cap_ns;
+    uint64_t seed;
+} wavetrain_metadata_latency;
+
+/* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
+ * sample_rank and sample_shape must be set, all else works as it is. In brackets: the default. 0
+ * means zero, unless "0 = derived" is said. A field that is marked "not built yet" is
+ * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
+typedef struct wavetrain_config {
+    size_t struct_size;
+
+    /* The batch. */
+    uint32_t samples_per_batch; /* 1 to 1,048,576 [1] */
+    uint32_t sample_rank;       /* axes of a sample, 1 to 16 [0: must be set] */
+    uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
+    uint32_t dtype;       /* output type: F32, BF16, F16; an integer type that loses nothing; or the
+                             array's own type or RAW, as a copy of the bits [F32] */
+    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, else 0 [0] */
+
+    /* Caps. */
+    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
+    uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
+                                       256 MiB [0] */
+    uint32_t lookahead_samples; /* that push takes ahead of the batch being planned; 0 = derived:
+                                   two batches [0] */
+    uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 or more [3] */
+    uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
+    uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
+    uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4] */
+    uint32_t max_chunks_per_wave;          /* 1 to 65,535 [512] */
+    uint32_t max_substreams_per_chunk;     /* blosc streams of a chunk; 0 = no limit [0] */
+
+    /* Workers and caches. */
+    uint32_t n_io_threads;            /* that wait for storage, 1 to 1024 [16] */
+    uint32_t n_decode_threads;        /* 0 = derived: CPUs of the affinity mask [0] */
+    uint32_t metadata_io_concurrency; /* metadata and index reads in flight, 1 to 4096 [64] */
+    uint32_t n_array_meta_cache;      /* arrays whose metadata is kept, 1 or more [64] */
+    uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */
+    uint32_t n_chunk_layout_cache;    /* files whose size and presence are kept, 1 or more [1024] */
+    uint32_t max_shards_per_sample;   /* that a box may touch; 0 = no limit [0] */
+    uint64_t chunk_cache_bytes;       /* of decoded chunks that are kept; not built yet [0] */
+
+    /* Behaviour. */
+    uint32_t backend;        /* WAVETRAIN_BACKEND_ [AUTO] */
+    int32_t device;          /* CUDA device; -1 = the current context's [-1] */
+    uint32_t thread_mode;    /* WAVETRAIN_THREADS_ [OWN] */
+    uint32_t drop_last;      /* 1: flush discards a batch that is not full [0] */
+    uint32_t on_error;       /* WAVETRAIN_ON_ERROR_ [FAIL] */
+    uint32_t missing_chunks; /* WAVETRAIN_MISSING_ [FILL] */
+    uint32_t pad_mode;       /* WAVETRAIN_PAD_ [NONE] */
+    uint32_t pad_value_set;  /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value [0] */
+    double pad_value;        /* that padding and skipped samples hold; must fit dtype [0] */
+    uint64_t pop_timeout_ns; /* default argument of the C++ and Rust wrappers' pop [30 s] */
+    uint32_t enable_gds;     /* WAVETRAIN_GDS_ [AUTO] */
+    uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [AUTO] */
+    int32_t numa_node;       /* -1 = none [-1] */
+    uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
+    uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
+    uint32_t reserved;       /* 0 */
+    void *consumer_stream;   /* CUstream of the consumer; not built yet [NULL] */
+    wavetrain_metadata_latency metadata_latency; /* not built yet [0] */
+
+    /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
+    wavetrain_memory_hook memory;
+    wavetrain_files_hook files;
+    wavetrain_log_hook log;
+    wavetrain_fatal_hook fatal;
+    wavetrain_workers_hook workers;
+    wavetrain_profiler_hook profiler;
+} wavetrain_config;
+
+/* ---- 12. Functions ------------------------------------------------------------------------ */
+/* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
+ * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing, so
+ * that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every struct that
+ * is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID. */
+
+/* The version of the archive: (major << 16) | (minor << 8) | patch. Compare it with
+ * WAVETRAIN_VERSION; with another major the structs differ. Does not wait. */
+uint32_t wavetrain_version(void);
+
+/* The name of a status as this header spells it, without the prefix: "NOT_FOUND"; "UNKNOWN" for
+ * other numbers. Never NULL; lives as long as the program. Does not wait. */
+const char *wavetrain_status_str(wavetrain_status status);
+
+/* Fills the first struct_size bytes of *config with the defaults and sets config->struct_size. Pass
+ * sizeof(wavetrain_config). Bytes beyond the fields that the archive knows become 0.
+ * OK; INVALID: config is NULL or struct_size is below sizeof(size_t). Does not wait. */
+wavetrain_status wavetrain_config_default(wavetrain_config *config, size_t struct_size);
+
+/* Raises caps of *config to what the named arrays need: max_chunk_uncompressed_bytes, and the
+ * memory caps where they are set and too small. Never lowers one. Reads the metadata of each array
+ * through config->files, so it waits for storage. Needs no loader.
+ * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes,
+ * WAVETRAIN_SCRATCH_BYTES or more, of any alignment, yours again at return. error: NULL or yours.
+ * OK; else what is wrong with an array or an argument, and *config is as before. */
+wavetrain_status wavetrain_config_fit(wavetrain_config *config, const char *const *uris,
+                                      uint32_t uri_count, void *scratch, size_t scratch_bytes,
+                                      wavetrain_error *error);
+
+/* The memory that open will take for this config. Allocates nothing, opens nothing.
+ * need, error: yours; error may be NULL. OK; INVALID, UNSUPPORTED: the config is wrong; BUDGET: a
+ * cap is too small, *need holds the bill of the smallest geometry. Does not wait. */
+wavetrain_status wavetrain_memory_need(const wavetrain_config *config, wavetrain_memory *need,
+                                       wavetrain_error *error);
+
+/* Makes a loader: checks the config, takes all memory, starts all threads. *config is copied. On
+ * failure *loader is untouched and everything is given back. error: NULL or yours.
+ * OK; INVALID, UNSUPPORTED, BUDGET: as memory_need; OUT_OF_MEMORY: no memory, no thread, or 64
+ * loaders are open. Takes as long as touching the memory takes. */
+wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader *loader,
+                                wavetrain_error *error);
+
+/* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
+ * flight, ends the threads, gives the memory back. held: NULL or yours; set to the number of
+ * batches that are popped and not released, also on AGAIN.
+ * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held or reads
+ * are still in flight; memory and hooks stay in use. Release them and call close again; until then
+ * release, batch_info and close work, all else returns SHUTDOWN. */
+wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
+
+/* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
+ * sizeof(wavetrain_sample). Samples, boxes and uris are yours again at return. samples may be NULL
+ * where count is 0. taken: yours; how many samples were taken, also on failure.
+ * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED: sample *taken
+ * is wrong by itself (text in last_error), those before it were taken. After the stream has failed:
+ * its error. What depends on the store comes at pop. */
+wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample *samples,
+                                size_t count, size_t sample_bytes, uint64_t timeout_ns,
+                                size_t *taken);
+
+/* Says that the samples so far are all, for now: a batch that is not full comes out with less
+ * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push
+ * starts a new batch. OK, or the error of a failed stream. Does not wait. */
+wavetrain_status wavetrain_flush(wavetrain_loader loader);
+
+/* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER).
+ * The batch is yours until release. error: NULL or yours, filled where the result is negative or
+ * STARVED.
+ * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
+ * all slots are held, reads are pending or samples are missing; a later pop gets the same batch.
+ * END: flushed and every batch popped, at once, until the next push. SHUTDOWN: close was called.
+ * Else: the error of this batch, after all batches before it; it stays until reset.
+ * In pump mode a pop that waits works meanwhile. */
+wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
+                               wavetrain_error *error);
+
+/* Describes a batch that is held. field: which tensor of it, 0 today. info: yours.
+ * OK; INVALID: batch is not held, or there is no such field. Does not wait. */
+wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch batch,
+                                      uint32_t field, wavetrain_batch_view *info);
+
+/* Gives a batch back; its pointers are dead. In any order, from any thread. event: NULL, or a
+ * CUevent behind which the slot may be reused; on the host backend it must be NULL, and YOUR READS
+ * AND WRITES OF THE BATCH MUST BE OVER.
+ * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
+ * the host backend, the batch is still held. Does not wait. */
+wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
+
+/* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
+ * batches from 0 again. Held batches stay held, caches stay warm, nothing is allocated. Waits for
+ * reads in flight of what it drops, if at all. OK. */
+wavetrain_status wavetrain_reset(wavetrain_loader loader);
+
+/* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
+ * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, one
+ * chunk. Several threads may pump at once.
+ * OK: it did something. AGAIN: there was nothing to do. INVALID: thread_mode is not PUMP. */
+wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);
+
+/* Copies the figures. stats: yours. They are read one by one while work goes on, so that two of
+ * them may be a moment apart. OK. Does not wait; cheap enough for every frame. */
+wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *stats);
+
+/* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
+wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
+
+/* The error of the stream if it failed, else the last error that a call on this loader returned;
+ * status OK and an empty text if there was none. error: yours. OK. Does not wait. */
+wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
+
+/* Describes the array at uri (with a NUL). Needs no loader. files: NULL or a hook to read through.
+ * scratch as in config_fit. info: yours. error: NULL or yours.
+ * OK; NOT_FOUND, IO, DECODE, UNSUPPORTED: with the reason. Reads metadata, so it waits for
+ * storage. */
+wavetrain_status wavetrain_array_info(const char *uri, const wavetrain_files_hook *files,
+                                      void *scratch, size_t scratch_bytes,
+                                      wavetrain_array_view *info, wavetrain_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WAVETRAIN_H */
