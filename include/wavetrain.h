@@ -516,15 +516,15 @@ typedef struct wavetrain_config {
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
     uint32_t dtype;       /* output type: F32, BF16, F16; an integer type that loses nothing; or the
                              array's own type or RAW, as a copy of the bits [F32] */
-    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, else 0 [0] */
+    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, 1 to 16; else 0 [0] */
 
     /* Caps. */
     uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
                                        256 MiB [0] */
-    uint32_t lookahead_samples; /* that push takes ahead of the batch being planned; 0 = derived:
-                                   two batches [0] */
-    uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 or more [3] */
+    uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
+                                   more; 0 = derived: two batches [0] */
+    uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 to 64 [3] */
     uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
     uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
     uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4] */

@@ -16,6 +16,8 @@ pub mod limits;
 pub mod loader;
 pub mod meta;
 pub mod os;
+#[cfg(wavetrain_archive)]
+mod panic;
 pub mod pipeline;
 pub mod plan;
 pub mod queue;
