@@ -1,0 +1,276 @@
+//! The packed archive is what the README says: only our names, only libc, no allocation after open.
+//!
+//! tools/archive.sh makes it once per run; readelf looks at it (GNU nm cannot read it), and the C
+//! programs of tests/c and examples/ are linked with it and run on stores that are made here. A
+//! machine without gcc or binutils skips, and says so.
+
+#[path = "common/cc.rs"]
+mod cc;
+#[path = "common/header.rs"]
+mod header;
+#[path = "common/store.rs"]
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use store::Spec;
+
+/// What the object may ask of libc. A new name here is a decision, not an accident: none of them
+/// may allocate after open.
+const LIBC: [&str; 52] = [
+    "__errno_location",
+    "abort",
+    "bcmp",
+    "calloc",
+    "clock_gettime",
+    "close",
+    "free",
+    "fstat",
+    "fstat64",
+    "getpid",
+    "getrlimit",
+    "getrlimit64",
+    "madvise",
+    "malloc",
+    "memcmp",
+    "memcpy",
+    "memmove",
+    "memset",
+    "mmap",
+    "mmap64",
+    "munmap",
+    "open",
+    "open64",
+    "pread",
+    "pread64",
+    "preadv2",
+    "preadv64v2",
+    "pthread_attr_destroy",
+    "pthread_attr_init",
+    "pthread_attr_setstack",
+    "pthread_cond_broadcast",
+    "pthread_cond_destroy",
+    "pthread_cond_init",
+    "pthread_cond_signal",
+    "pthread_cond_timedwait",
+    "pthread_cond_wait",
+    "pthread_condattr_destroy",
+    "pthread_condattr_init",
+    "pthread_condattr_setclock",
+    "pthread_create",
+    "pthread_join",
+    "pthread_mutex_destroy",
+    "pthread_mutex_init",
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "pthread_sigmask",
+    "sched_getaffinity",
+    "sigfillset",
+    "stat",
+    "stat64",
+    "strlen",
+    "write",
+];
+
+const CUBE: Spec = Spec { seed: 0, edge: 64, shard: 16, chunk: 8, zstd: true, sparse: true };
+const VOLUMES: u64 = 6;
+
+/// The folder that tools/archive.sh filled, or None where a tool is missing.
+fn archive() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| {
+        for tool in ["gcc", "ld", "ar", "readelf", "objcopy"] {
+            cc::find(tool, &[tool])?;
+        }
+        let folder = cc::folder("archive");
+        print!("{}", cc::run(&mut archive_command(&folder)));
+        Some(folder)
+    });
+    if made.is_none() {
+        println!("skipped: there is no archive without gcc and binutils");
+    }
+    made.as_deref()
+}
+
+fn archive_command(folder: &Path) -> Command {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let mut command = Command::new(header::root().join("tools/archive.sh"));
+    command.arg(folder).env("CC", "gcc").env("CARGO_TARGET_DIR", target);
+    command
+}
+
+/// Symbols of the archive that are not local: (section or "UND", name).
+fn symbols(folder: &Path) -> Vec<(String, String)> {
+    cc::run(Command::new("readelf").args(["-sW"]).arg(folder.join("libwavetrain.a")))
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.len() >= 8 && words[0].ends_with(':') && words[0] != "Num:")
+        .filter(|words| words[4] != "LOCAL")
+        .map(|words| (words[6].to_string(), words[7].to_string()))
+        .collect()
+}
+
+/// Compiles and links one C program as the README says, with every warning an error.
+fn build(folder: &Path, source: &str) -> PathBuf {
+    let name = Path::new(source).file_stem().unwrap();
+    let program = cc::folder(&format!("program-{}", name.display())).join(name);
+    cc::run(
+        Command::new("gcc")
+            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", "-I"])
+            .arg(folder)
+            .arg(header::root().join(source))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    program
+}
+
+/// Runs a test program; 77 means that this machine cannot.
+fn run(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(77) {
+        println!("{text}");
+        return text;
+    }
+    assert!(
+        output.status.success(),
+        "{} {arguments:?}: {}\n{text}{}",
+        program.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// A sparse cube for programs that need one array.
+fn cube(test: &str) -> String {
+    let array = cc::folder(&format!("store-{test}")).join("cube");
+    store::write(&array, &CUBE);
+    array.to_str().unwrap().to_string()
+}
+
+/// More arrays and shards than any cache of the test holds, and one with every kind of damage.
+fn many_stores(test: &str) -> String {
+    let stores = cc::folder(&format!("store-{test}"));
+    for seed in 0..VOLUMES {
+        // Raw and compressed chunks in turn.
+        let spec = Spec { seed, zstd: seed % 2 == 0, ..CUBE };
+        store::write(&stores.join(format!("volume{seed}")), &spec);
+    }
+    let damaged = stores.join("damaged");
+    let spec = Spec { seed: VOLUMES, ..CUBE };
+    store::write(&damaged, &spec);
+    for (number, shard) in store::places(spec.edge / spec.shard).enumerate() {
+        if store::shard_is_absent(shard) {
+            continue;
+        }
+        match number % 4 {
+            0 => flip_some_chunk(&damaged, &spec, shard),
+            1 => store::flip_index(&damaged, &spec, shard),
+            2 => store::truncate(&damaged, shard, 10),
+            _ => {}
+        }
+    }
+    stores.to_str().unwrap().to_string()
+}
+
+fn flip_some_chunk(array: &Path, spec: &Spec, shard: [u64; 3]) {
+    let inner = store::places(spec.shard / spec.chunk).position(|inner| {
+        let per_edge = spec.shard / spec.chunk;
+        !store::chunk_is_absent(std::array::from_fn(|axis| shard[axis] * per_edge + inner[axis]))
+    });
+    store::flip_chunk(array, spec, shard, inner.unwrap() as u64);
+}
+
+#[test]
+fn archive_defines_exactly_the_functions_of_the_header() {
+    let Some(folder) = archive() else { return };
+    let mut declared = header::functions(&header::text());
+    let mut defined: Vec<String> = symbols(folder)
+        .into_iter()
+        .filter(|(section, _)| section != "UND")
+        .map(|(_, name)| name)
+        .collect();
+    declared.sort();
+    defined.sort();
+    assert!(declared.len() >= 18 && declared.len() <= 30, "{declared:?}");
+    assert_eq!(defined, declared);
+}
+
+#[test]
+fn archive_needs_only_libc() {
+    let Some(folder) = archive() else { return };
+    let mut needed: Vec<String> = symbols(folder)
+        .into_iter()
+        .filter(|(section, _)| section == "UND")
+        .map(|(_, name)| name)
+        .collect();
+    needed.sort();
+    println!("undefined: {}", needed.join(" "));
+    for name in needed {
+        assert!(LIBC.contains(&name.as_str()), "{name} is not on the list");
+    }
+}
+
+#[test]
+fn archive_has_the_same_bytes_on_two_runs_and_names_no_local_path() {
+    let Some(folder) = archive() else { return };
+    let again = cc::folder("archive-again");
+    cc::run(&mut archive_command(&again));
+    let bytes = std::fs::read(folder.join("libwavetrain.a")).unwrap();
+    assert!(bytes == std::fs::read(again.join("libwavetrain.a")).unwrap());
+    for path in [env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"), "/.cargo/", "/.rustup/"] {
+        let found = bytes.windows(path.len()).any(|window| window == path.as_bytes());
+        assert!(!found, "{path} is in the archive");
+    }
+    for beside in ["wavetrain.h", "LICENSE"] {
+        assert!(folder.join(beside).is_file(), "{beside} lies beside the archive");
+    }
+}
+
+#[test]
+fn hello_prints_the_mean_of_every_batch() {
+    let Some(folder) = archive() else { return };
+    let output = run(&build(folder, "examples/hello.c"), &[&cube("hello")]);
+    assert_eq!(
+        output.lines().filter(|line| line.contains("4 samples, mean")).count(),
+        8,
+        "{output}"
+    );
+}
+
+#[test]
+fn nothing_is_allocated_between_open_and_close() {
+    let Some(folder) = archive() else { return };
+    let program = build(folder, "tests/c/no_alloc.c");
+    let stores = many_stores("no-alloc");
+    print!("{}", run(&program, &[&stores, "10000"]));
+    print!("{}", run(&program, &[&stores, "10000", "seccomp"]));
+}
+
+#[test]
+fn pump_with_the_callers_block_takes_no_malloc_and_no_thread() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/pump.c"), &[&cube("pump")]);
+}
+
+#[test]
+fn nonsense_is_refused_and_changes_nothing() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/hostile.c"), &[&cube("hostile")]);
+}
+
+#[test]
+fn forked_child_gets_shutdown_and_the_parent_goes_on() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/fork.c"), &[&cube("fork")]);
+}
+
+#[test]
+fn memory_files_and_log_come_from_the_hooks() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/hooks.c"), &[]);
+}

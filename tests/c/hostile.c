@@ -1,0 +1,567 @@
+/* hostile.c ARRAY: NULL and nonsense through every function give a status and touch nothing.
+ *
+ * Every argument is wrong in turn while the others are right. Outputs are poisoned before a call
+ * that must fail, and compared after it. Afterwards the same loader still delivers correct batches.
+ */
+#define _GNU_SOURCE
+#include "check.h"
+
+enum { BOX = 8, POISON = 0x5C };
+
+static const char *uri;
+static unsigned char scratch[WAVETRAIN_SCRATCH_BYTES];
+
+#define INIT(name, type)                                                                           \
+    type name;                                                                                     \
+    memset(&name, POISON, sizeof name);                                                            \
+    name.struct_size = sizeof name
+
+/* Whether every byte from `first` on is still poison. */
+static int is_poison(const void *bytes, size_t first, size_t limit) {
+    for (size_t i = first; i < limit; i++)
+        if (((const unsigned char *)bytes)[i] != POISON)
+            return 0;
+    return 1;
+}
+
+static int is_untouched(const void *bytes, size_t size) {
+    return is_poison(bytes, sizeof(size_t), size);
+}
+
+static wavetrain_config small_config(void) {
+    wavetrain_config config = cube_config(BOX);
+    config.thread_mode = WAVETRAIN_THREADS_PUMP;
+    config.max_chunk_uncompressed_bytes = 1 << 16;
+    return config;
+}
+
+static wavetrain_loader open_small(const wavetrain_config *config) {
+    wavetrain_error error = { .struct_size = sizeof error };
+    wavetrain_loader loader = 0;
+    CHECK_OK(wavetrain_open(config, &loader, &error), error);
+    CHECK(loader != 0);
+    return loader;
+}
+
+/* ---- status, version ---- */
+
+static void check_names(void) {
+    CHECK(wavetrain_version() == WAVETRAIN_VERSION);
+    CHECK(strcmp(wavetrain_status_str(WAVETRAIN_NOT_FOUND), "NOT_FOUND") == 0);
+    CHECK(strcmp(wavetrain_status_str(WAVETRAIN_END), "END") == 0);
+    const wavetrain_status unknown[] = { 4, -13, 77, INT32_MAX, INT32_MIN };
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        CHECK(strcmp(wavetrain_status_str(unknown[i]), "UNKNOWN") == 0);
+}
+
+/* ---- struct_size ---- */
+
+/* Calls `fill` with a poisoned struct of every size; not a byte past it may be written, and too
+ * small a size is refused. */
+static void check_sizes(wavetrain_status (*fill)(void *target, size_t size), size_t known,
+                        wavetrain_status expected) {
+    static _Alignas(8) unsigned char bytes[16384];
+    CHECK(known + 64 <= sizeof bytes);
+    for (size_t size = 0; size <= known + 64; size++) {
+        memset(bytes, POISON, sizeof bytes);
+        memcpy(bytes, &size, sizeof size);
+        const wavetrain_status status = fill(bytes, size);
+        if (size < sizeof(size_t))
+            CHECK(status == WAVETRAIN_INVALID && is_untouched(bytes, sizeof bytes));
+        else
+            CHECK(status == expected);
+        CHECK(is_poison(bytes, size < sizeof size ? sizeof size : size, sizeof bytes));
+    }
+}
+
+static wavetrain_loader sized_loader;
+static wavetrain_batch sized_batch;
+
+static wavetrain_status fill_default(void *target, size_t size) {
+    return wavetrain_config_default(target, size);
+}
+static wavetrain_status fill_need(void *target, size_t size) {
+    const wavetrain_config config = small_config();
+    (void)size;
+    return wavetrain_memory_need(&config, target, NULL);
+}
+static wavetrain_status fill_error(void *target, size_t size) {
+    wavetrain_config config = small_config();
+    wavetrain_loader loader;
+    (void)size;
+    config.sample_rank = 99;
+    return wavetrain_open(&config, &loader, target);
+}
+static wavetrain_status fill_info(void *target, size_t size) {
+    (void)size;
+    return wavetrain_batch_info(sized_loader, sized_batch, 0, target);
+}
+static wavetrain_status fill_stats(void *target, size_t size) {
+    (void)size;
+    return wavetrain_stats(sized_loader, target);
+}
+static wavetrain_status fill_last(void *target, size_t size) {
+    (void)size;
+    return wavetrain_last_error(sized_loader, target);
+}
+static wavetrain_status fill_array(void *target, size_t size) {
+    (void)size;
+    return wavetrain_array_info(uri, NULL, scratch, sizeof scratch, target, NULL);
+}
+
+static void check_struct_sizes(void) {
+    const wavetrain_config config = small_config();
+    sized_loader = open_small(&config);
+    push_cube(sized_loader, uri, 0, 0, 0, BOX, 1);
+    CHECK_STATUS(wavetrain_pop(sized_loader, LONG_NS, &sized_batch, NULL), WAVETRAIN_OK);
+    check_sizes(fill_need, sizeof(wavetrain_memory), WAVETRAIN_OK);
+    check_sizes(fill_error, sizeof(wavetrain_error), WAVETRAIN_INVALID);
+    check_sizes(fill_info, sizeof(wavetrain_batch_view), WAVETRAIN_OK);
+    check_sizes(fill_stats, sizeof(wavetrain_stats_view), WAVETRAIN_OK);
+    check_sizes(fill_last, sizeof(wavetrain_error), WAVETRAIN_OK);
+    check_sizes(fill_array, sizeof(wavetrain_array_view), WAVETRAIN_OK);
+    check_sizes(fill_default, sizeof(wavetrain_config), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_release(sized_loader, sized_batch, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_close(sized_loader, LONG_NS, NULL), WAVETRAIN_OK);
+
+    /* A config of an older header: what it lacks takes its default. */
+    INIT(need, wavetrain_memory);
+    wavetrain_config older = small_config();
+    const size_t batch_bytes = offsetof(wavetrain_config, max_gpu_memory_bytes);
+    for (size_t size = batch_bytes; size < sizeof older; size++) {
+        older.struct_size = size;
+        CHECK_STATUS(wavetrain_memory_need(&older, &need, NULL), WAVETRAIN_OK);
+    }
+    /* A config of a newer header: what we do not know must be 0. */
+    struct {
+        wavetrain_config config;
+        unsigned char more[64];
+    } newer;
+    memset(&newer, 0, sizeof newer);
+    newer.config = small_config();
+    newer.config.struct_size = sizeof newer;
+    CHECK_STATUS(wavetrain_memory_need(&newer.config, &need, NULL), WAVETRAIN_OK);
+    newer.more[63] = 1;
+    CHECK_STATUS(wavetrain_memory_need(&newer.config, &need, NULL), WAVETRAIN_INVALID);
+}
+
+/* ---- config ---- */
+
+/* The config is refused by memory_need and by open, with a text that names the field. */
+static void refused(const wavetrain_config *config, wavetrain_status expected, const char *name) {
+    INIT(need, wavetrain_memory);
+    INIT(error, wavetrain_error);
+    wavetrain_loader loader = 55;
+    CHECK_STATUS(wavetrain_memory_need(config, &need, &error), expected);
+    CHECK(error.status == expected && strstr(error.text, name) != NULL);
+    memset(&error, POISON, sizeof error);
+    error.struct_size = sizeof error;
+    CHECK_STATUS(wavetrain_open(config, &loader, &error), expected);
+    CHECK(loader == 55 && error.status == expected && strstr(error.text, name) != NULL);
+}
+
+#define REFUSED(field, value, expected)                                                            \
+    do {                                                                                           \
+        wavetrain_config config = small_config();                                                  \
+        config.field = (value);                                                                    \
+        refused(&config, expected, #field);                                                        \
+    } while (0)
+
+#define REFUSED_CHOICE(field, first_wrong)                                                         \
+    REFUSED(field, first_wrong, WAVETRAIN_INVALID);                                                \
+    REFUSED(field, UINT32_MAX, WAVETRAIN_INVALID)
+
+static void check_config(void) {
+    REFUSED_CHOICE(dtype, 17);
+    REFUSED_CHOICE(dtype, 0);
+    REFUSED_CHOICE(backend, 3);
+    REFUSED_CHOICE(thread_mode, 3);
+    REFUSED_CHOICE(drop_last, 2);
+    REFUSED_CHOICE(on_error, 2);
+    REFUSED_CHOICE(missing_chunks, 2);
+    REFUSED_CHOICE(pad_mode, 4);
+    REFUSED_CHOICE(pad_value_set, 2);
+    REFUSED_CHOICE(enable_gds, 3);
+    REFUSED_CHOICE(numa_strategy, 3);
+    REFUSED_CHOICE(log_level, 7);
+    REFUSED_CHOICE(log_quiet, 2);
+    REFUSED_CHOICE(reserved, 1);
+    REFUSED_CHOICE(samples_per_batch, 0);
+    REFUSED_CHOICE(sample_rank, 0);
+    REFUSED_CHOICE(sample_rank, 17);
+    REFUSED_CHOICE(n_batch_slots, 0);
+    REFUSED_CHOICE(host_buffer_waves, 1);
+    REFUSED_CHOICE(max_chunks_per_wave, 0);
+    REFUSED_CHOICE(n_io_threads, 0);
+    REFUSED_CHOICE(metadata_io_concurrency, 0);
+    REFUSED_CHOICE(n_array_meta_cache, 0);
+    REFUSED_CHOICE(n_shard_index_cache, 0);
+    REFUSED_CHOICE(n_chunk_layout_cache, 0);
+    REFUSED(n_decode_threads, UINT32_MAX, WAVETRAIN_INVALID);
+    REFUSED(lookahead_samples, UINT32_MAX, WAVETRAIN_INVALID);
+    REFUSED(dtype_bytes, 3, WAVETRAIN_INVALID);
+    REFUSED(sample_shape[1], 0, WAVETRAIN_INVALID);
+    REFUSED(max_chunk_uncompressed_bytes, 0, WAVETRAIN_INVALID);
+    REFUSED(max_chunk_uncompressed_bytes, UINT64_MAX, WAVETRAIN_INVALID);
+    REFUSED(max_read_op_bytes, 0, WAVETRAIN_INVALID);
+    REFUSED(max_host_memory_bytes, 1, WAVETRAIN_BUDGET);
+    /* Not built yet, so not silently ignored. */
+    REFUSED(chunk_cache_bytes, 1, WAVETRAIN_UNSUPPORTED);
+    REFUSED(numa_node, 0, WAVETRAIN_UNSUPPORTED);
+    REFUSED(consumer_stream, scratch, WAVETRAIN_UNSUPPORTED);
+
+    wavetrain_config config = small_config();
+    config.metadata_latency.seed = 1;
+    refused(&config, WAVETRAIN_UNSUPPORTED, "metadata_latency");
+    config = small_config();
+    INIT(need, wavetrain_memory);
+    wavetrain_loader loader = 55;
+    for (int axis = 0; axis < 3; axis++)
+        config.sample_shape[axis] = UINT64_MAX;
+    CHECK_STATUS(wavetrain_memory_need(&config, &need, NULL), WAVETRAIN_BUDGET);
+    config = small_config();
+    CHECK_STATUS(wavetrain_config_default(NULL, sizeof config), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_memory_need(NULL, &need, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_memory_need(&config, NULL, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_open(NULL, &loader, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_open(&config, NULL, NULL), WAVETRAIN_INVALID);
+    for (size_t size = 0; size < sizeof(size_t); size++) {
+        config.struct_size = size;
+        CHECK_STATUS(wavetrain_open(&config, &loader, NULL), WAVETRAIN_INVALID);
+        CHECK_STATUS(wavetrain_memory_need(&config, &need, NULL), WAVETRAIN_INVALID);
+    }
+    CHECK(loader == 55);
+}
+
+/* ---- calls without a loader ---- */
+
+static void check_array_info(void) {
+    static char long_uri[5001];
+    INIT(array, wavetrain_array_view);
+    INIT(error, wavetrain_error);
+    memset(long_uri, 'a', 5000);
+    const struct {
+        const char *uri;
+        wavetrain_status expected;
+    } wrong[] = {
+        { NULL, WAVETRAIN_INVALID },          { "", WAVETRAIN_INVALID },
+        { long_uri, WAVETRAIN_INVALID },      { "/\xFF\xFE", WAVETRAIN_INVALID },
+        { "s3://a/b", WAVETRAIN_UNSUPPORTED }, { "/nonexistent/x", WAVETRAIN_NOT_FOUND },
+        { "/dev/null", WAVETRAIN_NOT_FOUND },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_STATUS(wavetrain_array_info(wrong[i].uri, NULL, scratch, sizeof scratch, &array,
+                                          &error),
+                     wrong[i].expected);
+        CHECK(is_untouched(&array, sizeof array));
+        CHECK(error.status == wrong[i].expected);
+        CHECK(memchr(error.text, 0, sizeof error.text) != NULL);
+    }
+    CHECK_STATUS(wavetrain_array_info(uri, NULL, NULL, sizeof scratch, &array, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_array_info(uri, NULL, scratch, 0, &array, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_array_info(uri, NULL, scratch, sizeof scratch - 1, &array, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_array_info(uri, NULL, scratch, sizeof scratch, NULL, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK(is_untouched(&array, sizeof array));
+}
+
+static void check_config_fit(void) {
+    wavetrain_config config = small_config(), before;
+    const char *uris[] = { uri, "/nonexistent/x" }, *null_uri[] = { NULL };
+    config.max_chunk_uncompressed_bytes = 1;
+    memcpy(&before, &config, sizeof config);
+    const size_t all = sizeof scratch;
+    CHECK_STATUS(wavetrain_config_fit(NULL, uris, 1, scratch, all, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_config_fit(&config, NULL, 1, scratch, all, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_config_fit(&config, null_uri, 1, scratch, all, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_config_fit(&config, uris, 1, NULL, all, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_config_fit(&config, uris, 1, scratch, 100, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_config_fit(&config, uris, 2, scratch, all, NULL), WAVETRAIN_NOT_FOUND);
+    CHECK(memcmp(&before, &config, sizeof config) == 0);
+    CHECK_STATUS(wavetrain_config_fit(&config, NULL, 0, scratch, all, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_config_fit(&config, uris, 1, scratch, all, NULL), WAVETRAIN_OK);
+    CHECK(config.max_chunk_uncompressed_bytes == CHUNK * CHUNK * CHUNK * 2);
+}
+
+/* ---- handles ---- */
+
+/* Every call with a loader that is not open is SHUTDOWN and writes nothing. */
+static void check_dead(wavetrain_loader loader, wavetrain_batch batch) {
+    const wavetrain_box box = cube_box(uri, 0, 0, 0, BOX);
+    const wavetrain_sample sample = sample_of(&box, 1);
+    INIT(error, wavetrain_error);
+    INIT(view, wavetrain_batch_view);
+    INIT(stats, wavetrain_stats_view);
+    wavetrain_batch popped = 55;
+    size_t taken = 0;
+    CHECK_STATUS(wavetrain_push(loader, &sample, 1, sizeof sample, UINT64_MAX, &taken),
+                 WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_pop(loader, UINT64_MAX, &popped, NULL), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_batch_info(loader, batch, 0, &view), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_pump(loader, UINT64_MAX), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_stats_reset(loader), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_last_error(loader, &error), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_SHUTDOWN);
+    CHECK(popped == 55 && is_untouched(&view, sizeof view) && is_untouched(&stats, sizeof stats));
+    CHECK(is_untouched(&error, sizeof error));
+}
+
+static void check_handles(void) {
+    const wavetrain_config config = small_config();
+    const wavetrain_loader loader = open_small(&config), other = open_small(&config);
+    const uint64_t garbage[] = { 0,
+                                 1,
+                                 63,
+                                 64,
+                                 255,
+                                 UINT32_MAX,
+                                 UINT64_MAX,
+                                 0xDEADBEEFCAFEull,
+                                 loader ^ 1ull << 63,
+                                 loader + (1ull << 32),
+                                 loader - (1ull << 32),
+                                 ~loader };
+    for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++)
+        if (garbage[i] != loader && garbage[i] != other)
+            check_dead(garbage[i], 1);
+    CHECK(loader != other);
+    wavetrain_batch batch = 0, foreign = 0;
+    push_cube(loader, uri, 0, 0, 0, BOX, 1);
+    push_cube(other, uri, 0, 0, 0, BOX, 2);
+    push_cube(other, uri, 0, 0, 0, BOX, 2);
+    CHECK_STATUS(wavetrain_pop(loader, LONG_NS, &batch, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_pop(other, LONG_NS, &foreign, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_release(other, foreign, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_pop(other, LONG_NS, &foreign, NULL), WAVETRAIN_OK);
+
+    INIT(view, wavetrain_batch_view);
+    const uint64_t wrong[] = { 0,         1,         UINT64_MAX,          batch + 1,
+                               batch - 1, foreign,   batch ^ 1ull << 40 };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (wrong[i] == batch)
+            continue; /* tokens of two loaders may happen to be equal */
+        CHECK_STATUS(wavetrain_batch_info(loader, wrong[i], 0, &view), WAVETRAIN_INVALID);
+        CHECK_STATUS(wavetrain_release(loader, wrong[i], NULL), WAVETRAIN_INVALID);
+    }
+    CHECK_STATUS(wavetrain_batch_info(loader, batch, 1, &view), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_batch_info(loader, batch, UINT32_MAX, &view), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_batch_info(loader, batch, 0, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_release(loader, batch, scratch), WAVETRAIN_UNSUPPORTED);
+    CHECK(is_untouched(&view, sizeof view));
+    CHECK_STATUS(wavetrain_batch_info(loader, batch, 0, &view), WAVETRAIN_OK);
+    uint32_t held = 99;
+    CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, &held), WAVETRAIN_AGAIN);
+    CHECK(held == 1);
+    CHECK_STATUS(wavetrain_close(loader, 0, NULL), WAVETRAIN_AGAIN);
+    CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_close(loader, LONG_NS, &held), WAVETRAIN_OK);
+    CHECK(held == 0);
+    check_dead(loader, batch);
+    CHECK_STATUS(wavetrain_release(other, foreign, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_close(other, 0, NULL), WAVETRAIN_OK);
+
+    /* A place that is used again has another name. */
+    for (int i = 0; i < 20; i++) {
+        const wavetrain_loader again = open_small(&config);
+        CHECK(again != loader && again != other);
+        check_dead(loader, batch);
+        CHECK_STATUS(wavetrain_close(again, 0, NULL), WAVETRAIN_OK);
+    }
+}
+
+/* ---- samples ---- */
+
+/* The sample is refused, nothing is taken, and the text is there. */
+static void push_refused(wavetrain_loader loader, const wavetrain_sample *sample, size_t bytes) {
+    INIT(error, wavetrain_error);
+    size_t taken = 99;
+    const wavetrain_status status = wavetrain_push(loader, sample, 1, bytes, 0, &taken);
+    if (status >= 0 || status == WAVETRAIN_SHUTDOWN || status == WAVETRAIN_INTERNAL) {
+        fprintf(stderr, "a bad sample is %s\n", wavetrain_status_str(status));
+        CHECK(!"refused");
+    }
+    CHECK(taken == 0);
+    CHECK_STATUS(wavetrain_last_error(loader, &error), WAVETRAIN_OK);
+    CHECK(error.status == status && error.text[0] != 0);
+}
+
+static void box_refused(wavetrain_loader loader, const wavetrain_box *box) {
+    const wavetrain_sample sample = sample_of(box, 7);
+    push_refused(loader, &sample, sizeof sample);
+}
+
+static void check_samples(wavetrain_loader loader) {
+    static char long_uri[5001];
+    const wavetrain_box good = cube_box(uri, 1, 2, 3, BOX);
+    wavetrain_sample sample = sample_of(&good, 7);
+    size_t taken = 99;
+    memset(long_uri, 'a', 5000);
+    long_uri[0] = '/';
+
+    CHECK_STATUS(wavetrain_push(loader, NULL, 1, sizeof sample, 0, &taken), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_push(loader, &sample, 1, sizeof sample, 0, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_push(loader, &sample, SIZE_MAX, sizeof sample, 0, &taken),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_push(loader, NULL, 0, sizeof sample, UINT64_MAX, &taken), WAVETRAIN_OK);
+    CHECK(taken == 0);
+    const size_t sizes[] = { 0, 1, sizeof sample - 1, SIZE_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        push_refused(loader, &sample, sizes[i]);
+    const uint32_t counts[] = { 0, 2, UINT32_MAX };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        sample.n_fields = counts[i];
+        push_refused(loader, &sample, sizeof sample);
+    }
+    sample = sample_of(&good, 7);
+    const uint32_t box_sizes[] = { 0, 1, sizeof good - 1, UINT32_MAX };
+    for (size_t i = 0; i < sizeof box_sizes / sizeof box_sizes[0]; i++) {
+        sample.box_bytes = box_sizes[i];
+        push_refused(loader, &sample, sizeof sample);
+    }
+    sample = sample_of(NULL, 7);
+    push_refused(loader, &sample, sizeof sample);
+
+    const uint32_t ranks[] = { 0, 2, 17, 4000000000u, UINT32_MAX };
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        wavetrain_box box = good;
+        box.rank = ranks[i];
+        box_refused(loader, &box);
+    }
+    const int64_t ranges[][2] = { { 8, 0 },
+                                  { 0, 0 },
+                                  { 0, BOX + 1 },
+                                  { INT64_MIN, INT64_MAX },
+                                  { INT64_MAX, INT64_MIN },
+                                  { INT64_MIN, INT64_MIN },
+                                  { INT64_MAX, INT64_MAX },
+                                  { 0, INT64_MAX },
+                                  { INT64_MIN, 0 } };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        wavetrain_box box = good;
+        box.begin[1] = ranges[i][0];
+        box.end[1] = ranges[i][1];
+        box_refused(loader, &box);
+    }
+    const struct {
+        const char *uri;
+        uint64_t bytes;
+    } uris[] = {
+        { NULL, 5 },           { NULL, 0 },      { uri, 0 },           { long_uri, 4096 },
+        { long_uri, 5000 },    { uri, UINT64_MAX }, { "/\xC3(", 3 },   { "/\xED\xA0\x80", 4 },
+        { "/a\0b", 4 },        { "s3://a/b", 8 },
+    };
+    for (size_t i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        wavetrain_box box = good;
+        box.uri = uris[i].uri;
+        box.uri_bytes = uris[i].bytes;
+        box_refused(loader, &box);
+    }
+    wavetrain_box box = good;
+    box.reserved = 1;
+    box_refused(loader, &box);
+
+    /* Of several, those before the wrong one are taken. */
+    box.rank = 17;
+    const wavetrain_sample three[] = { sample_of(&good, 1), sample_of(&box, 2),
+                                       sample_of(&good, 3) };
+    const wavetrain_status status = wavetrain_push(loader, three, 3, sizeof three[0], 0, &taken);
+    CHECK(status < 0 && taken == 1);
+
+    /* A longer sample of a newer header: what we do not know must be 0. */
+    struct {
+        wavetrain_sample sample;
+        uint64_t more;
+    } longer = { sample_of(&good, 4), 0 };
+    CHECK_STATUS(wavetrain_push(loader, &longer.sample, 1, sizeof longer, 0, &taken), WAVETRAIN_OK);
+    longer.more = 1;
+    push_refused(loader, &longer.sample, sizeof longer);
+
+    /* After all that the two good samples come out, unharmed. */
+    for (uint64_t tag = 1; tag <= 4; tag += 3) {
+        wavetrain_batch batch = 0;
+        CHECK_STATUS(wavetrain_pop(loader, UINT64_MAX, &batch, NULL), WAVETRAIN_OK);
+        const wavetrain_batch_view view = view_of(loader, batch);
+        CHECK(view.tags[0] == tag && row_is_cube(&view, 0, 0, 1, 2, 3, BOX));
+        CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
+    }
+}
+
+/* Boxes whose shape is right but which no array can have: the store's metadata refuses them at pop.
+ * */
+static void check_far_boxes(void) {
+    const int64_t begins[] = { -1,        INT64_MIN, INT64_MAX - BOX, EDGE - BOX + 1,
+                               1ll << 32, 1ll << 62 };
+    for (uint32_t pad = WAVETRAIN_PAD_NONE; pad <= WAVETRAIN_PAD_REFLECT; pad++) {
+        wavetrain_config config = small_config();
+        config.on_error = WAVETRAIN_ON_ERROR_SKIP;
+        config.pad_mode = pad;
+        config.pad_value_set = 1;
+        config.pad_value = 5;
+        const wavetrain_loader loader = open_small(&config);
+        for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+            wavetrain_batch batch = 0;
+            push_cube(loader, uri, 0, begins[i], 0, BOX, i);
+            CHECK_STATUS(wavetrain_pop(loader, LONG_NS, &batch, NULL), WAVETRAIN_OK);
+            const wavetrain_batch_view view = view_of(loader, batch);
+            if (pad == WAVETRAIN_PAD_NONE)
+                CHECK(view.statuses[0] == WAVETRAIN_INVALID && ((float *)view.data)[0] == 5);
+            else
+                CHECK(view.statuses[0] == WAVETRAIN_OK || view.statuses[0] == WAVETRAIN_INVALID);
+            CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
+        }
+        CHECK_STATUS(wavetrain_close(loader, LONG_NS, NULL), WAVETRAIN_OK);
+    }
+}
+
+/* ---- the stream ---- */
+
+static void check_stream(uint32_t thread_mode) {
+    wavetrain_config config = small_config();
+    config.thread_mode = thread_mode;
+    const wavetrain_loader loader = open_small(&config);
+    INIT(error, wavetrain_error);
+    wavetrain_batch batch = 55;
+    CHECK_STATUS(wavetrain_pop(loader, 0, &batch, &error), WAVETRAIN_AGAIN);
+    CHECK_STATUS(wavetrain_pop(loader, 1, &batch, &error), WAVETRAIN_STARVED);
+    CHECK(error.status == WAVETRAIN_STARVED && error.text[0] != 0 && batch == 55);
+    CHECK_STATUS(wavetrain_pop(loader, 0, NULL, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_stats(loader, NULL), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_last_error(loader, NULL), WAVETRAIN_INVALID);
+    const wavetrain_status pumped = wavetrain_pump(loader, UINT64_MAX);
+    CHECK(pumped == (thread_mode == WAVETRAIN_THREADS_PUMP ? WAVETRAIN_AGAIN : WAVETRAIN_INVALID));
+    check_samples(loader);
+    CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_OK);
+    batch = 55;
+    CHECK_STATUS(wavetrain_pop(loader, UINT64_MAX, &batch, NULL), WAVETRAIN_END);
+    CHECK_STATUS(wavetrain_pop(loader, 0, &batch, NULL), WAVETRAIN_END);
+    CHECK(batch == 55);
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_stats_reset(loader), WAVETRAIN_OK);
+    check_samples(loader);
+    CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_OK);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    uri = argv[1];
+    alarm(120); /* a hang is a failure */
+    check_names();
+    check_config();
+    check_array_info();
+    check_config_fit();
+    check_struct_sizes();
+    check_handles();
+    check_far_boxes();
+    check_stream(WAVETRAIN_THREADS_PUMP);
+    check_stream(WAVETRAIN_THREADS_OWN);
+    return 0;
+}
