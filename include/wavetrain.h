@@ -358,7 +358,8 @@ typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;
     /* A block of host_bytes of the bill or more, aligned to its host_align. Yours again when close
-     * returned WAVETRAIN_OK, or open failed. Too small or misaligned: WAVETRAIN_INVALID. */
+     * returned WAVETRAIN_OK, or open failed. Too small is WAVETRAIN_BUDGET, misaligned
+     * WAVETRAIN_INVALID. */
     void *host_block;
     uint64_t host_block_bytes;
     /* Returns `bytes` bytes aligned to `align`, or NULL: open then is WAVETRAIN_OUT_OF_MEMORY.

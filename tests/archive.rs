@@ -270,6 +270,12 @@ fn forked_child_gets_shutdown_and_the_parent_goes_on() {
 }
 
 #[test]
+fn a_host_with_its_own_zstd_and_rust_keeps_them() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/clash.c"), &[&cube("clash")]);
+}
+
+#[test]
 fn memory_files_and_log_come_from_the_hooks() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/hooks.c"), &[]);
