@@ -207,3 +207,154 @@ impl Runs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const MODES: [PadMode; 4] = [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect];
+
+    /// The source of coordinate `at`, found by walking there from 0 one element at a time.
+    fn walked(at: i64, extent: i64, mode: PadMode) -> Option<i64> {
+        let mut source = 0;
+        let mut direction = 1;
+        for _ in 0..at.abs() {
+            let next = source + direction;
+            let is_inside = (0..extent).contains(&next);
+            match mode {
+                _ if is_inside => source = next,
+                PadMode::Reflect if extent > 1 => {
+                    direction = -direction;
+                    source += direction;
+                }
+                _ => {}
+            }
+        }
+        // Walking left from 0 mirrors walking right; it stays at the edge, or leaves.
+        match mode {
+            PadMode::Reflect => Some(source),
+            PadMode::Edge => Some(if at < 0 { 0 } else { source }),
+            _ => (0..extent).contains(&at).then_some(at),
+        }
+    }
+
+    /// Every interval around every small axis, with its sources.
+    fn each_interval(mut check: impl FnMut(i64, i64, i64, PadMode, &[Option<i64>])) {
+        for mode in MODES {
+            for extent in 0..6i64 {
+                for begin in -13..13i64 {
+                    for end in begin + 1..begin + 20 {
+                        if source_range(begin, end, extent as u64, mode).is_err() {
+                            continue;
+                        }
+                        let sources: Vec<_> =
+                            (begin..end).map(|at| walked(at, extent, mode)).collect();
+                        check(begin, end, extent, mode, &sources);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_source_range_is_the_hull_of_the_sources() {
+        each_interval(|begin, end, extent, mode, sources| {
+            let found = sources.iter().flatten();
+            let hull = match (found.clone().min(), found.max()) {
+                (Some(low), Some(high)) => (*low as u64, *high as u64 + 1),
+                _ => (0, 0),
+            };
+            let range = source_range(begin, end, extent as u64, mode);
+            assert_eq!(range, Ok(hull), "[{begin}, {end}) of {extent}, {mode:?}");
+        });
+    }
+
+    #[test]
+    fn runs_of_all_chunks_give_every_place_its_source_exactly_once() {
+        each_interval(|begin, end, extent, mode, sources| {
+            for edge in 1..4 {
+                let mut places = std::vec![None; sources.len()];
+                for first in (0..extent).step_by(edge) {
+                    let limit = (first + edge as i64).min(extent) as u64;
+                    for run in runs(begin, end, extent as u64, mode, first as u64, limit) {
+                        assert!(run.length > 0);
+                        for at in 0..run.length as i64 {
+                            let source = run.source as i64 + i64::from(run.step) * at + first;
+                            assert!((first..limit as i64).contains(&source));
+                            let place = &mut places[run.target as usize + at as usize];
+                            assert_eq!(*place, None);
+                            *place = Some(source);
+                        }
+                    }
+                }
+                assert_eq!(places, sources, "[{begin}, {end}) of {extent}, {mode:?}, edge {edge}");
+            }
+        });
+    }
+
+    #[test]
+    fn reflection_and_edges_are_those_of_numpy_pad() {
+        let sources = |begin, end, extent, mode| -> Vec<u64> {
+            let mut places = std::vec![u64::MAX; (end - begin) as usize];
+            for run in runs(begin, end, extent, mode, 0, extent) {
+                for at in 0..run.length {
+                    let source = run.source as i64 + i64::from(run.step) * at as i64;
+                    places[(run.target + at) as usize] = source as u64;
+                }
+            }
+            places
+        };
+        // numpy.pad(numpy.arange(3), (5, 6), "reflect")
+        let expected = [1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1, 0];
+        assert_eq!(sources(-5, 9, 3, PadMode::Reflect), expected);
+        // numpy.pad(numpy.arange(1), (2, 3), "reflect")
+        assert_eq!(sources(-2, 4, 1, PadMode::Reflect), [0; 6]);
+        // numpy.pad(numpy.arange(3), (2, 3), "edge")
+        assert_eq!(sources(-2, 6, 3, PadMode::Edge), [0, 0, 0, 1, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn each_fault_has_its_name() {
+        let range = source_range;
+        assert_eq!(range(3, 3, 10, PadMode::Constant), Err(AxisFault::Empty));
+        assert_eq!(range(4, 3, 10, PadMode::None), Err(AxisFault::Empty));
+        assert_eq!(range(-1, 3, 10, PadMode::None), Err(AxisFault::Outside));
+        assert_eq!(range(0, 11, 10, PadMode::None), Err(AxisFault::Outside));
+        assert_eq!(range(10, 11, 10, PadMode::Reflect), Err(AxisFault::Outside));
+        assert_eq!(range(-4, 0, 10, PadMode::Reflect), Err(AxisFault::Outside));
+        assert_eq!(range(0, 1, 0, PadMode::None), Err(AxisFault::Outside));
+        assert_eq!(range(0, 1, 0, PadMode::Edge), Err(AxisFault::NoElement));
+        assert_eq!(range(0, 1, 0, PadMode::Reflect), Err(AxisFault::NoElement));
+        assert_eq!(range(-1, i64::MAX, 10, PadMode::Edge), Err(AxisFault::Overflow));
+        assert_eq!(range(0, 1, u64::MAX, PadMode::None), Err(AxisFault::Overflow));
+    }
+
+    #[test]
+    fn a_box_wholly_outside_is_legal_for_constant_and_edge() {
+        assert_eq!(source_range(10, 12, 10, PadMode::Constant), Ok((0, 0)));
+        assert_eq!(source_range(-5, 0, 0, PadMode::Constant), Ok((0, 0)));
+        assert_eq!(source_range(10, 12, 10, PadMode::Edge), Ok((9, 10)));
+        assert_eq!(source_range(-5, -2, 10, PadMode::Edge), Ok((0, 1)));
+    }
+
+    #[test]
+    fn coordinates_at_the_limits_of_i64_do_not_overflow() {
+        let far = i64::MIN;
+        for mode in [PadMode::Constant, PadMode::Edge] {
+            assert!(source_range(far, far + 9, 10, mode).is_ok());
+            assert!(source_range(far, -1, 10, mode).is_ok());
+            let found: u64 = runs(far, -1, 10, mode, 0, 10).map(|run| run.length).sum();
+            let expected = if mode == PadMode::Edge { i64::MAX as u64 } else { 0 };
+            assert_eq!(found, expected);
+            let found: u64 =
+                runs(i64::MAX - 5, i64::MAX, 10, mode, 5, 10).map(|run| run.length).sum();
+            assert_eq!(found, if mode == PadMode::Edge { 5 } else { 0 });
+        }
+        let huge = i64::MAX as u64;
+        assert_eq!(source_range(-3, 5, huge, PadMode::Reflect), Ok((0, 5)));
+        let found: Vec<Run> = runs(-3, 5, huge, PadMode::Reflect, 0, 4).collect();
+        let mirror = Run { target: 0, source: 3, length: 3, step: -1 };
+        assert_eq!(found, [mirror, Run { target: 3, source: 0, length: 4, step: 1 }]);
+    }
+}

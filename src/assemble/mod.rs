@@ -186,10 +186,14 @@ pub fn fill_element(record: &ArrayRecord, cast: &Cast) -> [u8; ELEMENT_BYTES_MAX
     element
 }
 
-/// Writes `element` (of the batch's type) at every place of the box that lies outside the array,
-/// and returns the number of bytes written. Constant padding is this and the chunks.
+/// Writes `element` (of the batch's type) at every place of the box that has no source, and returns
+/// the number of bytes written. Constant padding is this and the chunks; the other modes have no
+/// such places.
 pub fn fill_outside(target: &Target<'_>, element: &[u8]) -> u64 {
     assert!(element.len() as u64 == target.target_bytes());
+    if target.pad != PadMode::Constant {
+        return 0;
+    }
     let extents = target.extents();
     let steps = target.steps();
     let inside = |axis: usize| {
