@@ -1,0 +1,301 @@
+//! Bytes through the zarr v3 metadata parser: a record keeps every promise that the data path
+//! relies on and says what serde_json reads in the document; a refusal has a status and a text.
+//!
+//! Input that starts with `{` is the document. Anything else chooses, byte by byte, from menus of
+//! member values, so that most documents get past the first checks; what is left of the input then
+//! overwrites single bytes.
+
+use serde_json::Value;
+use wavetrain::base::text::Text;
+use wavetrain::limits::{
+    CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
+};
+use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
+use wavetrain::records::{ArrayRecord, AxisGrid, Dtype};
+use wavetrain::status::{Status, Why};
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    if data.first() == Some(&b'{') {
+        check(data);
+    } else {
+        check(&spliced(data));
+    }
+}
+
+/// Parses `document` and checks what comes out.
+fn check(document: &[u8]) {
+    let mut why = Why::new();
+    match array_from_zarr3(document, "/fuzz/a", &mut why) {
+        Ok(record) => {
+            assert!(why.is_empty(), "a text without an error: {why}");
+            check_record(&record);
+            if let Ok(value) = serde_json::from_slice::<Value>(document) {
+                check_against_document(&record, &value, document);
+            }
+        }
+        Err(status) => {
+            let statuses = [Status::Decode, Status::Unsupported, Status::NotFound];
+            assert!(statuses.contains(&status), "{status}: {why}");
+            assert!(why.as_str().starts_with("/fuzz/a/zarr.json: "), "{why}");
+            assert!(!why.as_str().contains(char::is_control), "{why}");
+        }
+    }
+}
+
+/// What every record promises to the stages behind it.
+fn check_record(record: &ArrayRecord) {
+    let axes = record.axes();
+    assert!(axes <= RANK_MAX);
+    let size = record.dtype_bytes as usize;
+    assert!((1..=ELEMENT_BYTES_MAX).contains(&size));
+    assert!(record.dtype == Dtype::Raw || record.dtype.bytes() == record.dtype_bytes);
+    assert!(record.fill[size..].iter().all(|byte| *byte == 0));
+    assert!(record.dtype != Dtype::Bool || record.fill[0] <= 1);
+
+    let mut chunk_bytes = u128::from(record.dtype_bytes);
+    for axis in (0..axes).rev() {
+        assert_eq!(record.chunk_strides[axis] as u128, chunk_bytes);
+        chunk_bytes *= u128::from(record.chunk_shape[axis]);
+        let (file, chunk) = (record.file_shape()[axis], record.chunk_shape[axis]);
+        assert!(chunk > 0 && file % chunk == 0);
+        assert_eq!(record.file_grid[axis], AxisGrid::Regular { edge: file });
+        let padded = u128::from(record.shape[axis].div_ceil(file)) * u128::from(file);
+        assert!(padded <= i64::MAX as u128);
+    }
+    assert_eq!(u128::from(record.chunk_bytes), chunk_bytes);
+    assert!(record.chunk_bytes <= CHUNK_BYTES_MAX);
+
+    let counts = record.file_counts();
+    let chunks = record.chunks_per_file();
+    assert!(record.shard_levels <= 1);
+    assert!(if record.shard_levels == 1 { chunks <= SHARD_CHUNKS_MAX } else { chunks == 1 });
+    if !counts[..axes].contains(&0) {
+        let product = counts[..axes].iter().try_fold(chunks, |all, count| all.checked_mul(*count));
+        assert!(product.is_some());
+        let mut last = counts;
+        last.iter_mut().for_each(|count| *count -= 1);
+        let mut key = Text::<PATH_BYTES_MAX>::new();
+        write_file_key(record, &last[..axes], &mut key);
+        assert!(!key.is_cut() && !key.is_empty());
+    }
+    assert!(record.codecs.iter().filter(|codec| codec.is_compressor()).count() <= 1);
+}
+
+/// What serde_json finds in the same document.
+fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) {
+    let axes = record.axes();
+    assert_eq!((&value["zarr_format"], &value["node_type"]), (&3.into(), &"array".into()));
+    assert_eq!(value["shape"], Value::from(&record.shape[..axes]));
+    let file_shape = &value["chunk_grid"]["configuration"]["chunk_shape"];
+    assert_eq!(*file_shape, Value::from(&record.file_shape()[..axes]));
+
+    let mut chain = &value["codecs"];
+    if record.shard_levels == 1 {
+        let shard = &chain[0]["configuration"];
+        assert_eq!(chain.as_array().map(Vec::len), Some(1));
+        assert_eq!(shard["chunk_shape"], Value::from(&record.chunk_shape[..axes]));
+        assert_eq!(shard["index_location"] == "start", record.index[0].at_start);
+        let index_count = shard["index_codecs"].as_array().map(Vec::len);
+        assert_eq!(index_count, Some(1 + record.index[0].has_crc as usize));
+        chain = &shard["codecs"];
+    }
+    let names: Vec<&Value> = chain
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|codec| if codec.is_string() { codec } else { &codec["name"] })
+        .collect();
+    let expected = std::iter::once("bytes").chain(record.codecs.iter().map(|codec| codec.name()));
+    assert!(names.into_iter().eq(expected), "{chain} became {:?}", record.codecs);
+    check_integer_fill(record, &value["fill_value"]);
+
+    // The same document in another spelling and order is the same array. serde_json turns -0 into
+    // -0.0, which is no integer.
+    if !document.windows(2).any(|pair| pair == b"-0") {
+        let mut why = Why::new();
+        match array_from_zarr3(value.to_string().as_bytes(), "/fuzz/a", &mut why) {
+            Ok(again) => assert_eq!(format!("{again:?}"), format!("{record:?}")),
+            Err(status) => panic!("respelled it is {status}: {why}"),
+        }
+    }
+    assert!(!describe(record).codecs.is_cut());
+}
+
+fn check_integer_fill(record: &ArrayRecord, fill: &Value) {
+    let bits = match (record.dtype, fill.as_u64(), fill.as_i64()) {
+        (Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64, Some(unsigned), _) => unsigned,
+        (Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64, _, Some(signed)) => signed as u64,
+        _ => return,
+    };
+    let size = record.dtype_bytes as usize;
+    let mut expected = bits.to_le_bytes();
+    expected[..size].reverse();
+    let mut found = [0; 8];
+    found[..size].copy_from_slice(&record.fill[..size]);
+    if cfg!(target_endian = "little") {
+        found[..size].reverse();
+    }
+    assert_eq!(found[..size], expected[..size]);
+}
+
+/// The choices that an input makes; it chooses the first of everything once it has run out.
+struct Choices<'a> {
+    rest: &'a [u8],
+}
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.rest.split_first() else { return 0 };
+        self.rest = rest;
+        *first
+    }
+
+    fn one_of<'m>(&mut self, menu: &[&'m str]) -> &'m str {
+        menu[self.byte() as usize % menu.len()]
+    }
+}
+
+const EXTENTS: [&str; 12] = [
+    "[8, 64]",
+    "[4, 16]",
+    "[16, 128]",
+    "[1, 1]",
+    "[]",
+    "[7]",
+    "[0, 5]",
+    "[9223372036854775807, 2]",
+    "[4294967296, 4294967296]",
+    "[18446744073709551615, 1]",
+    "[-1, 1.0]",
+    "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+];
+
+const DTYPES: [&str; 14] = [
+    "\"uint16\"",
+    "\"uint8\"",
+    "\"int64\"",
+    "\"float32\"",
+    "\"float16\"",
+    "\"bfloat16\"",
+    "\"bool\"",
+    "\"complex64\"",
+    "\"r24\"",
+    "\"r136\"",
+    "{\"name\": \"raw_bytes\", \"configuration\": {\"length_bytes\": 3}}",
+    "{\"name\": \"int8\", \"must_understand\": true}",
+    "\"string\"",
+    "{\"configuration\": {}}",
+];
+
+const FILLS: [&str; 16] = [
+    "42",
+    "0",
+    "-1",
+    "-0",
+    "9223372036854775807",
+    "18446744073709551615",
+    "1e400",
+    "0.1",
+    "true",
+    "\"NaN\"",
+    "\"-Infinity\"",
+    "\"0x7fc00001\"",
+    "\"AQD/\"",
+    "[1, 0, 255]",
+    "[1, \"NaN\"]",
+    "null",
+];
+
+const BYTES: [&str; 5] = [
+    "{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}",
+    "{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}",
+    "\"bytes\"",
+    "\"transpose\"",
+    "\"crc32c\"",
+];
+
+const BYTE_CODECS: [&str; 8] = [
+    "",
+    ", {\"name\": \"zstd\", \"configuration\": {\"level\": 3, \"checksum\": true}}",
+    ", \"crc32c\"",
+    ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"zstd\", \"clevel\": 5, \"shuffle\": \
+     \"bitshuffle\", \"typesize\": 2, \"blocksize\": 0}}",
+    ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"lz4\"}}",
+    ", \"zstd\"",
+    ", \"bytes\"",
+    ", {\"name\": \"numcodecs.zstd\", \"must_understand\": false}",
+];
+
+const LOCATIONS: [&str; 4] = [
+    "",
+    ", \"index_location\": \"start\"",
+    ", \"index_location\": \"end\"",
+    ", \"index_location\": \"middle\"",
+];
+
+const KEYS: [&str; 6] = [
+    "{\"name\": \"default\", \"configuration\": {\"separator\": \"/\"}}",
+    "{\"name\": \"default\", \"configuration\": {\"separator\": \".\"}}",
+    "{\"name\": \"v2\", \"configuration\": {\"separator\": \"/\"}}",
+    "\"v2\"",
+    "\"default\"",
+    "\"suffix\"",
+];
+
+const EXTRAS: [&str; 8] = [
+    "",
+    ", \"attributes\": {\"shape\": [1, {}]}",
+    ", \"extra\": {\"must_understand\": false}",
+    ", \"extra\": 1",
+    ", \"storage_transformers\": []",
+    ", \"storage_transformers\": [\"cache\"]",
+    ", \"sh\\u0061pe\": [8, 64]",
+    ", \"dimension_names\": [\"y\", null]",
+];
+
+/// A chain of `bytes` and up to three codecs.
+fn chain(choices: &mut Choices<'_>) -> String {
+    let mut list = String::from("[") + choices.one_of(&BYTES);
+    for _ in 0..3 {
+        list += choices.one_of(&BYTE_CODECS);
+    }
+    list + "]"
+}
+
+/// The document that `data` chooses.
+fn spliced(data: &[u8]) -> Vec<u8> {
+    let choices = &mut Choices { rest: data };
+    let is_sharded = choices.byte() % 2 == 0;
+    let codecs = if is_sharded {
+        let inner = choices.one_of(&EXTENTS[1..]);
+        let (inner_chain, index_chain) = (chain(choices), chain(choices));
+        let location = choices.one_of(&LOCATIONS);
+        format!(
+            "[{{\"name\": \"sharding_indexed\", \"configuration\": {{\"chunk_shape\": {inner}, \
+             \"codecs\": {inner_chain}, \"index_codecs\": {index_chain}{location}}}}}]"
+        )
+    } else {
+        chain(choices)
+    };
+    let document = format!(
+        "{{\"zarr_format\": {}, \"node_type\": {}, \"shape\": {}, \"data_type\": {}, \
+         \"chunk_grid\": {{\"name\": {}, \"configuration\": {{\"chunk_shape\": {}}}}}, \
+         \"chunk_key_encoding\": {}, \"fill_value\": {}, \"codecs\": {codecs}{}}}",
+        choices.one_of(&["3", "3", "3", "2"]),
+        choices.one_of(&["\"array\"", "\"array\"", "\"array\"", "\"group\""]),
+        choices.one_of(&EXTENTS),
+        choices.one_of(&DTYPES),
+        choices.one_of(&["\"regular\"", "\"regular\"", "\"regular\"", "\"rectilinear\""]),
+        choices.one_of(&EXTENTS),
+        choices.one_of(&KEYS),
+        choices.one_of(&FILLS),
+        choices.one_of(&EXTRAS),
+    );
+    let mut bytes = document.into_bytes();
+    for patch in choices.rest.chunks_exact(3) {
+        let place = u16::from_le_bytes([patch[0], patch[1]]) as usize % bytes.len();
+        bytes[place] = patch[2];
+    }
+    bytes
+}

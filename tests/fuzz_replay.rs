@@ -1,0 +1,125 @@
+//! Runs every fuzz body over its seeds, its regressions and a few thousand mutants of the seeds, so
+//! that `cargo test` finds again what a fuzzer once found.
+
+use std::path::{Path, PathBuf};
+
+#[path = "../fuzz/bodies/json.rs"]
+mod json;
+#[path = "../fuzz/bodies/zarr_metadata.rs"]
+mod zarr_metadata;
+
+/// A target's name and what it checks.
+const TARGETS: [(&str, fn(&[u8])); 2] =
+    [("json", json::run), ("zarr_metadata", zarr_metadata::run)];
+
+/// Mutants of each seed.
+const MUTANTS: u32 = 400;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files of a folder in the order of their names.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut seeds = files(&root().join("fuzz/seeds").join(name));
+    if name.starts_with("zarr_metadata") || name == "json" {
+        seeds.extend(files(&root().join("tests/data/metadata")));
+    }
+    seeds
+}
+
+/// Runs `body` and names the input if it fails.
+fn replay(name: &str, path: &Path, body: fn(&[u8]), data: &[u8]) {
+    let outcome = std::panic::catch_unwind(|| body(data));
+    assert!(outcome.is_ok(), "target {name}, from {}: {:?}", path.display(), data.escape_ascii());
+}
+
+/// One xorshift step.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// `data` with one to four bytes replaced, removed, repeated or cut off.
+fn mutant(data: &[u8], state: &mut u64) -> Vec<u8> {
+    let interesting = br#"{}[]",:\0129-+.eEun/ x"#;
+    let mut bytes = data.to_vec();
+    for _ in 0..1 + next(state) % 4 {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = next(state) as usize % bytes.len();
+        match next(state) % 6 {
+            0 => bytes[at] = next(state) as u8,
+            1 => bytes[at] = interesting[next(state) as usize % interesting.len()],
+            2 => drop(bytes.remove(at)),
+            3 => bytes.insert(at, interesting[next(state) as usize % interesting.len()]),
+            4 => bytes.insert(at, bytes[at]),
+            _ if next(state) % 8 == 0 => bytes.truncate(at),
+            _ => bytes[at] ^= 1 << (next(state) % 8),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn seeds_and_regressions_pass() {
+    for (name, body) in TARGETS {
+        let seeds = seeds(name);
+        assert!(seeds.len() >= 4, "{name} has {} seeds", seeds.len());
+        let regressions = files(&root().join("fuzz/regressions").join(name));
+        for (path, data) in seeds.iter().chain(&regressions) {
+            replay(name, path, body, data);
+        }
+    }
+}
+
+#[test]
+fn mutants_of_the_seeds_pass() {
+    let mut state = 0x2545_f491_4f6c_dd1d;
+    for (name, body) in TARGETS {
+        for (path, data) in seeds(name) {
+            for _ in 0..MUTANTS {
+                replay(name, &path, body, &mutant(&data, &mut state));
+            }
+        }
+    }
+}
+
+#[test]
+fn random_choices_of_the_menus_pass() {
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    for _ in 0..20_000 {
+        // A first byte below `{`, and small numbers so that the common menu entries are frequent.
+        let mut data = [0; 26];
+        for byte in &mut data {
+            let value = next(&mut state);
+            *byte = if value & 0x300 == 0 { (value % 16) as u8 } else { 0 };
+        }
+        data[0] = (next(&mut state) % 2) as u8;
+        replay("zarr_metadata", Path::new("menus"), zarr_metadata::run, &data);
+    }
+}
+
+#[test]
+fn every_fuzz_body_is_a_target_and_is_replayed() {
+    let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
+    let bodies = files(&root().join("fuzz/bodies"));
+    assert_eq!(bodies.len(), TARGETS.len());
+    for (path, _) in bodies {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name} is not replayed");
+        let target = format!("fuzz_targets/{name}.rs");
+        assert!(manifest.contains(&format!("path = \"{target}\"")), "{name} has no [[bin]]");
+        assert!(root().join("fuzz").join(target).is_file());
+    }
+}
