@@ -575,8 +575,8 @@ typedef struct wavetrain_config {
 /* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
  * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing, so
  * that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every struct that
- * is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID (an optional
- * wavetrain_error is then left alone instead). */
+ * is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID (an
+ * optional wavetrain_error is then left alone instead). */
 
 /* The version of the archive: (major << 16) | (minor << 8) | patch. Compare it with
  * WAVETRAIN_VERSION; with another major the structs differ. Does not wait. */

@@ -2,9 +2,12 @@
 //!
 //! Each starts with `struct_size` and only ever grows at its end. A caller with an older header
 //! passes a smaller size: fields past it are neither read nor written. [`Config`] is in `config`.
+//!
+//! Over 500 lines because the whole ABI stands in one place, beside the one header it mirrors.
 
 use crate::limits::{ERROR_TEXT_BYTES, METADATA_BYTES_MAX, RANK_MAX};
 use core::ffi::{c_char, c_void};
+use core::ptr;
 
 /// Bytes of a short name in an info struct, its NUL included.
 pub const NAME_BYTES: usize = 64;
@@ -520,4 +523,54 @@ pub struct ProfilerHook {
     pub begin: Option<unsafe extern "C" fn(user: *mut c_void, name: *const c_char)>,
     /// The innermost range of this thread ends.
     pub end: Option<unsafe extern "C" fn(user: *mut c_void)>,
+}
+
+impl MemoryHook {
+    /// Memory from the system.
+    pub const NONE: MemoryHook = MemoryHook {
+        struct_size: size_of::<MemoryHook>(),
+        user: ptr::null_mut(),
+        host_block: ptr::null_mut(),
+        host_block_bytes: 0,
+        alloc: None,
+        free: None,
+    };
+}
+
+impl FilesHook {
+    /// The system's files.
+    pub const NONE: FilesHook = FilesHook {
+        struct_size: size_of::<FilesHook>(),
+        user: ptr::null_mut(),
+        size: None,
+        read: None,
+    };
+}
+
+impl LogHook {
+    /// No lines.
+    pub const NONE: LogHook =
+        LogHook { struct_size: size_of::<LogHook>(), user: ptr::null_mut(), log: None };
+}
+
+impl FatalHook {
+    /// No last words.
+    pub const NONE: FatalHook =
+        FatalHook { struct_size: size_of::<FatalHook>(), user: ptr::null_mut(), fatal: None };
+}
+
+impl WorkersHook {
+    /// No job system.
+    pub const NONE: WorkersHook =
+        WorkersHook { struct_size: size_of::<WorkersHook>(), user: ptr::null_mut(), run: None };
+}
+
+impl ProfilerHook {
+    /// No ranges.
+    pub const NONE: ProfilerHook = ProfilerHook {
+        struct_size: size_of::<ProfilerHook>(),
+        user: ptr::null_mut(),
+        begin: None,
+        end: None,
+    };
 }

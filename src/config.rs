@@ -234,37 +234,12 @@ impl Default for Config {
                 cap_ns: 0,
                 seed: 0,
             },
-            memory: MemoryHook {
-                struct_size: size_of::<MemoryHook>(),
-                user: ptr::null_mut(),
-                host_block: ptr::null_mut(),
-                host_block_bytes: 0,
-                alloc: None,
-                free: None,
-            },
-            files: FilesHook {
-                struct_size: size_of::<FilesHook>(),
-                user: ptr::null_mut(),
-                size: None,
-                read: None,
-            },
-            log: LogHook { struct_size: size_of::<LogHook>(), user: ptr::null_mut(), log: None },
-            fatal: FatalHook {
-                struct_size: size_of::<FatalHook>(),
-                user: ptr::null_mut(),
-                fatal: None,
-            },
-            workers: WorkersHook {
-                struct_size: size_of::<WorkersHook>(),
-                user: ptr::null_mut(),
-                run: None,
-            },
-            profiler: ProfilerHook {
-                struct_size: size_of::<ProfilerHook>(),
-                user: ptr::null_mut(),
-                begin: None,
-                end: None,
-            },
+            memory: MemoryHook::NONE,
+            files: FilesHook::NONE,
+            log: LogHook::NONE,
+            fatal: FatalHook::NONE,
+            workers: WorkersHook::NONE,
+            profiler: ProfilerHook::NONE,
         }
     }
 }

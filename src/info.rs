@@ -5,15 +5,15 @@
 
 use crate::abi::FilesHook;
 use crate::arrays::Uri;
-use crate::base::math::{align_up, index};
+use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::meta::{array_from_zarr3, normalize_uri};
 use crate::os::SYSTEM;
-use crate::os::store::{Fault, Store};
+use crate::os::store::Store;
 use crate::pipeline;
-use crate::read::Tail;
+use crate::read::read_document;
 use crate::records::ArrayRecord;
 use crate::settings::settings_from_config;
 use crate::simd::FloatEnvironment;
@@ -39,32 +39,13 @@ pub fn load(
     }
     let mut normal = Uri::new();
     normalize_uri(uri, &mut normal, why)?;
-    let path = pipeline::metadata_path(normal.as_str());
     let store = Store::new(&SYSTEM, *files);
-    let (fd, stat) = store.open(&path).map_err(|fault| match fault {
-        Fault::Absent => {
-            fail!(why, NotFound, "{}: no such file: is it a zarr v3 array?", Tail(path.as_str()))
-        }
-        fault => fail!(why, Io, "{}: {fault}", Tail(path.as_str())),
-    })?;
-    let result = if stat.bytes > METADATA_BYTES_MAX as u64 {
-        Err(fail!(
-            why,
-            Unsupported,
-            "{}: {} bytes of metadata, at most {METADATA_BYTES_MAX} are read",
-            Tail(path.as_str()),
-            stat.bytes
-        ))
-    } else {
-        let document = &mut scratch[..index(stat.bytes)];
-        let _float = FloatEnvironment::enter();
-        match store.read_exact(fd, &path, document, 0, false) {
-            Ok(()) => array_from_zarr3(document, normal.as_str(), why),
-            Err(fault) => Err(fail!(why, Io, "{}: {fault}", Tail(path.as_str()))),
-        }
+    let Some(document) = read_document(&store, normal.as_str(), scratch, why)? else {
+        // The scratch holds the largest document that is read.
+        return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };
-    store.close(fd);
-    result
+    let _float = FloatEnvironment::enter();
+    array_from_zarr3(document, normal.as_str(), why)
 }
 
 /// Raises the caps of `config` to what the arrays need: the chunk cap, and the host memory cap

@@ -1,7 +1,8 @@
 //! The header and the Rust structs are one ABI: names, order, offsets, sizes and values.
 //!
-//! A C program is made from the header's own names, compiled, run, and its answers are compared with
-//! what the Rust compiler says. A struct, field or constant that only one side knows fails too.
+//! A C program is made from the header's own names, compiled, run, and its answers are compared
+//! with what the Rust compiler says. A struct, field or constant that only one side knows fails
+//! too.
 
 #[path = "common/cc.rs"]
 mod cc;

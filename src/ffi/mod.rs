@@ -5,19 +5,21 @@
 //! callers of older and newer headers work; results are written only on success.
 
 pub mod handles;
+mod structs;
 
-use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, SampleBox, Stats};
+use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
 use crate::config::{BACKEND_HOST, Config};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::loader::{close_token, fill_info, fill_memory, open_token};
-use crate::meta::normalize_uri;
 use crate::os::SYSTEM;
 use crate::pipeline::{Popped, Request};
 use crate::status::{Failure, Status, Why};
-use core::ffi::{CStr, c_char, c_void};
-use core::mem::offset_of;
+use core::ffi::{c_char, c_void};
 use handles::enter;
+use structs::{
+    fill_request, finish, read_struct, scratch_from_c, string_from_c, write_error, write_struct,
+};
 
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
 // is that they may be called from any thread, and never follow them ourselves.
@@ -27,114 +29,6 @@ unsafe impl Sync for Config {}
 
 /// Version of the library: major << 16 | minor << 8 | patch.
 pub const VERSION: u32 = 1 << 8;
-
-/// Longest C string that is looked at for its NUL.
-const STRING_BYTES_MAX: usize = 1 << 16;
-
-/// Copies the bytes that a caller and we both know of a struct that starts with its size.
-///
-/// # Safety
-/// `source` points to a readable `struct_size` and that many bytes.
-unsafe fn read_struct<T: Copy>(source: *const T, mut known: T, why: &mut Why) -> Result<T, Status> {
-    if source.is_null() {
-        return Err(fail!(why, Invalid, "a struct pointer is NULL"));
-    }
-    // SAFETY: the caller's struct starts with its size; it may be unaligned for all we know.
-    let size = unsafe { source.cast::<usize>().read_unaligned() };
-    if size < size_of::<usize>() {
-        return Err(fail!(why, Invalid, "struct_size = {size}: not filled in"));
-    }
-    let common = size.min(size_of::<T>());
-    // SAFETY: `common` bytes are readable at the source by its size, and writable in `known`.
-    // Every struct that is read this way is plain old data of which any byte pattern is a value.
-    unsafe {
-        let target = (&raw mut known).cast::<u8>();
-        core::ptr::copy_nonoverlapping(source.cast::<u8>(), target, common);
-        for offset in common..size.min(common + STRING_BYTES_MAX) {
-            if source.cast::<u8>().add(offset).read() != 0 {
-                return Err(fail!(
-                    why,
-                    Invalid,
-                    "struct_size = {size}: this version knows {common} bytes, and byte {offset} \
-                     asks for something newer"
-                ));
-            }
-        }
-    }
-    Ok(known)
-}
-
-/// Writes the bytes that the caller knows of `value`, keeping its struct_size.
-///
-/// # Safety
-/// `target` points to a readable `struct_size` and that many writable bytes.
-unsafe fn write_struct<T>(target: *mut T, value: &T) -> bool {
-    if target.is_null() {
-        return false;
-    }
-    let header = size_of::<usize>();
-    // SAFETY: as the function asks.
-    unsafe {
-        let size = target.cast::<usize>().read_unaligned();
-        if size < header {
-            return false;
-        }
-        let common = size.min(size_of::<T>());
-        let source = core::ptr::from_ref(value).cast::<u8>();
-        core::ptr::copy_nonoverlapping(
-            source.add(header),
-            target.cast::<u8>().add(header),
-            common - header,
-        );
-    }
-    true
-}
-
-/// Fills the caller's error, where there is one.
-///
-/// # Safety
-/// As for `write_struct`, or NULL.
-unsafe fn write_error(target: *mut Error, failure: &Failure) {
-    let mut error = Error { status: failure.status as i32, ..Error::EMPTY };
-    error.tag = failure.tag;
-    error.batch_id = failure.batch_id;
-    error.sample = failure.sample;
-    error.chunk_rank = failure.chunk.len() as u32;
-    error.chunk[..failure.chunk.len()].copy_from_slice(&failure.chunk);
-    for (byte, source) in error.text.iter_mut().zip(failure.text.as_bytes()) {
-        *byte = *source as c_char;
-    }
-    // SAFETY: as the function asks.
-    unsafe { write_struct(target, &error) };
-}
-
-/// Ends a call: fills the error of a failure, and gives the code.
-///
-/// # Safety
-/// As for `write_error`.
-unsafe fn finish(result: Result<(), Status>, why: &Why, error: *mut Error) -> i32 {
-    match result {
-        Ok(()) => Status::Ok as i32,
-        Err(status) => {
-            // SAFETY: as the function asks.
-            unsafe { write_error(error, &Failure::because(status, why)) };
-            status as i32
-        }
-    }
-}
-
-/// A NUL-terminated string.
-///
-/// # Safety
-/// `text` is NULL or points to a NUL within STRING_BYTES_MAX bytes.
-unsafe fn string_from_c<'a>(text: *const c_char, why: &mut Why) -> Result<&'a str, Status> {
-    if text.is_null() {
-        return Err(fail!(why, Invalid, "a uri is NULL"));
-    }
-    // SAFETY: as the function asks.
-    let bytes = unsafe { CStr::from_ptr(text) };
-    bytes.to_str().map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))
-}
 
 /// See the header.
 #[unsafe(no_mangle)]
@@ -204,18 +98,6 @@ pub unsafe extern "C" fn wavetrain_config_fit(
         })();
         finish(result, &why, error)
     }
-}
-
-unsafe fn scratch_from_c<'a>(
-    scratch: *mut c_void,
-    bytes: usize,
-    why: &mut Why,
-) -> Result<&'a mut [u8], Status> {
-    if scratch.is_null() {
-        return Err(fail!(why, Invalid, "scratch is NULL"));
-    }
-    // SAFETY: the caller gives that many bytes, for this call alone.
-    Ok(unsafe { core::slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
 /// See the header.
@@ -330,38 +212,6 @@ pub unsafe extern "C" fn wavetrain_push(
         unsafe { taken.write(done) };
     }
     status as i32
-}
-
-/// Checks a caller's sample and copies it.
-///
-/// # Safety
-/// `boxes` and `uri` are NULL or readable as the header says.
-unsafe fn fill_request(target: &mut Request, sample: &Sample, why: &mut Why) -> Result<(), Status> {
-    if sample.boxes.is_null() || sample.n_fields != 1 {
-        return Err(fail!(why, Invalid, "a sample has exactly one box, not {}", sample.n_fields));
-    }
-    if (sample.box_bytes as usize) < size_of::<SampleBox>() {
-        return Err(fail!(why, Invalid, "box_bytes = {}: not filled in", sample.box_bytes));
-    }
-    // SAFETY: one box of at least this size is readable.
-    let source = unsafe { sample.boxes.read_unaligned() };
-    let rank = source.rank as usize;
-    if rank == 0 || rank > RANK_MAX {
-        return Err(fail!(why, Rank, "a box of rank {rank}: must be 1 to {RANK_MAX}"));
-    }
-    if source.uri.is_null() || source.uri_bytes > STRING_BYTES_MAX as u64 {
-        return Err(fail!(why, Invalid, "a uri is NULL, or its length is not filled in"));
-    }
-    // SAFETY: `uri_bytes` bytes are readable.
-    let uri =
-        unsafe { core::slice::from_raw_parts(source.uri.cast::<u8>(), source.uri_bytes as usize) };
-    let uri = core::str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
-    normalize_uri(uri, &mut target.uri, why)?;
-    target.rank = rank;
-    target.begin = source.begin;
-    target.end = source.end;
-    target.tag = sample.tag;
-    Ok(())
 }
 
 /// The status of a call that only an instance answers.
@@ -558,14 +408,3 @@ pub unsafe extern "C" fn wavetrain_array_info(
         finish(result, &why, error)
     }
 }
-
-// Every struct that the helpers above copy starts with its size.
-const _: () = assert!(
-    offset_of!(Config, struct_size) == 0
-        && offset_of!(Error, struct_size) == 0
-        && offset_of!(Memory, struct_size) == 0
-        && offset_of!(BatchInfo, struct_size) == 0
-        && offset_of!(Stats, struct_size) == 0
-        && offset_of!(ArrayInfo, struct_size) == 0
-        && offset_of!(FilesHook, struct_size) == 0
-);

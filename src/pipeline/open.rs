@@ -169,15 +169,7 @@ fn layout(
     let large_bytes = geometry.large_scratch_count as u64 * geometry.large_scratch_bytes;
     let large_scratch = carver.region("large decode scratch", large_bytes, 4096);
     let metadata_buffer = carver.region("metadata buffer", METADATA_BYTES_MAX as u64, 4096);
-    let mut is_whole = true;
-    let mut number = 0;
-    let workers = carver.slice_from("workers", settings.worker_count() as u64, |carver| {
-        number += 1;
-        let decodes = number <= settings.decode_threads;
-        let worker = carve_worker(carver, geometry, decodes);
-        is_whole &= carver.is_counting() || worker.decoder.is_some() == decodes;
-        Mutex::new(worker)
-    });
+    let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let own = if settings.is_pump() { 0 } else { settings.worker_count() };
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
@@ -225,6 +217,24 @@ fn layout(
     });
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
+}
+
+/// The contexts of all workers, and whether each that decodes got its zstd context.
+fn carve_workers(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+) -> (&'static [Mutex<Worker>], bool) {
+    let mut is_whole = true;
+    let mut number = 0;
+    let workers = carver.slice_from("workers", settings.worker_count() as u64, |carver| {
+        number += 1;
+        let decodes = number <= settings.decode_threads;
+        let worker = carve_worker(carver, geometry, decodes);
+        is_whole &= carver.is_counting() || worker.decoder.is_some() == decodes;
+        Mutex::new(worker)
+    });
+    (workers, is_whole)
 }
 
 fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {

@@ -16,31 +16,26 @@ use crate::arrays::ArrayState;
 use crate::assemble::axis::{AxisFault, PadMode, source_range};
 use crate::assemble::cast::Cast;
 use crate::base::arena::Carver;
-use crate::base::math::{align_up, index};
+use crate::base::math::index;
 use crate::base::text::List;
 use crate::batch::{SampleGeometry, SlotState};
-use crate::config::MISSING_ERROR;
 use crate::fail;
-use crate::limits::{INDEX_PAGE_ENTRIES, RANK_MAX, compressed_bytes_max};
+use crate::limits::RANK_MAX;
 use crate::os::FileStat;
-use crate::pipeline::state::State;
-use crate::pipeline::{Instance, chunk_failure, sample_failure};
+use crate::pipeline::Instance;
+use crate::pipeline::assemble_jobs::sample_failure;
 use crate::plan::{Cursor, Merge, files_touched};
-use crate::read::{Outcome, Piece, Question, merge_pieces};
+use crate::queue::QueuedSample;
 use crate::records::ArrayRecord;
 use crate::settings::Settings;
-use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
 use crate::status::{Failure, Status, Why};
-use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Chunks that one run adds to the window or looks at in it, so that a run stays short.
-const RUN_CHUNKS: u64 = 256;
-/// Alignment of a read in the slab.
-const OP_ALIGN: u64 = 64;
+pub(super) const RUN_CHUNKS: u64 = 256;
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(super) enum Place {
     /// Not looked up yet.
     New,
     /// Waits for an index lookup.
@@ -56,17 +51,17 @@ enum Place {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Planned {
-    place: Place,
-    slot: u32,
-    array: u32,
-    array_id: u64,
-    batch_id: u64,
-    file: u64,
-    chunk: u64,
-    number: u64,
-    pair_first: u64,
-    pair_count: u32,
+pub(super) struct Planned {
+    pub(super) place: Place,
+    pub(super) slot: u32,
+    pub(super) array: u32,
+    pub(super) array_id: u64,
+    pub(super) batch_id: u64,
+    pub(super) file: u64,
+    pub(super) chunk: u64,
+    pub(super) number: u64,
+    pub(super) pair_first: u64,
+    pub(super) pair_count: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +73,7 @@ enum Phase {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Current {
+pub(super) struct Current {
     slot: u32,
     batch_id: u64,
     sample_count: u32,
@@ -94,20 +89,20 @@ struct Current {
 
 /// See the module.
 pub struct Planner {
-    current: Option<Current>,
+    pub(super) current: Option<Current>,
     /// Samples of the batch, grouped by uri.
     order: &'static mut [u32],
     merge: Merge,
     record: ArrayRecord,
-    window: &'static mut [Planned],
-    first: u64,
-    limit: u64,
-    pairs: &'static mut [u32],
-    pair_first: u64,
-    pair_limit: u64,
+    pub(super) window: &'static mut [Planned],
+    pub(super) first: u64,
+    pub(super) limit: u64,
+    pub(super) pairs: &'static mut [u32],
+    pub(super) pair_first: u64,
+    pub(super) pair_limit: u64,
     /// Scratch of `form`: positions in the window, then ranks of reads.
-    sorted: &'static mut [u32],
-    ranks: &'static mut [u32],
+    pub(super) sorted: &'static mut [u32],
+    pub(super) ranks: &'static mut [u32],
 }
 
 impl Planner {
@@ -391,440 +386,6 @@ impl Planner {
         current.chunk_number += 1;
         self.limit += 1;
     }
-
-    /// Looks up where the chunks of the window lie.
-    fn settle(&mut self, instance: &Instance) -> bool {
-        let mut progress = false;
-        let mut at = self.first;
-        let mut record: Option<(u32, ArrayRecord)> = None;
-        let mut asked_all = true;
-        while at < self.limit && asked_all {
-            let mut guard = instance.lock.lock();
-            let mut failed = None;
-            for _ in 0..RUN_CHUNKS {
-                if at == self.limit || failed.is_some() {
-                    break;
-                }
-                let place = index(at % self.window.len() as u64);
-                let mut entry = self.window[place];
-                at += 1;
-                if !matches!(entry.place, Place::New | Place::Waiting(_)) {
-                    continue;
-                }
-                if record.as_ref().is_none_or(|(array, _)| *array != entry.array) {
-                    let read = guard.arrays.records.read(entry.array as usize);
-                    record = Some((entry.array, read));
-                }
-                let Some((_, found)) = record.as_ref() else { break };
-                let mut why = Why::new();
-                match look_up(instance, &mut guard, &mut entry, found, &mut why) {
-                    Ok(LookUp::Settled) => progress = true,
-                    Ok(LookUp::Asked) => progress |= matches!(self.window[place].place, Place::New),
-                    Ok(LookUp::Full) => {
-                        asked_all = false;
-                        break;
-                    }
-                    Err(status) => {
-                        failed = Some((place, entry, status, why));
-                        entry.place = Place::Gone;
-                        progress = true;
-                    }
-                }
-                self.window[place] = entry;
-            }
-            if guard.requests.has_queued() {
-                instance.wake(&guard);
-            }
-            drop(guard);
-            if let Some((_, entry, status, why)) = failed {
-                self.fail_planned(instance, &entry, status, &why);
-            }
-        }
-        progress
-    }
-
-    /// Reports a chunk that cannot be read and takes it out of its batch.
-    fn fail_planned(&self, instance: &Instance, entry: &Planned, status: Status, why: &Why) {
-        let record = instance.records.read(entry.array as usize);
-        let failure =
-            chunk_failure(instance, entry.array, &record, (entry.file, entry.chunk), status, why);
-        for pair in 0..entry.pair_count as u64 {
-            let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
-            instance.fail_sample(entry.slot, self.pairs[at], entry.number, &failure);
-        }
-        let state = &mut *instance.lock.lock();
-        state.arrays.unpin(entry.array, 1);
-        if state.slots.sub_remaining(entry.slot, 1) {
-            state.complete_slot(instance, entry.slot);
-        }
-    }
-
-    /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
-    fn form(&mut self, instance: &Instance, more_is_coming: bool) -> bool {
-        self.drop_gone();
-        let (wave, active) = {
-            let waves = &instance.lock.lock().waves;
-            let Some(wave) = waves.free() else { return false };
-            (wave, waves.active_count)
-        };
-        let share =
-            instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
-        let (count, tasks, is_full) = self.settled_prefix(instance, share);
-        let is_waiting =
-            more_is_coming || self.current.is_some() || count < self.limit - self.first;
-        // Small waves only while little is staged: else wait for chunks that are being looked up.
-        if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
-            return false;
-        }
-        self.sort_prefix(count);
-        self.fill_wave(instance, wave, count, tasks)
-    }
-
-    fn entry(&self, at: u64) -> &Planned {
-        &self.window[index(at % self.window.len() as u64)]
-    }
-
-    fn drop_gone(&mut self) {
-        while self.first < self.limit && matches!(self.entry(self.first).place, Place::Gone) {
-            self.first += 1;
-        }
-        self.free_pairs();
-    }
-
-    fn free_pairs(&mut self) {
-        self.pair_first = if self.first < self.limit {
-            self.entry(self.first).pair_first
-        } else {
-            self.pair_limit
-        };
-    }
-
-    /// Settled entries at the front that fit one wave: how many, how many of them are tasks, and
-    /// whether the wave is full.
-    fn settled_prefix(&self, instance: &Instance, share: u64) -> (u64, u32, bool) {
-        let chunks_max = instance.settings.config.max_chunks_per_wave;
-        let pairs_max = instance.settings.pairs_per_wave;
-        let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
-        while self.first + count < self.limit {
-            let entry = self.entry(self.first + count);
-            let more = match entry.place {
-                Place::New | Place::Waiting(_) => return (count, tasks, false),
-                Place::Gone => {
-                    count += 1;
-                    continue;
-                }
-                Place::Data { bytes, .. } => align_up(bytes, OP_ALIGN),
-                Place::Missing | Place::Pad => 0,
-            };
-            let fits = tasks < chunks_max
-                && pairs + entry.pair_count <= pairs_max
-                && (bytes == 0 || bytes + more <= share);
-            if !fits {
-                return (count, tasks, true);
-            }
-            count += 1;
-            tasks += 1;
-            pairs += entry.pair_count;
-            bytes += more;
-        }
-        (count, tasks, tasks == chunks_max)
-    }
-
-    /// Sorts the tasks of the prefix: those that are read first, by file and offset; then the
-    /// others, by batch and array.
-    fn sort_prefix(&mut self, count: u64) {
-        let mut tasks = 0;
-        for offset in 0..count {
-            if !matches!(self.entry(self.first + offset).place, Place::Gone) {
-                self.sorted[tasks] = offset as u32;
-                tasks += 1;
-            }
-        }
-        let (window, first) = (&*self.window, self.first);
-        self.sorted[..tasks].sort_unstable_by_key(|offset| {
-            let entry = &window[index((first + *offset as u64) % window.len() as u64)];
-            match entry.place {
-                Place::Data { offset, bytes, .. } => {
-                    (0, entry.array_id, entry.file, offset, bytes, entry.batch_id, entry.number)
-                }
-                _ => (1, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
-            }
-        });
-    }
-
-    fn fill_wave(&mut self, instance: &Instance, wave: u32, count: u64, tasks: u32) -> bool {
-        let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
-        let mut slab_bytes = 0;
-        self.each_read(instance, data, |_, _, bytes| slab_bytes += align_up(bytes, OP_ALIGN));
-        let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
-            return false;
-        };
-        let ops = self.write_tables(instance, wave, (data, tasks as usize), slab_start);
-        self.write_order(instance, wave, ops);
-        self.first += count;
-        self.drop_gone();
-        let now = (instance.os.now_ns)();
-        let state = &mut *instance.lock.lock();
-        state.waves.activate(wave, tasks, ops, interval, now);
-        instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
-        true
-    }
-
-    fn is_data(&self, task: u32) -> bool {
-        matches!(self.task(task as usize).place, Place::Data { .. })
-    }
-
-    fn task(&self, task: usize) -> &Planned {
-        self.entry(self.first + self.sorted[task] as u64)
-    }
-
-    fn each_read(&self, instance: &Instance, data: usize, emit: impl FnMut(usize, usize, u64)) {
-        let piece = |task: usize| {
-            let entry = self.task(task);
-            let Place::Data { offset, bytes, .. } = entry.place else {
-                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0 };
-            };
-            Piece { array_id: entry.array_id, file: entry.file, offset, bytes }
-        };
-        merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
-    }
-
-    /// Writes chunks, pairs and reads of the wave; the number of reads.
-    fn write_tables(
-        &mut self,
-        instance: &Instance,
-        wave: u32,
-        (data, tasks): (usize, usize),
-        slab_start: u64,
-    ) -> u32 {
-        let tables = &instance.tables;
-        let (base, mut ops, mut slab, mut pairs) = (instance.wave_row(wave, 0), 0, slab_start, 0);
-        self.each_read(instance, data, |first, limit, bytes| {
-            let entry = self.task(first);
-            let Place::Data { offset, stat, .. } = entry.place else { return };
-            tables.ops.write(
-                base + ops as usize,
-                ReadOp {
-                    array: entry.array,
-                    array_id: entry.array_id,
-                    file: entry.file,
-                    stat,
-                    offset,
-                    bytes,
-                    slab_offset: slab,
-                    chunk_first: first as u32,
-                    chunk_count: (limit - first) as u32,
-                },
-            );
-            for task in first..limit {
-                self.write_task(instance, wave, task, slab, offset, &mut pairs);
-            }
-            slab += align_up(bytes, OP_ALIGN);
-            ops += 1;
-        });
-        if data < tasks {
-            let idle = FileStat { bytes: 0, modified_ns: 0, is_regular: true };
-            tables.ops.write(
-                base + ops as usize,
-                ReadOp {
-                    array: 0,
-                    array_id: 0,
-                    file: 0,
-                    stat: idle,
-                    offset: 0,
-                    bytes: 0,
-                    slab_offset: 0,
-                    chunk_first: data as u32,
-                    chunk_count: (tasks - data) as u32,
-                },
-            );
-            ops += 1;
-            for task in data..tasks {
-                self.write_task(instance, wave, task, 0, 0, &mut pairs);
-            }
-        }
-        ops
-    }
-
-    /// `slab` is where byte `start` of the file is staged.
-    fn write_task(
-        &self,
-        instance: &Instance,
-        wave: u32,
-        task: usize,
-        slab: u64,
-        start: u64,
-        pairs: &mut u32,
-    ) {
-        let entry = self.task(task);
-        let (kind, offset, bytes) = match entry.place {
-            Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
-            Place::Pad => (ChunkKind::Pad, start, 0),
-            _ => (ChunkKind::Missing, start, 0),
-        };
-        let tables = &instance.tables;
-        for pair in 0..entry.pair_count {
-            let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
-            tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
-        }
-        tables.chunks.write(
-            instance.wave_row(wave, task as u32),
-            ChunkTask {
-                kind,
-                slot: entry.slot,
-                array: entry.array,
-                file: entry.file,
-                chunk: entry.chunk,
-                number: entry.number,
-                pair_first: *pairs,
-                pair_count: entry.pair_count,
-                offset,
-                bytes,
-                slab_offset: slab + (offset - start),
-            },
-        );
-        *pairs += entry.pair_count;
-    }
-
-    /// Orders the reads so that they alternate across files, ascending within each.
-    fn write_order(&mut self, instance: &Instance, wave: u32, ops: u32) {
-        let tables = &instance.tables;
-        let base = instance.wave_row(wave, 0);
-        let mut before: Option<ReadOp> = None;
-        let mut rank = 0;
-        for op in 0..ops {
-            let read = tables.ops.read(base + op as usize);
-            let same = before
-                .is_some_and(|before| (before.array_id, before.file) == (read.array_id, read.file));
-            rank = if same { rank + 1 } else { 0 };
-            // Chunks without bytes are ready at once: hand them out first.
-            self.ranks[op as usize] = if read.bytes == 0 { 0 } else { rank + 1 };
-            self.sorted[op as usize] = op;
-            before = Some(read);
-        }
-        let ranks = &*self.ranks;
-        self.sorted[..ops as usize].sort_unstable_by_key(|op| (ranks[*op as usize], *op));
-        for position in 0..ops as usize {
-            tables.order.write(base + position, self.sorted[position]);
-        }
-    }
-}
-
-enum LookUp {
-    /// The entry's place is known.
-    Settled,
-    /// The entry waits for a lookup.
-    Asked,
-    /// No lookup can be begun now.
-    Full,
-}
-
-/// Finds where a planned chunk lies, from what is cached or from a lookup that ended.
-fn look_up(
-    instance: &Instance,
-    state: &mut State,
-    entry: &mut Planned,
-    record: &ArrayRecord,
-    why: &mut Why,
-) -> Result<LookUp, Status> {
-    let page = entry.chunk / INDEX_PAGE_ENTRIES as u64;
-    let within = (entry.chunk % INDEX_PAGE_ENTRIES as u64) as usize;
-    if let Place::Waiting(request) = entry.place {
-        let outcome = state.requests.outcome(request);
-        let raw = state.requests.entry(request, within);
-        match outcome {
-            Outcome::Pending => return Ok(LookUp::Asked),
-            Outcome::Failed(_) => *why = *state.requests.why(request),
-            Outcome::Absent | Outcome::Found(_) => {}
-        }
-        state.requests.done(request);
-        return match outcome {
-            Outcome::Failed(status) => Err(status),
-            Outcome::Found(stat) => place_entry(instance, entry, record, raw, stat, why),
-            Outcome::Absent | Outcome::Pending => set_missing(instance, entry, why),
-        };
-    }
-    let stats = &instance.stats;
-    if let Some(slot) = state.files.find(entry.array_id, entry.file) {
-        if state.files.is_absent(slot, entry.batch_id) {
-            stats.chunk_layout_hits.fetch_add(1, Relaxed);
-            return set_missing(instance, entry, why);
-        }
-        if let Some((stat, epoch)) = state.files.known(slot) {
-            stats.chunk_layout_hits.fetch_add(1, Relaxed);
-            if record.shard_levels == 0 {
-                state.files.touch(slot);
-                return place_entry(instance, entry, record, [0; 16], stat, why);
-            }
-            if let Some(cached) = state.pages.find(epoch, page) {
-                stats.shard_index_hits.fetch_add(1, Relaxed);
-                state.files.touch(slot);
-                let raw = state.pages.entry(cached, within);
-                return place_entry(instance, entry, record, raw, stat, why);
-            }
-        }
-    }
-    let question = Question {
-        array: entry.array,
-        array_id: entry.array_id,
-        file: entry.file,
-        page: if record.shard_levels == 0 { 0 } else { page },
-        batch_id: entry.batch_id,
-    };
-    let Some(request) = state.requests.ask(question) else { return Ok(LookUp::Full) };
-    entry.place = Place::Waiting(request);
-    Ok(LookUp::Asked)
-}
-
-fn set_missing(instance: &Instance, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {
-    if instance.settings.config.missing_chunks == MISSING_ERROR {
-        return Err(fail!(why, NotFound, "the chunk does not exist (missing_chunks = error)"));
-    }
-    instance.stats.chunks_missing.fetch_add(1, Relaxed);
-    entry.place = Place::Missing;
-    Ok(LookUp::Settled)
-}
-
-/// `raw` is the chunk's index entry where files are shards.
-fn place_entry(
-    instance: &Instance,
-    entry: &mut Planned,
-    record: &ArrayRecord,
-    raw: [u8; 16],
-    stat: FileStat,
-    why: &mut Why,
-) -> Result<LookUp, Status> {
-    if record.shard_levels == 0 {
-        let bytes = whole_file_bytes(record, stat.bytes, why)?;
-        entry.place = Place::Data { offset: 0, bytes, stat };
-        return Ok(LookUp::Settled);
-    }
-    let place = IndexPlace::find(record, 0, stat.bytes, why)?;
-    let rule = EntryBytes::find(record, 0);
-    match parse_entry(&raw, &record.index[0], &place, stat.bytes, rule, why)? {
-        Entry::Missing => return set_missing(instance, entry, why),
-        Entry::Range { offset, bytes } => entry.place = Place::Data { offset, bytes, stat },
-    }
-    Ok(LookUp::Settled)
-}
-
-/// A file that is one chunk: its size must be one that the chunk can have.
-fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
-    if let Some(exact) = record.encoded_bytes(record.codecs.len())
-        && bytes != exact
-    {
-        return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
-    }
-    let most = compressed_bytes_max(record.chunk_bytes);
-    if bytes == 0 || bytes > most {
-        return Err(fail!(
-            why,
-            Decode,
-            "the file has {bytes} bytes; a chunk of {} bytes takes 1 to {most}",
-            record.chunk_bytes
-        ));
-    }
-    Ok(bytes)
 }
 
 /// What holds for an array in this instance, whatever the box.
@@ -864,7 +425,7 @@ type Corner = [u64; RANK_MAX];
 fn source_box(
     instance: &Instance,
     record: &ArrayRecord,
-    sample: &crate::queue::QueuedSample,
+    sample: &QueuedSample,
     why: &mut Why,
 ) -> Result<(Corner, Corner), Status> {
     if sample.rank != record.rank {

@@ -1,8 +1,8 @@
 //! What the lock guards, and the choice of the next job.
 //!
-//! In: results of jobs. Out: the next job for a worker. Every change of a slot, wave, file, array or
-//! lookup happens here under one lock; the work itself runs without it. A worker takes the job that
-//! keeps the stages behind it busy: planning, then decoding what is there, then reading.
+//! In: results of jobs. Out: the next job for a worker. Every change of a slot, wave, file, array
+//! or lookup happens here under one lock; the work itself runs without it. A worker takes the job
+//! that keeps the stages behind it busy: planning, then decoding what is there, then reading.
 
 use crate::arrays::Arrays;
 use crate::base::arena::Carver;

@@ -2,8 +2,8 @@
 //!
 //! In: a lease. Out: the page's bytes, and the checksums that later fetches are compared with. The
 //! first visit streams the whole index through a small buffer: its CRC-32C is the writer's promise;
-//! a checksum per group of pages is kept, so that a page that was evicted can be fetched and checked
-//! again without reading the rest. An index without CRC is read page by page.
+//! a checksum per group of pages is kept, so that a page that was evicted can be fetched and
+//! checked again without reading the rest. An index without CRC is read page by page.
 
 use crate::decode::crc32c::crc32c;
 use crate::fail;

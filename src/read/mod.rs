@@ -1,14 +1,16 @@
-//! From files to bytes: which files are open, what their shard indexes say, and reads of chunk data.
+//! From files to bytes: which files are open, what their shard indexes say, reads of chunk data.
 //!
-//! In: positions (file, chunk) of the plan. Out: where each chunk lies, and its bytes in a slab. The
-//! tables here are plain data under the instance's lock; the functions that touch files run without
-//! it, on a [`Lease`].
+//! In: positions (file, chunk) of the plan. Out: where each chunk lies, and its bytes in a slab.
+//! The tables here are plain data under the instance's lock; the functions that touch files run
+//! without it, on a [`Lease`].
 
+mod document;
 mod files;
 mod locate;
 mod merge;
 mod pages;
 
+pub use document::{metadata_path, read_document};
 pub use files::{FileTable, Lease, LeaseOutcome};
 pub use locate::{IndexChecks, Located, OpenFault, Tail, locate, open_leased};
 pub use merge::{Piece, merge_pieces};

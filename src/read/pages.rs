@@ -1,9 +1,9 @@
 //! Shard index pages: those that are cached, and the lookups that are under way.
 //!
-//! A *request* asks for one page of a shard's index, or, for a file that is a single chunk, just for
-//! its size. Planned chunks that need the same answer share a request (single flight). The answer
-//! stays in the request until every chunk that waits for it has read it, so that progress needs no
-//! free page, and is copied to the cache of pages for later batches.
+//! A *request* asks for one page of a shard's index, or, for a file that is a single chunk, just
+//! for its size. Planned chunks that need the same answer share a request (single flight). The
+//! answer stays in the request until every chunk that waits for it has read it, so that progress
+//! needs no free page, and is copied to the cache of pages for later batches.
 //!
 //! Invariant: a request is pinned in its cache from `ask` until its last user is done.
 

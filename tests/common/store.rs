@@ -115,7 +115,8 @@ fn metadata(spec: &Spec) -> String {
 "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[{shard},{shard},{shard}]}}}},
 "chunk_key_encoding":{{"name":"default","configuration":{{"separator":"/"}}}},
 "codecs":[{{"name":"sharding_indexed","configuration":{{"chunk_shape":[{chunk},{chunk},{chunk}],
-"codecs":[{little}{zstd}],"index_codecs":[{little},{{"name":"crc32c"}}],"index_location":"end"}}}}]}}
+"codecs":[{little}{zstd}],"index_codecs":[{little},{{"name":"crc32c"}}],
+"index_location":"end"}}}}]}}
 "#
     )
 }

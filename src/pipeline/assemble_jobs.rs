@@ -1,0 +1,225 @@
+//! The jobs that make batches: decode a chunk, scatter it into every sample that touches it, fill
+//! what is missing, outside or failed.
+//!
+//! In: chunk tasks of one batch and one array, their bytes staged. Out: rows of a batch slot. Rows
+//! of different chunks never overlap, so workers fill one slot together.
+
+use crate::assemble::cast::Cast;
+use crate::assemble::{Target, fill_all, fill_element, fill_outside, scatter, scatter_fill};
+use crate::base::arena::Region;
+use crate::base::math::coordinates_from_linear;
+use crate::base::text::List;
+use crate::decode::decode_chunk;
+use crate::decode::zstd::Decoder;
+use crate::limits::RANK_MAX;
+use crate::pipeline::Instance;
+use crate::pipeline::work::Worker;
+use crate::read::Tail;
+use crate::records::ArrayRecord;
+use crate::status::{Failure, Status, Why};
+use crate::wave::{ChunkKind, ChunkTask};
+use core::sync::atomic::Ordering::Relaxed;
+
+pub fn fail_task(
+    instance: &Instance,
+    wave: u32,
+    task: &ChunkTask,
+    record: &ArrayRecord,
+    status: Status,
+    why: &Why,
+) {
+    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
+    for pair in 0..task.pair_count {
+        let row = instance.tables.pair_row(wave, task.pair_first + pair);
+        let sample = instance.tables.pairs.read(row);
+        instance.fail_sample(task.slot, sample, task.number, &failure);
+    }
+}
+
+pub fn run_assemble(
+    instance: &Instance,
+    worker: &mut Worker,
+    wave: u32,
+    first: u32,
+    count: u32,
+    large: Option<u32>,
+) {
+    let head = instance.tables.chunks.read(instance.wave_row(wave, first));
+    let record = instance.records.read(head.array as usize);
+    let settings = &instance.settings;
+    let cast = Cast::find(record.dtype, record.dtype_bytes, settings.dtype, settings.dtype_bytes);
+    // The planner refused arrays without a cast.
+    assert!(cast.is_some());
+    if let Some(cast) = cast {
+        let scratch = match large {
+            Some(number) => {
+                let bytes = instance.geometry.large_scratch_bytes;
+                instance.large_scratch.part(number as u64 * bytes, bytes)
+            }
+            None => worker.scratch,
+        };
+        let decoder = worker.decoder.as_mut();
+        let mut hands = Hands { instance, record: &record, cast, decoder, scratch };
+        for chunk in first..first + count {
+            let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
+            hands.assemble(wave, &task);
+        }
+    }
+    let state = &mut *instance.lock.lock();
+    if let Some(number) = large {
+        state.large_free |= 1 << number;
+    }
+    instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
+    state.arrays.unpin(head.array, count);
+    if state.waves.sub_remaining(wave, count) {
+        instance.stats.waves_emitted.fetch_add(1, Relaxed);
+    }
+    state.plan_wanted = true;
+    if state.slots.sub_remaining(head.slot, count as u64) {
+        state.complete_slot(instance, head.slot);
+    }
+}
+
+/// What assembling the chunks of one array takes.
+struct Hands<'a> {
+    instance: &'a Instance,
+    record: &'a ArrayRecord,
+    cast: Cast,
+    decoder: Option<&'a mut Decoder>,
+    scratch: Region,
+}
+
+impl Hands<'_> {
+    fn assemble(&mut self, wave: u32, task: &ChunkTask) {
+        let instance = self.instance;
+        let start = (instance.os.now_ns)();
+        let mut why = Why::new();
+        let mut decoded: &[u8] = &[];
+        if task.kind == ChunkKind::Data {
+            let encoded: &[u8] = instance.tables.slab.rows(task.slab_offset, task.bytes);
+            let scratch = self.scratch.rows(0, self.scratch.bytes());
+            let most = instance.settings.config.max_substreams_per_chunk;
+            // Workers that take this job have a decoder.
+            let Some(decoder) = self.decoder.as_deref_mut() else { return };
+            match decode_chunk(decoder, self.record, most, encoded, scratch, &mut why) {
+                Ok(bytes) => decoded = bytes,
+                Err(status) => {
+                    return fail_task(instance, wave, task, self.record, status, &why);
+                }
+            }
+            let ns = (instance.os.now_ns)() - start;
+            instance.stats.decode.observe(ns, task.bytes, decoded.len() as u64);
+        }
+        if task.kind == ChunkKind::Broken {
+            return;
+        }
+        let start = (instance.os.now_ns)();
+        let origin = chunk_origin(self.record, task.file, task.chunk);
+        let mut written = 0;
+        for pair in 0..task.pair_count {
+            let row = instance.tables.pair_row(wave, task.pair_first + pair);
+            let sample = instance.tables.pairs.read(row);
+            written += self.write_sample(task, sample, &origin, decoded);
+        }
+        let ns = (instance.os.now_ns)() - start;
+        instance.stats.assemble.observe(ns, decoded.len() as u64, written);
+    }
+
+    fn write_sample(
+        &self,
+        task: &ChunkTask,
+        sample: u32,
+        origin: &[u64; RANK_MAX],
+        decoded: &[u8],
+    ) -> u64 {
+        let instance = self.instance;
+        let axes = self.record.axes();
+        let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
+        let target = Target {
+            record: self.record,
+            cast: self.cast,
+            begin: &geometry.begin[..axes],
+            end: &geometry.end[..axes],
+            pad: instance.pad_mode,
+            region: instance.sample_region(task.slot, sample),
+        };
+        match task.kind {
+            ChunkKind::Data => scatter(&target, &origin[..axes], decoded),
+            ChunkKind::Missing => scatter_fill(&target, &origin[..axes]),
+            ChunkKind::Pad => match &instance.pad_element {
+                Some(element) => {
+                    fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
+                }
+                None => {
+                    let element = fill_element(self.record, &self.cast);
+                    fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
+                }
+            },
+            ChunkKind::Broken => 0,
+        }
+    }
+}
+
+/// Coordinates of a chunk in the chunk grid of the whole array.
+fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    let axes = record.axes();
+    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let counts = record.chunk_counts();
+    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+    for axis in 0..axes {
+        chunks[axis] += files[axis] * counts[axis];
+    }
+    chunks
+}
+
+/// First element of a chunk along each axis of the array.
+fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    let mut origin = chunk_coordinates(record, file, chunk);
+    for axis in 0..record.axes() {
+        origin[axis] *= record.chunk_shape[axis];
+    }
+    origin
+}
+
+pub fn run_patch(instance: &Instance, slot: u32) {
+    let count = instance.lock.lock().slots.sample_count(slot);
+    let element = &instance.failed_element[..instance.settings.dtype_bytes as usize];
+    for sample in 0..count {
+        if instance.statuses.read(instance.sample_row(slot, sample)) != 0 {
+            fill_all(&instance.sample_region(slot, sample), element);
+            instance.stats.samples_failed.fetch_add(1, Relaxed);
+        }
+    }
+    let state = &mut *instance.lock.lock();
+    state.patching &= !(1 << slot);
+    state.slots.patched(slot);
+    instance.batch_ready.broadcast();
+}
+
+/// A failure of one chunk: its text names array, chunk and reason.
+pub fn chunk_failure(
+    instance: &Instance,
+    array: u32,
+    record: &ArrayRecord,
+    (file, chunk): (u64, u64),
+    status: Status,
+    why: &Why,
+) -> Failure {
+    let coordinates = chunk_coordinates(record, file, chunk);
+    let coordinates = &coordinates[..record.axes()];
+    let uri = instance.uris.read(array as usize);
+    let mut failure = Failure::new(status);
+    failure.chunk.extend(coordinates.iter().copied());
+    let list = List(coordinates);
+    failure.text.fail(status, format_args!("{}: chunk {list}: {why}", Tail(uri.as_str())));
+    failure
+}
+
+/// A failure of a sample that no chunk is to blame for.
+pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
+    let uri = instance.uris.read(array as usize);
+    let mut failure = Failure::new(status);
+    failure.text.fail(status, format_args!("{}: {why}", Tail(uri.as_str())));
+    failure
+}

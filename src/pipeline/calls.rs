@@ -1,0 +1,429 @@
+//! The calls that the surfaces make on an instance: push, flush, pop, release, reset, close and
+//! what they ask about.
+//!
+//! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
+//! lock up; in pump mode they work instead of sleeping.
+
+use crate::abi::Stats;
+use crate::base::text::List;
+use crate::batch::SlotState;
+use crate::config::BACKEND_HOST;
+use crate::fail;
+use crate::limits::RANK_MAX;
+use crate::os::sink::Level;
+use crate::os::sync::{Condvar, Guard};
+use crate::pipeline::state::{Life, Role, State};
+use crate::pipeline::{BatchView, Instance, Popped, Request};
+use crate::queue::Full;
+use crate::status::{Failure, Status, Why};
+use arrayvec::ArrayVec;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl Instance {
+    /// Takes `count` requests in order until the lookahead is full; how many. `fill` writes
+    /// request number n, or says what is wrong with it; it is then not taken, nor any behind it.
+    pub fn push(
+        &self,
+        count: usize,
+        mut fill: impl FnMut(usize, &mut Request) -> Result<(), Failure>,
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let deadline = self.deadline(timeout_ns);
+        let mut taken = 0;
+        let mut request = Request::EMPTY;
+        let mut is_filled = false;
+        loop {
+            // Filled without the lock: it reads the caller's memory and may be long.
+            if taken < count && !is_filled {
+                let filled = fill(taken, &mut request).and_then(|()| self.check_request(&request));
+                if let Err(failure) = filled {
+                    return (taken, Err(failure));
+                }
+                is_filled = true;
+            }
+            let mut state = self.lock.lock();
+            if let Some(failure) = self.refusal(&state) {
+                return (taken, Err(failure));
+            }
+            if taken == count {
+                return (taken, Ok(()));
+            }
+            let axes = ..request.rank;
+            let uri = request.uri.as_bytes();
+            match state.queue.push(uri, &request.begin[axes], &request.end[axes], request.tag) {
+                Ok(()) => {
+                    taken += 1;
+                    is_filled = false;
+                    self.pushed(&mut state);
+                }
+                Err(Full::Uris)
+                    if state.queue.len() < self.settings.config.samples_per_batch as u64
+                        && !state.slots.has_filling() =>
+                {
+                    return (taken, Err(self.uris_full(&state)));
+                }
+                Err(_) if timeout_ns == 0 || (self.os.now_ns)() >= deadline => {
+                    return (taken, Ok(()));
+                }
+                Err(_) => drop(self.wait_or_help(state, &self.space_ready, deadline)),
+            }
+        }
+    }
+
+    /// Whether the box has the sample shape, apart from dropped axes of extent 1.
+    ///
+    /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
+    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same.
+    fn check_request(&self, request: &Request) -> Result<(), Failure> {
+        let config = &self.settings.config;
+        let shape = &config.sample_shape[..config.sample_rank as usize];
+        let mut why = Why::new();
+        let mut extents = ArrayVec::<i128, RANK_MAX>::new();
+        let mut matched = 0;
+        let mut fits = true;
+        for axis in 0..request.rank {
+            let extent = request.end[axis] as i128 - request.begin[axis] as i128;
+            extents.push(extent);
+            if extent <= 0 {
+                let (begin, end) = (request.begin[axis], request.end[axis]);
+                let status = fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is empty");
+                return Err(self.request_failure(request, status, &why));
+            }
+            if matched < shape.len() && extent == shape[matched] as i128 {
+                matched += 1;
+            } else {
+                fits &= extent == 1;
+            }
+        }
+        if fits && matched == shape.len() {
+            return Ok(());
+        }
+        let status = if request.rank < shape.len() { Status::Rank } else { Status::Invalid };
+        let status = why.fail(
+            status,
+            format_args!(
+                "box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped",
+                List(&extents),
+                List(shape)
+            ),
+        );
+        Err(self.request_failure(request, status, &why))
+    }
+
+    fn request_failure(&self, request: &Request, status: Status, why: &Why) -> Failure {
+        let mut failure = Failure::because(status, why);
+        failure.tag = request.tag;
+        failure
+    }
+
+    fn uris_full(&self, state: &State) -> Failure {
+        let mut why = Why::new();
+        let status = fail!(
+            why,
+            Invalid,
+            "the uris of one batch do not fit {} bytes ({} of {} samples): shorten them or lower \
+             samples_per_batch",
+            self.settings.uri_pool_bytes,
+            state.queue.len(),
+            self.settings.config.samples_per_batch
+        );
+        Failure::because(status, &why)
+    }
+
+    fn pushed(&self, state: &mut State) {
+        state.is_flushed = false;
+        state.plan_wanted = true;
+        self.stats.samples_pushed.fetch_add(1, Relaxed);
+        self.wake(state);
+    }
+
+    /// Ends the current batch behind the last sample.
+    pub fn flush(&self) -> Result<(), Failure> {
+        let state = &mut *self.lock.lock();
+        if let Some(failure) = self.refusal(state) {
+            return Err(failure);
+        }
+        state.queue.flush();
+        state.is_flushed = true;
+        state.plan_wanted = true;
+        self.wake(state);
+        self.batch_ready.broadcast();
+        Ok(())
+    }
+
+    fn refusal(&self, state: &State) -> Option<Failure> {
+        if state.life == Life::Closing {
+            return Some(Failure::new(Status::Shutdown));
+        }
+        state.sticky.clone()
+    }
+
+    /// The next batch in push order.
+    pub fn pop(&self, timeout_ns: u64) -> Result<Popped, Failure> {
+        let start = (self.os.now_ns)();
+        let deadline = self.deadline(timeout_ns);
+        let mut state = self.lock.lock();
+        loop {
+            if let Some(failure) = self.refusal(&state) {
+                return Err(failure);
+            }
+            if let Some(slot) = state.slots.next_slot() {
+                match state.slots.state(slot) {
+                    SlotState::Ready => {
+                        let token = state.slots.pop(slot);
+                        self.stats.batches_emitted.fetch_add(1, Relaxed);
+                        self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
+                        return Ok(Popped::Batch(token));
+                    }
+                    SlotState::Failed => {
+                        let failure = state.slots.failure(slot).clone();
+                        state.slots.drop_failed(slot);
+                        state.sticky = Some(failure.clone());
+                        self.batch_ready.broadcast();
+                        self.space_ready.broadcast();
+                        drop(state);
+                        self.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
+                        return Err(failure);
+                    }
+                    _ => {}
+                }
+            } else if state.is_flushed && state.queue.is_empty() && !state.slots.has_unpopped() {
+                return Ok(Popped::End);
+            }
+            if timeout_ns == 0 {
+                return Ok(Popped::Again(self.starved_text(&state)));
+            }
+            if (self.os.now_ns)() >= deadline {
+                return Ok(Popped::Starved(self.starved_text(&state)));
+            }
+            state = self.wait_or_help(state, &self.batch_ready, deadline);
+        }
+    }
+
+    /// Waits for a change; in pump mode does work instead while there is some.
+    fn wait_or_help<'a>(
+        &'a self,
+        mut state: Guard<'a, State>,
+        condition: &Condvar,
+        deadline: u64,
+    ) -> Guard<'a, State> {
+        if self.settings.is_pump() {
+            drop(state);
+            let helped = self.help();
+            state = self.lock.lock();
+            // A job may have ended, or come up, while the lock was free.
+            if helped || state.has_job(self, Role::Both) && state.running == 0 {
+                return state;
+            }
+        }
+        if state.life == Life::Closing {
+            return state;
+        }
+        state.waiters += 1;
+        condition.wait_until(&mut state, deadline);
+        state.waiters -= 1;
+        if state.life == Life::Closing && state.waiters == 0 {
+            self.idle.broadcast();
+        }
+        state
+    }
+
+    /// One step on a free worker context; false where there is no context or no work.
+    fn help(&self) -> bool {
+        let Some(context) = self.lock.lock().contexts.pop() else { return false };
+        let did_work = self.step(Role::Both, context);
+        self.lock.lock().contexts.push(context);
+        did_work
+    }
+
+    /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
+    pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
+        if !self.settings.is_pump() {
+            let mut why = Why::new();
+            let status = fail!(why, Invalid, "pump: thread_mode is not pump");
+            return Err(Failure::because(status, &why));
+        }
+        let deadline = self.deadline(budget_ns);
+        let mut did_work = false;
+        while self.help() {
+            did_work = true;
+            if (self.os.now_ns)() >= deadline {
+                break;
+            }
+        }
+        Ok(did_work)
+    }
+
+    fn deadline(&self, timeout_ns: u64) -> u64 {
+        (self.os.now_ns)().saturating_add(timeout_ns)
+    }
+
+    /// Why there is no batch.
+    fn starved_text(&self, state: &State) -> Why {
+        let mut why = Why::new();
+        let held = state.slots.in_state(SlotState::Held);
+        let filling = state.slots.in_state(SlotState::Filling);
+        let samples = self.settings.config.samples_per_batch as u64;
+        if held == state.slots.count() {
+            fail!(why, Starved, "all {held} batch slots are held: release one");
+        } else if filling > 0 {
+            fail!(why, Starved, "reads and decodes are pending for {filling} batches");
+        } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
+            fail!(
+                why,
+                Starved,
+                "samples are missing for a batch: {} of {samples} are pushed; push more or flush",
+                state.queue.len()
+            );
+        } else {
+            fail!(why, Starved, "the next batch is being planned");
+        }
+        why
+    }
+
+    /// What is known of a held batch.
+    pub fn view(&self, token: u64) -> Result<BatchView, Failure> {
+        let state = &*self.lock.lock();
+        let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        let row = self.sample_row(slot, 0);
+        let sample_count = state.slots.sample_count(slot);
+        let bytes = sample_count as u64 * self.settings.sample_bytes;
+        Ok(BatchView {
+            data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
+            sample_count,
+            failed_samples: state.slots.failed_samples(slot),
+            batch_id: state.slots.batch_id(slot),
+            tags: state.slots.tags.rows(row, sample_count as usize),
+            statuses: state.slots.statuses.rows(row, sample_count as usize),
+        })
+    }
+
+    /// Gives a batch back.
+    pub fn release(&self, token: u64) -> Result<(), Failure> {
+        let result = {
+            let state = &mut *self.lock.lock();
+            match state.slots.held(token) {
+                None => Err(no_such_batch(token)),
+                Some(slot) => {
+                    state.slots.release(slot);
+                    state.plan_wanted = true;
+                    if state.life == Life::Closing {
+                        self.idle.broadcast();
+                    }
+                    self.wake(state);
+                    Ok(())
+                }
+            }
+        };
+        if let Err(failure) = &result {
+            self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+        }
+        result
+    }
+
+    /// Drops everything that is not popped and clears the sticky error.
+    pub fn reset(&self) -> Result<(), Failure> {
+        {
+            let mut state = self.lock.lock();
+            if state.life != Life::Running {
+                return Err(Failure::new(Status::Shutdown));
+            }
+            state.life = Life::Resetting;
+            while state.running > 0 && state.life == Life::Resetting {
+                self.idle.wait(&mut state);
+            }
+            if state.life == Life::Closing {
+                return Err(Failure::new(Status::Shutdown));
+            }
+        }
+        // No job runs and none is handed out, so the planner is free.
+        let mut planner = self.planner.lock();
+        planner.clear();
+        let state = &mut *self.lock.lock();
+        state.reset();
+        if state.life == Life::Resetting {
+            state.life = Life::Running;
+        }
+        self.space_ready.broadcast();
+        self.batch_ready.broadcast();
+        Ok(())
+    }
+
+    /// Keeps why a push was refused, for `last_error`: push has no room for a text of its own.
+    pub fn set_push_error(&self, failure: &Failure) {
+        self.lock.lock().push_error = Some(failure.clone());
+    }
+
+    /// The error that ended the stream, else the last that push refused a sample with.
+    pub fn last_error(&self) -> Option<Failure> {
+        let state = self.lock.lock();
+        state.sticky.clone().or_else(|| state.push_error.clone())
+    }
+
+    /// All figures now.
+    pub fn read_stats(&self, stats: &mut Stats) {
+        stats.plan = self.stats.plan.read();
+        stats.meta = self.stats.meta.read();
+        stats.io = self.stats.io.read();
+        stats.decode = self.stats.decode.read();
+        stats.assemble = self.stats.assemble.read();
+        stats.bind_wait = self.stats.bind_wait.read();
+        stats.pop_wait = self.stats.pop_wait.read();
+        self.stats.counters.write(stats);
+        stats.host_bytes_committed = self.host_bytes;
+        stats.backend = BACKEND_HOST;
+        stats.batches_held = self.held();
+        let reason: &[u8] = match self.settings.config.backend {
+            BACKEND_HOST => b"host: asked for by the config",
+            _ => b"host: auto, CUDA is not built into this version",
+        };
+        for (target, byte) in stats.backend_reason.iter_mut().zip(reason) {
+            *target = *byte as core::ffi::c_char;
+        }
+    }
+
+    /// Batches that are popped and not released.
+    pub fn held(&self) -> u32 {
+        self.lock.lock().slots.in_state(SlotState::Held)
+    }
+
+    /// Stops work and waits for it: Ok when the memory may be given back, else the held count.
+    pub fn close(&self, timeout_ns: u64) -> Result<(), u32> {
+        let deadline = self.deadline(timeout_ns);
+        let mut state = self.lock.lock();
+        state.life = Life::Closing;
+        for condition in [&self.work_ready, &self.io_ready, &self.batch_ready, &self.space_ready] {
+            condition.broadcast();
+        }
+        self.idle.broadcast();
+        loop {
+            let held = state.slots.in_state(SlotState::Held);
+            if state.threads == 0 && state.running == 0 && state.waiters == 0 && held == 0 {
+                break;
+            }
+            if (self.os.now_ns)() >= deadline {
+                return Err(held);
+            }
+            self.idle.wait_until(&mut state, deadline);
+        }
+        while let Some(fd) = state.files.drain() {
+            self.store.close(fd);
+        }
+        drop(state);
+        if !self.has_joined.swap(true, Relaxed) {
+            for thread in self.threads {
+                if let Some(thread) = thread.lock().take() {
+                    (self.os.thread_join)(thread);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_such_batch(token: u64) -> Failure {
+    let mut why = Why::new();
+    let status =
+        fail!(why, Invalid, "batch {token:#x} is not held: released before, or never popped");
+    Failure::because(status, &why)
+}

@@ -1,0 +1,325 @@
+//! The jobs that touch files: metadata documents, index lookups, reads of chunk data.
+//!
+//! In: a claim and, for data files, a lease. Out: records, lookup answers, bytes in the slab; or
+//! the samples that fail. No lock is held while a file is opened or read.
+
+use crate::base::math::coordinates_from_linear;
+use crate::fail;
+use crate::limits::RANK_MAX;
+use crate::meta::{array_from_zarr3, write_file_key};
+use crate::os::store::{Fault, HOOK_FD, Path};
+use crate::os::{Errno, FileStat};
+use crate::pipeline::Instance;
+use crate::pipeline::assemble_jobs::fail_task;
+use crate::pipeline::state::State;
+use crate::pipeline::work::Worker;
+use crate::read::{
+    IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, Tail, locate, metadata_path,
+    open_leased, read_document,
+};
+use crate::records::ArrayRecord;
+use crate::status::{Status, Why};
+use crate::wave::{ChunkKind, ReadOp};
+use core::sync::atomic::Ordering::Relaxed;
+
+fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = record.axes();
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
+    let mut path = Path::new();
+    let uri = instance.uris.read(array as usize);
+    path.push_str(uri.as_str());
+    if !uri.as_str().ends_with('/') {
+        path.push_str("/");
+    }
+    write_file_key(record, &coordinates[..axes], &mut path);
+    path
+}
+
+pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: bool) {
+    let start = (instance.os.now_ns)();
+    let uri = instance.uris.read(array as usize);
+    let mut why = Why::new();
+    let buffer = if large { instance.metadata_buffer } else { worker.buffer };
+    let buffer = buffer.rows(0, buffer.bytes());
+    let result = read_document(&instance.store, uri.as_str(), buffer, &mut why);
+    instance.stats.files_opened.fetch_add(1, Relaxed);
+    let mut bytes = 0;
+    let loaded = match result {
+        Ok(Some(document)) => {
+            bytes = document.len() as u64;
+            array_from_zarr3(document, uri.as_str(), &mut why)
+        }
+        Ok(None) => {
+            instance.lock.lock().arrays.requeue_large(array);
+            return;
+        }
+        Err(status) => Err(status),
+    };
+    instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
+    let result = loaded.map(|record| instance.records.write(array as usize, record));
+    let state = &mut *instance.lock.lock();
+    state.arrays.finish(array, large, result, &why);
+    state.plan_wanted = true;
+}
+
+pub fn run_locate(
+    instance: &Instance,
+    worker: &mut Worker,
+    request: u32,
+    question: &Question,
+    lease: &Lease,
+) {
+    let start = (instance.os.now_ns)();
+    let record = instance.records.read(question.array as usize);
+    let path = file_path(instance, question.array, &record, question.file);
+    let mut why = Why::new();
+    let opened = open_counted(instance, &path, lease);
+    if is_short_of_descriptors(&opened) {
+        let state = &mut *instance.lock.lock();
+        if state.files.lower_open_max() {
+            state.files.give_back(lease, None, None);
+            state.requests.requeue(request);
+            return;
+        }
+    }
+    let mut page = [0; PAGE_BYTES];
+    let mut checks = None;
+    let outcome = match opened {
+        Ok((fd, stat)) if record.shard_levels > 0 => {
+            let buffer = worker.buffer.rows(0, worker.buffer.bytes());
+            let file = (fd, &path, stat);
+            match locate(
+                &instance.store,
+                &record,
+                file,
+                lease.checks,
+                question.page,
+                buffer,
+                &mut why,
+            ) {
+                Ok(located) => {
+                    page = located.page;
+                    checks = located.checks;
+                    Outcome::Found(stat)
+                }
+                Err(status) => Outcome::Failed(status),
+            }
+        }
+        Ok((_, stat)) => Outcome::Found(stat),
+        Err(OpenFault::Store(Fault::Absent)) => check_array(instance, question, &mut why),
+        Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
+    };
+    instance.stats.meta.observe((instance.os.now_ns)() - start, 0, 0);
+    let misses = if record.shard_levels > 0 {
+        &instance.stats.shard_index_misses
+    } else {
+        &instance.stats.chunk_layout_misses
+    };
+    misses.fetch_add(1, Relaxed);
+    finish_locate(instance, (request, question, lease), opened, (outcome, &page, checks, &why));
+}
+
+type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<IndexChecks>, &'a Why);
+
+fn finish_locate(
+    instance: &Instance,
+    (request, question, lease): (u32, &Question, &Lease),
+    opened: Result<(i32, FileStat), OpenFault>,
+    (outcome, page, checks, why): LocateResult<'_>,
+) {
+    let state = &mut *instance.lock.lock();
+    let slot = lease.slot;
+    if let Some(checks) = checks {
+        state.files.set_checks(slot, checks);
+    }
+    if outcome == Outcome::Absent {
+        state.files.set_absent(slot, question.batch_id);
+        state.arrays.set_checked(question.array, question.batch_id);
+    }
+    let fd = opened.ok().map(|(fd, _)| fd);
+    state.files.give_back(lease, fd, opened.ok().map(|(_, stat)| stat));
+    if opened == Err(OpenFault::Changed) {
+        close_forgotten(instance, state.files.forget(slot));
+    }
+    if let (Outcome::Found(_), Some((_, epoch))) = (outcome, state.files.known(slot)) {
+        state.pages.insert(epoch, question.page, page);
+    }
+    state.requests.finish(request, outcome, page, why);
+    state.plan_wanted = true;
+}
+
+fn close_forgotten(instance: &Instance, fd: Option<i32>) {
+    if let Some(fd) = fd {
+        instance.store.close(fd);
+    }
+}
+
+/// Uses a lease, counts opens, and tries once more where a network file system lost the file.
+fn open_counted(
+    instance: &Instance,
+    path: &Path,
+    lease: &Lease,
+) -> Result<(i32, FileStat), OpenFault> {
+    instance.stats.files_opened.fetch_add(lease.fd.is_none() as u64, Relaxed);
+    let opened = open_leased(&instance.store, path, lease);
+    let stale = Err(OpenFault::Store(Fault::Failed(Errno(libc::ESTALE))));
+    if opened == stale && lease.fd.is_none() {
+        let mut again = *lease;
+        again.evicted = None;
+        return open_leased(&instance.store, path, &again);
+    }
+    opened
+}
+
+fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
+    match fault {
+        OpenFault::Changed => {
+            fail!(why, Io, "{}: its size or time of change is not what it was", Tail(path.as_str()))
+        }
+        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", Tail(path.as_str())),
+    }
+}
+
+/// A file is absent: it is a missing chunk only if its array is still there.
+fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
+    if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
+        return Outcome::Absent;
+    }
+    let uri = instance.uris.read(question.array as usize);
+    let path = metadata_path(uri.as_str());
+    match instance.store.stat_path(&path) {
+        Ok(_) => Outcome::Absent,
+        Err(fault) => Outcome::Failed(fail!(
+            why,
+            Io,
+            "{}: {fault}: the array was there and is gone, so its chunks are not missing data",
+            Tail(path.as_str())
+        )),
+    }
+}
+
+pub fn run_read(
+    instance: &Instance,
+    (wave, op): (u32, u32),
+    read: &ReadOp,
+    lease: &Lease,
+    cached_only: bool,
+) {
+    let start = (instance.os.now_ns)();
+    let record = instance.records.read(read.array as usize);
+    let path = file_path(instance, read.array, &record, read.file);
+    let opened = if lease.fd.is_some() && lease.evicted.is_none() {
+        // Open since it was located: its size was checked then.
+        Ok((lease.fd.unwrap_or(HOOK_FD), lease.stat.unwrap_or(read.stat)))
+    } else {
+        open_counted(instance, &path, lease)
+    };
+    let opened = match opened {
+        Ok((fd, stat)) if stat != read.stat => {
+            if lease.fd.is_none() {
+                instance.store.close(fd);
+            }
+            Err(OpenFault::Changed)
+        }
+        opened => opened,
+    };
+    let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
+    let result = match opened {
+        Ok((fd, _)) => instance
+            .store
+            .read_exact(fd, &path, target, read.offset, cached_only)
+            .map_err(OpenFault::Store),
+        Err(fault) => Err(fault),
+    };
+    let again = again_later(instance, &result, lease, opened.is_err());
+    if !again {
+        let needed = read_pieces(instance, (wave, op), read, (&record, &path), opened, result);
+        instance.stats.reads_issued.fetch_add(1, Relaxed);
+        instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
+    }
+    let state = &mut *instance.lock.lock();
+    state.files.give_back(lease, opened.ok().map(|o| o.0), opened.ok().map(|o| o.1));
+    if opened == Err(OpenFault::Changed) {
+        close_forgotten(instance, state.files.forget(lease.slot));
+    }
+    let entry = &mut state.waves.waves[wave as usize];
+    if again {
+        entry.blocking.push(op);
+    } else {
+        entry.ready.push(op);
+    }
+    match (cached_only, again) {
+        (true, true) => state.is_cold = !instance.settings.is_pump(),
+        (true, false) => {}
+        (false, _) => note_warmth(instance, state, (instance.os.now_ns)() - start, read.bytes),
+    }
+}
+
+/// A blocking read that took about as long as a copy found its bytes cached; after a few of those
+/// the decoding threads try again themselves.
+fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
+    const WARM_READS: u32 = 16;
+    let copy_ns = 20_000 + bytes / 2;
+    state.warm_reads = if ns < copy_ns { state.warm_reads + 1 } else { 0 };
+    if state.warm_reads >= WARM_READS && !instance.store.uses_hook() {
+        state.is_cold = false;
+        state.warm_reads = 0;
+    }
+}
+
+/// Whether the read has to be done again: by a thread that may wait, or once descriptors are free.
+fn again_later(
+    instance: &Instance,
+    result: &Result<(), OpenFault>,
+    lease: &Lease,
+    open_failed: bool,
+) -> bool {
+    match result {
+        Err(OpenFault::Store(Fault::WouldBlock)) => true,
+        Err(fault) if open_failed && is_short_of_descriptors(&Err(*fault)) => {
+            lease.fd.is_none() && instance.lock.lock().files.lower_open_max()
+        }
+        _ => false,
+    }
+}
+
+/// Whether opening failed because this process or the system has no descriptor left.
+fn is_short_of_descriptors(opened: &Result<(i32, FileStat), OpenFault>) -> bool {
+    matches!(opened, Err(OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE)))))
+}
+
+/// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
+/// depend on how reads were merged. Returns the bytes that chunks needed.
+fn read_pieces(
+    instance: &Instance,
+    (wave, _): (u32, u32),
+    read: &ReadOp,
+    (record, path): (&ArrayRecord, &Path),
+    opened: Result<(i32, FileStat), OpenFault>,
+    result: Result<(), OpenFault>,
+) -> u64 {
+    let mut needed = 0;
+    for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
+        let row = instance.wave_row(wave, chunk);
+        let mut task = instance.tables.chunks.read(row);
+        needed += task.bytes;
+        let fault = match (result, opened) {
+            (Ok(()), _) => continue,
+            (Err(fault), Err(_)) => fault,
+            (Err(_), Ok((fd, _))) => {
+                let target = instance.tables.slab.rows(task.slab_offset, task.bytes);
+                match instance.store.read_exact(fd, path, target, task.offset, false) {
+                    Ok(()) => continue,
+                    Err(fault) => OpenFault::Store(fault),
+                }
+            }
+        };
+        let mut why = Why::new();
+        let status = open_failure(path, fault, &mut why);
+        fail_task(instance, wave, &task, record, status, &why);
+        task.kind = ChunkKind::Broken;
+        instance.tables.chunks.write(row, task);
+    }
+    needed
+}

@@ -1,0 +1,267 @@
+//! The planner's last step: settled chunks become a wave.
+//!
+//! In: the settled front of the window. Out: an active wave, its reads merged and its tables
+//! written. Chunks that are read come first, by file and offset; then those that are only filled.
+
+use crate::base::math::{align_up, index};
+use crate::os::FileStat;
+use crate::pipeline::Instance;
+use crate::pipeline::planner::{Place, Planned, Planner};
+use crate::read::{Piece, merge_pieces};
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Alignment of a read in the slab.
+const OP_ALIGN: u64 = 64;
+
+impl Planner {
+    /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
+    pub(super) fn form(&mut self, instance: &Instance, more_is_coming: bool) -> bool {
+        self.drop_gone();
+        let (wave, active) = {
+            let waves = &instance.lock.lock().waves;
+            let Some(wave) = waves.free() else { return false };
+            (wave, waves.active_count)
+        };
+        let share =
+            instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
+        let (count, tasks, is_full) = self.settled_prefix(instance, share);
+        let is_waiting =
+            more_is_coming || self.current.is_some() || count < self.limit - self.first;
+        // Small waves only while little is staged: else wait for chunks that are being looked up.
+        if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
+            return false;
+        }
+        self.sort_prefix(count);
+        self.fill_wave(instance, wave, count, tasks)
+    }
+
+    fn entry(&self, at: u64) -> &Planned {
+        &self.window[index(at % self.window.len() as u64)]
+    }
+
+    fn drop_gone(&mut self) {
+        while self.first < self.limit && matches!(self.entry(self.first).place, Place::Gone) {
+            self.first += 1;
+        }
+        self.free_pairs();
+    }
+
+    fn free_pairs(&mut self) {
+        self.pair_first = if self.first < self.limit {
+            self.entry(self.first).pair_first
+        } else {
+            self.pair_limit
+        };
+    }
+
+    /// Settled entries at the front that fit one wave: how many, how many of them are tasks, and
+    /// whether the wave is full.
+    fn settled_prefix(&self, instance: &Instance, share: u64) -> (u64, u32, bool) {
+        let chunks_max = instance.settings.config.max_chunks_per_wave;
+        let pairs_max = instance.settings.pairs_per_wave;
+        let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
+        while self.first + count < self.limit {
+            let entry = self.entry(self.first + count);
+            let more = match entry.place {
+                Place::New | Place::Waiting(_) => return (count, tasks, false),
+                Place::Gone => {
+                    count += 1;
+                    continue;
+                }
+                Place::Data { bytes, .. } => align_up(bytes, OP_ALIGN),
+                Place::Missing | Place::Pad => 0,
+            };
+            let fits = tasks < chunks_max
+                && pairs + entry.pair_count <= pairs_max
+                && (bytes == 0 || bytes + more <= share);
+            if !fits {
+                return (count, tasks, true);
+            }
+            count += 1;
+            tasks += 1;
+            pairs += entry.pair_count;
+            bytes += more;
+        }
+        (count, tasks, tasks == chunks_max)
+    }
+
+    /// Sorts the tasks of the prefix: those that are read first, by file and offset; then the
+    /// others, by batch and array.
+    fn sort_prefix(&mut self, count: u64) {
+        let mut tasks = 0;
+        for offset in 0..count {
+            if !matches!(self.entry(self.first + offset).place, Place::Gone) {
+                self.sorted[tasks] = offset as u32;
+                tasks += 1;
+            }
+        }
+        let (window, first) = (&*self.window, self.first);
+        self.sorted[..tasks].sort_unstable_by_key(|offset| {
+            let entry = &window[index((first + *offset as u64) % window.len() as u64)];
+            match entry.place {
+                Place::Data { offset, bytes, .. } => {
+                    (0, entry.array_id, entry.file, offset, bytes, entry.batch_id, entry.number)
+                }
+                _ => (1, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
+            }
+        });
+    }
+
+    fn fill_wave(&mut self, instance: &Instance, wave: u32, count: u64, tasks: u32) -> bool {
+        let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
+        let mut slab_bytes = 0;
+        self.each_read(instance, data, |_, _, bytes| slab_bytes += align_up(bytes, OP_ALIGN));
+        let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
+            return false;
+        };
+        let ops = self.write_tables(instance, wave, (data, tasks as usize), slab_start);
+        self.write_order(instance, wave, ops);
+        self.first += count;
+        self.drop_gone();
+        let now = (instance.os.now_ns)();
+        let state = &mut *instance.lock.lock();
+        state.waves.activate(wave, tasks, ops, interval, now);
+        instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
+        true
+    }
+
+    fn is_data(&self, task: u32) -> bool {
+        matches!(self.task(task as usize).place, Place::Data { .. })
+    }
+
+    fn task(&self, task: usize) -> &Planned {
+        self.entry(self.first + self.sorted[task] as u64)
+    }
+
+    fn each_read(&self, instance: &Instance, data: usize, emit: impl FnMut(usize, usize, u64)) {
+        let piece = |task: usize| {
+            let entry = self.task(task);
+            let Place::Data { offset, bytes, .. } = entry.place else {
+                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0 };
+            };
+            Piece { array_id: entry.array_id, file: entry.file, offset, bytes }
+        };
+        merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
+    }
+
+    /// Writes chunks, pairs and reads of the wave; the number of reads.
+    fn write_tables(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        (data, tasks): (usize, usize),
+        slab_start: u64,
+    ) -> u32 {
+        let tables = &instance.tables;
+        let (base, mut ops, mut slab, mut pairs) = (instance.wave_row(wave, 0), 0, slab_start, 0);
+        self.each_read(instance, data, |first, limit, bytes| {
+            let entry = self.task(first);
+            let Place::Data { offset, stat, .. } = entry.place else { return };
+            tables.ops.write(
+                base + ops as usize,
+                ReadOp {
+                    array: entry.array,
+                    array_id: entry.array_id,
+                    file: entry.file,
+                    stat,
+                    offset,
+                    bytes,
+                    slab_offset: slab,
+                    chunk_first: first as u32,
+                    chunk_count: (limit - first) as u32,
+                },
+            );
+            for task in first..limit {
+                self.write_task(instance, wave, task, slab, offset, &mut pairs);
+            }
+            slab += align_up(bytes, OP_ALIGN);
+            ops += 1;
+        });
+        if data < tasks {
+            let idle = FileStat { bytes: 0, modified_ns: 0, is_regular: true };
+            tables.ops.write(
+                base + ops as usize,
+                ReadOp {
+                    array: 0,
+                    array_id: 0,
+                    file: 0,
+                    stat: idle,
+                    offset: 0,
+                    bytes: 0,
+                    slab_offset: 0,
+                    chunk_first: data as u32,
+                    chunk_count: (tasks - data) as u32,
+                },
+            );
+            ops += 1;
+            for task in data..tasks {
+                self.write_task(instance, wave, task, 0, 0, &mut pairs);
+            }
+        }
+        ops
+    }
+
+    /// `slab` is where byte `start` of the file is staged.
+    fn write_task(
+        &self,
+        instance: &Instance,
+        wave: u32,
+        task: usize,
+        slab: u64,
+        start: u64,
+        pairs: &mut u32,
+    ) {
+        let entry = self.task(task);
+        let (kind, offset, bytes) = match entry.place {
+            Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
+            Place::Pad => (ChunkKind::Pad, start, 0),
+            _ => (ChunkKind::Missing, start, 0),
+        };
+        let tables = &instance.tables;
+        for pair in 0..entry.pair_count {
+            let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
+            tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
+        }
+        tables.chunks.write(
+            instance.wave_row(wave, task as u32),
+            ChunkTask {
+                kind,
+                slot: entry.slot,
+                array: entry.array,
+                file: entry.file,
+                chunk: entry.chunk,
+                number: entry.number,
+                pair_first: *pairs,
+                pair_count: entry.pair_count,
+                offset,
+                bytes,
+                slab_offset: slab + (offset - start),
+            },
+        );
+        *pairs += entry.pair_count;
+    }
+
+    /// Orders the reads so that they alternate across files, ascending within each.
+    fn write_order(&mut self, instance: &Instance, wave: u32, ops: u32) {
+        let tables = &instance.tables;
+        let base = instance.wave_row(wave, 0);
+        let mut before: Option<ReadOp> = None;
+        let mut rank = 0;
+        for op in 0..ops {
+            let read = tables.ops.read(base + op as usize);
+            let same = before
+                .is_some_and(|before| (before.array_id, before.file) == (read.array_id, read.file));
+            rank = if same { rank + 1 } else { 0 };
+            // Chunks without bytes are ready at once: hand them out first.
+            self.ranks[op as usize] = if read.bytes == 0 { 0 } else { rank + 1 };
+            self.sorted[op as usize] = op;
+            before = Some(read);
+        }
+        let ranks = &*self.ranks;
+        self.sorted[..ops as usize].sort_unstable_by_key(|op| (ranks[*op as usize], *op));
+        for position in 0..ops as usize {
+            tables.order.write(base + position, self.sorted[position]);
+        }
+    }
+}
