@@ -114,7 +114,11 @@ impl Hands<'_> {
             return;
         }
         let start = (instance.os.now_ns)();
-        let origin = chunk_origin(self.record, task.file, task.chunk);
+        // Padding belongs to no chunk, and an array without elements has none.
+        let origin = match task.kind {
+            ChunkKind::Pad => [0; RANK_MAX],
+            _ => chunk_origin(self.record, task.file, task.chunk),
+        };
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);

@@ -172,6 +172,10 @@ impl Instance {
             let job = state.next_job(self, role);
             if job.is_some() {
                 self.wake(state);
+            } else if role == Role::Io && state.idle_decode > 0 && state.has_job(self, Role::Decode)
+            {
+                // Looking for a read made chunks ready that need none, such as missing ones.
+                self.work_ready.signal();
             }
             job
         };
