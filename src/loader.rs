@@ -75,6 +75,11 @@ impl Loader {
             .map_err(|status| failure(status, &why))
     }
 
+    /// The token that the C surface knows this loader by. It dies with the loader.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
     fn enter(&self) -> Result<Entered, Failure> {
         handles::enter(self.token).ok_or_else(shutdown)
     }
