@@ -20,3 +20,12 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     // SAFETY: abort takes nothing and may be called from any thread in any state.
     unsafe { libc::abort() }
 }
+
+/// Rust's own core is compiled for unwinding and names this function in its unwind tables. Nothing
+/// of ours unwinds; a C++ exception or a cancelled thread that comes through our frames would leave
+/// locks taken behind it, so it ends here.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() -> i32 {
+    // SAFETY: as in `panic`.
+    unsafe { libc::abort() }
+}

@@ -18,7 +18,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 52] = [
+const LIBC: [&str; 53] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -66,6 +66,7 @@ const LIBC: [&str; 52] = [
     "pthread_mutex_unlock",
     "pthread_sigmask",
     "sched_getaffinity",
+    "sched_yield",
     "sigfillset",
     "stat",
     "stat64",

@@ -18,7 +18,7 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The header's text without comments.
+/// The header's text without comments, a macro in one line.
 pub fn text() -> String {
     let text = std::fs::read_to_string(root().join("include/wavetrain.h")).unwrap();
     let mut out = String::new();
@@ -29,7 +29,7 @@ pub fn text() -> String {
         rest = &rest[begin + end + 2..];
     }
     out.push_str(rest);
-    out
+    out.replace("\\\n", " ")
 }
 
 /// Every struct, in order.
