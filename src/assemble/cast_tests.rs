@@ -1,1 +1,224 @@
+//! Casts against numpy and ml_dtypes (tests/data/make_casts.py) and against the crate `half`.
 
+use super::cast::*;
+use crate::limits::ELEMENT_BYTES_MAX;
+use crate::records::{ByteOrder, DTYPES, Dtype};
+use crate::simd::FloatEnvironment;
+use std::vec;
+use std::vec::Vec;
+
+static FIXTURE: &[u8] = include_bytes!("../../tests/data/casts.bin");
+
+/// One record of the fixture.
+struct Known<'a> {
+    source: Dtype,
+    target: Dtype,
+    input: &'a [u8],
+    output: &'a [u8],
+}
+
+fn known() -> Vec<Known<'static>> {
+    let mut rest = FIXTURE;
+    let mut records = Vec::new();
+    while !rest.is_empty() {
+        let mut take = |count: usize| {
+            let (head, tail) = rest.split_at(count);
+            rest = tail;
+            head
+        };
+        let mut number = || u32::from_le_bytes(take(4).try_into().unwrap());
+        let source = Dtype::from_code(number()).unwrap();
+        let target = Dtype::from_code(number()).unwrap();
+        let count = number() as usize;
+        let input = take(count * source.bytes() as usize);
+        let output = take(count * target.bytes() as usize);
+        records.push(Known { source, target, input, output });
+    }
+    records
+}
+
+fn find(source: Dtype, target: Dtype) -> Cast {
+    Cast::find(source, source.bytes(), target, target.bytes()).unwrap()
+}
+
+/// Casts the elements of `input` in the order in which they lie.
+fn cast_dense(cast: &Cast, input: &[u8]) -> Vec<u8> {
+    let step = i64::from(cast.source_bytes());
+    let count = input.len() / cast.source_bytes() as usize;
+    let mut output = vec![0xA5; count * cast.target_bytes() as usize];
+    cast.row(&Row { bytes: input, first: 0, step, order: ByteOrder::Little }, &mut output);
+    output
+}
+
+/// Casts the same elements laid out backwards, 3 bytes apart, in byte order `order`.
+fn cast_sparse(cast: &Cast, word: usize, input: &[u8], order: ByteOrder) -> Vec<u8> {
+    let size = cast.source_bytes() as usize;
+    let count = input.len() / size;
+    let mut spread = vec![0xEE; count * (size + 3)];
+    for (number, element) in input.chunks_exact(size).enumerate() {
+        let place = &mut spread[(count - 1 - number) * (size + 3)..][..size];
+        place.copy_from_slice(element);
+        if order == ByteOrder::Big {
+            place.chunks_exact_mut(word).for_each(|word| word.reverse());
+        }
+    }
+    let mut output = vec![0xA5; count * cast.target_bytes() as usize];
+    let (first, step) = (((count - 1) * (size + 3)) as u64, -(size as i64 + 3));
+    cast.row(&Row { bytes: &spread, first, step, order }, &mut output);
+    output
+}
+
+fn check(known: &Known<'_>, output: &[u8]) {
+    let (source, target) = (known.source.bytes() as usize, known.target.bytes() as usize);
+    let elements = known.input.chunks_exact(source);
+    let results = output.chunks_exact(target).zip(known.output.chunks_exact(target));
+    for (input, (output, expected)) in elements.zip(results) {
+        let (from, to) = (known.source.name(), known.target.name());
+        assert_eq!(output, expected, "{input:02x?} (little endian), {from} to {to}");
+    }
+}
+
+/// All fixture values, side by side and spread out in both byte orders.
+fn check_all() {
+    for known in known() {
+        let cast = find(known.source, known.target);
+        let word = known.source.word_bytes() as usize;
+        check(&known, &cast_dense(&cast, known.input));
+        check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Little));
+        check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Big));
+    }
+}
+
+#[test]
+fn every_cast_gives_what_numpy_and_ml_dtypes_give() {
+    check_all();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_hosts_float_environment_changes_no_bit() {
+    for control in crate::simd::hostile::CONTROLS {
+        crate::simd::hostile::with_control(control, || {
+            let _guard = FloatEnvironment::enter();
+            check_all();
+        });
+    }
+}
+
+#[test]
+fn the_fixture_has_every_pair_that_changes_the_type() {
+    let pairs: Vec<_> = known().iter().map(|known| (known.source, known.target)).collect();
+    for source in DTYPES {
+        for target in DTYPES {
+            let (source_bytes, target_bytes) = (source.bytes().max(1), target.bytes().max(1));
+            let changes = source != target && target != Dtype::Raw;
+            let found = Cast::find(source, source_bytes, target, target_bytes).is_some();
+            let expected = pairs.contains(&(source, target));
+            assert_eq!(found && changes, expected, "{} to {}", source.name(), target.name());
+        }
+    }
+}
+
+#[test]
+fn every_type_copies_to_itself_and_to_raw_of_its_size_bit_for_bit() {
+    let input: Vec<u8> = (0..=255).cycle().skip(7).step_by(3).take(240 * 13).collect();
+    for dtype in DTYPES {
+        for size in 1..=ELEMENT_BYTES_MAX as u32 {
+            for target in [dtype, Dtype::Raw] {
+                let cast = Cast::find(dtype, size, target, size);
+                let exists = dtype == Dtype::Raw || size == dtype.bytes();
+                assert_eq!(cast.is_some(), exists, "{} of {size}", dtype.name());
+                let Some(cast) = cast else { continue };
+                let input = &input[..size as usize * 40];
+                let word = dtype.word_bytes() as usize;
+                assert_eq!(cast_dense(&cast, input), input);
+                assert_eq!(cast_sparse(&cast, word, input, ByteOrder::Little), input);
+                assert_eq!(cast_sparse(&cast, word, input, ByteOrder::Big), input);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_keeps_the_payload_of_a_nan_and_a_cast_keeps_its_sign_alone() {
+    let signalling = 0xFF80_0001u32.to_le_bytes();
+    assert_eq!(cast_dense(&find(Dtype::F32, Dtype::F32), &signalling), signalling);
+    let half = cast_dense(&find(Dtype::F32, Dtype::F16), &signalling);
+    assert_eq!(half, 0xFE00u16.to_le_bytes());
+}
+
+#[test]
+fn sizes_that_are_not_those_of_the_type_have_no_cast() {
+    assert!(Cast::find(Dtype::U16, 4, Dtype::F32, 4).is_none());
+    assert!(Cast::find(Dtype::U16, 2, Dtype::F32, 2).is_none());
+    assert!(Cast::find(Dtype::F32, 4, Dtype::Raw, 8).is_none());
+    assert!(Cast::find(Dtype::Raw, 17, Dtype::Raw, 17).is_none());
+    assert!(Cast::find(Dtype::Raw, 0, Dtype::Raw, 0).is_none());
+}
+
+#[test]
+fn a_step_of_zero_repeats_one_element() {
+    let cast = find(Dtype::U16, Dtype::F32);
+    let mut output = vec![0xA5; 12];
+    let row = Row { bytes: &[9, 9, 1, 2], first: 2, step: 0, order: ByteOrder::Big };
+    cast.row(&row, &mut output);
+    assert_eq!(output, 258f32.to_le_bytes().repeat(3));
+}
+
+#[test]
+#[should_panic]
+fn a_row_that_leaves_its_bytes_is_our_defect() {
+    let row = Row { bytes: &[1, 2, 3], first: 0, step: 2, order: ByteOrder::Little };
+    find(Dtype::U16, Dtype::F32).row(&row, &mut [0xA5; 8]);
+}
+
+#[test]
+fn all_halves_and_brains_widen_as_in_the_crate_half() {
+    let quiet = |value: f32| {
+        let sign = value.to_bits() & 0x8000_0000;
+        if value.is_nan() { sign | 0x7FC0_0000 } else { value.to_bits() }
+    };
+    for bits in 0..=u16::MAX {
+        let half = half::f16::from_bits(bits).to_f32();
+        assert_eq!(f32_from_half(Half(bits)).to_bits(), quiet(half), "half {bits:#06x}");
+        let brain = half::bf16::from_bits(bits).to_f32();
+        assert_eq!(f32_from_brain(Brain(bits)).to_bits(), quiet(brain), "brain {bits:#06x}");
+    }
+}
+
+#[test]
+fn floats_narrow_as_in_the_crate_half() {
+    // Every sign, exponent and top of the fraction, with the bits below it clear, at a tie, and on
+    // either side of it.
+    for top in (0..=u16::MAX).step_by(3) {
+        for below in [0u32, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x1000, 0x0FFF, 0x1001] {
+            let value = f32::from_bits(u32::from(top) << 16 | below);
+            if value.is_nan() {
+                continue;
+            }
+            assert_eq!(half_from_f32(value).0, half::f16::from_f32_const(value).to_bits());
+            assert_eq!(brain_from_f32(value).0, half::bf16::from_f32(value).to_bits());
+            let wide = f64::from(value) * (1.0 + 2f64.powi(-50));
+            assert_eq!(half_from_f64(wide).0, slow_half(wide), "{wide:e}");
+        }
+    }
+}
+
+/// The nearest half by search: the one whose distance is least, the even one of two.
+fn slow_half(value: f64) -> u16 {
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    let magnitude = value.abs();
+    let as_f64 = |bits: u16| match bits {
+        // The next power of two stands for infinity, so that the tie at 65,520 is one.
+        0x7C00 => 65_536.0,
+        bits => f64::from(half::f16::from_bits(bits).to_f32()),
+    };
+    let (mut low, mut high) = (0u16, 0x7C00u16);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if as_f64(middle) <= magnitude { low = middle } else { high = middle }
+    }
+    let (below, above) = (magnitude - as_f64(low), as_f64(high) - magnitude);
+    let is_low = below < above || (below == above && low % 2 == 0);
+    sign | if is_low { low } else { high }
+}
