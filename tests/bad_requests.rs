@@ -1,0 +1,155 @@
+//! Requests that cannot be answered: refused by push where the caller is wrong whatever the store
+//! says, at pop and in order where the store says so.
+
+mod common;
+
+use common::damage::{Bad, check, check_text, check_with, good_job, u16_config};
+use common::drive::{Job, PATIENCE_NS, Span, first_failure, open, stream, stream_through};
+use common::fixtures::{self, Scratch};
+use wavetrain::config::{Config, ON_ERROR_SKIP};
+use wavetrain::loader::Request;
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+#[test]
+fn a_missing_array_is_not_found() {
+    let scratch = Scratch::new();
+    let bad = Bad {
+        uri: scratch.uri("nothing"),
+        span: (vec![0, 0], vec![4, 4]),
+        status: Status::NotFound,
+        chunk: None,
+        says: "",
+    };
+    check(&scratch, &bad);
+}
+
+#[test]
+fn a_chunk_over_the_cap_is_over_budget_and_names_the_cap() {
+    let scratch = Scratch::new();
+    let store = fixtures::store("rank2_u16");
+    let bad = Bad {
+        uri: store.uri.clone(),
+        span: (vec![0, 0], vec![4, 4]),
+        status: Status::Budget,
+        chunk: None,
+        says: "max_chunk_uncompressed_bytes",
+    };
+    // A chunk has 8 x 9 x 2 = 144 bytes; the sound array beside it 32.
+    check_with(&scratch, &bad, |config| config.max_chunk_uncompressed_bytes = 143);
+    let mut config = u16_config(&[4, 4], 1);
+    config.max_chunk_uncompressed_bytes = 144;
+    stream(&config, &[Job::of(store, bad.span, Dtype::U16)]);
+}
+
+#[test]
+fn a_box_of_another_rank_than_its_array_is_a_rank_error() {
+    let scratch = Scratch::new();
+    let store = fixtures::store("rank3_u16");
+    for span in [(vec![0, 0], vec![3, 3]), (vec![0, 0, 0, 0], vec![3, 3, 1, 1])] {
+        let uri = store.uri.clone();
+        let bad = Bad { uri, span, status: Status::Rank, chunk: None, says: "" };
+        let job = Job::failing(&bad.uri, bad.span.clone(), bad.status);
+        let good = good_job(&scratch, "good", &[3, 3]);
+        let loader = open(&u16_config(&[3, 3], 1));
+        let (before, failure) = first_failure(&loader, &[good.clone(), job.clone()]);
+        assert_eq!((before, failure.status), (1, Status::Rank), "{failure}");
+        check_text(&bad, &failure);
+        let config = Config { on_error: ON_ERROR_SKIP, ..u16_config(&[3, 3], 2) };
+        stream(&config, &[good, job]);
+    }
+}
+
+#[test]
+fn a_box_outside_its_array_is_invalid() {
+    let scratch = Scratch::new();
+    let uri = fixtures::store("rank2_u16").uri.clone();
+    for span in [(vec![-1, 0], vec![3, 4]), (vec![0, 26], vec![4, 30])] {
+        let uri = uri.clone();
+        check(&scratch, &Bad { uri, span, status: Status::Invalid, chunk: None, says: "" });
+    }
+}
+
+#[test]
+fn a_type_without_a_cast_is_a_dtype_error() {
+    for name in ["rank2_f32", "c64_zstd_plain"] {
+        let scratch = Scratch::new();
+        let store = fixtures::store(name);
+        let span: Span = store.image.shape.iter().map(|_| (0, 2)).unzip();
+        let bad = Bad {
+            uri: store.uri.clone(),
+            span,
+            status: Status::Dtype,
+            chunk: None,
+            says: store.image.dtype.name(),
+        };
+        check(&scratch, &bad);
+    }
+}
+
+#[test]
+fn a_box_that_does_not_fit_the_sample_shape_is_refused_by_push() {
+    let uri = &fixtures::store("rank2_u16").uri;
+    let spans: [(Span, Status); 6] = [
+        ((vec![0, 0], vec![4, 5]), Status::Invalid),
+        ((vec![0, 0], vec![5, 4]), Status::Invalid),
+        ((vec![4, 4], vec![0, 0]), Status::Invalid),
+        ((vec![0, 0], vec![0, 4]), Status::Invalid),
+        ((vec![i64::MIN, 0], vec![i64::MAX, 4]), Status::Invalid),
+        ((vec![0], vec![4]), Status::Rank),
+    ];
+    for (span, status) in spans {
+        let loader = open(&u16_config(&[4, 4], 1));
+        let job = Job::failing(uri, span.clone(), status);
+        let failure = loader.push(&[job.request(0)], 0).err().expect("refused");
+        assert!(matches!(failure.status, Status::Invalid | Status::Rank), "{span:?}: {failure}");
+        // A refused argument is the caller's affair and not sticky.
+        let store = fixtures::store("rank2_u16");
+        let sound = Job::of(store, (vec![3, 5], vec![7, 9]), Dtype::U16);
+        stream_through(&loader, &u16_config(&[4, 4], 1), &[sound], 0);
+    }
+}
+
+#[test]
+fn a_box_whose_begin_and_end_differ_in_rank_is_refused_by_push() {
+    let uri = &fixtures::store("rank2_u16").uri;
+    let loader = open(&u16_config(&[4, 4], 1));
+    let request = Request { uri, begin: &[0, 0], end: &[4, 4, 1], tag: 0 };
+    assert!(loader.push(&[request], 0).is_err());
+}
+
+#[test]
+fn another_scheme_is_unsupported_and_named() {
+    for uri in ["s3://bucket/array", "https://example.org/array"] {
+        let loader = open(&u16_config(&[4, 4], 1));
+        let job = Job::failing(uri, (vec![0, 0], vec![4, 4]), Status::Unsupported);
+        let failure = match loader.push(&[job.request(0)], 0) {
+            Err(failure) => failure,
+            Ok(_) => {
+                loader.flush().unwrap_or_else(|failure| panic!("flush: {failure}"));
+                loader.pop(PATIENCE_NS).err().expect("refused")
+            }
+        };
+        assert_eq!(failure.status, Status::Unsupported, "{failure}");
+        assert!(failure.text.as_str().contains(uri), "{failure}");
+    }
+}
+
+#[test]
+fn the_lowest_bad_sample_of_a_batch_is_blamed() {
+    let scratch = Scratch::new();
+    let good = good_job(&scratch, "good", &[4, 4]);
+    let first = Job::failing(&scratch.uri("first"), good_span(), Status::NotFound);
+    let second = Job::failing(&scratch.uri("second"), good_span(), Status::NotFound);
+    let jobs = [vec![good.clone(); 4], vec![good.clone(), first, second, good]].concat();
+    for _ in 0..5 {
+        let loader = open(&u16_config(&[4, 4], 4));
+        let (before, failure) = first_failure(&loader, &jobs);
+        assert_eq!((before, failure.batch_id, failure.sample), (1, 1, 1), "{failure}");
+        assert!(failure.text.as_str().contains("first"), "{failure}");
+    }
+}
+
+fn good_span() -> Span {
+    (vec![0, 0], vec![4, 4])
+}

@@ -1,0 +1,270 @@
+//! Streams boxes through a loader and compares every byte that comes out.
+//!
+//! In: a config and jobs, each with the bytes it must give. Invariant: every batch is checked for
+//! number, shape, tags, statuses and content; whatever does not come within a minute is a failure.
+
+use crate::common::fixtures::Store;
+use crate::common::oracle::{cast, has_cast};
+use std::collections::BTreeMap;
+use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
+use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+/// No test waits this long unless something hangs.
+pub const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// A half-open box.
+pub type Span = (Vec<i64>, Vec<i64>);
+
+/// One box and what it must give.
+#[derive(Clone)]
+pub struct Job {
+    pub uri: String,
+    pub begin: Vec<i64>,
+    pub end: Vec<i64>,
+    /// What comes out, in the output type; or the status that the sample is marked with.
+    pub want: Result<Vec<u8>, Status>,
+}
+
+impl Job {
+    pub fn new(uri: &str, span: Span, want: Vec<u8>) -> Job {
+        Job { uri: uri.to_string(), begin: span.0, end: span.1, want: Ok(want) }
+    }
+
+    /// A box of a store as `dtype`.
+    pub fn of(store: &Store, span: Span, dtype: Dtype) -> Job {
+        let source = store.image.inside(&span.0, &span.1);
+        Job::new(&store.uri, span, cast(store.image.dtype, dtype, &source))
+    }
+
+    pub fn failing(uri: &str, span: Span, status: Status) -> Job {
+        Job { uri: uri.to_string(), begin: span.0, end: span.1, want: Err(status) }
+    }
+
+    /// The request; its tag tells its number without being it.
+    pub fn request(&self, number: usize) -> Request<'_> {
+        Request { uri: &self.uri, begin: &self.begin, end: &self.end, tag: tag(number) }
+    }
+
+    /// Extents of the box.
+    pub fn extents(&self) -> Vec<u64> {
+        extents(&(self.begin.clone(), self.end.clone()))
+    }
+}
+
+fn extents(span: &Span) -> Vec<u64> {
+    span.0.iter().zip(&span.1).map(|(begin, end)| (end - begin) as u64).collect()
+}
+
+/// The tag of the n-th job of a stream.
+pub fn tag(number: usize) -> u64 {
+    0xA5A5_0000_0000_0000 | number as u64
+}
+
+/// A config that takes little memory and few threads, so that a test can open hundreds.
+pub fn config(dtype: Dtype, sample_shape: &[u64], samples_per_batch: usize) -> Config {
+    let mut config = Config {
+        samples_per_batch: samples_per_batch as u32,
+        sample_rank: sample_shape.len() as u32,
+        dtype: dtype as u32,
+        backend: BACKEND_HOST,
+        max_chunk_uncompressed_bytes: 1 << 20,
+        max_host_memory_bytes: 40 << 20,
+        max_chunks_per_wave: 64,
+        n_io_threads: 2,
+        n_decode_threads: 2,
+        metadata_io_concurrency: 4,
+        n_array_meta_cache: 16,
+        n_shard_index_cache: 64,
+        n_chunk_layout_cache: 64,
+        ..Config::default()
+    };
+    config.sample_shape[..sample_shape.len()].copy_from_slice(sample_shape);
+    config
+}
+
+/// Opens a loader, or says why not.
+pub fn open(config: &Config) -> Loader {
+    Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"))
+}
+
+/// Streams the jobs through a new loader and checks all that comes out; the number of bytes.
+pub fn stream(config: &Config, jobs: &[Job]) -> usize {
+    let loader = open(config);
+    let bytes = stream_through(&loader, config, jobs, 0);
+    loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
+    bytes
+}
+
+/// The same through an open loader whose next batch is `first_batch`.
+pub fn stream_through(loader: &Loader, config: &Config, jobs: &[Job], first_batch: u64) -> usize {
+    let requests: Vec<Request<'_>> = jobs.iter().enumerate().map(|(n, j)| j.request(n)).collect();
+    let (mut pushed, mut seen, mut bytes, mut batches) = (0, 0, 0, first_batch);
+    let mut is_flushed = false;
+    while seen < jobs.len() {
+        if pushed < jobs.len() {
+            pushed += loader.push(&requests[pushed..], 0).unwrap_or_else(|f| panic!("push: {f}"));
+        }
+        if pushed == jobs.len() && !is_flushed {
+            loader.flush().unwrap_or_else(|failure| panic!("flush: {failure}"));
+            is_flushed = true;
+        }
+        // While there is more to push, only take what is ready; at the end wait for it.
+        let is_waiting = is_flushed || config.thread_mode != THREADS_PUMP;
+        let Some(batch) = pop(loader, config, is_waiting) else { continue };
+        assert_eq!(batch.batch_id(), batches);
+        let count = batch.tags().len();
+        assert!(count <= jobs.len() - seen);
+        bytes += check_batch(config, &batch, &jobs[seen..seen + count], seen);
+        seen += count;
+        batches += 1;
+    }
+    match loader.pop(PATIENCE_NS) {
+        Ok(Pop::End) => bytes,
+        Ok(_) => panic!("more batches than samples"),
+        Err(failure) => panic!("after the last batch: {failure}"),
+    }
+}
+
+/// One batch; None where none is ready and nobody waits. Pumps where the host is to.
+fn pop<'a>(loader: &'a Loader, config: &Config, is_waiting: bool) -> Option<Batch<'a>> {
+    if config.thread_mode == THREADS_PUMP {
+        loader.pump(1_000_000).unwrap_or_else(|failure| panic!("pump: {failure}"));
+    }
+    match loader.pop(if is_waiting { PATIENCE_NS } else { 0 }) {
+        Ok(Pop::Batch(batch)) => Some(batch),
+        Ok(Pop::Again(_)) if !is_waiting => None,
+        Ok(Pop::Again(why)) => panic!("again although it may wait: {}", why.as_str()),
+        Ok(Pop::Starved(why)) => panic!("starved: {}", why.as_str()),
+        Ok(Pop::End) => panic!("the end before all samples came"),
+        Err(failure) => panic!("pop: {failure}"),
+    }
+}
+
+/// Compares a batch with the jobs that it holds, `first` being the number of the first.
+pub fn check_batch(config: &Config, batch: &Batch<'_>, jobs: &[Job], first: usize) -> usize {
+    let rank = config.sample_rank as usize;
+    let mut shape = vec![jobs.len() as u64];
+    shape.extend_from_slice(&config.sample_shape[..rank]);
+    assert_eq!(batch.shape(), shape);
+    assert_eq!(batch.dtype() as u32, config.dtype);
+    let tags: Vec<u64> = (first..first + jobs.len()).map(tag).collect();
+    assert_eq!(batch.tags(), tags);
+    assert_eq!(batch.statuses().len(), jobs.len());
+    let element = match Dtype::from_code(config.dtype).expect("a type") {
+        Dtype::Raw => config.dtype_bytes,
+        dtype => dtype.bytes(),
+    };
+    let bytes = config.sample_shape[..rank].iter().product::<u64>() as usize * element as usize;
+    assert_eq!(batch.data().len(), jobs.len() * bytes);
+    for (n, (job, row)) in jobs.iter().zip(batch.data().chunks_exact(bytes)).enumerate() {
+        check_sample(job, row, batch.statuses()[n], element as usize, config);
+    }
+    batch.data().len()
+}
+
+/// pad_value in the output type.
+fn pad_element(config: &Config) -> Vec<u8> {
+    let dtype = Dtype::from_code(config.dtype).expect("a type");
+    match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::Bf16 => {
+            cast(Dtype::F64, dtype, &config.pad_value.to_le_bytes())
+        }
+        _ => (config.pad_value as i64).to_le_bytes()[..dtype.bytes() as usize].to_vec(),
+    }
+}
+
+fn check_sample(job: &Job, row: &[u8], status: i32, element: usize, config: &Config) {
+    let place = format!("{} {:?}..{:?}", job.uri, job.begin, job.end);
+    match &job.want {
+        Err(want) => {
+            assert_eq!(Status::from_code(status), Some(*want), "{place}");
+            let pad = pad_element(config);
+            assert!(row.chunks(element).all(|value| value == pad), "{place}: holds pad_value");
+        }
+        Ok(want) => {
+            assert_eq!(status, 0, "{place}");
+            assert_eq!(want.len(), row.len(), "{place}");
+            let (mut wants, mut rows) = (want.chunks_exact(element), row.chunks_exact(element));
+            if let Some(n) = (0..row.len() / element).find(|_| wants.next() != rows.next()) {
+                let differ = want.chunks(element).zip(row.chunks(element)).filter(|(a, b)| a != b);
+                let range = n * element..(n + 1) * element;
+                panic!(
+                    "{place}: element {n} is {:02x?}, not {:02x?}; {} of {} differ",
+                    &row[range.clone()],
+                    &want[range],
+                    differ.count(),
+                    row.len() / element
+                );
+            }
+        }
+    }
+}
+
+/// Streams boxes of stores as `dtype`, None for each source type: one loader for each type and
+/// box shape, all stores that fit it in its batches. Returns how many boxes it compared.
+pub fn stream_boxes<'a>(
+    stores: impl Iterator<Item = &'a Store>,
+    boxes: impl Fn(&Store) -> Vec<Span>,
+    dtype: Option<Dtype>,
+) -> usize {
+    let mut groups: BTreeMap<(u32, Vec<u64>), Vec<Job>> = BTreeMap::new();
+    for store in stores {
+        let dtype = dtype.unwrap_or(store.image.dtype);
+        if !has_cast(store.image.dtype, dtype) {
+            continue;
+        }
+        for span in boxes(store) {
+            let key = (dtype as u32, extents(&span));
+            groups.entry(key).or_default().push(Job::of(store, span, dtype));
+        }
+    }
+    let mut count = 0;
+    for ((code, shape), jobs) in groups {
+        let dtype = Dtype::from_code(code).expect("a type");
+        stream(&config(dtype, &shape, jobs.len().min(5)), &jobs);
+        count += jobs.len();
+    }
+    count
+}
+
+/// The first failure that the requests meet, and how many batches came before it. Pushes all,
+/// flushes and pops; a push that fails is a panic, because store errors belong to pop.
+pub fn first_failure(loader: &Loader, jobs: &[Job]) -> (usize, Failure) {
+    let requests: Vec<Request<'_>> = jobs.iter().enumerate().map(|(n, j)| j.request(n)).collect();
+    let taken = loader.push(&requests, 0).unwrap_or_else(|failure| panic!("push: {failure}"));
+    assert_eq!(taken, requests.len(), "the lookahead holds the jobs");
+    // The error may already be sticky, which flush then says too.
+    let _ = loader.flush();
+    for batches in 0.. {
+        match loader.pop(PATIENCE_NS) {
+            Ok(Pop::Batch(_)) => {}
+            Ok(Pop::End) => panic!("the end, without the failure"),
+            Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("not now: {}", why.as_str()),
+            Err(failure) => return (batches, failure),
+        }
+    }
+    unreachable!("the loop only ends by return")
+}
+
+/// A small generator of repeatable numbers (xorshift64*).
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number in `first..limit`.
+    pub fn range(&mut self, first: i64, limit: i64) -> i64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let number = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+        first + (number % (limit - first) as u64) as i64
+    }
+}
+
+/// The last `count` axes that are at least `extent` long.
+pub fn pick_axes(shape: &[u64], extent: u64, count: usize) -> Vec<usize> {
+    let axes: Vec<usize> = (0..shape.len()).rev().filter(|axis| shape[*axis] >= extent).collect();
+    assert!(axes.len() >= count);
+    axes[..count].to_vec()
+}

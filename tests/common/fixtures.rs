@@ -1,0 +1,157 @@
+//! The packed stores of tests/data: unpacked once per build of the tests, read through a manifest.
+//!
+//! In: tests/data/fixtures.tar.zst. Out: [`all`], one [`Store`] per store. Invariant: nobody writes
+//! to the unpacked stores; a test that damages one takes its own copy ([`Scratch::copy_of`]).
+
+use crate::common::oracle::Image;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use wavetrain::records::DTYPES;
+
+const PACKED: &[u8] = include_bytes!("../data/fixtures.tar.zst");
+
+/// One store and what it must read as.
+pub struct Store {
+    pub name: String,
+    pub family: String,
+    /// Path of the array.
+    pub uri: String,
+    pub chunk: Vec<u64>,
+    pub shard: Option<Vec<u64>>,
+    /// Names of the bytes-to-bytes codecs.
+    pub codecs: Vec<String>,
+    pub image: Image,
+}
+
+/// All stores, in the order of the manifest.
+pub fn all() -> &'static [Store] {
+    static STORES: OnceLock<Vec<Store>> = OnceLock::new();
+    STORES.get_or_init(|| read_manifest(&unpacked()))
+}
+
+/// The store of that name.
+pub fn store(name: &str) -> &'static Store {
+    all().iter().find(|store| store.name == name).unwrap_or_else(|| panic!("no store {name}"))
+}
+
+/// The stores of a family.
+pub fn family(name: &str) -> impl Iterator<Item = &'static Store> {
+    all().iter().filter(move |store| store.family == name)
+}
+
+/// The folder of the unpacked fixtures. Its name says which file it came from, and it appears
+/// whole or not at all, so that test programs can share it.
+fn unpacked() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = tmp.join(format!("fixtures-{:08x}", crc32c::crc32c(PACKED)));
+    if !target.exists() {
+        let partial = tmp.join(format!("partial-{}", std::process::id()));
+        let data = zstd::decode_all(PACKED).expect("fixtures.tar.zst is a zstd frame");
+        tar::Archive::new(&data[..]).unpack(&partial).expect("the fixtures unpack");
+        // Where another program was faster, its folder is as good.
+        if fs::rename(&partial, &target).is_err() {
+            assert!(target.exists());
+            fs::remove_dir_all(&partial).expect("the second copy goes away");
+        }
+    }
+    target
+}
+
+fn read_manifest(root: &Path) -> Vec<Store> {
+    let text = fs::read_to_string(root.join("manifest.json")).expect("the manifest is there");
+    let entries: Vec<Value> = serde_json::from_str(&text).expect("the manifest is JSON");
+    let mut pixels: HashMap<String, Arc<Vec<u8>>> = HashMap::new();
+    entries.iter().map(|entry| read_store(root, entry, &mut pixels)).collect()
+}
+
+fn read_store(root: &Path, entry: &Value, pixels: &mut HashMap<String, Arc<Vec<u8>>>) -> Store {
+    let text = |key: &str| entry[key].as_str().expect("a string").to_string();
+    let extents = |key: &str| -> Option<Vec<u64>> {
+        entry[key].as_array().map(|list| list.iter().map(|n| n.as_u64().expect("u64")).collect())
+    };
+    let raw = text("raw");
+    let data = pixels
+        .entry(raw.clone())
+        .or_insert_with(|| Arc::new(fs::read(root.join("raw").join(raw)).expect("pixels")))
+        .clone();
+    let dtype_name = text("dtype");
+    let dtype = *DTYPES.iter().find(|dtype| dtype.name() == dtype_name).expect("a known type");
+    let fill = hex_bytes(&text("fill"));
+    assert_eq!(fill.len(), dtype.bytes() as usize);
+    let name = text("name");
+    Store {
+        uri: root.join("stores").join(&name).to_str().expect("UTF-8").to_string(),
+        family: text("family"),
+        chunk: extents("chunk").expect("a chunk shape"),
+        shard: extents("shard"),
+        codecs: entry["codecs"]
+            .as_array()
+            .expect("codecs")
+            .iter()
+            .map(|codec| codec.as_str().expect("a string").to_string())
+            .collect(),
+        image: Image::new(dtype, extents("shape").expect("a shape"), data, fill),
+        name,
+    }
+}
+
+fn hex_bytes(text: &str) -> Vec<u8> {
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex"))
+        .collect()
+}
+
+/// A folder that goes away with its owner.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("scratch-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a scratch folder");
+        Scratch(path)
+    }
+
+    /// Path of an entry, existing or not.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The same as text, to be used as a uri.
+    pub fn uri(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_string()
+    }
+
+    /// A private copy of a store under a new name, to be damaged.
+    pub fn copy_of(&self, store: &Store, name: &str) -> PathBuf {
+        let target = self.path(name);
+        copy_folder(Path::new(&store.uri), &target);
+        target
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Files that a test made unreadable still go: the folders stay writable.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy_folder(source: &Path, target: &Path) {
+    fs::create_dir_all(target).expect("a folder");
+    for entry in fs::read_dir(source).expect("a readable folder") {
+        let entry = entry.expect("an entry");
+        let to = target.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), &to).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What the integration tests share: the fixtures, the oracle that says what a box holds, the
+//! driver that streams boxes through a loader, and the writer of stores that no sane tool writes.
+
+// Each test program compiles all of this and uses a part of it.
+#![allow(dead_code)]
+
+pub mod damage;
+pub mod drive;
+pub mod fixtures;
+pub mod oracle;
+pub mod synth;
