@@ -28,7 +28,7 @@ fn a_shard_shorter_than_its_index_is_damaged() {
         let site = Site::new(&scratch, "rank2_u16", "short", 0);
         let data = fs::read(&site.file).expect("the shard");
         fs::write(&site.file, &data[..bytes]).expect("shorter");
-        check(&scratch, &Bad { chunk: None, ..site.bad("c/0/0") });
+        check(&scratch, &Bad { chunk: None, ..site.bad("shorter than its index") });
     }
 }
 
@@ -232,7 +232,7 @@ fn check_entry(name: &str, entry: impl Fn(u64, (u64, u64)) -> (u64, u64)) {
     let payload_bytes = shard.payload.len() as u64;
     shard.entries[3] = entry(payload_bytes, shard.entries[3]);
     shard.save();
-    check(&scratch, &site.bad("c/0/0"));
+    check(&scratch, &site.bad("index entry"));
     // The neighbours are sound.
     let mut sound = Job::of(site.store, (vec![0, 0], vec![8, 9]), Dtype::U16);
     sound.uri = site.uri.clone();

@@ -104,13 +104,19 @@ fn metadata_that_is_not_json_is_damaged() {
         whole.replace("[8, 8],\"data_type\"", "[8, 8,],\"data_type\""),
         format!("{whole}}}"),
         format!("{whole} {whole}"),
-        whole.replace("\"attributes\":{}", &format!("\"attributes\":{}", "[".repeat(100_000))),
     ];
     texts.extend((1..whole.len()).step_by(13).map(|length| whole[..length].to_string()));
     for text in texts {
         let (status, said) = metadata_failure(&text);
         assert_eq!(status, Status::Decode, "{said} for {}", &text[..text.len().min(60)]);
     }
+}
+
+#[test]
+fn metadata_nested_a_hundred_thousand_deep_is_refused() {
+    let nested = format!("\"attributes\":{}", "[".repeat(100_000));
+    let (status, text) = metadata_failure(&changed(true, "\"attributes\":{}", &nested));
+    assert!(matches!(status, Status::Unsupported | Status::Decode), "{text}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use common::drive::{
     Job, PATIENCE_NS, Span, check_batch, config, first_failure, open, stream, stream_boxes,
 };
 use common::fixtures::{self, Scratch, Store};
+use common::hook::with_hook;
 use common::synth::{Meta, write_text};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -88,6 +89,23 @@ fn a_missing_chunk_is_not_found_where_the_config_says_so() {
         assert_eq!(failure.chunk.len(), store.chunk.len(), "the chunk is named");
         config.on_error = ON_ERROR_SKIP;
         stream(&config, &[job]);
+    }
+}
+
+#[test]
+fn batches_of_nothing_but_missing_chunks_come_where_reads_may_block() {
+    let scratch = Scratch::new();
+    let uri = Meta::u16(&[8, 8], &[4, 4], None).write(&scratch, "array", None);
+    let want = 7u16.to_le_bytes().repeat(64);
+    let jobs = vec![Job::new(&uri, (vec![0, 0], vec![8, 8]), want); 200];
+    stream(&with_hook(config(Dtype::U16, &[8, 8], 1)), &jobs);
+}
+
+#[test]
+fn missing_and_present_chunks_come_through_a_files_hook() {
+    for store in fixtures::family("sparse").filter(|store| store.image.dtype == Dtype::U16) {
+        let job = Job::of(store, whole(store).remove(0), Dtype::U16);
+        stream(&with_hook(config(Dtype::U16, &job.extents(), 1)), &vec![job; 10]);
     }
 }
 

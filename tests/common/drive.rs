@@ -1,7 +1,8 @@
 //! Streams boxes through a loader and compares every byte that comes out.
 //!
 //! In: a config and jobs, each with the bytes it must give. Invariant: every batch is checked for
-//! number, shape, tags, statuses and content; whatever does not come within a minute is a failure.
+//! number, shape, tags, statuses and content; whatever does not come within half a minute is a
+//! failure.
 
 use crate::common::fixtures::Store;
 use crate::common::oracle::{cast, has_cast};
@@ -12,7 +13,7 @@ use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
 /// No test waits this long unless something hangs.
-pub const PATIENCE_NS: u64 = 60_000_000_000;
+pub const PATIENCE_NS: u64 = 30_000_000_000;
 
 /// A half-open box.
 pub type Span = (Vec<i64>, Vec<i64>);

@@ -7,5 +7,6 @@
 pub mod damage;
 pub mod drive;
 pub mod fixtures;
+pub mod hook;
 pub mod oracle;
 pub mod synth;
