@@ -8,9 +8,11 @@ mod json;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
 mod zarr_metadata;
 
-/// A target's name and what it checks.
-const TARGETS: [(&str, fn(&[u8])); 2] =
-    [("json", json::run), ("zarr_metadata", zarr_metadata::run)];
+/// What a target checks of one input.
+type Body = fn(&[u8]);
+
+/// The targets by name.
+const TARGETS: [(&str, Body); 2] = [("json", json::run), ("zarr_metadata", zarr_metadata::run)];
 
 /// Mutants of each seed.
 const MUTANTS: u32 = 400;
@@ -36,7 +38,7 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Runs `body` and names the input if it fails.
-fn replay(name: &str, path: &Path, body: fn(&[u8]), data: &[u8]) {
+fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
     let outcome = std::panic::catch_unwind(|| body(data));
     assert!(outcome.is_ok(), "target {name}, from {}: {:?}", path.display(), data.escape_ascii());
 }
@@ -64,7 +66,7 @@ fn mutant(data: &[u8], state: &mut u64) -> Vec<u8> {
             2 => drop(bytes.remove(at)),
             3 => bytes.insert(at, interesting[next(state) as usize % interesting.len()]),
             4 => bytes.insert(at, bytes[at]),
-            _ if next(state) % 8 == 0 => bytes.truncate(at),
+            _ if next(state).is_multiple_of(8) => bytes.truncate(at),
             _ => bytes[at] ^= 1 << (next(state) % 8),
         }
     }
@@ -95,19 +97,29 @@ fn mutants_of_the_seeds_pass() {
     }
 }
 
-#[test]
-fn random_choices_of_the_menus_pass() {
+/// Documents of the menus with `choices` choices, of which most take the first entry of their
+/// menu, the sound one. What fails names itself by its choices.
+fn records_of_the_menus(is_plain: u8, choices: usize) -> usize {
     let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut records = 0;
     for _ in 0..20_000 {
-        // A first byte below `{`, and small numbers so that the common menu entries are frequent.
-        let mut data = [0; 26];
+        let mut data = [0; 20];
         for byte in &mut data {
             let value = next(&mut state);
-            *byte = if value & 0x300 == 0 { (value % 16) as u8 } else { 0 };
+            *byte = if value.is_multiple_of(6) { (value >> 8) as u8 % 120 } else { 0 };
         }
-        data[0] = (next(&mut state) % 2) as u8;
-        replay("zarr_metadata", Path::new("menus"), zarr_metadata::run, &data);
+        data[0] = is_plain;
+        let outcome = std::panic::catch_unwind(|| zarr_metadata::becomes_record(&data[..choices]));
+        records += outcome.unwrap_or_else(|_| panic!("choices {data:?}")) as usize;
     }
+    records
+}
+
+#[test]
+fn random_choices_of_the_menus_pass_and_often_become_records() {
+    // More choices than a document has would overwrite bytes of it.
+    let (plain, sharded) = (records_of_the_menus(1, 14), records_of_the_menus(0, 20));
+    assert!(plain > 2_000 && sharded > 2_000, "{plain} plain and {sharded} sharded records");
 }
 
 #[test]

@@ -11,20 +11,21 @@ use wavetrain::limits::{
     CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
 };
 use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
-use wavetrain::records::{ArrayRecord, AxisGrid, Dtype};
+use wavetrain::records::{ArrayRecord, AxisGrid, Dtype, KeyEncoding};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
 pub fn run(data: &[u8]) {
-    if data.first() == Some(&b'{') {
-        check(data);
-    } else {
-        check(&spliced(data));
-    }
+    becomes_record(data);
+}
+
+/// Checks one input and says whether it is an array that is read.
+pub fn becomes_record(data: &[u8]) -> bool {
+    if data.first() == Some(&b'{') { check(data) } else { check(&spliced(data)) }
 }
 
 /// Parses `document` and checks what comes out.
-fn check(document: &[u8]) {
+fn check(document: &[u8]) -> bool {
     let mut why = Why::new();
     match array_from_zarr3(document, "/fuzz/a", &mut why) {
         Ok(record) => {
@@ -33,12 +34,14 @@ fn check(document: &[u8]) {
             if let Ok(value) = serde_json::from_slice::<Value>(document) {
                 check_against_document(&record, &value, document);
             }
+            true
         }
         Err(status) => {
             let statuses = [Status::Decode, Status::Unsupported, Status::NotFound];
             assert!(statuses.contains(&status), "{status}: {why}");
             assert!(why.as_str().starts_with("/fuzz/a/zarr.json: "), "{why}");
             assert!(!why.as_str().contains(char::is_control), "{why}");
+            false
         }
     }
 }
@@ -77,9 +80,21 @@ fn check_record(record: &ArrayRecord) {
         last.iter_mut().for_each(|count| *count -= 1);
         let mut key = Text::<PATH_BYTES_MAX>::new();
         write_file_key(record, &last[..axes], &mut key);
-        assert!(!key.is_cut() && !key.is_empty());
+        check_key(record, &last[..axes], key.as_str());
     }
     assert!(record.codecs.iter().filter(|codec| codec.is_compressor()).count() <= 1);
+}
+
+/// The coordinates of a file can be read back from its key.
+fn check_key(record: &ArrayRecord, file: &[u64], key: &str) {
+    let mut parts = key.split(char::from(record.separator));
+    if record.key_encoding == KeyEncoding::Default {
+        assert_eq!(parts.next(), Some("c"), "{key}");
+    } else if file.is_empty() {
+        assert_eq!(parts.next(), Some("0"), "{key}");
+    }
+    let found: Vec<u64> = parts.map_while(|part| part.parse().ok()).collect();
+    assert_eq!(found, file, "{key}");
 }
 
 /// What serde_json finds in the same document.
@@ -122,21 +137,24 @@ fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) 
     assert!(!describe(record).codecs.is_cut());
 }
 
+/// An integer element is the number of the document, in all its bits.
 fn check_integer_fill(record: &ArrayRecord, fill: &Value) {
-    let bits = match (record.dtype, fill.as_u64(), fill.as_i64()) {
-        (Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64, Some(unsigned), _) => unsigned,
-        (Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64, _, Some(signed)) => signed as u64,
+    let is_signed = match record.dtype {
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => false,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => true,
         _ => return,
     };
     let size = record.dtype_bytes as usize;
-    let mut expected = bits.to_le_bytes();
-    expected[..size].reverse();
-    let mut found = [0; 8];
-    found[..size].copy_from_slice(&record.fill[..size]);
-    if cfg!(target_endian = "little") {
-        found[..size].reverse();
+    let mut element = record.fill[..size].to_vec();
+    if cfg!(target_endian = "big") {
+        element.reverse();
     }
-    assert_eq!(found[..size], expected[..size]);
+    let sign = if is_signed && element[size - 1] >> 7 == 1 { 0xff } else { 0 };
+    element.resize(16, sign);
+    let found = element.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    // serde_json reads -0 as a float.
+    let expected = fill.as_u64().map(i128::from).or(fill.as_i64().map(i128::from)).unwrap_or(0);
+    assert_eq!(found as i128, expected, "{fill}");
 }
 
 /// The choices that an input makes; it chooses the first of everything once it has run out.
@@ -156,7 +174,7 @@ impl Choices<'_> {
     }
 }
 
-const EXTENTS: [&str; 12] = [
+const EXTENTS: [&str; 15] = [
     "[8, 64]",
     "[4, 16]",
     "[16, 128]",
@@ -167,6 +185,9 @@ const EXTENTS: [&str; 12] = [
     "[9223372036854775807, 2]",
     "[4294967296, 4294967296]",
     "[18446744073709551615, 1]",
+    "[3, 5]",
+    "[32768, 32769]",
+    "[2147483648, 2]",
     "[-1, 1.0]",
     "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
 ];
@@ -188,7 +209,7 @@ const DTYPES: [&str; 14] = [
     "{\"configuration\": {}}",
 ];
 
-const FILLS: [&str; 16] = [
+const FILLS: [&str; 18] = [
     "42",
     "0",
     "-1",
@@ -204,6 +225,8 @@ const FILLS: [&str; 16] = [
     "\"AQD/\"",
     "[1, 0, 255]",
     "[1, \"NaN\"]",
+    "200",
+    "-129",
     "null",
 ];
 
@@ -266,7 +289,7 @@ fn chain(choices: &mut Choices<'_>) -> String {
 /// The document that `data` chooses.
 fn spliced(data: &[u8]) -> Vec<u8> {
     let choices = &mut Choices { rest: data };
-    let is_sharded = choices.byte() % 2 == 0;
+    let is_sharded = choices.byte().is_multiple_of(2);
     let codecs = if is_sharded {
         let inner = choices.one_of(&EXTENTS[1..]);
         let (inner_chain, index_chain) = (chain(choices), chain(choices));
