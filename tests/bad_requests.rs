@@ -101,7 +101,7 @@ fn a_box_that_does_not_fit_the_sample_shape_is_refused_by_push() {
     for (span, status) in spans {
         let loader = open(&u16_config(&[4, 4], 1));
         let job = Job::failing(uri, span.clone(), status);
-        let failure = loader.push(&[job.request(0)], 0).err().expect("refused");
+        let failure = loader.push(&[job.request(0)], 0).expect_err("refused");
         assert!(matches!(failure.status, Status::Invalid | Status::Rank), "{span:?}: {failure}");
         // A refused argument is the caller's affair and not sticky.
         let store = fixtures::store("rank2_u16");

@@ -193,7 +193,7 @@ fn a_file_without_permission_is_an_io_error() {
     fs::create_dir(scratch.path("eacces/c/1")).expect("a folder");
     let file = scratch.path("eacces/c/1/1");
     fs::write(&file, [1; 32]).expect("a file");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).expect("permissions");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).expect("permissions");
     if fs::read(&file).is_ok() {
         println!("skipped: this user may read everything");
         return;

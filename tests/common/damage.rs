@@ -81,7 +81,7 @@ pub fn check_sticky(loader: &Loader, good: &Job, first: &Failure) {
     for _ in 0..2 {
         let again = loader.pop(0).err().expect("the error is sticky");
         assert_eq!((again.status, again.tag), (first.status, first.tag));
-        let pushed = loader.push(&[good.request(0)], 0).err().expect("push says so too");
+        let pushed = loader.push(&[good.request(0)], 0).expect_err("push says so too");
         assert_eq!(pushed.status, first.status);
     }
 }
