@@ -18,7 +18,8 @@ use crate::status::{Failure, Status, Why};
 use core::ffi::{c_char, c_void};
 use handles::enter;
 use structs::{
-    fill_request, finish, read_struct, scratch_from_c, string_from_c, write_error, write_struct,
+    fill_request, finish, read_sized, read_struct, scratch_from_c, string_from_c, write_error,
+    write_struct,
 };
 
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
@@ -180,38 +181,55 @@ pub unsafe extern "C" fn wavetrain_push(
     timeout_ns: u64,
     taken: *mut usize,
 ) -> i32 {
-    let mut done = 0;
-    let status = match enter(loader) {
-        None => Status::Shutdown,
-        _ if count > 0 && samples.is_null() => Status::Invalid,
-        _ if sample_bytes < size_of::<Sample>() => Status::Invalid,
-        Some(instance) => {
-            let fill = |number: usize, target: &mut Request| {
-                let mut why = Why::new();
-                // SAFETY: `count` samples of `sample_bytes` bytes each are readable.
-                let filled = unsafe {
-                    let sample = samples.cast::<u8>().add(number * sample_bytes).cast::<Sample>();
-                    fill_request(target, &sample.read_unaligned(), &mut why)
-                };
-                filled.map_err(|status| Failure::because(status, &why))
+    in_instance(loader, |instance| {
+        let fill = |number: usize, target: &mut Request| {
+            let mut why = Why::new();
+            // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
+            // `check_samples` says that their bytes fit the address space.
+            let filled = unsafe {
+                let sample = samples.cast::<u8>().add(number * sample_bytes).cast::<Sample>();
+                read_sized(sample, sample_bytes, "sample_bytes", &mut why)
+                    .and_then(|sample| fill_request(target, &sample, &mut why))
             };
-            let (number, result) = instance.push(count, fill, timeout_ns);
-            done = number;
-            match result {
-                Ok(()) if number < count => Status::Again,
-                Ok(()) => Status::Ok,
-                Err(failure) => {
-                    instance.set_push_error(&failure);
-                    failure.status
-                }
+            filled.map_err(|status| Failure::because(status, &why))
+        };
+        let mut why = Why::new();
+        let (number, result) = match check_samples(samples, count, sample_bytes, taken, &mut why) {
+            Ok(()) => instance.push(count, fill, timeout_ns),
+            Err(status) => (0, Err(Failure::because(status, &why))),
+        };
+        if !taken.is_null() {
+            // SAFETY: writable as the header says.
+            unsafe { taken.write(number) };
+        }
+        match result {
+            Ok(()) => Ok(if number < count { Status::Again } else { Status::Ok }),
+            Err(failure) => {
+                instance.set_push_error(&failure);
+                Err(failure)
             }
         }
-    };
-    if !taken.is_null() {
-        // SAFETY: writable as the header says.
-        unsafe { taken.write(done) };
+    })
+}
+
+/// Whether push may look at its samples at all.
+fn check_samples(
+    samples: *const Sample,
+    count: usize,
+    sample_bytes: usize,
+    taken: *mut usize,
+    why: &mut Why,
+) -> Result<(), Status> {
+    if taken.is_null() {
+        return Err(fail!(why, Invalid, "taken is NULL"));
     }
-    status as i32
+    if samples.is_null() && count > 0 {
+        return Err(fail!(why, Invalid, "samples is NULL"));
+    }
+    if count.checked_mul(sample_bytes).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(fail!(why, Invalid, "{count} samples of {sample_bytes} bytes: no such array"));
+    }
+    Ok(())
 }
 
 /// The status of a call that only an instance answers.
@@ -371,8 +389,8 @@ pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) ->
     in_instance(loader, |instance| {
         let failure = instance.last_error().unwrap_or_else(|| Failure::new(Status::Ok));
         // SAFETY: as the header says.
-        unsafe { write_error(error, &failure) };
-        Ok(if error.is_null() { Status::Invalid } else { Status::Ok })
+        let written = unsafe { write_error(error, &failure) };
+        Ok(if written { Status::Ok } else { Status::Invalid })
     })
 }
 

@@ -3,18 +3,18 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
-use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, SampleBox, Stats};
+use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
 use crate::config::Config;
 use crate::fail;
-use crate::limits::RANK_MAX;
+use crate::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::meta::normalize_uri;
 use crate::pipeline::Request;
 use crate::status::{Failure, Status, Why};
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::offset_of;
 
-/// Longest C string that is looked at for its NUL.
-const STRING_BYTES_MAX: usize = 1 << 16;
+/// A struct that claims to be larger is not from any header, so its bytes are not looked at.
+const STRUCT_BYTES_MAX: usize = 1 << 16;
 
 /// Copies the bytes that a caller and we both know of a struct that starts with its size.
 ///
@@ -30,7 +30,7 @@ pub unsafe fn read_struct<T: Copy>(
     }
     // SAFETY: the caller's struct starts with its size; it may be unaligned for all we know.
     let size = unsafe { source.cast::<usize>().read_unaligned() };
-    if size < size_of::<usize>() {
+    if size < size_of::<usize>() || size > STRUCT_BYTES_MAX {
         return Err(fail!(why, Invalid, "struct_size = {size}: not filled in"));
     }
     let common = size.min(size_of::<T>());
@@ -39,7 +39,7 @@ pub unsafe fn read_struct<T: Copy>(
     unsafe {
         let target = (&raw mut known).cast::<u8>();
         core::ptr::copy_nonoverlapping(source.cast::<u8>(), target, common);
-        for offset in common..size.min(common + STRING_BYTES_MAX) {
+        for offset in common..size {
             if source.cast::<u8>().add(offset).read() != 0 {
                 return Err(fail!(
                     why,
@@ -51,6 +51,35 @@ pub unsafe fn read_struct<T: Copy>(
         }
     }
     Ok(known)
+}
+
+/// Copies a struct whose size comes beside it. Bytes past what we know must be 0.
+///
+/// # Safety
+/// `source` has `bytes` readable bytes.
+pub unsafe fn read_sized<T: Copy>(
+    source: *const T,
+    bytes: usize,
+    name: &str,
+    why: &mut Why,
+) -> Result<T, Status> {
+    let known = size_of::<T>();
+    if bytes < known || bytes > STRUCT_BYTES_MAX {
+        return Err(fail!(why, Invalid, "{name} = {bytes}: this version knows {known} bytes"));
+    }
+    for offset in known..bytes {
+        // SAFETY: `bytes` bytes are readable.
+        if unsafe { source.cast::<u8>().add(offset).read() } != 0 {
+            return Err(fail!(
+                why,
+                Invalid,
+                "{name} = {bytes}: this version knows {known} bytes, and byte {offset} asks for \
+                 something newer"
+            ));
+        }
+    }
+    // SAFETY: `known` of the bytes are readable; any byte pattern is a value of these plain structs.
+    Ok(unsafe { source.read_unaligned() })
 }
 
 /// Writes the bytes that the caller knows of `value`, keeping its struct_size.
@@ -79,11 +108,11 @@ pub unsafe fn write_struct<T>(target: *mut T, value: &T) -> bool {
     true
 }
 
-/// Fills the caller's error, where there is one.
+/// Fills the caller's error, where there is one; whether there is.
 ///
 /// # Safety
 /// As for `write_struct`, or NULL.
-pub unsafe fn write_error(target: *mut Error, failure: &Failure) {
+pub unsafe fn write_error(target: *mut Error, failure: &Failure) -> bool {
     let mut error = Error { status: failure.status as i32, ..Error::EMPTY };
     error.tag = failure.tag;
     error.batch_id = failure.batch_id;
@@ -94,7 +123,7 @@ pub unsafe fn write_error(target: *mut Error, failure: &Failure) {
         *byte = *source as c_char;
     }
     // SAFETY: as the function asks.
-    unsafe { write_struct(target, &error) };
+    unsafe { write_struct(target, &error) }
 }
 
 /// Ends a call: fills the error of a failure, and gives the code.
@@ -115,7 +144,7 @@ pub unsafe fn finish(result: Result<(), Status>, why: &Why, error: *mut Error) -
 /// A NUL-terminated string.
 ///
 /// # Safety
-/// `text` is NULL or points to a NUL within STRING_BYTES_MAX bytes.
+/// `text` is NULL or NUL-terminated.
 pub unsafe fn string_from_c<'a>(text: *const c_char, why: &mut Why) -> Result<&'a str, Status> {
     if text.is_null() {
         return Err(fail!(why, Invalid, "a uri is NULL"));
@@ -153,17 +182,22 @@ pub unsafe fn fill_request(
     if sample.boxes.is_null() || sample.n_fields != 1 {
         return Err(fail!(why, Invalid, "a sample has exactly one box, not {}", sample.n_fields));
     }
-    if (sample.box_bytes as usize) < size_of::<SampleBox>() {
-        return Err(fail!(why, Invalid, "box_bytes = {}: not filled in", sample.box_bytes));
-    }
-    // SAFETY: one box of at least this size is readable.
-    let source = unsafe { sample.boxes.read_unaligned() };
+    // SAFETY: one box of this size is readable.
+    let source = unsafe { read_sized(sample.boxes, sample.box_bytes as usize, "box_bytes", why)? };
     let rank = source.rank as usize;
     if rank == 0 || rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 1 to {RANK_MAX}"));
     }
-    if source.uri.is_null() || source.uri_bytes > STRING_BYTES_MAX as u64 {
-        return Err(fail!(why, Invalid, "a uri is NULL, or its length is not filled in"));
+    if source.uri.is_null() || source.uri_bytes > URI_BYTES_MAX as u64 {
+        let bytes = source.uri_bytes;
+        return Err(fail!(
+            why,
+            Invalid,
+            "a uri is NULL, or its {bytes} bytes are not 1 to {URI_BYTES_MAX}"
+        ));
+    }
+    if source.reserved != 0 {
+        return Err(fail!(why, Invalid, "reserved = {}: must be 0", source.reserved));
     }
     // SAFETY: `uri_bytes` bytes are readable.
     let uri =

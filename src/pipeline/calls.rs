@@ -398,10 +398,13 @@ impl Instance {
         self.idle.broadcast();
         loop {
             let held = state.slots.in_state(SlotState::Held);
-            if state.threads == 0 && state.running == 0 && state.waiters == 0 && held == 0 {
+            let is_quiet = state.threads == 0 && state.running == 0 && state.waiters == 0;
+            if is_quiet && held == 0 {
                 break;
             }
-            if (self.os.now_ns)() >= deadline {
+            // Work ends by itself, batches do not: a caller who holds one and closes with a long
+            // timeout would wait for itself.
+            if is_quiet || (self.os.now_ns)() >= deadline {
                 return Err(held);
             }
             self.idle.wait_until(&mut state, deadline);

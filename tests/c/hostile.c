@@ -225,8 +225,9 @@ static void check_config(void) {
     CHECK_STATUS(wavetrain_memory_need(&config, NULL, NULL), WAVETRAIN_INVALID);
     CHECK_STATUS(wavetrain_open(NULL, &loader, NULL), WAVETRAIN_INVALID);
     CHECK_STATUS(wavetrain_open(&config, NULL, NULL), WAVETRAIN_INVALID);
-    for (size_t size = 0; size < sizeof(size_t); size++) {
-        config.struct_size = size;
+    const size_t sizes[] = { 0, 1, sizeof(size_t) - 1, 1 << 20, SIZE_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        config.struct_size = sizes[i];
         CHECK_STATUS(wavetrain_open(&config, &loader, NULL), WAVETRAIN_INVALID);
         CHECK_STATUS(wavetrain_memory_need(&config, &need, NULL), WAVETRAIN_INVALID);
     }
