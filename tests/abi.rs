@@ -21,6 +21,9 @@ use wavetrain::status;
 /// size, "WAVETRAIN_OK" a value.
 type Facts = BTreeMap<String, i64>;
 
+/// Name in C, size, and the fields with their offsets.
+type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+
 macro_rules! layout {
     ($rust:ident, $c:literal: $($field:ident),+) => {
         (
@@ -32,7 +35,7 @@ macro_rules! layout {
 }
 
 #[rustfmt::skip] // a struct is a line or a paragraph here, not forty lines
-fn rust_layouts() -> Vec<(&'static str, usize, Vec<(&'static str, usize)>)> {
+fn rust_layouts() -> Vec<Layout> {
     vec![
         layout!(Error, "wavetrain_error":
             struct_size, status, chunk_rank, tag, batch_id, sample, reserved, chunk,

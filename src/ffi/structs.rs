@@ -78,7 +78,7 @@ pub unsafe fn read_sized<T: Copy>(
             ));
         }
     }
-    // SAFETY: `known` of the bytes are readable; any byte pattern is a value of these plain structs.
+    // SAFETY: `known` of the bytes are readable; of these plain structs any bytes are a value.
     Ok(unsafe { source.read_unaligned() })
 }
 
