@@ -1,5 +1,5 @@
-//! The life of a stream: order, back-pressure, flush, errors, reset, close. Each test is named after
-//! the fact that it shows.
+//! The life of a stream: order, back-pressure, flush, errors, reset, close. Each test is named
+//! after the fact that it shows.
 
 #[path = "common/store.rs"]
 mod store;

@@ -1,7 +1,8 @@
 //! Faults injected where the library meets the system: reads that fail, are short, are interrupted,
 //! would block or hang; opens that run out of descriptors; threads and memory that are not given.
 //!
-//! Each case has a table of system calls of its own, made by `seam!`, so that cases run side by side.
+//! Each case has a table of system calls of its own, made by `seam!`, so that cases run side by
+//! side.
 
 #[path = "common/store.rs"]
 mod store;
