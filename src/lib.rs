@@ -67,3 +67,7 @@ mod panic;
 
 #[cfg(test)]
 extern crate std;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
