@@ -119,7 +119,8 @@ pub struct Config {
     pub max_substreams_per_chunk: u32,
     /// Threads that wait for storage, 1 to 1024. Default 16.
     pub n_io_threads: u32,
-    /// Threads that decode. 0 = derived: CPUs of the affinity mask.
+    /// Threads that decode. 0 = derived: CPUs of the affinity mask, fewer where the host memory cap
+    /// has no room for their scratch.
     pub n_decode_threads: u32,
     /// Metadata and index reads in flight, 1 to 4096. Default 64.
     pub metadata_io_concurrency: u32,

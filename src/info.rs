@@ -15,7 +15,7 @@ use crate::os::store::Store;
 use crate::pipeline;
 use crate::read::read_document;
 use crate::records::ArrayRecord;
-use crate::settings::settings_from_config;
+use crate::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::status::{Status, Why};
 
@@ -48,6 +48,13 @@ pub fn load(
     array_from_zarr3(document, normal.as_str(), why)
 }
 
+/// Checks a config on this machine.
+pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
+    let mut settings = settings_from_config(config, (SYSTEM.cpu_count)(), why)?;
+    settings.limit_derived_threads(pipeline::floor_bytes);
+    Ok(settings)
+}
+
 /// Raises the caps of `config` to what the arrays need: the chunk cap, and the host memory cap
 /// where one was set that is below the floor of the raised config.
 pub fn fit<'a>(
@@ -62,15 +69,13 @@ pub fn fit<'a>(
         fitted.max_chunk_uncompressed_bytes =
             fitted.max_chunk_uncompressed_bytes.max(record.chunk_bytes);
     }
-    let cpu_count = (SYSTEM.cpu_count)();
-    let settings = settings_from_config(&fitted, cpu_count, why)?;
+    let settings = checked(&fitted, why)?;
     match pipeline::bill(&settings, why) {
         Ok(_) => {}
         Err(Status::Budget) => {
             let floor = pipeline::floor_bytes(&settings);
             fitted.max_host_memory_bytes = align_up(floor, 1 << 20);
-            let settings = settings_from_config(&fitted, cpu_count, why)?;
-            pipeline::bill(&settings, why)?;
+            pipeline::bill(&checked(&fitted, why)?, why)?;
         }
         Err(status) => return Err(status),
     }

@@ -14,11 +14,11 @@ use crate::meta::{describe, normalize_uri};
 use crate::os::{Os, SYSTEM};
 use crate::pipeline::{self, BatchView, Popped};
 use crate::records::Dtype;
-use crate::settings::{Settings, settings_from_config};
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 
 pub use crate::info::SCRATCH_BYTES;
+use crate::info::checked;
 pub use crate::status::Failure;
 
 /// One sample: a half-open box in an array.
@@ -253,10 +253,6 @@ fn fill_request(
     target.end[..rank].copy_from_slice(source.end);
     target.tag = source.tag;
     Ok(())
-}
-
-pub(crate) fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
-    settings_from_config(config, (SYSTEM.cpu_count)(), why)
 }
 
 pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {

@@ -301,6 +301,21 @@ impl Settings {
         self.decode_threads + self.io_threads
     }
 
+    /// Where the number of decoding threads is derived: as many as there are CPUs, but no more than
+    /// take half of what the memory cap leaves beside everything else. `floor(s)` is the least
+    /// bill of settings `s`, which is linear in the number of threads.
+    pub fn limit_derived_threads(&mut self, floor: impl Fn(&Settings) -> u64) {
+        if self.config.n_decode_threads != 0 || self.decode_threads == 1 {
+            return;
+        }
+        let with_threads = |count| floor(&Settings { decode_threads: count, ..self.clone() });
+        let one = with_threads(1);
+        let each = with_threads(2) - one;
+        let spare = self.host_bytes_max().saturating_sub(one) / 2;
+        let most = 1 + spare.checked_div(each).unwrap_or(0).min(THREADS_MAX as u64) as u32;
+        self.decode_threads = self.decode_threads.min(most);
+    }
+
     /// The least geometry that streams every chunk up to the cap: one large scratch, staging for
     /// one chunk. `scratch_bytes(chunk)` is what decoding a chunk takes.
     pub fn floor_geometry(&self, scratch_bytes: impl Fn(u64) -> u64) -> Geometry {

@@ -190,6 +190,21 @@ fn running_out_of_descriptors_is_back_pressure() {
     few_files::assert_nothing_is_left();
 }
 
+seam!(goes_stale, open: |_, _| Ok(()), read: |fd, target, at, cached, call| {
+    // Every fifth read of a chunk (an index has 128 bytes) finds its descriptor stale.
+    let is_chunk = (20..128).contains(&target.len());
+    if is_chunk && call % 5 == 0 { Err(Errno(libc::ESTALE)) } else {
+        pass(fd, target, at, cached, call)
+    }
+});
+
+#[test]
+fn a_stale_descriptor_is_replaced_by_opening_the_file_again() {
+    let ended = stream(&goes_stale::OS, &config(), &array("goes_stale"));
+    assert!(ended.1.is_none(), "{:?}", ended.1);
+    goes_stale::assert_nothing_is_left();
+}
+
 static FAIL_AT: AtomicI64 = AtomicI64::new(0);
 
 seam!(fails, open: |call, _| {

@@ -7,7 +7,7 @@ use crate::base::math::coordinates_from_linear;
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::meta::{array_from_zarr3, write_file_key};
-use crate::os::store::{Fault, HOOK_FD, Path};
+use crate::os::store::{Fault, Path};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::fail_task;
@@ -75,13 +75,8 @@ pub fn run_locate(
     let path = file_path(instance, question.array, &record, question.file);
     let mut why = Why::new();
     let opened = open_counted(instance, &path, lease);
-    if is_short_of_descriptors(&opened) {
-        let state = &mut *instance.lock.lock();
-        if state.files.lower_open_max() {
-            state.files.give_back(lease, None, None);
-            state.requests.requeue(request);
-            return;
-        }
+    if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
+        return;
     }
     let mut page = [0; PAGE_BYTES];
     let mut checks = None;
@@ -103,6 +98,12 @@ pub fn run_locate(
                     checks = located.checks;
                     Outcome::Found(stat)
                 }
+                Err(Status::Again) => {
+                    if leave_for_later(instance, request, lease, STALE) {
+                        return;
+                    }
+                    Outcome::Failed(Status::Io)
+                }
                 Err(status) => Outcome::Failed(status),
             }
         }
@@ -118,6 +119,21 @@ pub fn run_locate(
     };
     misses.fetch_add(1, Relaxed);
     finish_locate(instance, (request, question, lease), opened, (outcome, &page, checks, &why));
+}
+
+/// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
+/// old went stale.
+fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
+    let state = &mut *instance.lock.lock();
+    let is_stale = is_stale(fault) && lease.fd.is_some();
+    if is_stale {
+        state.files.set_stale(lease.slot);
+    } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
+        return false;
+    }
+    close_forgotten(instance, state.files.give_back(lease, None, None));
+    state.requests.requeue(request);
+    true
 }
 
 type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<IndexChecks>, &'a Why);
@@ -138,7 +154,8 @@ fn finish_locate(
         state.arrays.set_checked(question.array, question.batch_id);
     }
     let fd = opened.ok().map(|(fd, _)| fd);
-    state.files.give_back(lease, fd, opened.ok().map(|(_, stat)| stat));
+    let stat = opened.ok().map(|(_, stat)| stat);
+    close_forgotten(instance, state.files.give_back(lease, fd, stat));
     if opened == Err(OpenFault::Changed) {
         close_forgotten(instance, state.files.forget(slot));
     }
@@ -163,8 +180,7 @@ fn open_counted(
 ) -> Result<(i32, FileStat), OpenFault> {
     instance.stats.files_opened.fetch_add(lease.fd.is_none() as u64, Relaxed);
     let opened = open_leased(&instance.store, path, lease);
-    let stale = Err(OpenFault::Store(Fault::Failed(Errno(libc::ESTALE))));
-    if opened == stale && lease.fd.is_none() {
+    if opened.is_err_and(is_stale) && lease.fd.is_none() {
         let mut again = *lease;
         again.evicted = None;
         return open_leased(&instance.store, path, &again);
@@ -209,37 +225,27 @@ pub fn run_read(
     let start = (instance.os.now_ns)();
     let record = instance.records.read(read.array as usize);
     let path = file_path(instance, read.array, &record, read.file);
-    let opened = if lease.fd.is_some() && lease.evicted.is_none() {
-        // Open since it was located: its size was checked then.
-        Ok((lease.fd.unwrap_or(HOOK_FD), lease.stat.unwrap_or(read.stat)))
-    } else {
-        open_counted(instance, &path, lease)
-    };
-    let opened = match opened {
-        Ok((fd, stat)) if stat != read.stat => {
-            if lease.fd.is_none() {
-                instance.store.close(fd);
-            }
-            Err(OpenFault::Changed)
-        }
-        opened => opened,
-    };
+    let opened = open_for_read(instance, &path, read, lease);
     let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
-    let result = match opened {
-        Ok((fd, _)) => instance
+    let result = opened.and_then(|(fd, _)| {
+        instance
             .store
             .read_exact(fd, &path, target, read.offset, cached_only)
-            .map_err(OpenFault::Store),
-        Err(fault) => Err(fault),
-    };
-    let again = again_later(instance, &result, lease, opened.is_err());
+            .map_err(OpenFault::Store)
+    });
+    let is_stale = result.is_err_and(is_stale) && lease.fd.is_some();
+    let again = is_stale || again_later(instance, result, lease, opened.is_err());
     if !again {
-        let needed = read_pieces(instance, (wave, op), read, (&record, &path), opened, result);
+        let needed = read_pieces(instance, wave, read, (&record, &path), opened, result);
         instance.stats.reads_issued.fetch_add(1, Relaxed);
         instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
     }
     let state = &mut *instance.lock.lock();
-    state.files.give_back(lease, opened.ok().map(|o| o.0), opened.ok().map(|o| o.1));
+    if is_stale {
+        state.files.set_stale(lease.slot);
+    }
+    let (fd, stat) = (opened.ok().map(|found| found.0), opened.ok().map(|found| found.1));
+    close_forgotten(instance, state.files.give_back(lease, fd, stat));
     if opened == Err(OpenFault::Changed) {
         close_forgotten(instance, state.files.forget(lease.slot));
     }
@@ -254,6 +260,26 @@ pub fn run_read(
         (true, false) => {}
         (false, _) => note_warmth(instance, state, (instance.os.now_ns)() - start, read.bytes),
     }
+}
+
+/// The file of a read, which must be as it was when the chunks were located.
+fn open_for_read(
+    instance: &Instance,
+    path: &Path,
+    read: &ReadOp,
+    lease: &Lease,
+) -> Result<(i32, FileStat), OpenFault> {
+    let (fd, stat) = match lease.fd {
+        Some(fd) => (fd, lease.stat.unwrap_or(read.stat)),
+        None => open_counted(instance, path, lease)?,
+    };
+    if stat == read.stat {
+        return Ok((fd, stat));
+    }
+    if lease.fd.is_none() {
+        instance.store.close(fd);
+    }
+    Err(OpenFault::Changed)
 }
 
 /// A blocking read that took about as long as a copy found its bytes cached; after a few of those
@@ -271,13 +297,13 @@ fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
 /// Whether the read has to be done again: by a thread that may wait, or once descriptors are free.
 fn again_later(
     instance: &Instance,
-    result: &Result<(), OpenFault>,
+    result: Result<(), OpenFault>,
     lease: &Lease,
     open_failed: bool,
 ) -> bool {
     match result {
         Err(OpenFault::Store(Fault::WouldBlock)) => true,
-        Err(fault) if open_failed && is_short_of_descriptors(&Err(*fault)) => {
+        Err(fault) if open_failed && is_short_of_descriptors(fault) => {
             lease.fd.is_none() && instance.lock.lock().files.lower_open_max()
         }
         _ => false,
@@ -285,15 +311,22 @@ fn again_later(
 }
 
 /// Whether opening failed because this process or the system has no descriptor left.
-fn is_short_of_descriptors(opened: &Result<(i32, FileStat), OpenFault>) -> bool {
-    matches!(opened, Err(OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE)))))
+fn is_short_of_descriptors(fault: OpenFault) -> bool {
+    matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
+}
+
+const STALE: OpenFault = OpenFault::Store(Fault::Failed(Errno(libc::ESTALE)));
+
+/// Whether a network file system no longer knows the descriptor.
+fn is_stale(fault: OpenFault) -> bool {
+    fault == STALE
 }
 
 /// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
 /// depend on how reads were merged. Returns the bytes that chunks needed.
 fn read_pieces(
     instance: &Instance,
-    (wave, _): (u32, u32),
+    wave: u32,
     read: &ReadOp,
     (record, path): (&ArrayRecord, &Path),
     opened: Result<(i32, FileStat), OpenFault>,

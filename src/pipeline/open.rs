@@ -28,7 +28,7 @@ use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 
 /// Stack of a thread that decodes: zstd and the planner take most of it.
-const DECODE_STACK_BYTES: u64 = 512 << 10;
+const DECODE_STACK_BYTES: u64 = 256 << 10;
 /// Stack of a thread that waits for storage.
 const IO_STACK_BYTES: u64 = 256 << 10;
 
@@ -275,4 +275,39 @@ fn start_threads(instance: &'static Instance, starts: &'static [Start]) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::settings::settings_from_config;
+
+    #[test]
+    fn the_defaults_fit_their_own_cap_for_every_samples_per_batch() {
+        for samples_per_batch in [1, 2, 3, 8, 31, 64, 256, 1000, 4096, 16384, 65536] {
+            let mut config = Config { samples_per_batch, sample_rank: 3, ..Config::default() };
+            config.sample_shape[..3].copy_from_slice(&[4, 4, 4]);
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 2, &mut why).unwrap();
+            let billed = bill(&settings, &mut why);
+            assert!(billed.is_ok(), "{samples_per_batch}: {why}");
+        }
+    }
+
+    #[test]
+    fn derived_threads_fit_the_default_cap_on_machines_of_any_size() {
+        let mut config = Config { sample_rank: 1, ..Config::default() };
+        config.sample_shape[0] = 64;
+        let mut threads_before = 0;
+        for cpu_count in [1, 2, 16, 64, 128, 1024] {
+            let mut why = Why::new();
+            let mut settings = settings_from_config(&config, cpu_count, &mut why).unwrap();
+            settings.limit_derived_threads(floor_bytes);
+            assert!(settings.decode_threads >= threads_before.min(cpu_count));
+            threads_before = settings.decode_threads;
+            assert!(bill(&settings, &mut why).is_ok(), "{cpu_count}: {why}");
+        }
+        assert!(threads_before >= 16, "{threads_before}");
+    }
 }

@@ -25,6 +25,8 @@ struct FileRecord {
     absent_batch: Option<u64>,
     users: u32,
     exclusive: bool,
+    /// The descriptor went stale: close it when its last user is done.
+    stale: bool,
     checks: Option<IndexChecks>,
 }
 
@@ -38,6 +40,7 @@ impl FileRecord {
         absent_batch: None,
         users: 0,
         exclusive: false,
+        stale: false,
         checks: None,
     };
 }
@@ -130,7 +133,7 @@ impl FileTable {
             },
         };
         let record = self.records[slot as usize];
-        if record.exclusive {
+        if record.exclusive || record.stale {
             return LeaseOutcome::Busy;
         }
         if record.fd.is_none() {
@@ -154,7 +157,14 @@ impl FileTable {
     }
 
     /// Ends a lease. `fd`: the descriptor that is open now; `stat`: what the file looks like.
-    pub fn give_back(&mut self, lease: &Lease, fd: Option<i32>, stat: Option<FileStat>) {
+    /// Gives the descriptor to close, if it went stale.
+    #[must_use]
+    pub fn give_back(
+        &mut self,
+        lease: &Lease,
+        fd: Option<i32>,
+        stat: Option<FileStat>,
+    ) -> Option<i32> {
         let slot = lease.slot;
         let record = &mut self.records[slot as usize];
         assert!(record.users > 0);
@@ -169,10 +179,24 @@ impl FileTable {
         if record.stat.is_none() {
             record.stat = stat;
         }
+        let is_stale = record.stale && record.users == 0;
         if record.users == 0 && record.fd.is_some() {
             self.idle.push(slot);
         }
         self.cache.unpin(slot, 1);
+        if is_stale {
+            self.records[slot as usize].stale = false;
+            return self.take_descriptor(slot);
+        }
+        None
+    }
+
+    /// The descriptor of a leased file went stale on its server: it is closed with the last lease,
+    /// and the file is opened again for the next.
+    pub fn set_stale(&mut self, slot: u32) {
+        let record = &mut self.records[slot as usize];
+        assert!(record.users > 0 && record.fd.is_some());
+        record.stale = true;
     }
 
     /// Notes that a batch found the file absent.

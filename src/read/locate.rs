@@ -8,8 +8,8 @@
 use crate::decode::crc32c::crc32c;
 use crate::fail;
 use crate::limits::PAGE_GROUPS_MAX;
-use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
+use crate::os::{Errno, FileStat};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::records::ArrayRecord;
@@ -64,7 +64,8 @@ pub enum OpenFault {
     Changed,
 }
 
-/// Fetches page `page` of the index of the shard at `path`. `buffer` has at least two pages.
+/// Fetches page `page` of the index of the shard at `path`. `buffer` has at least two pages. AGAIN
+/// where the descriptor went stale on its server: open the file again.
 pub fn locate(
     store: &Store,
     record: &ArrayRecord,
@@ -101,8 +102,12 @@ struct Visit<'a> {
 impl Visit<'_> {
     fn read(&self, at: u64, target: &mut [u8], why: &mut Why) -> Result<(), Status> {
         let (fd, path, _) = self.file;
-        self.store.read_exact(fd, path, target, self.place.offset + at, false).map_err(|fault| {
-            fail!(why, Io, "reading the shard index of {}: {fault}", Tail(path.as_str()))
+        let offset = self.place.offset + at;
+        self.store.read_exact(fd, path, target, offset, false).map_err(|fault| {
+            let status =
+                fail!(why, Io, "reading the shard index of {}: {fault}", Tail(path.as_str()));
+            let is_stale = fault == Fault::Failed(Errno(libc::ESTALE));
+            if is_stale { Status::Again } else { status }
         })
     }
 
