@@ -221,3 +221,158 @@ fn words(raw: &[u8; INDEX_ENTRY_BYTES], byte_order: ByteOrder) -> (u64, u64) {
     });
     (offset, bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Codec;
+
+    /// 6 chunks of 100 bytes in a shard, zstd.
+    fn record(at_start: bool, has_crc: bool) -> ArrayRecord {
+        let mut record = ArrayRecord::EMPTY.clone();
+        record.rank = 2;
+        record.chunk_shape[..2].copy_from_slice(&[10, 10]);
+        record.chunk_bytes = 100;
+        record.shard_levels = 1;
+        record.shard_shape[0][..2].copy_from_slice(&[20, 30]);
+        record.index[0] = IndexLayout { at_start, has_crc, byte_order: ByteOrder::Little };
+        record.codecs.push(Codec::Zstd);
+        record
+    }
+
+    fn place(record: &ArrayRecord, shard_bytes: u64) -> Result<IndexPlace, Status> {
+        IndexPlace::find(record, 0, shard_bytes, &mut Why::new())
+    }
+
+    fn parse(
+        record: &ArrayRecord,
+        offset: u64,
+        bytes: u64,
+        why: &mut Why,
+    ) -> Result<Entry, Status> {
+        let place = place(record, 1000).unwrap();
+        let mut raw = [0; 16];
+        raw[..8].copy_from_slice(&offset.to_le_bytes());
+        raw[8..].copy_from_slice(&bytes.to_le_bytes());
+        let rule = EntryBytes::find(record, 0);
+        parse_entry(&raw, &record.index[0], &place, 1000, rule, why)
+    }
+
+    fn refused(record: &ArrayRecord, offset: u64, bytes: u64, text: &str) {
+        let mut why = Why::new();
+        assert_eq!(parse(record, offset, bytes, &mut why), Err(Status::Decode));
+        assert!(why.as_str().contains(text), "{why}");
+    }
+
+    #[test]
+    fn the_index_lies_at_either_end_with_or_without_its_checksum() {
+        let found = |at_start, has_crc| place(&record(at_start, has_crc), 1000);
+        let expected =
+            |offset, total_bytes| Ok(IndexPlace { offset, entry_bytes: 96, total_bytes });
+        assert_eq!(found(false, true), expected(900, 100));
+        assert_eq!(found(false, false), expected(904, 96));
+        assert_eq!(found(true, true), expected(0, 100));
+        assert_eq!(found(true, false), expected(0, 96));
+    }
+
+    #[test]
+    fn a_shard_shorter_than_its_index_is_refused() {
+        assert!(place(&record(false, true), 100).is_ok());
+        assert_eq!(place(&record(false, true), 99), Err(Status::Decode));
+        assert_eq!(place(&record(true, true), 0), Err(Status::Decode));
+    }
+
+    #[test]
+    fn two_empty_words_are_a_missing_chunk_and_one_is_half_empty() {
+        let record = record(false, true);
+        assert_eq!(parse(&record, MISSING, MISSING, &mut Why::new()), Ok(Entry::Missing));
+        refused(&record, MISSING, 5, "half empty");
+        refused(&record, 5, MISSING, "half empty");
+    }
+
+    #[test]
+    fn entries_up_to_the_index_are_taken_and_one_byte_further_refused() {
+        let record = record(false, true);
+        let entry = parse(&record, 800, 100, &mut Why::new());
+        assert_eq!(entry, Ok(Entry::Range { offset: 800, bytes: 100 }));
+        refused(&record, 800, 101, "in the index itself");
+        refused(&record, 950, 10, "in the index itself");
+    }
+
+    #[test]
+    fn an_index_at_the_start_belongs_to_no_chunk() {
+        let record = record(true, true);
+        let entry = parse(&record, 100, 900, &mut Why::new());
+        assert_eq!(entry, Ok(Entry::Range { offset: 100, bytes: 900 }));
+        refused(&record, 99, 900, "in the index itself");
+        refused(&record, 0, 1, "in the index itself");
+    }
+
+    #[test]
+    fn entries_that_are_empty_overflow_or_leave_the_shard_are_refused() {
+        let record = record(true, true);
+        refused(&record, 200, 0, "0 bytes");
+        refused(&record, 200, 801, "beyond its shard of 1000 bytes");
+        refused(&record, u64::MAX - 1, 5, "beyond its shard");
+        refused(&record, 5, u64::MAX - 1, "beyond its shard");
+    }
+
+    #[test]
+    fn an_entry_longer_than_a_chunk_can_be_is_refused() {
+        let record = record(true, true);
+        let most = compressed_bytes_max(100);
+        let rule = EntryBytes::find(&record, 0);
+        assert_eq!(rule, EntryBytes::AtMost(most));
+        assert_eq!(check_bytes(most, rule, &mut Why::new()), Ok(()));
+        assert_eq!(check_bytes(most + 1, rule, &mut Why::new()), Err(Status::Decode));
+    }
+
+    #[test]
+    fn an_uncompressed_chunk_has_exactly_its_bytes() {
+        let mut record = record(true, true);
+        record.codecs.clear();
+        record.codecs.push(Codec::Crc32c);
+        assert!(parse(&record, 200, 104, &mut Why::new()).is_ok());
+        refused(&record, 200, 103, "an uncompressed chunk has 104");
+        refused(&record, 200, 105, "an uncompressed chunk has 104");
+    }
+
+    #[test]
+    fn words_of_a_big_endian_index_are_swapped() {
+        let mut raw = [0; 16];
+        raw[..8].copy_from_slice(&77u64.to_be_bytes());
+        raw[8..].copy_from_slice(&5u64.to_be_bytes());
+        assert_eq!(words(&raw, ByteOrder::Big), (77, 5));
+    }
+
+    #[test]
+    fn pages_cover_the_entries_and_nothing_else() {
+        let place = IndexPlace { offset: 1000, entry_bytes: 600 * 16, total_bytes: 600 * 16 + 4 };
+        assert_eq!(place.page_count(), 3);
+        assert_eq!(place.page(0), (1000, 4096));
+        assert_eq!(place.page(2), (1000 + 8192, 600 * 16 - 8192));
+        assert_eq!(page_of_entry(0), (0, 0));
+        assert_eq!(page_of_entry(511), (1, 255 * 16));
+    }
+
+    #[test]
+    fn levels_have_their_own_counts_and_a_shard_in_a_shard_its_own_bound() {
+        let mut record = record(false, true);
+        record.shard_levels = 2;
+        record.shard_shape[0][..2].copy_from_slice(&[40, 60]);
+        record.shard_shape[1][..2].copy_from_slice(&[20, 30]);
+        assert_eq!(entry_count(&record, 0), Some(4));
+        assert_eq!(entry_count(&record, 1), Some(6));
+        let most = 2 * 6 * compressed_bytes_max(100) + 6 * 16 + 4;
+        assert_eq!(EntryBytes::find(&record, 0), EntryBytes::AtMost(most));
+    }
+
+    #[test]
+    fn more_chunks_than_a_shard_may_have_are_unsupported() {
+        let mut record = record(false, true);
+        record.shard_shape[0][..2].copy_from_slice(&[10 << 15, 10 << 15]);
+        assert_eq!(place(&record, u64::MAX).map(|place| place.entry_count()), Ok(1 << 30));
+        record.shard_shape[0][..2].copy_from_slice(&[u64::MAX, u64::MAX]);
+        assert_eq!(place(&record, u64::MAX), Err(Status::Unsupported));
+    }
+}

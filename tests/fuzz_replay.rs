@@ -3,8 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+#[path = "../fuzz/bodies/blosc1_header.rs"]
+mod blosc1_header;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
+#[path = "../fuzz/bodies/shard_index.rs"]
+mod shard_index;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
 mod zarr_metadata;
 
@@ -12,7 +16,12 @@ mod zarr_metadata;
 type Body = fn(&[u8]);
 
 /// The targets by name.
-const TARGETS: [(&str, Body); 2] = [("json", json::run), ("zarr_metadata", zarr_metadata::run)];
+const TARGETS: [(&str, Body); 4] = [
+    ("blosc1_header", blosc1_header::run),
+    ("json", json::run),
+    ("shard_index", shard_index::run),
+    ("zarr_metadata", zarr_metadata::run),
+];
 
 /// Mutants of each seed.
 const MUTANTS: u32 = 400;

@@ -11,10 +11,6 @@
 pub mod axis;
 pub mod block;
 pub mod cast;
-#[cfg(test)]
-mod cast_tests;
-#[cfg(test)]
-mod scatter_tests;
 mod value;
 
 pub use value::value_element;
@@ -247,3 +243,8 @@ fn fill_row(row: &mut [u8], element: &[u8]) {
         _ => row.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element)),
     }
 }
+
+#[cfg(test)]
+mod cast_tests;
+#[cfg(test)]
+mod scatter_tests;

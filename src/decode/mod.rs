@@ -130,3 +130,8 @@ fn verified<'a>(bytes: &'a [u8], expected: Option<u64>, why: &mut Why) -> Result
     }
     Ok(body)
 }
+
+#[cfg(test)]
+mod blosc_tests;
+#[cfg(test)]
+mod chain_tests;

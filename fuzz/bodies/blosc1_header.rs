@@ -1,0 +1,87 @@
+//! Any bytes as a blosc1 chunk: a header that is taken is consistent, decoding writes nothing
+//! outside its buffers, and a second decoding gives the same.
+
+use std::cell::RefCell;
+use wavetrain::decode::blosc::{Header, decode, header};
+use wavetrain::decode::zstd::Decoder;
+use wavetrain::status::{Status, Why};
+
+/// Largest chunk that is decoded; larger headers are only parsed.
+const NBYTES_MAX: u32 = 1 << 20;
+
+/// Bytes on each side of a buffer that must stay as they are.
+const GUARD_BYTES: usize = 64;
+
+const POISON: u8 = 0xA5;
+
+thread_local! {
+    static DECODER: RefCell<Decoder> = RefCell::new(decoder());
+}
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    let mut why = Why::new();
+    let header = match header(data, &mut why) {
+        Ok(header) => header,
+        Err(status) => {
+            assert!(matches!(status, Status::Decode | Status::Unsupported));
+            return assert!(!why.is_empty());
+        }
+    };
+    check_header(&header, data.len());
+    if header.nbytes > NBYTES_MAX {
+        return;
+    }
+    let nbytes = header.nbytes as usize;
+    let first = decoded(data, nbytes, 0);
+    assert_eq!(first, decoded(data, nbytes, 0));
+    assert_eq!(decoded(data, nbytes + 1, 0), Err(Status::Decode));
+    let streams = header.stream_count();
+    if !header.memcpyed && streams > 1 {
+        assert_eq!(decoded(data, nbytes, streams as u32 - 1), Err(Status::Decode));
+        assert_eq!(decoded(data, nbytes, streams as u32), first);
+    }
+}
+
+fn check_header(header: &Header, bytes: usize) {
+    assert_eq!(header.cbytes as usize, bytes);
+    assert!((1..=255).contains(&header.typesize));
+    assert!(header.blocksize > 0);
+    assert!(header.memcpyed || header.block_count as usize <= bytes / 4);
+    if header.memcpyed {
+        return;
+    }
+    let blocks = 0..header.block_count;
+    let total: u64 = blocks.clone().map(|block| u64::from(header.block_bytes(block))).sum();
+    assert_eq!(total, u64::from(header.nbytes));
+    let streams: u64 = blocks.clone().map(|block| u64::from(header.block_streams(block))).sum();
+    assert_eq!(streams, header.stream_count());
+    for block in blocks {
+        assert!(header.block_bytes(block).is_multiple_of(header.block_streams(block)));
+    }
+}
+
+/// The chunk decoded into guarded buffers.
+fn decoded(data: &[u8], nbytes: usize, max_substreams: u32) -> Result<Vec<u8>, Status> {
+    let mut target = vec![POISON; nbytes + 2 * GUARD_BYTES];
+    let mut scratch = vec![POISON; nbytes + 2 * GUARD_BYTES];
+    let inside = GUARD_BYTES..GUARD_BYTES + nbytes;
+    let mut why = Why::new();
+    let outcome = DECODER.with_borrow_mut(|decoder| {
+        let (target, scratch) = (&mut target[inside.clone()], &mut scratch[inside.clone()]);
+        decode(decoder, data, max_substreams, target, scratch, &mut why)
+    });
+    for buffer in [&target, &scratch] {
+        assert!(buffer[..inside.start].iter().all(|byte| *byte == POISON));
+        assert!(buffer[inside.end..].iter().all(|byte| *byte == POISON));
+    }
+    assert_eq!(outcome.is_err(), !why.is_empty());
+    outcome.map(|()| target[inside].to_vec())
+}
+
+fn decoder() -> Decoder {
+    let bytes = Decoder::workspace_bytes() as usize;
+    let workspace = vec![0; bytes + 8].leak();
+    let skip = workspace.as_ptr().align_offset(8);
+    Decoder::new(&mut workspace[skip..]).unwrap()
+}
