@@ -1,0 +1,418 @@
+//! `wavetrain crop`: boxes of arrays into .npy files.
+//!
+//! Requests are grouped by sample shape and element type; each group streams through one instance,
+//! in order, and every sample goes to its file as soon as its batch is out. What is kept per request
+//! is its outcome. A request whose array cannot be read joins a group all the same, so that its
+//! failure comes out of the stream in order, in the library's words.
+
+use crate::fault::{Fault, Outcome, failed, failure_text, usage};
+use crate::feed::{self, Receiver, Stop};
+use crate::fields::{ConfigFlags, fields_help};
+use crate::npy::Writer;
+use crate::report;
+use crate::requests::Requests;
+use crate::system;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use wavetrain::abi::ArrayInfo;
+use wavetrain::config::{Config, ON_ERROR_SKIP};
+use wavetrain::loader::{Batch, Failure};
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+const HELP: &str = "\
+Writes boxes of arrays as .npy files.
+
+  wavetrain crop URI BOX [BOX ..] [URI BOX ..] -o OUT.npy
+  wavetrain crop --requests REQS.jsonl -o OUT.npy
+  wavetrain crop --requests REQS.jsonl --out-dir DIR
+
+A BOX is begin:end per axis: 0:64,0:128,32:160 (--box=-16:48,.. where it starts with a minus).
+A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads standard input.
+
+  -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
+                        line is written unstacked
+      --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
+      --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
+                        uint16); or a type from the list below
+      --keep-going      go on after a failing request; stacked, its row holds pad-value (zeros
+                        where its uri is refused)
+      --json            one line per request on standard output
+
+Exit code: 0 when every byte was written, 1 when a request failed, 2 for a wrong command line.
+Caps are raised to what the arrays need, unless one is given.
+
+Config (sizes take suffixes: 64MiB, 4k):
+";
+
+/// Batches of a crop are at most this large, so that memory stays small whatever the boxes are.
+const BATCH_BYTES_MAX: u64 = 32 << 20;
+const BATCH_SAMPLES_MAX: u64 = 16;
+
+/// The command line of a crop.
+struct Options {
+    flags: ConfigFlags,
+    requests: Requests,
+    target: Target,
+    /// Whether a single box is written without the leading axis of 1.
+    unstacked: bool,
+    keep_going: bool,
+    json: bool,
+    /// Whether every array keeps its own type.
+    source: bool,
+}
+
+enum Target {
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+/// Requests that go through one instance.
+struct Group {
+    shape: Vec<u64>,
+    dtype: Dtype,
+    dtype_bytes: u32,
+    /// Which requests, in order.
+    indexes: Vec<usize>,
+}
+
+/// How a request ended.
+type Ending = (Status, String);
+
+/// What has come out so far, and where it goes.
+struct Sink<'a> {
+    options: &'a Options,
+    /// The one file of a stack.
+    stack: Option<Writer>,
+    /// Rows that the stack has.
+    stacked: usize,
+    endings: Vec<Option<Ending>>,
+    /// Requests before this one have their line.
+    told: usize,
+}
+
+/// Runs the command.
+pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
+    let Some(options) = options(parser)? else { return Ok(()) };
+    let infos = feed::array_infos(&options.requests.uris);
+    let groups = groups(&options, &infos);
+    let stack = open_target(&options, &groups)?;
+    let count = options.requests.items.len();
+    let mut sink =
+        Sink { options: &options, stack, stacked: 0, endings: vec![None; count], told: 0 };
+    for group in &groups {
+        match run_group(&options, group, &infos, &mut sink) {
+            Ok(()) => {}
+            Err(Stop::Tool(fault)) => return Err(fault),
+            Err(Stop::Library(failure)) => return sink.stop(failure),
+        }
+    }
+    sink.finish()
+}
+
+fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
+    use lexopt::Arg::{Long, Short, Value};
+    let mut flags = ConfigFlags::new();
+    let (mut out, mut folder, mut file) = (None, None, None);
+    let (mut keep_going, mut json, mut source) = (false, false, true);
+    let mut words: Vec<String> = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => {
+                report::print(&format!("{HELP}{}", fields_help()))?;
+                return Ok(None);
+            }
+            Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),
+            Long("out-dir") => folder = Some(PathBuf::from(parser.value()?)),
+            Long("requests") => file = Some(PathBuf::from(parser.value()?)),
+            Long("box") => words.push(word(parser.value()?)?),
+            Long("keep-going") => keep_going = true,
+            Long("json") => json = true,
+            Value(value) => words.push(word(value)?),
+            Short(digit) if digit.is_ascii_digit() => {
+                return usage("a box that starts with a minus is given as --box=-16:48,..");
+            }
+            Long("dtype") => {
+                let value = parser.value()?;
+                source = value == "source";
+                if !source {
+                    flags.set_text("dtype", &value.to_string_lossy())?;
+                }
+            }
+            Long(name) => {
+                let name = name.to_owned();
+                flags.take_or_refuse(&name, parser, "crop")?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = match (out, folder) {
+        (Some(path), None) => Target::File(path),
+        (None, Some(path)) => Target::Folder(path),
+        _ => return usage("crop needs -o FILE or --out-dir DIR, and not both"),
+    };
+    let by_words = !words.is_empty();
+    let requests = match file {
+        Some(_) if by_words => return usage("give either URI BOX or --requests FILE"),
+        Some(path) => Requests::read(&path)?,
+        None => Requests::from_words(&words)?,
+    };
+    keep_going |= flags.config.on_error == ON_ERROR_SKIP;
+    if keep_going {
+        flags.config.on_error = ON_ERROR_SKIP;
+    }
+    let unstacked = by_words && requests.items.len() == 1;
+    Ok(Some(Options { flags, requests, target, unstacked, keep_going, json, source }))
+}
+
+fn word(value: std::ffi::OsString) -> Outcome<String> {
+    value
+        .into_string()
+        .map_err(|value| Fault::Usage(format!("'{}' is not UTF-8", value.to_string_lossy())))
+}
+
+/// Groups requests by shape and type, in the order of their first request.
+fn groups(options: &Options, infos: &[Result<ArrayInfo, Failure>]) -> Vec<Group> {
+    let config = &options.flags.config;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut unknown = Vec::new();
+    for (index, (uri, extent)) in options.requests.items.iter().enumerate() {
+        let shape = sample_shape(config, extent.shape());
+        let known = infos[*uri]
+            .as_ref()
+            .ok()
+            .and_then(|info| Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes)));
+        let kind = match (options.source, known) {
+            (true, known) => known,
+            (false, _) => Dtype::from_code(config.dtype).map(|dtype| (dtype, type_bytes(config))),
+        };
+        match kind {
+            Some((dtype, dtype_bytes)) => join(&mut groups, shape, dtype, dtype_bytes, index),
+            None => unknown.push((index, shape)),
+        }
+    }
+    for (index, shape) in unknown {
+        let like = groups.iter().find(|group| group.shape == shape);
+        let (dtype, bytes) = like.map_or((Dtype::U8, 1), |group| (group.dtype, group.dtype_bytes));
+        join(&mut groups, shape, dtype, bytes, index);
+    }
+    for group in &mut groups {
+        group.indexes.sort_unstable();
+    }
+    groups.sort_by_key(|group| group.indexes.first().copied());
+    groups
+}
+
+fn join(groups: &mut Vec<Group>, shape: Vec<u64>, dtype: Dtype, dtype_bytes: u32, index: usize) {
+    let same = |group: &&mut Group| {
+        group.shape == shape && group.dtype == dtype && group.dtype_bytes == dtype_bytes
+    };
+    match groups.iter_mut().find(same) {
+        Some(group) => group.indexes.push(index),
+        None => groups.push(Group { shape, dtype, dtype_bytes, indexes: vec![index] }),
+    }
+}
+
+/// Bytes of an element of the config's output type.
+fn type_bytes(config: &Config) -> u32 {
+    match Dtype::from_code(config.dtype) {
+        Some(Dtype::Raw) | None => config.dtype_bytes,
+        Some(dtype) => dtype.bytes(),
+    }
+}
+
+/// The sample shape of the command line, else the extents of the box.
+fn sample_shape(config: &Config, extents: Vec<u64>) -> Vec<u64> {
+    match config.sample_rank as usize {
+        0 => extents,
+        rank => config.sample_shape[..rank.min(config.sample_shape.len())].to_vec(),
+    }
+}
+
+/// Makes the folder, or the one file, whose group must then be the only one.
+fn open_target(options: &Options, groups: &[Group]) -> Outcome<Option<Writer>> {
+    let path = match &options.target {
+        Target::Folder(folder) => {
+            std::fs::create_dir_all(folder).map_err(|error| Fault::path(folder, &error))?;
+            return Ok(None);
+        }
+        Target::File(path) => path,
+    };
+    let [group] = groups else {
+        let other = groups.iter().find(|group| group.shape != groups[0].shape);
+        return failed(match other {
+            Some(other) => format!(
+                "boxes of different shapes ({} and {}) do not stack into one file: use --out-dir",
+                report::crosses(&groups[0].shape),
+                report::crosses(&other.shape)
+            ),
+            None => format!(
+                "arrays of different types ({} and {}) do not stack into one file: use --dtype or \
+                 --out-dir",
+                groups[0].dtype.name(),
+                groups[1].dtype.name()
+            ),
+        });
+    };
+    let mut shape = group.shape.clone();
+    if !options.unstacked {
+        shape.insert(0, group.indexes.len() as u64);
+    }
+    Writer::create(path, group.dtype, group.dtype_bytes, &shape).map(Some)
+}
+
+fn run_group(
+    options: &Options,
+    group: &Group,
+    infos: &[Result<ArrayInfo, Failure>],
+    sink: &mut Sink<'_>,
+) -> Result<(), Stop> {
+    let requests = &options.requests;
+    let mut config = options.flags.config;
+    feed::set_shape(&mut config, &group.shape)?;
+    config.dtype = group.dtype as u32;
+    config.dtype_bytes = if group.dtype == Dtype::Raw { group.dtype_bytes } else { 0 };
+    if !options.flags.is_given("samples-per-batch") {
+        let bytes = group
+            .shape
+            .iter()
+            .fold(u64::from(group.dtype_bytes), |all, extent| all.saturating_mul(*extent));
+        let fitting = (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
+        config.samples_per_batch = fitting.min(group.indexes.len() as u64) as u32;
+    }
+    if !options.flags.caps_given() {
+        let mut uris: Vec<&str> = Vec::new();
+        let mut seen = vec![false; infos.len()];
+        for index in &group.indexes {
+            let uri = requests.items[*index].0;
+            if infos[uri].is_ok() && !std::mem::replace(&mut seen[uri], true) {
+                uris.push(&requests.uris[uri]);
+            }
+        }
+        feed::fit(&mut config, &uris)?;
+    }
+    let loader = feed::open(&config)?;
+    let indexes = group.indexes.iter().copied();
+    let mut receiver = GroupSink { group, sink };
+    feed::stream(&loader, requests, indexes, config.pop_timeout_ns, &mut receiver)
+}
+
+/// The sink of one group's batches.
+struct GroupSink<'a, 'b> {
+    group: &'a Group,
+    sink: &'a mut Sink<'b>,
+}
+
+impl Receiver for GroupSink<'_, '_> {
+    fn take(&mut self, batch: &Batch<'_>) -> Outcome<()> {
+        let count = batch.tags().len();
+        let row_bytes = batch.data().len() / count.max(1);
+        for (sample, tag) in batch.tags().iter().enumerate() {
+            let index = (*tag - 1) as usize;
+            let code = batch.statuses().get(sample).copied().unwrap_or(0);
+            let status = Status::from_code(code).unwrap_or(Status::Internal);
+            let row = &batch.data()[sample * row_bytes..(sample + 1) * row_bytes];
+            self.sink.write(index, status, row, self.group)?;
+            let text = match status {
+                Status::Ok => String::new(),
+                _ => skipped_text(*tag, status),
+            };
+            self.sink.endings[index] = Some((status, text));
+        }
+        self.sink.tell()
+    }
+
+    fn refuse(&mut self, index: usize, failure: &Failure) -> bool {
+        if self.sink.options.keep_going {
+            self.sink.endings[index] = Some((failure.status, failure.text.as_str().to_owned()));
+        }
+        self.sink.options.keep_going
+    }
+}
+
+/// What the log said about a skipped sample, without the status in front.
+fn skipped_text(tag: u64, status: Status) -> String {
+    let text = system::take_text(tag).unwrap_or_default();
+    match text.strip_prefix(status.name()).and_then(|rest| rest.strip_prefix(": ")) {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
+impl Sink<'_> {
+    /// Writes a row where it belongs. In a stack, requests that never came out leave zeros.
+    fn write(&mut self, index: usize, status: Status, row: &[u8], group: &Group) -> Outcome<()> {
+        if let Some(stack) = &mut self.stack {
+            while self.stacked < index {
+                stack.write(&vec![0; row.len()])?;
+                self.stacked += 1;
+            }
+            self.stacked += 1;
+            return stack.write(row);
+        }
+        match &self.options.target {
+            Target::Folder(folder) if status == Status::Ok => write_file(folder, index, group, row),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells how requests ended, in their order, up to the first that has not ended.
+    fn tell(&mut self) -> Outcome<()> {
+        while let Some(Some((status, text))) = self.endings.get(self.told) {
+            let index = self.told;
+            if *status != Status::Ok {
+                eprintln!("wavetrain: {}: {status}: {text}", self.options.requests.name(index));
+            }
+            if self.options.json {
+                report::print_json(&if *status == Status::Ok {
+                    json!({"index": index, "status": status.name()})
+                } else {
+                    json!({"index": index, "status": status.name(), "error": text})
+                })?;
+            }
+            self.told += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends after a failure that the stream does not survive.
+    fn stop(&mut self, failure: Failure) -> Outcome<()> {
+        self.tell()?;
+        let Some(index) = feed::request_of(&failure, &self.options.requests) else {
+            return Err(Fault::library(&failure));
+        };
+        if self.options.json {
+            report::print_json(&json!({
+                "index": index, "status": failure.status.name(), "error": failure.text.as_str()
+            }))?;
+        }
+        failed(format!("{}: {}", self.options.requests.name(index), failure_text(&failure)))
+    }
+
+    fn finish(mut self) -> Outcome<()> {
+        self.tell()?;
+        let failing = |ending: &&Option<Ending>| {
+            ending.as_ref().is_none_or(|(status, _)| *status != Status::Ok)
+        };
+        let failures = self.endings.iter().filter(failing).count();
+        let all = self.endings.len();
+        // A stack of nothing but padding helps nobody.
+        if let Some(mut stack) = self.stack
+            && failures < all
+        {
+            stack.fill_up()?;
+            stack.finish()?;
+        }
+        if failures == 0 {
+            return Ok(());
+        }
+        failed(format!("{failures} of {all} requests failed"))
+    }
+}
+
+fn write_file(folder: &Path, index: usize, group: &Group, row: &[u8]) -> Outcome<()> {
+    let path = folder.join(format!("{index:06}.npy"));
+    let mut file = Writer::create(&path, group.dtype, group.dtype_bytes, &group.shape)?;
+    file.write(row)?;
+    file.finish()
+}

@@ -1,0 +1,161 @@
+//! The loop that every command shares: push what fits, pop a batch, push more.
+//!
+//! One thread does both. It never waits in push, so it cannot wait for room that only its own pop
+//! would make.
+
+use crate::fault::{Fault, Outcome, failed};
+use crate::requests::Requests;
+use crate::system;
+use std::collections::VecDeque;
+use wavetrain::abi::ArrayInfo;
+use wavetrain::config::Config;
+use wavetrain::loader::{self, Batch, Failure, Loader, Pop, Request};
+
+/// Most requests that are offered in one push.
+const PUSH_MAX: usize = 1024;
+
+/// The level at which the library logs a skipped sample: warn.
+const SKIPPED_LEVEL: u32 = 3;
+
+/// Why a stream ended before its end.
+pub enum Stop {
+    /// The library failed; its tag tells which request.
+    Library(Failure),
+    /// The command itself gave up.
+    Tool(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Tool(fault)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Library(failure)
+    }
+}
+
+/// Who gets what comes out of a stream.
+pub trait Receiver {
+    /// A batch; batches come in push order.
+    fn take(&mut self, batch: &Batch<'_>) -> Outcome<()>;
+
+    /// A request that push refuses. True: the stream goes on without it. False: it ends behind the
+    /// requests before it, with this failure.
+    fn refuse(&mut self, _index: usize, _failure: &Failure) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(&Batch<'_>) -> Outcome<()>> Receiver for F {
+    fn take(&mut self, batch: &Batch<'_>) -> Outcome<()> {
+        self(batch)
+    }
+}
+
+/// Streams the requests `indexes` through `loader` and hands every batch to `receiver`.
+pub fn stream(
+    loader: &Loader,
+    requests: &Requests,
+    mut indexes: impl Iterator<Item = usize>,
+    timeout_ns: u64,
+    receiver: &mut impl Receiver,
+) -> Result<(), Stop> {
+    let mut waiting: VecDeque<Request<'_>> = VecDeque::with_capacity(PUSH_MAX);
+    let mut refusal = None;
+    let mut is_flushed = false;
+    loop {
+        while !is_flushed {
+            let room = PUSH_MAX - waiting.len();
+            waiting.extend(indexes.by_ref().take(room).map(|index| requests.request(index)));
+            if waiting.is_empty() || refusal.is_some() {
+                loader.flush()?;
+                is_flushed = true;
+                break;
+            }
+            let offered = waiting.make_contiguous();
+            let offered_count = offered.len();
+            let (taken, pushed) = loader.push_counted(offered, 0);
+            waiting.drain(..taken);
+            if let Err(failure) = pushed {
+                // A failure about another request is the stream's, which pop tells in order.
+                let refused = waiting.front().is_some_and(|front| front.tag == failure.tag);
+                let Some(index) = request_of(&failure, requests).filter(|_| refused) else {
+                    return Err(failure.into());
+                };
+                waiting.pop_front();
+                if !receiver.refuse(index, &failure) {
+                    refusal = Some(failure);
+                }
+            } else if taken < offered_count {
+                break;
+            }
+        }
+        match loader.pop(timeout_ns)? {
+            Pop::Batch(batch) => receiver.take(&batch)?,
+            Pop::End => return refusal.map_or(Ok(()), |failure| Err(failure.into())),
+            Pop::Again(why) | Pop::Starved(why) => {
+                let seconds = timeout_ns as f64 * 1e-9;
+                let text =
+                    format!("STARVED: no batch within {seconds:.1} s (--pop-timeout-ns): {why}");
+                return Err(Stop::Tool(Fault::Failed(text)));
+            }
+        }
+    }
+}
+
+/// The failure of a stream as a line for people, with the request that it names.
+pub fn stop_fault(stop: Stop, requests: &Requests) -> Fault {
+    match stop {
+        Stop::Tool(fault) => fault,
+        Stop::Library(failure) => match request_of(&failure, requests) {
+            Some(index) => Fault::Failed(format!(
+                "{}: {}",
+                requests.name(index),
+                crate::fault::failure_text(&failure)
+            )),
+            None => Fault::library(&failure),
+        },
+    }
+}
+
+/// The request that a failure is about, where it is about one.
+pub fn request_of(failure: &Failure, requests: &Requests) -> Option<usize> {
+    let index = usize::try_from(failure.tag.checked_sub(1)?).ok()?;
+    (index < requests.items.len()).then_some(index)
+}
+
+/// Opens an instance, with the sink that keeps texts of failing samples.
+pub fn open(config: &Config) -> Result<Loader, Failure> {
+    let mut config = *config;
+    config.log = system::log_hook();
+    config.log_level = config.log_level.min(SKIPPED_LEVEL);
+    Loader::open(&config)
+}
+
+/// What each array is, or why it cannot be read.
+pub fn array_infos(uris: &[String]) -> Vec<Result<ArrayInfo, Failure>> {
+    let mut scratch = vec![0; loader::SCRATCH_BYTES];
+    uris.iter().map(|uri| loader::array_info(uri, &mut scratch)).collect()
+}
+
+/// Raises the caps of `config` to what the arrays need.
+pub fn fit(config: &mut Config, uris: &[&str]) -> Outcome<()> {
+    let mut scratch = vec![0; loader::SCRATCH_BYTES];
+    loader::config_fit(config, uris, &mut scratch).map_err(|failure| Fault::library(&failure))
+}
+
+/// Sets the sample shape of `config`, unless the command line gave one.
+pub fn set_shape(config: &mut Config, shape: &[u64]) -> Outcome<()> {
+    if config.sample_rank != 0 {
+        return Ok(());
+    }
+    if shape.len() > config.sample_shape.len() {
+        return failed(format!("a box of {} axes", shape.len()));
+    }
+    config.sample_shape[..shape.len()].copy_from_slice(shape);
+    config.sample_rank = shape.len() as u32;
+    Ok(())
+}

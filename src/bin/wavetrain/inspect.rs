@@ -1,0 +1,298 @@
+//! `wavetrain inspect`: what an array is, how it lies on disk, and whether wavetrain reads it.
+//!
+//! A group is inspected as the arrays below it. The library decides what is read; the only thing
+//! taken from the metadata here is the spelling of keys, which the data path keeps to itself.
+
+use crate::fault::{Fault, Outcome, failed, failure_text, usage};
+use crate::report;
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use wavetrain::abi::ArrayInfo;
+use wavetrain::limits::METADATA_BYTES_MAX;
+use wavetrain::loader::{self, Failure};
+use wavetrain::records::Dtype;
+
+const HELP: &str = "\
+Says what an array is and whether wavetrain reads it; of a group, every array below it.
+
+  wavetrain inspect URI [URI ..] [--json]
+
+      --json            one JSON object per array on standard output, a line each
+
+Exit code: 0 when every array would be read, 1 when one would be rejected.
+";
+
+/// Folders of a group that are looked into, and how deep: a bound for a tree that has none.
+const FOLDERS_MAX: usize = 100_000;
+const DEPTH_MAX: usize = 32;
+
+/// Runs the command.
+pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
+    use lexopt::Arg::{Long, Short, Value};
+    let mut json = false;
+    let mut uris: Vec<String> = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return report::print(HELP),
+            Long("json") => json = true,
+            Value(value) => uris.push(value.to_string_lossy().into_owned()),
+            Long(name) => {
+                return usage(format!("unknown flag '--{name}': see wavetrain inspect --help"));
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if uris.is_empty() {
+        return usage("inspect needs a URI");
+    }
+    let mut rejected = 0;
+    for uri in &uris {
+        let arrays = if is_group(uri) { arrays_below(uri)? } else { vec![uri.clone()] };
+        let mut scratch = vec![0; loader::SCRATCH_BYTES];
+        for array in &arrays {
+            let info = loader::array_info(array, &mut scratch);
+            rejected += usize::from(info.is_err());
+            tell(array, &info, json)?;
+        }
+    }
+    if rejected == 0 { Ok(()) } else { Err(Fault::Told) }
+}
+
+fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()> {
+    if let Err(failure) = info {
+        eprintln!("wavetrain: {uri}: {}", failure_text(failure));
+    }
+    match (json, info) {
+        (true, Ok(info)) => report::print_json(&info_json(uri, info)),
+        (true, Err(failure)) => report::print_json(&json!({
+            "uri": uri,
+            "accepted": false,
+            "status": failure.status.name(),
+            "error": failure.text.as_str(),
+        })),
+        (false, Ok(info)) => report::print(&info_text(uri, info)),
+        (false, Err(failure)) => {
+            report::print(&format!("{uri}\n  verdict      rejected: {}\n", failure_text(failure)))
+        }
+    }
+}
+
+/// The folder of a uri, as far as the tool looks into it itself.
+fn folder(uri: &str) -> &Path {
+    Path::new(uri.strip_prefix("file://").unwrap_or(uri))
+}
+
+/// The zarr v3 metadata document in a folder, if it is one and of a size that the library reads.
+fn document(folder: &Path) -> Option<Value> {
+    let path = folder.join("zarr.json");
+    let size = fs::metadata(&path).ok()?.len();
+    if size > METADATA_BYTES_MAX as u64 {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn is_group(uri: &str) -> bool {
+    document(folder(uri)).is_some_and(|document| document["node_type"] == "group")
+}
+
+/// The arrays below a group, in the order of their paths.
+fn arrays_below(uri: &str) -> Outcome<Vec<String>> {
+    let mut arrays: Vec<PathBuf> = Vec::new();
+    let mut waiting = vec![(folder(uri).to_owned(), 0)];
+    let mut looked = 0;
+    while let Some((place, depth)) = waiting.pop() {
+        looked += 1;
+        if looked > FOLDERS_MAX {
+            return failed(format!("{uri}: more than {FOLDERS_MAX} folders; name the arrays"));
+        }
+        let entries = fs::read_dir(&place).map_err(|error| Fault::path(&place, &error))?;
+        for entry in entries {
+            let path = entry.map_err(|error| Fault::path(&place, &error))?.path();
+            if !path.join("zarr.json").is_file() {
+                continue;
+            }
+            // What is no group is an array, or for the library to reject.
+            let is_group = document(&path).is_some_and(|node| node["node_type"] == "group");
+            if !is_group {
+                arrays.push(path);
+            } else if depth < DEPTH_MAX {
+                waiting.push((path, depth + 1));
+            }
+        }
+    }
+    if arrays.is_empty() {
+        return failed(format!("{uri}: a group without arrays"));
+    }
+    arrays.sort();
+    Ok(arrays.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+}
+
+/// Extents of an info struct, as many as the array has axes.
+fn axes<'a>(info: &ArrayInfo, extents: &'a [u64]) -> &'a [u64] {
+    &extents[..(info.rank as usize).min(extents.len())]
+}
+
+/// How many cells of this edge cover the array along each axis.
+fn cells(info: &ArrayInfo, edges: &[u64]) -> Vec<u64> {
+    let shape = axes(info, &info.shape);
+    shape.iter().zip(edges).map(|(extent, edge)| extent.div_ceil((*edge).max(1))).collect()
+}
+
+fn product(counts: &[u64]) -> u64 {
+    counts.iter().fold(1, |all: u64, count| all.saturating_mul(*count))
+}
+
+/// Decoded bytes of the array.
+fn array_bytes(info: &ArrayInfo) -> u64 {
+    product(axes(info, &info.shape)).saturating_mul(u64::from(info.dtype_bytes))
+}
+
+/// The key of the first file, which shows how keys are spelt.
+fn key_sample(uri: &str, info: &ArrayInfo) -> Option<String> {
+    let document = document(folder(uri))?;
+    let encoding = &document["chunk_key_encoding"];
+    let name = encoding["name"].as_str()?;
+    let usual = if name == "v2" { "." } else { "/" };
+    let separator = encoding["configuration"]["separator"].as_str().unwrap_or(usual);
+    let mut parts = vec!["0".to_owned(); info.rank as usize];
+    if name == "default" {
+        parts.insert(0, "c".to_owned());
+    }
+    Some(parts.join(separator))
+}
+
+fn info_json(uri: &str, info: &ArrayInfo) -> Value {
+    let (chunks, files) = (axes(info, &info.chunk_shape), axes(info, &info.file_shape));
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Value| map.insert(name.to_owned(), value);
+    put("uri", json!(uri));
+    put("accepted", json!(true));
+    put("shape", json!(axes(info, &info.shape)));
+    put("dtype", json!(Dtype::from_code(info.dtype).map(Dtype::name)));
+    put("dtype_name", json!(report::name_text(&info.dtype_name)));
+    put("dtype_bytes", json!(info.dtype_bytes));
+    put("byte_order", json!(if info.byte_order == 0 { "little" } else { "big" }));
+    put("bytes", json!(array_bytes(info)));
+    put("chunk_shape", json!(chunks));
+    put("chunk_bytes", json!(info.chunk_bytes));
+    put("chunks", json!(product(&cells(info, chunks))));
+    put("file_shape", json!(files));
+    put("files", json!(product(&cells(info, files))));
+    put("shard_levels", json!(info.shard_levels));
+    put("index_at_start", json!(info.shard_levels > 0 && info.index_at_start != 0));
+    put("codecs", json!(report::name_text(&info.codecs)));
+    put("fill_value", json!(fill_text(info)));
+    put("first_key", json!(key_sample(uri, info)));
+    Value::Object(map)
+}
+
+fn info_text(uri: &str, info: &ArrayInfo) -> String {
+    let (chunks, files) = (axes(info, &info.chunk_shape), axes(info, &info.file_shape));
+    let (chunk_cells, file_cells) = (cells(info, chunks), cells(info, files));
+    let mut text = format!("{uri}\n");
+    let mut row = |name: &str, value: String| {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  {name:<12} {value}");
+    };
+    row(
+        "array",
+        format!(
+            "{} of {} ({}-endian), {}",
+            report::crosses(axes(info, &info.shape)),
+            report::name_text(&info.dtype_name),
+            if info.byte_order == 0 { "little" } else { "big" },
+            report::bytes_long(array_bytes(info))
+        ),
+    );
+    row(
+        "chunks",
+        format!(
+            "{} ({}), grid {} = {}",
+            report::crosses(chunks),
+            report::bytes_long(info.chunk_bytes),
+            report::crosses(&chunk_cells),
+            product(&chunk_cells)
+        ),
+    );
+    let per_file: Vec<u64> = files.iter().zip(chunks).map(|(f, c)| f / (*c).max(1)).collect();
+    row(
+        if info.shard_levels > 0 { "shards" } else { "files" },
+        match info.shard_levels {
+            0 => format!("one per chunk, up to {}", product(&file_cells)),
+            levels => format!(
+                "{}, grid {} = up to {} files of {} chunks, index at the {}{}",
+                report::crosses(files),
+                report::crosses(&file_cells),
+                product(&file_cells),
+                product(&per_file),
+                if info.index_at_start != 0 { "start" } else { "end" },
+                if levels > 1 { ", shards inside shards" } else { "" }
+            ),
+        },
+    );
+    row("codecs", report::name_text(&info.codecs));
+    row("fill value", fill_text(info));
+    if let Some(key) = key_sample(uri, info) {
+        row("first key", key);
+    }
+    row("verdict", "accepted".to_owned());
+    text
+}
+
+/// The fill value as a number, or its bytes in hex.
+fn fill_text(info: &ArrayInfo) -> String {
+    let bytes = &info.fill;
+    let eight = |at: usize| <[u8; 8]>::try_from(&bytes[at..at + 8]).unwrap_or_default();
+    let wide = u64::from_le_bytes(eight(0));
+    let single = |at: usize| f32::from_bits(u64::from_le_bytes(eight(at)) as u32);
+    let double = |at: usize| f64::from_bits(u64::from_le_bytes(eight(at)));
+    match Dtype::from_code(info.dtype) {
+        Some(Dtype::U8) => (wide as u8).to_string(),
+        Some(Dtype::I8) => (wide as i8).to_string(),
+        Some(Dtype::U16) => (wide as u16).to_string(),
+        Some(Dtype::I16) => (wide as i16).to_string(),
+        Some(Dtype::U32) => (wide as u32).to_string(),
+        Some(Dtype::I32) => (wide as i32).to_string(),
+        Some(Dtype::U64) => wide.to_string(),
+        Some(Dtype::I64) => (wide as i64).to_string(),
+        Some(Dtype::Bool) => (wide as u8 != 0).to_string(),
+        Some(Dtype::F32) => single(0).to_string(),
+        Some(Dtype::F64) => double(0).to_string(),
+        Some(Dtype::Bf16) => f32::from_bits((wide as u32) << 16).to_string(),
+        Some(Dtype::F16) => f32_from_half(wide as u16).to_string(),
+        Some(Dtype::C64) => format!("{}{:+}j", single(0), single(4)),
+        Some(Dtype::C128) => format!("{}{:+}j", double(0), double(8)),
+        Some(Dtype::Raw) | None => {
+            let used = &bytes[..(info.dtype_bytes as usize).min(bytes.len())];
+            format!("0x{}", used.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        }
+    }
+}
+
+/// The value of an IEEE binary16: every one is exact in binary32.
+fn f32_from_half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    sign * match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f32.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_what_the_half_crate_says() {
+        for bits in 0..=u16::MAX {
+            let (ours, theirs) = (f32_from_half(bits), half::f16::from_bits(bits).to_f32());
+            assert!(ours == theirs || ours.is_nan() && theirs.is_nan(), "{bits:04x}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures the
+//! loader, prints its memory bill and shows it at work.
+//!
+//! What comes in is the command line; what goes out is files, JSON or text on standard output, and
+//! failures on standard error. Exit code 0 means that every byte was delivered; 1 that something
+//! failed; 2 that the command line cannot be meant.
+
+mod bench;
+mod budget;
+mod crop;
+mod demo;
+mod fault;
+mod feed;
+mod fields;
+mod inspect;
+mod npy;
+mod report;
+mod requests;
+mod system;
+
+use fault::{Fault, Outcome, usage};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
+
+  wavetrain demo                        make a small store, stream it, check it, draw a picture
+  wavetrain inspect URI [--json]        what an array is and whether it would be read
+  wavetrain crop URI BOX [..] -o FILE   boxes into .npy files
+  wavetrain bench --requests FILE       how fast a request list streams
+  wavetrain budget [config flags]       the memory bill of a config, line by line
+
+wavetrain COMMAND --help says more; wavetrain --version gives the version.
+";
+
+fn main() -> ExitCode {
+    match run(&mut lexopt::Parser::from_env()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            if !matches!(fault, Fault::Told) {
+                eprintln!("wavetrain: {fault}");
+            }
+            ExitCode::from(fault.exit_code())
+        }
+    }
+}
+
+fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
+    use lexopt::Arg::{Long, Short, Value};
+    match parser.next()? {
+        Some(Short('h') | Long("help")) => report::print(HELP),
+        Some(Short('V') | Long("version")) => {
+            report::print(concat!("wavetrain ", env!("CARGO_PKG_VERSION"), "\n"))
+        }
+        Some(Value(command)) => match command.to_string_lossy().as_ref() {
+            "demo" => demo::run(parser),
+            "inspect" => inspect::run(parser),
+            "crop" => crop::run(parser),
+            "bench" => bench::run(parser),
+            "budget" => budget::run(parser),
+            "help" => report::print(HELP),
+            other => usage(format!(
+                "unknown command '{other}': demo, inspect, crop, bench or budget (see --help)"
+            )),
+        },
+        Some(other) => Err(other.unexpected().into()),
+        None => usage("no command: demo, inspect, crop, bench or budget (see --help)"),
+    }
+}

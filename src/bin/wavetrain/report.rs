@@ -1,0 +1,150 @@
+//! How figures are shown: units for people, tables, and the JSON form of stage figures.
+
+use core::ffi::c_char;
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use wavetrain::abi::{Metric, Stats};
+
+use crate::fault::{Fault, Outcome};
+
+/// Writes a line, or several, to standard output: all of it or a failure.
+pub fn print(text: &str) -> Outcome<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Fault::Failed(format!("standard output: {error}")))
+}
+
+/// One JSON value as a line on standard output.
+pub fn print_json(value: &Value) -> Outcome<()> {
+    print(&format!("{value}\n"))
+}
+
+/// "1.50 MiB".
+pub fn bytes_long(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2} {}", UNITS[unit])
+}
+
+/// "16MiB" where the number is whole in its unit, as a flag takes it.
+pub fn bytes_short(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// "1.23 s", "45.6 ms", "789 us".
+pub fn seconds_long(seconds: f64) -> String {
+    if seconds >= 1.0 {
+        format!("{seconds:.2} s")
+    } else if seconds >= 1e-3 {
+        format!("{:.1} ms", seconds * 1e3)
+    } else {
+        format!("{:.0} us", seconds * 1e6)
+    }
+}
+
+/// "6 x 8 x 8".
+pub fn crosses(counts: &[u64]) -> String {
+    counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+/// The text of a NUL-terminated name in an info struct.
+pub fn name_text(name: &[c_char]) -> String {
+    let bytes: Vec<u8> = name.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The stages of a run with their names, in the order of the data.
+pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 10] {
+    [
+        ("plan", &stats.plan),
+        ("meta", &stats.meta),
+        ("io", &stats.io),
+        ("input_transfer", &stats.input_transfer),
+        ("decode", &stats.decode),
+        ("post_decode", &stats.post_decode),
+        ("decode_gap", &stats.decode_gap),
+        ("assemble", &stats.assemble),
+        ("bind_wait", &stats.bind_wait),
+        ("pop_wait", &stats.pop_wait),
+    ]
+}
+
+/// `{"io": {"ns": .., "count": .., "input_bytes": .., "output_bytes": ..}, ..}`.
+pub fn stages_json(stats: &Stats) -> Value {
+    let mut all = Map::new();
+    for (name, metric) in stages(stats) {
+        all.insert(
+            name.to_owned(),
+            json!({
+                "ns": metric.ns,
+                "count": metric.count,
+                "input_bytes": metric.input_bytes,
+                "output_bytes": metric.output_bytes,
+            }),
+        );
+    }
+    Value::Object(all)
+}
+
+/// The stages that ran, as a table. A rate is bytes out per second of the threads in the stage.
+pub fn stages_table(stats: &Stats) -> String {
+    let mut table = format!(
+        "  {:<14} {:>9} {:>11} {:>12} {:>12} {:>14}\n",
+        "stage", "count", "thread time", "in", "out", "rate"
+    );
+    for (name, metric) in stages(stats) {
+        if metric.count == 0 {
+            continue;
+        }
+        let bytes = metric.output_bytes.max(metric.input_bytes);
+        let rate = if bytes == 0 || metric.ns == 0 {
+            "-".to_owned()
+        } else {
+            format!("{:.2} GB/s", bytes as f64 / metric.ns as f64)
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            table,
+            "  {:<14} {:>9} {:>11} {:>12} {:>12} {:>14}",
+            name,
+            metric.count,
+            seconds_long(metric.ns as f64 * 1e-9),
+            bytes_long(metric.input_bytes),
+            bytes_long(metric.output_bytes),
+            rate
+        );
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_sizes_read_back_as_themselves() {
+        for bytes in [0, 1, 1023, 1024, 16 << 20, (16 << 20) + 1, 3 << 30] {
+            assert_eq!(crate::fields::parse_size(&bytes_short(bytes)), Ok(bytes));
+        }
+    }
+
+    #[test]
+    fn long_sizes_stay_within_the_largest_unit() {
+        assert_eq!(bytes_long(1536), "1.50 KiB");
+        assert_eq!(bytes_long(u64::MAX), "16.00 EiB");
+    }
+}

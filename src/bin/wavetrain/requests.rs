@@ -1,0 +1,228 @@
+//! Requests: which box of which array.
+//!
+//! They come from the command line (`URI BOX ...`) or from a file of JSON lines
+//! `{"uri": "...", "box": [[0,64],[0,128]]}`. What goes out has 1 to 16 axes, each of extent >= 1,
+//! as many begins as ends; whether it fits an array is for the library to say.
+
+use crate::fault::{Fault, Outcome, failed, usage};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use wavetrain::limits::RANK_MAX;
+use wavetrain::loader::Request;
+
+/// A half-open box.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extent {
+    /// First element along each axis.
+    pub begin: Vec<i64>,
+    /// One past the last element along each axis.
+    pub end: Vec<i64>,
+}
+
+impl Extent {
+    /// Elements along each axis.
+    pub fn shape(&self) -> Vec<u64> {
+        self.begin.iter().zip(&self.end).map(|(begin, end)| end.abs_diff(*begin)).collect()
+    }
+
+    /// The box as the command line writes it.
+    pub fn text(&self) -> String {
+        let axes = self.begin.iter().zip(&self.end);
+        axes.map(|(begin, end)| format!("{begin}:{end}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A list of requests; array uris are kept once each.
+#[derive(Default)]
+pub struct Requests {
+    /// Distinct uris, in the order of their first use.
+    pub uris: Vec<String>,
+    /// The position of the uri and the box, per request.
+    pub items: Vec<(usize, Extent)>,
+    positions: HashMap<String, usize>,
+}
+
+impl Requests {
+    /// Appends a request.
+    pub fn add(&mut self, uri: &str, extent: Extent) {
+        let position = match self.positions.get(uri) {
+            Some(position) => *position,
+            None => {
+                self.uris.push(uri.to_owned());
+                self.positions.insert(uri.to_owned(), self.uris.len() - 1);
+                self.uris.len() - 1
+            }
+        };
+        self.items.push((position, extent));
+    }
+
+    /// The uri of request `index`.
+    pub fn uri(&self, index: usize) -> &str {
+        &self.uris[self.items[index].0]
+    }
+
+    /// Request `index` as the library takes it. Its tag is the index plus 1, so that 0 stays free
+    /// for log lines about no sample.
+    pub fn request(&self, index: usize) -> Request<'_> {
+        let extent = &self.items[index].1;
+        Request {
+            uri: self.uri(index),
+            begin: &extent.begin,
+            end: &extent.end,
+            tag: index as u64 + 1,
+        }
+    }
+
+    /// "request 3 (0:64,0:128 of /data/a.zarr)".
+    pub fn name(&self, index: usize) -> String {
+        format!("request {index} ({} of {})", self.items[index].1.text(), self.uri(index))
+    }
+
+    /// Reads a file of JSON lines, or standard input for "-".
+    pub fn read(path: &Path) -> Outcome<Requests> {
+        let source: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(io::stdin().lock())
+        } else {
+            let file = File::open(path).map_err(|error| Fault::path(path, &error))?;
+            Box::new(BufReader::new(file))
+        };
+        let mut requests = Requests::default();
+        for (index, line) in source.lines().enumerate() {
+            let line = line.map_err(|error| Fault::path(path, &error))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let (uri, extent) = request_from_line(&line).map_err(|reason| {
+                Fault::Failed(format!("{}, line {}: {reason}", path.display(), index + 1))
+            })?;
+            requests.add(&uri, extent);
+        }
+        if requests.items.is_empty() {
+            return failed(format!("{}: no requests in it", path.display()));
+        }
+        Ok(requests)
+    }
+
+    /// Takes `URI BOX [BOX ...] [URI BOX ...]`: a word that reads as a box is one.
+    pub fn from_words(words: &[String]) -> Outcome<Requests> {
+        let mut requests = Requests::default();
+        let mut uri: Option<(&str, bool)> = None;
+        for word in words {
+            match (extent_from_text(word), uri) {
+                (Some(Ok(extent)), Some((name, _))) => {
+                    requests.add(name, extent);
+                    uri = Some((name, true));
+                }
+                (Some(Ok(_)), None) => return usage(format!("box '{word}' comes before any URI")),
+                (Some(Err(reason)), _) => return usage(format!("box '{word}': {reason}")),
+                (None, Some((name, false))) => {
+                    return usage(format!("'{word}' is not a box of '{name}' (0:64,0:128)"));
+                }
+                (None, _) => uri = Some((word, false)),
+            }
+        }
+        match uri {
+            Some((name, false)) => usage(format!("no box for '{name}' (0:64,0:128)")),
+            None => usage("nothing to do: give URI BOX or --requests FILE"),
+            Some(_) => Ok(requests),
+        }
+    }
+}
+
+/// None where the text does not look like a box at all, so that it can be a uri.
+fn extent_from_text(text: &str) -> Option<Result<Extent, String>> {
+    let of_box = |c: char| c.is_ascii_digit() || ":,- ".contains(c);
+    if text.is_empty() || !text.contains(':') || !text.chars().all(of_box) {
+        return None;
+    }
+    Some(extent_from_axes(text.split(',').map(|axis| {
+        let (begin, end) = axis.split_once(':')?;
+        Some((begin.trim().parse().ok()?, end.trim().parse().ok()?))
+    })))
+}
+
+fn request_from_line(line: &str) -> Result<(String, Extent), String> {
+    let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let object = value.as_object().ok_or("not a JSON object")?;
+    if let Some(key) = object.keys().find(|key| *key != "uri" && *key != "box") {
+        return Err(format!("unknown key '{key}': a request has uri and box"));
+    }
+    let uri = object.get("uri").and_then(Value::as_str).ok_or("no string 'uri'")?;
+    let axes = object.get("box").and_then(Value::as_array).ok_or("no list 'box'")?;
+    let extent = extent_from_axes(axes.iter().map(|axis| match axis.as_array()?.as_slice() {
+        [begin, end] => Some((begin.as_i64()?, end.as_i64()?)),
+        _ => None,
+    }))?;
+    Ok((uri.to_owned(), extent))
+}
+
+fn extent_from_axes(axes: impl Iterator<Item = Option<(i64, i64)>>) -> Result<Extent, String> {
+    let mut extent = Extent { begin: Vec::new(), end: Vec::new() };
+    for (axis, pair) in axes.enumerate() {
+        let (begin, end) =
+            pair.ok_or_else(|| format!("axis {axis} is not a pair of whole numbers"))?;
+        if end <= begin {
+            return Err(format!("axis {axis} is empty: {begin}:{end}"));
+        }
+        extent.begin.push(begin);
+        extent.end.push(end);
+    }
+    match extent.begin.len() {
+        0 => Err("a box has at least one axis".to_owned()),
+        rank if rank > RANK_MAX => Err(format!("{rank} axes are more than {RANK_MAX}")),
+        _ => Ok(extent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Outcome<Requests> {
+        Requests::from_words(&list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_that_read_as_boxes_belong_to_the_uri_before_them() {
+        let requests = words(&["a", "0:4,-2:3", "1:2", "b", "5:6"]).ok().unwrap();
+        let uris: Vec<_> = (0..3).map(|index| requests.uri(index)).collect();
+        assert_eq!(uris, ["a", "a", "b"]);
+        assert_eq!(requests.items[0].1.shape(), [4, 5]);
+        assert_eq!(requests.items[0].1.text(), "0:4,-2:3");
+    }
+
+    #[test]
+    fn a_uri_without_a_box_and_a_box_without_a_uri_are_usage_errors() {
+        for bad in [&["a"][..], &["0:4"], &["a", "b", "0:4"], &["a", "4:4"], &["a", "4:"], &[]] {
+            assert_eq!(words(bad).err().map(|fault| fault.exit_code()), Some(2), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_anything_unknown_in_it_is_refused() {
+        assert!(request_from_line(r#"{"uri":"a","box":[[0,4]]}"#).is_ok());
+        for bad in [
+            r#"{"uri":"a","box":[[0,4]],"tag":1}"#,
+            r#"{"uri":"a","box":[[0,4.5]]}"#,
+            r#"{"uri":"a","box":[[0,4,1]]}"#,
+            r#"{"uri":"a","box":[]}"#,
+            r#"{"uri":1,"box":[[0,4]]}"#,
+            r#"{"box":[[0,4]]}"#,
+            "[]",
+            "{",
+        ] {
+            assert!(request_from_line(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn extents_up_to_the_whole_range_of_i64_do_not_overflow() {
+        let (_, extent) =
+            request_from_line(r#"{"uri":"a","box":[[-9223372036854775808,9223372036854775807]]}"#)
+                .unwrap();
+        assert_eq!(extent.shape(), [u64::MAX]);
+    }
+}

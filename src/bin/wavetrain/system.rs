@@ -1,0 +1,68 @@
+//! What the tool asks the system, and the log sink that the library calls: all the unsafe code of
+//! the tool is here.
+//!
+//! The library hands the text of a skipped sample to its log with the sample's tag. The sink keeps
+//! the first text of each tag until the command asks for it.
+
+use core::ffi::{c_char, c_void};
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use wavetrain::abi::LogHook;
+
+/// Texts by tag, of samples that failed and were not asked for yet.
+static TEXTS: Mutex<Option<HashMap<u64, String>>> = Mutex::new(None);
+
+/// The hook that keeps the texts of failing samples.
+pub fn log_hook() -> LogHook {
+    LogHook { struct_size: size_of::<LogHook>(), user: core::ptr::null_mut(), log: Some(keep_text) }
+}
+
+/// The text that the log gave for the sample with this tag, taken out of the sink.
+pub fn take_text(tag: u64) -> Option<String> {
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.as_mut().and_then(|texts| texts.remove(&tag))
+}
+
+unsafe extern "C" fn keep_text(
+    _user: *mut c_void,
+    _level: u32,
+    tag: u64,
+    text: *const c_char,
+    text_bytes: u64,
+) {
+    // Tags of the tool start at 1: 0 marks lines that are about no sample.
+    if tag == 0 || text.is_null() {
+        return;
+    }
+    // SAFETY: the hook's contract gives text_bytes readable bytes for the time of this call.
+    let bytes = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), text_bytes as usize) };
+    let line = String::from_utf8_lossy(bytes).into_owned();
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.get_or_insert_with(HashMap::new).entry(tag).or_insert(line);
+}
+
+/// CPU seconds, user and system, that all threads of the process have used.
+pub fn cpu_seconds() -> f64 {
+    // SAFETY: rusage is plain integers, for which all zero bytes are a value.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the pointer is to a live rusage of ours.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return 0.0;
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// Largest resident memory of the process since [`peak_rss_reset`], where the kernel allows that.
+pub fn peak_rss_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Forgets the peak so far. Where the kernel refuses, the peak of the whole life is reported.
+pub fn peak_rss_reset() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
