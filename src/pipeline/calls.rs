@@ -200,7 +200,8 @@ impl Instance {
         }
     }
 
-    /// Waits for a change; in pump mode does work instead while there is some.
+    /// Waits for a change; in pump mode does work instead while there is some. The lock is not given
+    /// up between the caller's look at the state, the look for work, and the wait.
     fn wait_or_help<'a>(
         &'a self,
         mut state: Guard<'a, State>,
@@ -208,16 +209,11 @@ impl Instance {
         deadline: u64,
     ) -> Guard<'a, State> {
         if self.settings.is_pump() {
-            drop(state);
-            let helped = self.help();
-            state = self.lock.lock();
-            // A job may have ended, or come up, while the lock was free.
-            if helped || state.has_job(self, Role::Both) && state.running == 0 {
+            let helped;
+            (state, helped) = self.help(state);
+            if helped {
                 return state;
             }
-        }
-        if state.life == Life::Closing {
-            return state;
         }
         state.waiters += 1;
         condition.wait_until(&mut state, deadline);
@@ -228,12 +224,15 @@ impl Instance {
         state
     }
 
-    /// One step on a free worker context; false where there is no context or no work.
-    fn help(&self) -> bool {
-        let Some(context) = self.lock.lock().contexts.pop() else { return false };
-        let did_work = self.step(Role::Both, context);
-        self.lock.lock().contexts.push(context);
-        did_work
+    /// Does one job on a free worker context; false where there is no context or no job.
+    fn help<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
+        let Some(context) = state.contexts.pop() else { return (state, false) };
+        let Some(job) = self.take_job(&mut state, Role::Both) else {
+            state.contexts.push(context);
+            return (state, false);
+        };
+        drop(state);
+        (self.run_job(context, job), true)
     }
 
     /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
@@ -244,12 +243,10 @@ impl Instance {
             return Err(Failure::because(status, &why));
         }
         let deadline = self.deadline(budget_ns);
-        let mut did_work = false;
-        while self.help() {
-            did_work = true;
-            if (self.os.now_ns)() >= deadline {
-                break;
-            }
+        let (mut state, did_work) = self.help(self.lock.lock());
+        let mut helped = did_work;
+        while helped && (self.os.now_ns)() < deadline {
+            (state, helped) = self.help(state);
         }
         Ok(did_work)
     }
@@ -325,10 +322,13 @@ impl Instance {
     pub fn reset(&self) -> Result<(), Failure> {
         {
             let mut state = self.lock.lock();
-            if state.life != Life::Running {
-                return Err(Failure::new(Status::Shutdown));
+            // One reset at a time; each then has the jobs and the planner to itself.
+            while state.life == Life::Resetting {
+                self.idle.wait(&mut state);
             }
-            state.life = Life::Resetting;
+            if state.life == Life::Running {
+                state.life = Life::Resetting;
+            }
             while state.running > 0 && state.life == Life::Resetting {
                 self.idle.wait(&mut state);
             }
@@ -344,6 +344,7 @@ impl Instance {
         if state.life == Life::Resetting {
             state.life = Life::Running;
         }
+        self.idle.broadcast();
         self.space_ready.broadcast();
         self.batch_ready.broadcast();
         Ok(())

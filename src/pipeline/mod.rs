@@ -1,7 +1,8 @@
 //! The instance: its memory, its threads, and the calls that the surfaces make.
 //!
-//! In: settings, samples. Out: batches. `step` is the only engine of work: own threads, pump and
-//! waiting pops of a pump-mode instance all loop over it, one bounded job at a time.
+//! In: settings, samples. Out: batches. `take_job` and `run_job` are the only engine of work: own
+//! threads, pump and waiting pops of a pump-mode instance all loop over them, one bounded job at a
+//! time. A thread that finds no job sleeps without giving the lock up in between.
 //!
 //! Lock order: `planner` before `lock`. No lock is held while a job waits for storage, decodes, or
 //! calls a hook.
@@ -26,7 +27,7 @@ use crate::config::{ON_ERROR_SKIP, THREADS_PUMP};
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
-use crate::os::sync::{Condvar, Mutex};
+use crate::os::sync::{Condvar, Guard, Mutex};
 use crate::os::{Os, Thread};
 use crate::records::ArrayRecord;
 use crate::settings::{Geometry, Settings};
@@ -36,7 +37,7 @@ use crate::status::{Failure, Why};
 use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 use planner::Planner;
-use state::{Life, Role, State};
+use state::{Job, Life, Role, State};
 use work::Worker;
 
 /// One open loader. Placed in its own arena; shared by reference.
@@ -165,33 +166,35 @@ impl Instance {
         }
     }
 
-    /// Does one bounded piece of work, on the worker context `context`. False where there is none.
-    fn step(&self, role: Role, context: u32) -> bool {
-        let job = {
-            let state = &mut *self.lock.lock();
-            let job = state.next_job(self, role);
-            if job.is_some() {
-                self.wake(state);
-            } else if role == Role::Io && state.idle_decode > 0 && state.has_job(self, Role::Decode)
-            {
-                // Looking for a read made chunks ready that need none, such as missing ones.
-                self.work_ready.signal();
-            }
-            job
-        };
-        let Some(job) = job else { return false };
+    /// Takes the next job for a worker of `role`, and wakes whoever can do something beside it.
+    fn take_job(&self, state: &mut State, role: Role) -> Option<Job> {
+        let job = state.next_job(self, role);
+        if job.is_some() {
+            self.wake(state);
+        } else if role == Role::Io && state.idle_decode > 0 && state.has_job(self, Role::Decode) {
+            // Looking for a read made chunks ready that need none, such as missing ones.
+            self.work_ready.signal();
+        }
+        job
+    }
+
+    /// Does a job on the worker context `context`, and takes the lock again.
+    fn run_job(&self, context: u32, job: Job) -> Guard<'_, State> {
         {
             let _float = FloatEnvironment::enter();
             let worker = &mut *self.workers[context as usize].lock();
             work::run(self, worker, job);
         }
-        let state = &mut *self.lock.lock();
+        let mut state = self.lock.lock();
         state.running -= 1;
         if state.running == 0 && state.life != Life::Running {
             self.idle.broadcast();
         }
-        self.wake(state);
-        true
+        if self.settings.is_pump() {
+            state.contexts.push(context);
+        }
+        self.wake(&state);
+        state
     }
 
     /// Wakes a sleeping worker of each kind for which there is work.
@@ -211,18 +214,19 @@ impl Instance {
     /// What own thread number `number` does until close.
     fn thread_main(&self, number: u32) {
         let role = if number < self.settings.decode_threads { Role::Decode } else { Role::Io };
+        let mut state = self.lock.lock();
         loop {
-            if self.step(role, number) {
+            if let Some(job) = self.take_job(&mut state, role) {
+                drop(state);
+                state = self.run_job(number, job);
                 continue;
             }
-            let mut state = self.lock.lock();
+            // The lock was not given up since no job was found, so whoever makes one from here on
+            // sees this thread among the idle ones and wakes it.
             if state.life == Life::Closing {
                 state.threads -= 1;
                 self.idle.broadcast();
                 return;
-            }
-            if state.has_job(self, role) && state.running == 0 {
-                continue;
             }
             match role {
                 Role::Io => {

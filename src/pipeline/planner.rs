@@ -166,6 +166,8 @@ impl Planner {
         if count < config.samples_per_batch && config.drop_last == 1 {
             state.queue.consume(count);
             instance.space_ready.broadcast();
+            // A pop that waits for a batch may be at the end now.
+            instance.batch_ready.broadcast();
             return true;
         }
         let Some(slot) = state.slots.find(SlotState::Free) else { return false };
