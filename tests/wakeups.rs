@@ -111,3 +111,23 @@ fn two_resets_at_once_both_succeed() {
         }
     });
 }
+
+#[test]
+fn a_chunk_that_appears_before_a_reset_is_read_after_it() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wakeups").join("appears");
+    let _ = std::fs::remove_dir_all(&folder);
+    store::write(&folder, &SPEC);
+    let shard = store::shard_path(&folder, [0; 3]);
+    let bytes = std::fs::read(&shard).unwrap();
+    std::fs::remove_file(&shard).unwrap();
+    let loader = Loader::open(&config(1)).unwrap();
+    let missing = |loader: &Loader| {
+        push(loader, &folder);
+        let Pop::Batch(batch) = loader.pop(FOREVER).unwrap() else { panic!("no batch") };
+        batch.data().chunks_exact(2).filter(|pair| **pair == store::FILL.to_le_bytes()).count()
+    };
+    assert_eq!(missing(&loader), 64);
+    std::fs::write(&shard, bytes).unwrap();
+    loader.reset().unwrap();
+    assert!(missing(&loader) < 64);
+}

@@ -414,6 +414,7 @@ impl State {
         self.is_flushed = false;
         self.queue.clear();
         self.arrays.reset();
+        self.files.reset();
         self.requests.clear();
         self.waves.clear();
         self.slots.reset();

@@ -232,6 +232,11 @@ impl FileTable {
         others > 0
     }
 
+    /// Forgets which files were absent: the numbers of batches begin again.
+    pub fn reset(&mut self) {
+        self.records.iter_mut().for_each(|record| record.absent_batch = None);
+    }
+
     /// Closes every idle descriptor: all of them, once no lease is out.
     pub fn drain(&mut self) -> Option<i32> {
         let idle = self.idle.first()?;
