@@ -196,7 +196,7 @@ static ERRATIC: Os = Os {
     read: |fd, target, offset, cached_only| {
         let call = CALLS.fetch_add(1, Relaxed);
         let turns = (call.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 300;
-        if cached_only && turns % 3 == 0 {
+        if cached_only && turns.is_multiple_of(3) {
             return Err(Errno(libc::EAGAIN));
         }
         (0..turns * turns / 60).for_each(|_| std::thread::yield_now());
