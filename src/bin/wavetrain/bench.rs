@@ -62,7 +62,7 @@ struct Repeat {
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     let infos = feed::array_infos(&options.requests.uris);
-    prepare(&mut options)?;
+    prepare(&mut options, &infos)?;
     let config = options.flags.config;
     let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
@@ -144,8 +144,9 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     Ok(Some(Options { flags, requests, repeat, verify, json }))
 }
 
-/// Sets the sample shape, which all boxes share, and fits the caps.
-fn prepare(options: &mut Options) -> Outcome<()> {
+/// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read: the
+/// failure of another comes out of the stream, in order.
+fn prepare(options: &mut Options, infos: &[Result<ArrayInfo, Failure>]) -> Outcome<()> {
     let requests = &options.requests;
     let shape = requests.items[0].1.shape();
     if let Some(other) = requests.items.iter().position(|item| item.1.shape() != shape) {
@@ -157,8 +158,9 @@ fn prepare(options: &mut Options) -> Outcome<()> {
     }
     feed::set_shape(&mut options.flags.config, &shape)?;
     if !options.flags.caps_given() {
-        let uris: Vec<&str> = requests.uris.iter().map(String::as_str).collect();
-        feed::fit(&mut options.flags.config, &uris)?;
+        let readable = requests.uris.iter().zip(infos).filter(|(_, info)| info.is_ok());
+        let uris: Vec<&str> = readable.map(|(uri, _)| uri.as_str()).collect();
+        feed::fit(&mut options.flags.config, &uris).map_err(|failure| Fault::library(&failure))?;
     }
     Ok(())
 }
@@ -180,7 +182,7 @@ fn replay(loader: &Loader, options: &Options) -> Result<Repeat, Stop> {
                 failed += 1;
                 let text = system::take_text(*tag).unwrap_or_default();
                 let index = (*tag - 1) as usize;
-                eprintln!("wavetrain: {}: {text}", options.requests.name(index));
+                report::warn(&format!("{}: {text}", options.requests.name(index)));
             }
         }
         if options.verify {

@@ -45,7 +45,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     }
     if !uris.is_empty() && !flags.caps_given() {
         let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
-        feed::fit(&mut flags.config, &uris)?;
+        feed::fit(&mut flags.config, &uris).map_err(|failure| Fault::library(&failure))?;
     }
     let bill = loader::memory_need(&flags.config).map_err(|failure| Fault::library(&failure))?;
     if json { report::print_json(&bill_json(&bill)) } else { report::print(&bill_table(&bill)) }

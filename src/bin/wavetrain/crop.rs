@@ -12,7 +12,6 @@ use crate::npy::Writer;
 use crate::report;
 use crate::requests::Requests;
 use crate::system;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use wavetrain::abi::ArrayInfo;
 use wavetrain::config::{Config, ON_ERROR_SKIP};
@@ -48,6 +47,8 @@ Config (sizes take suffixes: 64MiB, 4k):
 /// Batches of a crop are at most this large, so that memory stays small whatever the boxes are.
 const BATCH_BYTES_MAX: u64 = 32 << 20;
 const BATCH_SAMPLES_MAX: u64 = 16;
+/// Samples larger than this go through one slot: memory counts more than overlap.
+const SLOT_BYTES_LARGE: u64 = 256 << 20;
 
 /// The command line of a crop.
 struct Options {
@@ -104,7 +105,10 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         match run_group(&options, group, &infos, &mut sink) {
             Ok(()) => {}
             Err(Stop::Tool(fault)) => return Err(fault),
-            Err(Stop::Library(failure)) => return sink.stop(failure),
+            Err(Stop::Library(failure)) if options.keep_going && failure.tag == 0 => {
+                sink.give_up(group, &failure)?;
+            }
+            Err(Stop::Library(failure)) => return sink.stop(&failure, group),
         }
     }
     sink.finish()
@@ -272,14 +276,7 @@ fn run_group(
     feed::set_shape(&mut config, &group.shape)?;
     config.dtype = group.dtype as u32;
     config.dtype_bytes = if group.dtype == Dtype::Raw { group.dtype_bytes } else { 0 };
-    if !options.flags.is_given("samples-per-batch") {
-        let bytes = group
-            .shape
-            .iter()
-            .fold(u64::from(group.dtype_bytes), |all, extent| all.saturating_mul(*extent));
-        let fitting = (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
-        config.samples_per_batch = fitting.min(group.indexes.len() as u64) as u32;
-    }
+    set_batch(&mut config, &options.flags, group);
     if !options.flags.caps_given() {
         let mut uris: Vec<&str> = Vec::new();
         let mut seen = vec![false; infos.len()];
@@ -295,6 +292,22 @@ fn run_group(
     let indexes = group.indexes.iter().copied();
     let mut receiver = GroupSink { group, sink };
     feed::stream(&loader, requests, indexes, config.pop_timeout_ns, &mut receiver)
+}
+
+/// Takes no more memory for batches than the group can use: a single box takes a single slot.
+fn set_batch(config: &mut Config, flags: &ConfigFlags, group: &Group) {
+    let element = u64::from(group.dtype_bytes);
+    let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
+    let count = group.indexes.len() as u64;
+    if !flags.is_given("samples-per-batch") {
+        let fitting = (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
+        config.samples_per_batch = fitting.min(count) as u32;
+    }
+    if !flags.is_given("n-batch-slots") {
+        let batches = count.div_ceil(u64::from(config.samples_per_batch.max(1)));
+        let useful = if bytes > SLOT_BYTES_LARGE { 1 } else { batches };
+        config.n_batch_slots = u64::from(config.n_batch_slots).min(useful) as u32;
+    }
 }
 
 /// The sink of one group's batches.
@@ -361,14 +374,11 @@ impl Sink<'_> {
         while let Some(Some((status, text))) = self.endings.get(self.told) {
             let index = self.told;
             if *status != Status::Ok {
-                eprintln!("wavetrain: {}: {status}: {text}", self.options.requests.name(index));
+                let name = self.options.requests.name(index);
+                report::warn(&format!("{name}: {status}: {text}"));
             }
             if self.options.json {
-                report::print_json(&if *status == Status::Ok {
-                    json!({"index": index, "status": status.name()})
-                } else {
-                    json!({"index": index, "status": status.name(), "error": text})
-                })?;
+                report::print(&json_line(index, *status, text))?;
             }
             self.told += 1;
         }
@@ -376,17 +386,28 @@ impl Sink<'_> {
     }
 
     /// Ends after a failure that the stream does not survive.
-    fn stop(&mut self, failure: Failure) -> Outcome<()> {
+    fn stop(&mut self, failure: &Failure, group: &Group) -> Outcome<()> {
         self.tell()?;
-        let Some(index) = feed::request_of(&failure, &self.options.requests) else {
-            return Err(Fault::library(&failure));
+        let requests = &self.options.requests;
+        // A config that cannot be opened is the matter of the group's first request.
+        let Some(index) =
+            feed::request_of(failure, requests).or_else(|| group.indexes.first().copied())
+        else {
+            return Err(Fault::library(failure));
         };
         if self.options.json {
-            report::print_json(&json!({
-                "index": index, "status": failure.status.name(), "error": failure.text.as_str()
-            }))?;
+            report::print(&json_line(index, failure.status, failure.text.as_str()))?;
         }
-        failed(format!("{}: {}", self.options.requests.name(index), failure_text(&failure)))
+        failed(format!("{}: {}", requests.name(index), failure_text(failure)))
+    }
+
+    /// Marks what is left of a group that no instance can be opened for.
+    fn give_up(&mut self, group: &Group, failure: &Failure) -> Outcome<()> {
+        for index in &group.indexes {
+            self.endings[*index]
+                .get_or_insert_with(|| (failure.status, failure.text.as_str().to_owned()));
+        }
+        self.tell()
     }
 
     fn finish(mut self) -> Outcome<()> {
@@ -407,6 +428,17 @@ impl Sink<'_> {
             return Ok(());
         }
         failed(format!("{failures} of {all} requests failed"))
+    }
+}
+
+/// `{"index":3,"status":"DECODE","error":"..."}` and a line end.
+fn json_line(index: usize, status: Status, text: &str) -> String {
+    match status {
+        Status::Ok => format!("{{\"index\":{index},\"status\":\"OK\"}}\n"),
+        _ => {
+            let text = serde_json::Value::from(text);
+            format!("{{\"index\":{index},\"status\":\"{status}\",\"error\":{text}}}\n")
+        }
     }
 }
 

@@ -142,9 +142,9 @@ pub fn array_infos(uris: &[String]) -> Vec<Result<ArrayInfo, Failure>> {
 }
 
 /// Raises the caps of `config` to what the arrays need.
-pub fn fit(config: &mut Config, uris: &[&str]) -> Outcome<()> {
+pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
-    loader::config_fit(config, uris, &mut scratch).map_err(|failure| Fault::library(&failure))
+    loader::config_fit(config, uris, &mut scratch)
 }
 
 /// Sets the sample shape of `config`, unless the command line gave one.

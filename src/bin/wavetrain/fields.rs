@@ -162,11 +162,7 @@ const FIELDS: &[Field] = &[
     field("numa-node", Kind::Signed(|c| &mut c.numa_node), "NUMA node; -1 = none"),
     field("log-level", Kind::Choice(|c| &mut c.log_level, LEVELS), "least severe level logged"),
     field("log-quiet", Kind::Switch(|c| &mut c.log_quiet), "no log lines on stderr"),
-    field(
-        "metadata-latency",
-        Kind::Latency,
-        "baseline_ns=..,lognormal_mu_ln_ns=..,lognormal_sigma_ln_ns=..,cap_ns=..,seed=..",
-    ),
+    field("metadata-latency", Kind::Latency, "synthetic latency of metadata"),
 ];
 
 /// Fields that cap what config_fit would raise: whoever gives one means it.
@@ -283,10 +279,27 @@ impl ConfigFlags {
 pub fn fields_help() -> String {
     let mut help = String::new();
     for field in FIELDS {
+        let text = wrapped(&format!("{}{}", field.help, hint(field)));
         // Writing into a String cannot fail.
-        let _ = writeln!(help, "  --{:<30}{}{}", field.name, field.help, hint(field));
+        let _ = writeln!(help, "  --{:<30}{text}", field.name);
     }
     help
+}
+
+/// Breaks a help text into lines below each other, between words and between names.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for piece in text.split_inclusive([' ', '|', ',']) {
+        if width + piece.len() > 64 {
+            out.truncate(out.trim_end().len());
+            out.push_str(&format!("\n{:34}", ""));
+            width = 0;
+        }
+        out.push_str(piece);
+        width += piece.len();
+    }
+    out
 }
 
 /// The names or the default that a line of the help ends with.
@@ -308,7 +321,11 @@ fn hint(field: &Field) -> String {
             let names: Vec<_> = DTYPES.iter().map(|dtype| dtype.name()).collect();
             format!(": {}", names.join("|"))
         }
-        Kind::Shape | Kind::PadValue | Kind::Latency => String::new(),
+        Kind::Latency => {
+            ": baseline_ns=..,lognormal_mu_ln_ns=..,lognormal_sigma_ln_ns=..,cap_ns=..,seed=.."
+                .into()
+        }
+        Kind::Shape | Kind::PadValue => String::new(),
     }
 }
 

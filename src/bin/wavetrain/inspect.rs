@@ -62,7 +62,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 
 fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()> {
     if let Err(failure) = info {
-        eprintln!("wavetrain: {uri}: {}", failure_text(failure));
+        report::warn(&format!("{uri}: {}", failure_text(failure)));
     }
     match (json, info) {
         (true, Ok(info)) => report::print_json(&info_json(uri, info)),

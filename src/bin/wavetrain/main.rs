@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             if !matches!(fault, Fault::Told) {
-                eprintln!("wavetrain: {fault}");
+                report::warn(&fault.to_string());
             }
             ExitCode::from(fault.exit_code())
         }

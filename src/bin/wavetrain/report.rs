@@ -15,6 +15,11 @@ pub fn print(text: &str) -> Outcome<()> {
     written.map_err(|error| Fault::Failed(format!("standard output: {error}")))
 }
 
+/// Writes a line to standard error. There is nowhere to tell that this failed.
+pub fn warn(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "wavetrain: {text}");
+}
+
 /// One JSON value as a line on standard output.
 pub fn print_json(value: &Value) -> Outcome<()> {
     print(&format!("{value}\n"))

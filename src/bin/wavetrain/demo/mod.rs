@@ -29,7 +29,7 @@ Makes a small store, streams random crops from it, checks every voxel, prints ra
   wavetrain demo [--dir DIR] [--png FILE] [--crops N] [config flags]
 
       --dir DIR         where the store is kept [$XDG_CACHE_HOME/wavetrain/demo, else
-                        ~/.cache/wavetrain/demo]; about 140 MB
+                        ~/.cache/wavetrain/demo]; about 90 MB
       --png FILE        where the picture goes [montage.png in DIR]
       --crops N         crops of 64 x 128 x 128 voxels to stream [256]
 
@@ -158,23 +158,27 @@ fn progress(count: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// Crops at random places, those of the picture first.
+/// The crops of the picture, then crops at random places.
 fn requests(options: &Options) -> Requests {
     let uris =
         store::VOLUMES.map(|(name, _)| options.folder.join(name).to_string_lossy().into_owned());
     let mut requests = Requests::default();
     for number in 0..options.crops {
-        let (place, volume) = if number < PICTURE_CROPS {
-            (number / 2, number % 2)
-        } else {
-            (number, specimen::random(number as u64, 3, 2) as usize)
+        let room = |axis: usize| (store::SHAPE[axis] - CROP[axis]) as i64;
+        let random = |axis: usize| {
+            specimen::random(number as u64, axis as u64, room(axis) as u64 + 1) as i64
         };
-        let begin: Vec<i64> = (0..3)
-            .map(|axis| {
-                let room = store::SHAPE[axis] - CROP[axis] + 1;
-                specimen::random(place as u64, axis as u64, room as u64) as i64
-            })
-            .collect();
+        let (begin, volume) = if number < PICTURE_CROPS {
+            // Side by side in the specimen, at depths of their own, so that no cell shows twice.
+            let (tile, [columns, rows]) = (number / 2, picture::TILES);
+            let depth = specimen::random(tile as u64, 9, room(0) as u64 + 1) as i64;
+            let across =
+                |axis: usize, at: usize, count: usize| room(axis) * at as i64 / (count as i64 - 1);
+            let y = across(1, tile / columns, rows);
+            (vec![depth, y, across(2, tile % columns, columns)], number % 2)
+        } else {
+            ((0..3).map(random).collect(), specimen::random(number as u64, 3, 2) as usize)
+        };
         let end = begin.iter().zip(CROP).map(|(begin, extent)| begin + extent as i64).collect();
         requests.add(&uris[volume], Extent { begin, end });
     }

@@ -60,7 +60,7 @@ pub fn fold(data: &[u8], shape: [usize; 3]) -> Fold {
 
 /// Writes the tiles, each of a `bodies` and a `fibres` fold of one place, as a PNG.
 pub fn write(path: &Path, bodies: &[Fold], fibres: &[Fold]) -> Outcome<()> {
-    let (body_range, fibre_range) = (range(bodies, 0.05, 0.998), range(fibres, 0.25, 0.9975));
+    let (body_range, fibre_range) = (range(bodies, 0.05, 0.997), range(fibres, 0.30, 0.996));
     let (tile_height, tile_width) = (bodies[0].height * SCALE, bodies[0].width * SCALE);
     let width = TILES[0] * tile_width + (TILES[0] + 1) * GAP;
     let height = TILES[1] * tile_height + (TILES[1] + 1) * GAP;
@@ -106,7 +106,7 @@ fn range(folds: &[Fold], low: f64, high: f64) -> [f32; 2] {
 
 /// 0 to 1 within the range, dark values lifted a little.
 fn level(value: f32, [low, high]: [f32; 2]) -> f32 {
-    ((value - low) / (high - low).max(1.0)).clamp(0.0, 1.0).powf(0.82)
+    ((value - low) / (high - low).max(1.0)).clamp(0.0, 1.0).powf(0.75)
 }
 
 /// The fold at a pixel of the picture: cubic (Catmull-Rom) between the centres of voxels.

@@ -236,10 +236,10 @@ impl Painter {
     /// A painter of this stain.
     pub fn new(stain: Stain) -> Painter {
         let fibre = [
-            Noise::new(11, [9, 15, 24]),
-            Noise::new(12, [9, 15, 24]),
-            Noise::new(13, [9, 26, 16]),
-            Noise::new(14, [9, 26, 16]),
+            Noise::new(11, [8, 11, 19]),
+            Noise::new(12, [8, 11, 19]),
+            Noise::new(13, [8, 19, 11]),
+            Noise::new(14, [8, 19, 11]),
         ];
         Painter {
             stain,
@@ -358,7 +358,7 @@ fn bodies(rows: &Rows, at: usize) -> f32 {
     }
     let (grain, fine) = (rows.grain[at], rows.fine[at]);
     let vesicle = (grain + 0.6 * fine - 1.9).clamp(0.0, 1.2);
-    let cytoplasm = body * (190.0 + 55.0 * grain.clamp(-2.0, 2.0) + 520.0 * vesicle);
+    let cytoplasm = body * (300.0 + 80.0 * grain.clamp(-2.0, 2.0) + 480.0 * vesicle);
     let chromatin = (1.0 + 0.26 * grain + 0.22 * fine).clamp(0.25, 2.0);
     cytoplasm * (1.0 - 0.6 * nucleus.min(1.0)) + nucleus * chromatin * 1350.0
 }
@@ -372,12 +372,13 @@ fn fibres(rows: &Rows, at: usize) -> f32 {
     };
     let [a, b, c, d] = &rows.fibre;
     let fibre =
-        tube(a[at], b[at], 0.30) + tube(c[at], d[at], 0.30) + 0.6 * tube(b[at], c[at], 0.22);
+        tube(a[at], b[at], 0.34) + tube(c[at], d[at], 0.34) + 0.6 * tube(b[at], c[at], 0.26);
     let body = rows.body[at].min(1.0);
     let nucleus = rows.nucleus[at].min(1.0);
     let along = 1.0 + 0.18 * rows.grain[at].clamp(-2.0, 2.0);
-    let stain = fibre * along * (120.0 + 1250.0 * body);
-    (stain + 75.0 * body) * (1.0 - 0.85 * nucleus)
+    // Few fibres leave the cells; inside, they are as dense at the rim as in the middle.
+    let stain = fibre * along * (70.0 + 980.0 * body.sqrt());
+    (stain + 70.0 * body) * (1.0 - 0.85 * nucleus)
 }
 
 /// Turns photons into camera counts: haze, light lost with depth, shot noise, offset.
