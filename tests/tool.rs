@@ -1,7 +1,7 @@
 //! The command-line tool as its users meet it: files, JSON, exit codes, sentences.
 //!
-//! Small unsharded arrays of raw chunks are written here, so that expected bytes come from this file
-//! alone; identity with stores of other software is tests/identity.rs.
+//! Small unsharded arrays of raw chunks are written here, so that expected bytes come from this
+//! file alone; identity with stores of other software is tests/identity.rs.
 #![cfg(feature = "cli")]
 
 use serde_json::{Value, json};

@@ -144,8 +144,8 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     Ok(Some(Options { flags, requests, repeat, verify, json }))
 }
 
-/// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read: the
-/// failure of another comes out of the stream, in order.
+/// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
+/// the failure of another comes out of the stream, in order.
 fn prepare(options: &mut Options, infos: &[Result<ArrayInfo, Failure>]) -> Outcome<()> {
     let requests = &options.requests;
     let shape = requests.items[0].1.shape();

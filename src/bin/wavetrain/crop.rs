@@ -1,9 +1,9 @@
 //! `wavetrain crop`: boxes of arrays into .npy files.
 //!
 //! Requests are grouped by sample shape and element type; each group streams through one instance,
-//! in order, and every sample goes to its file as soon as its batch is out. What is kept per request
-//! is its outcome. A request whose array cannot be read joins a group all the same, so that its
-//! failure comes out of the stream in order, in the library's words.
+//! in order, and every sample goes to its file as soon as its batch is out. What is kept of a
+//! request is its outcome. A request whose array cannot be read joins a group all the
+//! same, so that its failure comes out of the stream in order, in the library's words.
 
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
 use crate::feed::{self, Receiver, Stop};

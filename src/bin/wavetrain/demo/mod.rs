@@ -148,7 +148,7 @@ fn prepare_store(options: &Options, cpus: usize) -> Outcome<()> {
 fn progress(count: u64, what: &'static str) -> ProgressBar {
     // The target draws only on a terminal.
     let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
-    let template = "{msg:22} {bar:40.cyan/blue} {pos}/{len}  {per_sec}  {eta} left";
+    let template = "{msg:22} {bar:40.cyan/blue} {pos}/{len}  {eta} left";
     bar.set_style(
         ProgressStyle::with_template(template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -1,7 +1,7 @@
 //! The demo's picture: crops of both stains as seen from above, in false colours, side by side.
 //!
-//! A crop is folded along z as it is delivered (the brightest of the local means of three slices, so
-//! that noise does not win), and only the folded image is kept.
+//! A crop is folded along z as it is delivered (the brightest of the local means of three slices,
+//! so that noise does not win), and only the folded image is kept.
 
 use crate::fault::{Fault, Outcome};
 use std::fs::File;
