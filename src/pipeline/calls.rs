@@ -200,8 +200,8 @@ impl Instance {
         }
     }
 
-    /// Waits for a change; in pump mode does work instead while there is some. The lock is not given
-    /// up between the caller's look at the state, the look for work, and the wait.
+    /// Waits for a change; in pump mode does work instead while there is some. The lock is not
+    /// given up between the caller's look at the state, the look for work, and the wait.
     fn wait_or_help<'a>(
         &'a self,
         mut state: Guard<'a, State>,
