@@ -155,6 +155,20 @@ impl Arrays {
         Some((slot, false))
     }
 
+    /// The document could not be looked at now: queue it again.
+    pub fn requeue(&mut self, slot: u32, large: bool) {
+        let entry = &mut self.entries[slot as usize];
+        assert!(entry.state == ArrayState::Loading);
+        self.large_busy &= !large;
+        if large {
+            entry.state = ArrayState::QueuedLarge;
+            self.large_queue.push(slot);
+        } else {
+            entry.state = ArrayState::Queued;
+            self.queue.push(slot);
+        }
+    }
+
     /// The document does not fit a small buffer: queue it for the large one.
     pub fn requeue_large(&mut self, slot: u32) {
         assert!(self.entries[slot as usize].state == ArrayState::Loading);

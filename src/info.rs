@@ -40,7 +40,9 @@ pub fn load(
     let mut normal = Uri::new();
     normalize_uri(uri, &mut normal, why)?;
     let store = Store::new(&SYSTEM, *files);
-    let Some(document) = read_document(&store, normal.as_str(), scratch, why)? else {
+    let Some(document) =
+        read_document(&store, |path| store.open(path), normal.as_str(), scratch, why)?
+    else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };

@@ -15,8 +15,9 @@
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
 //! (`plan`), looks up where each lies (`read`, `shard_index`) and cuts the stream into `wave`s of
 //! fixed capacity. Workers read the waves' bytes into the slab, decode each chunk once and scatter
-//! it, cast, into every sample that touches it. A batch whose last chunk is there is popped in push
-//! order. All of it is bounded jobs behind `pipeline`'s `step`; threads only loop over that.
+//! it, cast, into every sample that touches it. A batch whose last chunk is there is popped in
+//! push order. All of it is bounded jobs that `pipeline` takes and runs one step at a time;
+//! threads only loop over that.
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!

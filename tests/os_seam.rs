@@ -205,6 +205,25 @@ fn a_stale_descriptor_is_replaced_by_opening_the_file_again() {
     goes_stale::assert_nothing_is_left();
 }
 
+seam!(one_file, open: |_, files| {
+    if files >= 1 { Err(Errno(libc::EMFILE)) } else { Ok(()) }
+}, read: pass);
+
+#[test]
+fn metadata_is_loaded_although_idle_files_hold_every_descriptor() {
+    let arrays = [array("one_file/x"), array("one_file/y")];
+    let config = Config { n_array_meta_cache: 1, n_io_threads: 1, n_decode_threads: 1, ..config() };
+    let loader = Loader::open_on(&one_file::OS, &config).unwrap();
+    for round in 0..6 {
+        let uri = arrays[round % 2].to_str().unwrap();
+        let request = Request { uri, begin: &[0; 3], end: &[CROP as i64; 3], tag: 0 };
+        assert_eq!(loader.push(&[request; 2], 0).unwrap(), 2);
+        assert!(matches!(loader.pop(FOREVER).unwrap(), Pop::Batch(_)));
+    }
+    drop(loader);
+    one_file::assert_nothing_is_left();
+}
+
 static FAIL_AT: AtomicI64 = AtomicI64::new(0);
 
 seam!(fails, open: |call, _| {

@@ -13,7 +13,7 @@ use crate::decode::decode_chunk;
 use crate::decode::zstd::Decoder;
 use crate::limits::RANK_MAX;
 use crate::pipeline::Instance;
-use crate::pipeline::work::Worker;
+use crate::pipeline::worker::Worker;
 use crate::read::Tail;
 use crate::records::ArrayRecord;
 use crate::status::{Failure, Status, Why};

@@ -12,7 +12,7 @@ use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::fail_task;
 use crate::pipeline::state::State;
-use crate::pipeline::work::Worker;
+use crate::pipeline::worker::Worker;
 use crate::read::{
     IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, Tail, locate, metadata_path,
     open_leased, read_document,
@@ -42,7 +42,13 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
     let mut why = Why::new();
     let buffer = if large { instance.metadata_buffer } else { worker.buffer };
     let buffer = buffer.rows(0, buffer.bytes());
-    let result = read_document(&instance.store, uri.as_str(), buffer, &mut why);
+    let mut is_later = false;
+    let open = |path: &Path| {
+        let opened = open_making_room(instance, path);
+        is_later = opened.is_none();
+        opened.unwrap_or(Err(Fault::WouldBlock))
+    };
+    let result = read_document(&instance.store, open, uri.as_str(), buffer, &mut why);
     instance.stats.files_opened.fetch_add(1, Relaxed);
     let mut bytes = 0;
     let loaded = match result {
@@ -54,6 +60,10 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
             instance.lock.lock().arrays.requeue_large(array);
             return;
         }
+        Err(_) if is_later => {
+            instance.lock.lock().arrays.requeue(array, large);
+            return;
+        }
         Err(status) => Err(status),
     };
     instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
@@ -61,6 +71,24 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
     let state = &mut *instance.lock.lock();
     state.arrays.finish(array, large, result, &why);
     state.plan_wanted = true;
+}
+
+/// Opens a file that the table of files does not know; idle descriptors of the table make room
+/// where the process has none left. None where only descriptors in use are in the way.
+fn open_making_room(instance: &Instance, path: &Path) -> Option<Result<(i32, FileStat), Fault>> {
+    // Ends: every turn closes a descriptor of ours, or returns.
+    loop {
+        let opened = instance.store.open(path);
+        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
+            return Some(opened);
+        }
+        let files = &mut instance.lock.lock().files;
+        match files.drain() {
+            Some(idle) => instance.store.close(idle),
+            None if files.has_open() => return None,
+            None => return Some(opened),
+        }
+    }
 }
 
 pub fn run_locate(

@@ -16,6 +16,7 @@ mod planner;
 mod settle;
 mod state;
 mod work;
+mod worker;
 
 pub use open::{Opened, bill, floor_bytes, open};
 
@@ -38,7 +39,7 @@ use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 use planner::Planner;
 use state::{Job, Life, Role, State};
-use work::Worker;
+use worker::Worker;
 
 /// One open loader. Placed in its own arena; shared by reference.
 pub struct Instance {

@@ -19,7 +19,7 @@ use crate::os::{Errno, Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
 use crate::pipeline::planner::Planner;
 use crate::pipeline::state::State;
-use crate::pipeline::work::Worker;
+use crate::pipeline::worker::Worker;
 use crate::settings::{Geometry, Settings};
 use crate::simd::FloatEnvironment;
 use crate::stats::StatsCells;

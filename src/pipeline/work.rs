@@ -3,23 +3,12 @@
 //! In: a job that the state handed out. Out: its result, handed in under the lock. No lock is held
 //! while files are read, chunks decoded or rows written.
 
-use crate::base::arena::Region;
-use crate::decode::zstd::Decoder;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{run_assemble, run_patch};
 use crate::pipeline::file_jobs::{run_load, run_locate, run_read};
 use crate::pipeline::state::Job;
+use crate::pipeline::worker::Worker;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// What a worker works with; one thread at a time has it.
-pub struct Worker {
-    /// None for workers that only read.
-    pub decoder: Option<Decoder>,
-    /// Scratch for chunks of ordinary size.
-    pub scratch: Region,
-    /// Buffer for metadata and index pieces.
-    pub buffer: Region,
-}
 
 /// Does the job and hands the result in.
 pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {

@@ -5,6 +5,7 @@
 use crate::base::math::index;
 use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
+use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
 use crate::read::Tail;
 use crate::status::{Status, Why};
@@ -17,16 +18,18 @@ pub fn metadata_path(uri: &str) -> Path {
     path
 }
 
-/// Reads the metadata document of the array at `uri`; None where `buffer` is too small for it.
+/// Reads the metadata document of the array at `uri`, which `open` opens; None where `buffer` is
+/// too small for it.
 pub fn read_document<'a>(
     store: &Store,
+    open: impl FnOnce(&Path) -> Result<(i32, FileStat), Fault>,
     uri: &str,
     buffer: &'a mut [u8],
     why: &mut Why,
 ) -> Result<Option<&'a [u8]>, Status> {
     let path = metadata_path(uri);
     let shown = Tail(path.as_str());
-    let (fd, stat) = store.open(&path).map_err(|fault| match fault {
+    let (fd, stat) = open(&path).map_err(|fault| match fault {
         Fault::Absent => fail!(why, NotFound, "{shown}: no such file: is it a zarr v3 array?"),
         fault => fail!(why, Io, "{shown}: {fault}"),
     })?;

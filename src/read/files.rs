@@ -237,6 +237,11 @@ impl FileTable {
         self.records.iter_mut().for_each(|record| record.absent_batch = None);
     }
 
+    /// Whether any descriptor is open, idle or in use.
+    pub fn has_open(&self) -> bool {
+        self.open_count > 0
+    }
+
     /// Closes every idle descriptor: all of them, once no lease is out.
     pub fn drain(&mut self) -> Option<i32> {
         let idle = self.idle.first()?;

@@ -1,0 +1,16 @@
+//! What one worker works with: scratch, a buffer, a zstd context.
+//!
+//! One thread at a time has a worker; all of it lies in the arena.
+
+use crate::base::arena::Region;
+use crate::decode::zstd::Decoder;
+
+/// What a worker works with; one thread at a time has it.
+pub struct Worker {
+    /// None for workers that only read.
+    pub decoder: Option<Decoder>,
+    /// Scratch for chunks of ordinary size.
+    pub scratch: Region,
+    /// Buffer for metadata and index pieces.
+    pub buffer: Region,
+}
