@@ -42,6 +42,8 @@ struct Entry {
     wanted_by: u64,
     /// Batch that last found the array's metadata in place although a file of it was missing.
     checked_batch: Option<u64>,
+    /// Whether a sample used it since it was loaded.
+    is_used: bool,
 }
 
 /// See the module.
@@ -67,6 +69,7 @@ impl Arrays {
             why: Why::new(),
             wanted_by: 0,
             checked_batch: None,
+            is_used: false,
         };
         Arrays {
             cache: Cache::carve(carver, "array metadata", count),
@@ -109,6 +112,7 @@ impl Arrays {
             why: Why::new(),
             wanted_by: 0,
             checked_batch: None,
+            is_used: false,
         };
         self.cache.pin(slot, 1);
         self.queue.push(slot);
@@ -129,6 +133,11 @@ impl Arrays {
     /// Identity of the array in an entry; another load gets another one.
     pub fn id(&self, slot: u32) -> u64 {
         self.entries[slot as usize].id
+    }
+
+    /// Whether an entry was used since it was loaded; from now on it was.
+    pub fn is_used_again(&mut self, slot: u32) -> bool {
+        core::mem::replace(&mut self.entries[slot as usize].is_used, true)
     }
 
     /// Why the entry could not be loaded.

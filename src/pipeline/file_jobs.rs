@@ -67,6 +67,7 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
         Err(status) => Err(status),
     };
     instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
+    instance.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|record| instance.records.write(array as usize, record));
     let state = &mut *instance.lock.lock();
     state.arrays.finish(array, large, result, &why);

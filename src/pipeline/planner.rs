@@ -219,12 +219,13 @@ impl Planner {
         current.group_limit = limit;
         let (uri, hash) = queue.uri(queue.sample(self.order[first as usize]));
         let Some(array) = state.arrays.find(uri, hash) else {
-            instance.stats.array_meta_misses.fetch_add(1, Relaxed);
             return state.arrays.load(uri, hash, None).is_some();
         };
         match state.arrays.state(array) {
             ArrayState::Ready => {
-                instance.stats.array_meta_hits.fetch_add(1, Relaxed);
+                // The first use of a load is the lookup that missed.
+                let is_hit = state.arrays.is_used_again(array) as u64;
+                instance.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
                 state.arrays.pin(array, 1);
                 current.array = array;
                 current.array_id = state.arrays.id(array);
