@@ -7,6 +7,7 @@ use common::drive::{Job, first_failure, open, stream};
 use common::fixtures::Scratch;
 use common::synth::{Meta, write_text};
 use std::fs;
+use wavetrain::config::THREADS_PUMP;
 use wavetrain::status::Status;
 
 #[test]
@@ -236,18 +237,29 @@ fn what_may_be_ignored_is_ignored() {
     }
 }
 
-#[test]
-fn metadata_over_4_mib_is_refused() {
-    let note = format!("\"attributes\":{{\"note\":\"{}\"}}", "x".repeat(4 << 20));
-    let (status, text) = metadata_failure(&changed(true, "\"attributes\":{}", &note));
-    assert!(matches!(status, Status::Unsupported | Status::Decode | Status::Budget), "{text}");
+/// Valid metadata of exactly `bytes` bytes.
+fn metadata_of(bytes: usize) -> String {
+    let text = changed(true, "\"attributes\":{}", "\"attributes\":{\"note\":\"\"}");
+    let filler = "x".repeat(bytes - text.len());
+    text.replace("\"note\":\"", &format!("\"note\":\"{filler}"))
 }
 
 #[test]
-fn metadata_of_almost_4_mib_is_read() {
-    let note = format!("\"attributes\":{{\"note\":\"{}\"}}", "x".repeat((4 << 20) - 2000));
+fn metadata_of_4_mib_is_read_and_a_byte_more_is_refused_with_both_sizes() {
+    let (status, text) = metadata_failure(&metadata_of((4 << 20) + 1));
+    assert_eq!(status, Status::Unsupported, "{text}");
+    assert!(text.contains("4194305") && text.contains("4194304"), "{text}");
+    // 64 KiB is where a worker's own buffer ends and the one large buffer begins.
     let scratch = Scratch::new();
-    let uri = write_text(&scratch, "array", &changed(true, "\"attributes\":{}", &note));
     let want = 7u16.to_le_bytes().repeat(16);
-    stream(&u16_config(&[4, 4], 1), &[Job::new(&uri, (vec![0, 0], vec![4, 4]), want)]);
+    let sizes = [4 << 20, 65535, 65536, 65537, 1 << 20, 4 << 20];
+    let job = |(n, bytes): (usize, usize)| {
+        let uri = write_text(&scratch, &format!("array{n}"), &metadata_of(bytes));
+        Job::new(&uri, (vec![0, 0], vec![4, 4]), want.clone())
+    };
+    let jobs: Vec<Job> = sizes.into_iter().enumerate().map(job).collect();
+    let mut config = u16_config(&[4, 4], sizes.len());
+    stream(&config, &jobs);
+    config.thread_mode = THREADS_PUMP;
+    stream(&config, &jobs);
 }
