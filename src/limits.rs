@@ -8,8 +8,11 @@ pub const RANK_MAX: usize = 16;
 /// Longest uri in bytes: PATH_MAX of Linux without its NUL.
 pub const URI_BYTES_MAX: usize = 4095;
 
-/// Longest path: a uri, a separator and the longest chunk key (16 axes of 20 digits).
-pub const PATH_BYTES_MAX: usize = URI_BYTES_MAX + 1 + 2 + RANK_MAX * 21 + 1;
+/// Longest key of a file in its array: "c", then 16 axes of a separator and 20 digits; and a NUL.
+pub const FILE_KEY_BYTES: usize = 1 + RANK_MAX * 21 + 1;
+
+/// Longest path: a uri, a separator and the longest key.
+pub const PATH_BYTES_MAX: usize = URI_BYTES_MAX + 1 + FILE_KEY_BYTES;
 
 /// Largest metadata document. Consolidated metadata of large hierarchies reaches megabytes.
 pub const METADATA_BYTES_MAX: usize = 4 << 20;

@@ -232,7 +232,7 @@ fn an_error_comes_in_its_turn_and_stays() {
     assert_eq!((failure.tag, failure.batch_id, failure.sample), (72, 2, 0));
     assert_eq!(failure.chunk[..], [0, 0, 0]);
     let text = failure.text.as_str();
-    assert!(text.contains("error/a") && text.contains("chunk [0, 0, 0]"), "{text}");
+    assert!(text.contains("error/a") && text.contains("chunk [0, 0, 0] in c/0/0/0: "), "{text}");
     // Sticky: pop and push give the same error again.
     assert_eq!(loader.pop(0).err().unwrap().text.as_str(), text);
     let request = Request { uri, begin: &[0; 3], end: &[CROP as i64; 3], tag: 0 };

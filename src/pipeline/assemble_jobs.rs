@@ -8,17 +8,21 @@ use crate::assemble::cast::Cast;
 use crate::assemble::{Target, fill_all, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::arena::Region;
 use crate::base::math::coordinates_from_linear;
-use crate::base::text::List;
+use crate::base::text::{List, Tail, Text};
 use crate::decode::decode_chunk;
 use crate::decode::zstd::Decoder;
-use crate::limits::RANK_MAX;
+use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
+use crate::meta::write_file_key;
 use crate::pipeline::Instance;
 use crate::pipeline::worker::Worker;
-use crate::read::Tail;
+use crate::read::SHOWN_BYTES;
 use crate::records::ArrayRecord;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of a file's key that an error text shows: whole up to eight axes of seven digits.
+const SHOWN_KEY_BYTES: usize = 64;
 
 pub fn fail_task(
     instance: &Instance,
@@ -177,6 +181,16 @@ fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_
     chunks
 }
 
+/// Name of a file in its array: "c/0/3".
+fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
+    let axes = record.axes();
+    let mut files = [0; RANK_MAX];
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let mut key = Text::new();
+    write_file_key(record, &files[..axes], &mut key);
+    key
+}
+
 /// First element of a chunk along each axis of the array.
 fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
     let mut origin = chunk_coordinates(record, file, chunk);
@@ -201,7 +215,7 @@ pub fn run_patch(instance: &Instance, slot: u32) {
     instance.batch_ready.broadcast();
 }
 
-/// A failure of one chunk: its text names array, chunk and reason.
+/// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.
 pub fn chunk_failure(
     instance: &Instance,
     array: u32,
@@ -216,7 +230,9 @@ pub fn chunk_failure(
     let mut failure = Failure::new(status);
     failure.chunk.extend(coordinates.iter().copied());
     let list = List(coordinates);
-    failure.text.fail(status, format_args!("{}: chunk {list}: {why}", Tail(uri.as_str())));
+    let (shown, key) = (Tail(uri.as_str(), SHOWN_BYTES), file_key(record, file));
+    let key = Tail(key.as_str(), SHOWN_KEY_BYTES);
+    failure.text.fail(status, format_args!("{shown}: chunk {list} in {key}: {why}"));
     failure
 }
 
@@ -224,6 +240,7 @@ pub fn chunk_failure(
 pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
     let uri = instance.uris.read(array as usize);
     let mut failure = Failure::new(status);
-    failure.text.fail(status, format_args!("{}: {why}", Tail(uri.as_str())));
+    let shown = Tail(uri.as_str(), SHOWN_BYTES);
+    failure.text.fail(status, format_args!("{shown}: {why}"));
     failure
 }

@@ -14,8 +14,8 @@ use crate::pipeline::assemble_jobs::fail_task;
 use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
 use crate::read::{
-    IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, Tail, locate, metadata_path,
-    open_leased, read_document,
+    IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, locate, metadata_path,
+    open_leased, read_document, shown,
 };
 use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
@@ -220,9 +220,9 @@ fn open_counted(
 fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
     match fault {
         OpenFault::Changed => {
-            fail!(why, Io, "{}: its size or time of change is not what it was", Tail(path.as_str()))
+            fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
         }
-        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", Tail(path.as_str())),
+        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", shown(path)),
     }
 }
 
@@ -239,7 +239,7 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
             why,
             Io,
             "{}: {fault}: the array was there and is gone, so its chunks are not missing data",
-            Tail(path.as_str())
+            shown(&path)
         )),
     }
 }

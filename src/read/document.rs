@@ -7,7 +7,7 @@ use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
-use crate::read::Tail;
+use crate::read::shown;
 use crate::status::{Status, Why};
 
 /// Path of the metadata document of an array.
@@ -28,7 +28,7 @@ pub fn read_document<'a>(
     why: &mut Why,
 ) -> Result<Option<&'a [u8]>, Status> {
     let path = metadata_path(uri);
-    let shown = Tail(path.as_str());
+    let shown = shown(&path);
     let (fd, stat) = open(&path).map_err(|fault| match fault {
         Fault::Absent => fail!(why, NotFound, "{shown}: no such file: is it a zarr v3 array?"),
         fault => fail!(why, Io, "{shown}: {fault}"),

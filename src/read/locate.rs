@@ -5,6 +5,7 @@
 //! a checksum per group of pages is kept, so that a page that was evicted can be fetched and
 //! checked again without reading the rest. An index without CRC is read page by page.
 
+use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
 use crate::limits::PAGE_GROUPS_MAX;
@@ -53,6 +54,14 @@ pub fn open_leased(
         return Err(OpenFault::Changed);
     }
     Ok((fd, stat))
+}
+
+/// Bytes of a uri or path that an error text shows.
+pub const SHOWN_BYTES: usize = 200;
+
+/// A path as an error text shows it.
+pub fn shown(path: &Path) -> Tail<'_> {
+    Tail(path.as_str(), SHOWN_BYTES)
 }
 
 /// Why a leased file could not be used.
@@ -104,8 +113,7 @@ impl Visit<'_> {
         let (fd, path, _) = self.file;
         let offset = self.place.offset + at;
         self.store.read_exact(fd, path, target, offset, false).map_err(|fault| {
-            let status =
-                fail!(why, Io, "reading the shard index of {}: {fault}", Tail(path.as_str()));
+            let status = fail!(why, Io, "reading the shard index of {}: {fault}", shown(path));
             let is_stale = fault == Fault::Failed(Errno(libc::ESTALE));
             if is_stale { Status::Again } else { status }
         })
@@ -149,7 +157,7 @@ impl Visit<'_> {
                 why,
                 Decode,
                 "shard index crc mismatch in {}: stored {stored:08x}, computed {whole:08x}",
-                Tail(self.file.1.as_str())
+                shown(self.file.1)
             ));
         }
         Ok(checks)
@@ -177,7 +185,7 @@ impl Visit<'_> {
                 why,
                 Io,
                 "the shard index of {} changed since it was checked",
-                Tail(self.file.1.as_str())
+                shown(self.file.1)
             ));
         }
         Ok(())
@@ -189,20 +197,5 @@ impl Visit<'_> {
         self.read(at, &mut buffer[..piece], why)?;
         self.keep(at, &buffer[..piece]);
         Ok(())
-    }
-}
-
-/// A path as an error text shows it: the end of it where it is long, so that the reason fits too.
-pub struct Tail<'a>(pub &'a str);
-
-impl core::fmt::Display for Tail<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        const SHOWN_BYTES: usize = 200;
-        if self.0.len() <= SHOWN_BYTES {
-            return f.write_str(self.0);
-        }
-        let start = self.0.ceil_char_boundary(self.0.len() - SHOWN_BYTES);
-        f.write_str("...")?;
-        f.write_str(&self.0[start..])
     }
 }

@@ -146,10 +146,8 @@ impl World {
         let (decode, whole) = (Status::Decode, 8);
         let complex =
             Meta { data_type: "complex64", fill: "[0,0]", ..Meta::u16(&[16; 3], &[4; 3], None) };
-        let gzip = Meta {
-            codecs: r#",{"name":"no_such_codec","configuration":{"level":1}}"#,
-            ..Meta::u16(&[16; 3], &[4; 3], None)
-        };
+        let gzip =
+            Meta { codecs: r#",{"name":"no_such_codec","configuration":{"level":1}}"#, ..plain() };
         arrays.extend([
             damaged(scratch, "chunk", decode, cube([0; 3], 4), |array, spec| {
                 store::flip_chunk(array, spec, [0; 3], 0);
