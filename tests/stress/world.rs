@@ -144,8 +144,8 @@ impl World {
         ];
         let clean_count = arrays.len();
         let (decode, whole) = (Status::Decode, 8);
-        let complex =
-            Meta { data_type: "complex64", fill: "[0,0]", ..Meta::u16(&[16; 3], &[4; 3], None) };
+        let plain = || Meta::u16(&[16; 3], &[4; 3], None);
+        let complex = Meta { data_type: "complex64", fill: "[0,0]", ..plain() };
         let gzip =
             Meta { codecs: r#",{"name":"no_such_codec","configuration":{"level":1}}"#, ..plain() };
         arrays.extend([
