@@ -43,6 +43,8 @@ struct Slot {
     batch_id: u64,
     sample_count: u32,
     failed_samples: u32,
+    /// A sample failed with a status that ends the stream whatever on_error says.
+    is_fatal: bool,
     remaining: u64,
     generation: u32,
     /// Position of the failure that the batch reports.
@@ -74,6 +76,7 @@ impl Slots {
             batch_id: 0,
             sample_count: 0,
             failed_samples: 0,
+            is_fatal: false,
             remaining: 0,
             generation: 0,
             failed_at: (0, 0),
@@ -154,6 +157,7 @@ impl Slots {
             batch_id,
             sample_count,
             failed_samples: 0,
+            is_fatal: false,
             remaining: 1,
             generation,
             failed_at: (u32::MAX, u64::MAX),
@@ -181,11 +185,12 @@ impl Slots {
         slot.remaining == 0
     }
 
-    /// The last chunk is there: what the slot becomes. `skip`: failing samples do not fail a batch.
+    /// The last chunk is there: what the slot becomes. `skip`: samples that fail with a status that
+    /// may be skipped do not fail a batch.
     pub fn complete(&mut self, slot: u32, skip: bool) -> SlotState {
         let slot = &mut self.slots[slot as usize];
         assert!(slot.state == SlotState::Filling && slot.remaining == 0);
-        slot.state = match (slot.failed_samples, skip) {
+        slot.state = match (slot.failed_samples, skip && !slot.is_fatal) {
             (0, _) => SlotState::Ready,
             (_, true) => SlotState::Patching,
             (_, false) => SlotState::Failed,
@@ -214,6 +219,7 @@ impl Slots {
         let tag = self.tags.read(row);
         let entry = &mut self.slots[slot as usize];
         entry.failed_samples += is_first as u32;
+        entry.is_fatal |= !failure.status.is_skippable();
         if (sample, chunk) <= entry.failed_at {
             entry.failed_at = (sample, chunk);
             let kept = &mut self.failures[slot as usize];
@@ -278,5 +284,31 @@ impl Slots {
         }
         self.next_begin = 0;
         self.next_pop = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::NonNull;
+
+    fn completed(status: Status, skip: bool) -> SlotState {
+        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
+        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
+        // SAFETY: the block is leaked, used once, and large enough after alignment.
+        let mut carver =
+            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
+        let mut slots = Slots::carve(&mut carver, 1, 2);
+        slots.begin(0, 2);
+        slots.fail(0, 1, 0, &Failure::new(status));
+        assert!(slots.sub_remaining(0, 1));
+        slots.complete(0, skip)
+    }
+
+    #[test]
+    fn skip_goes_on_after_faults_of_the_data_only() {
+        assert_eq!(completed(Status::Decode, false), SlotState::Failed);
+        assert_eq!(completed(Status::Decode, true), SlotState::Patching);
+        assert_eq!(completed(Status::Internal, true), SlotState::Failed);
     }
 }
