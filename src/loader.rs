@@ -193,7 +193,7 @@ pub struct Batch<'a> {
 impl Batch<'_> {
     /// The samples, packed, row-major.
     pub fn data(&self) -> &[u8] {
-        self.view.data.rows(0, self.view.data.bytes())
+        self.view.data.view(0, self.view.data.bytes())
     }
 
     /// Extents: samples, then the sample shape.

@@ -245,6 +245,15 @@ impl Region {
         }
     }
 
+    /// The part `[offset, offset + bytes)`, to be read, by several threads too. Nobody writes it
+    /// meanwhile.
+    pub fn view(&self, offset: u64, bytes: u64) -> &'static [u8] {
+        let limit = offset.checked_add(bytes);
+        assert!(limit.is_some_and(|limit| limit <= self.bytes));
+        // SAFETY: in bounds by the assertion, alive until close, and not written by the rule above.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(index(offset)), index(bytes)) }
+    }
+
     /// A part of the region as a region of its own.
     pub fn part(&self, offset: u64, bytes: u64) -> Region {
         assert!(offset.checked_add(bytes).is_some_and(|limit| limit <= self.bytes));

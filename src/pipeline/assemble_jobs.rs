@@ -100,7 +100,8 @@ impl Hands<'_> {
         let mut why = Why::new();
         let mut decoded: &[u8] = &[];
         if task.kind == ChunkKind::Data {
-            let encoded: &[u8] = instance.tables.slab.rows(task.slab_offset, task.bytes);
+            // Chunks of one read may overlap, so other workers may read the same bytes.
+            let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
             let scratch = self.scratch.rows(0, self.scratch.bytes());
             let most = instance.settings.config.max_substreams_per_chunk;
             // Workers that take this job have a decoder.
