@@ -219,7 +219,12 @@ impl Planner {
         current.group_limit = limit;
         let (uri, hash) = queue.uri(queue.sample(self.order[first as usize]));
         let Some(array) = state.arrays.find(uri, hash) else {
-            return state.arrays.load(uri, hash, None).is_some();
+            let loaded = state.arrays.load(uri, hash, None);
+            if let Some(array) = loaded {
+                // Loading ahead must not take its place before it was used.
+                state.arrays.want(array, queue.front_number());
+            }
+            return loaded.is_some();
         };
         match state.arrays.state(array) {
             ArrayState::Ready => {
