@@ -57,7 +57,7 @@ impl Instance {
                     self.pushed(&mut state);
                 }
                 Err(Full::Uris)
-                    if state.queue.len() < self.settings.config.samples_per_batch as u64
+                    if state.queue.next_batch(self.settings.config.samples_per_batch).is_none()
                         && !state.slots.has_filling() =>
                 {
                     return (taken, Err(self.uris_full(&state)));
