@@ -337,8 +337,9 @@ impl Instance {
             }
         }
         // No job runs and none is handed out, so the planner is free.
-        let mut planner = self.planner.lock();
-        planner.clear();
+        if let Some(planner) = self.planner.lock().as_mut() {
+            planner.clear();
+        }
         let state = &mut *self.lock.lock();
         state.reset();
         if state.life == Life::Resetting {

@@ -61,7 +61,9 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
             return;
         }
         Err(_) if is_later => {
-            instance.lock.lock().arrays.requeue(array, large);
+            let state = &mut *instance.lock.lock();
+            state.arrays.requeue(array, large);
+            state.loads_wait_since = Some(state.files.give_backs());
             return;
         }
         Err(status) => Err(status),
@@ -86,7 +88,7 @@ fn open_making_room(instance: &Instance, path: &Path) -> Option<Result<(i32, Fil
         let files = &mut instance.lock.lock().files;
         match files.drain() {
             Some(idle) => instance.store.close(idle),
-            None if files.has_open() => return None,
+            None if files.leases() > 0 => return None,
             None => return Some(opened),
         }
     }

@@ -4,8 +4,7 @@
 //! threads, pump and waiting pops of a pump-mode instance all loop over them, one bounded job at a
 //! time. A thread that finds no job sleeps without giving the lock up in between.
 //!
-//! Lock order: `planner` before `lock`. No lock is held while a job waits for storage, decodes, or
-//! calls a hook.
+//! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
 mod assemble_jobs;
 mod calls;
@@ -60,7 +59,8 @@ pub struct Instance {
     /// Bytes taken at open.
     pub host_bytes: u64,
     lock: Mutex<State>,
-    planner: Mutex<Planner>,
+    /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
+    planner: Mutex<Option<&'static mut Planner>>,
     work_ready: Condvar,
     io_ready: Condvar,
     batch_ready: Condvar,

@@ -173,7 +173,7 @@ fn layout(
     let own = if settings.is_pump() { 0 } else { settings.worker_count() };
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
-    let planner = Planner::carve(carver, settings);
+    let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let large_count = geometry.large_scratch_count;
     let state = State::carve(carver, settings, geometry.slab_bytes, large_count, files_max);
@@ -191,7 +191,7 @@ fn layout(
         geometry_table: state.slots.geometry.share(),
         statuses: state.slots.statuses.share(),
         lock: Mutex::new(state),
-        planner: Mutex::new(planner),
+        planner: Mutex::new(planners.first_mut()),
         work_ready: Condvar::new(),
         io_ready: Condvar::new(),
         batch_ready: Condvar::new(),

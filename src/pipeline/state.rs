@@ -127,6 +127,8 @@ pub struct State {
     pub is_cold: bool,
     /// Reads in a row that found everything cached.
     pub warm_reads: u32,
+    /// Metadata loads found no descriptor: leases that had ended by then. They wait for another.
+    pub loads_wait_since: Option<u64>,
     /// Slots whose patching was handed out, as bits.
     pub patching: u64,
     /// Large scratch that is free, as bits.
@@ -183,6 +185,7 @@ impl State {
             planning: false,
             is_cold: false,
             warm_reads: 0,
+            loads_wait_since: None,
             patching: 0,
             large_free: u64::MAX.checked_shr(64 - large_count).unwrap_or(0),
             contexts,
@@ -258,8 +261,7 @@ impl State {
             wave = self.waves.active.next(at);
         }
         let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
-        let waits =
-            role != Role::Decode && (self.arrays.has_queued() || self.requests.has_queued());
+        let waits = role != Role::Decode && (self.has_load() || self.requests.has_queued());
         decodes || waits
     }
 
@@ -271,6 +273,12 @@ impl State {
             Role::Io => must_wait,
             Role::Both => true,
         }
+    }
+
+    /// Whether metadata can be loaded now: some is asked for, and descriptors are to be had.
+    fn has_load(&self) -> bool {
+        let is_short = self.loads_wait_since == Some(self.files.give_backs());
+        self.arrays.has_queued() && !(is_short && self.files.leases() > 0)
     }
 
     fn has_patch(&self) -> bool {
@@ -306,7 +314,9 @@ impl State {
     }
 
     fn next_io_job(&mut self, instance: &Instance) -> Option<Job> {
-        if let Some((array, large)) = self.arrays.next_queued() {
+        if self.has_load()
+            && let Some((array, large)) = self.arrays.next_queued()
+        {
             return Some(Job::LoadArray { array, large });
         }
         for _ in 0..self.requests.queued() {

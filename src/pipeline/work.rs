@@ -31,7 +31,11 @@ pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
 
 fn run_plan(instance: &Instance) {
     let start = (instance.os.now_ns)();
-    let progress = instance.planner.lock().run(instance);
+    let planner = instance.planner.lock().take();
+    // One worker at a time gets this job, and puts the planner back.
+    let Some(planner) = planner else { return };
+    let progress = planner.run(instance);
+    *instance.planner.lock() = Some(planner);
     instance.stats.plan.observe((instance.os.now_ns)() - start, 0, 0);
     let state = &mut *instance.lock.lock();
     state.planning = false;

@@ -79,6 +79,8 @@ pub struct FileTable {
     idle: List,
     open_count: u32,
     open_max: u32,
+    leases: u32,
+    give_backs: u64,
     next_epoch: u64,
 }
 
@@ -91,6 +93,8 @@ impl FileTable {
             idle: List::carve(carver, "file layouts", count),
             open_count: 0,
             open_max: open_max.max(1),
+            leases: 0,
+            give_backs: 0,
             next_epoch: 1,
         }
     }
@@ -152,6 +156,7 @@ impl FileTable {
         record.users += 1;
         record.exclusive = exclusive;
         self.cache.pin(slot, 1);
+        self.leases += 1;
         let FileRecord { fd, stat, checks, .. } = self.records[slot as usize];
         LeaseOutcome::Leased(Lease { slot, fd, stat, checks, evicted, exclusive })
     }
@@ -169,6 +174,8 @@ impl FileTable {
         let record = &mut self.records[slot as usize];
         assert!(record.users > 0);
         record.users -= 1;
+        self.leases -= 1;
+        self.give_backs += 1;
         if lease.fd.is_none() {
             record.fd = fd;
             self.open_count -= fd.is_none() as u32;
@@ -237,9 +244,14 @@ impl FileTable {
         self.records.iter_mut().for_each(|record| record.absent_batch = None);
     }
 
-    /// Whether any descriptor is open, idle or in use.
-    pub fn has_open(&self) -> bool {
-        self.open_count > 0
+    /// Leases that are out.
+    pub fn leases(&self) -> u32 {
+        self.leases
+    }
+
+    /// Leases that ended since open.
+    pub fn give_backs(&self) -> u64 {
+        self.give_backs
     }
 
     /// Closes every idle descriptor: all of them, once no lease is out.
