@@ -24,6 +24,7 @@ use crate::limits::RANK_MAX;
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::sample_failure;
+use crate::pipeline::state::State;
 use crate::plan::{Cursor, Merge, files_touched};
 use crate::queue::QueuedSample;
 use crate::records::ArrayRecord;
@@ -157,7 +158,11 @@ impl Planner {
 
     fn begin(&mut self, instance: &Instance) -> bool {
         let state = &mut *instance.lock.lock();
-        state.prefetch_arrays();
+        let has_more = state.prefetch_arrays();
+        self.begin_batch(instance, state) || has_more
+    }
+
+    fn begin_batch(&mut self, instance: &Instance, state: &mut State) -> bool {
         if self.current.is_some() || state.is_halted {
             return false;
         }

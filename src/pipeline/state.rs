@@ -19,6 +19,9 @@ use crate::wave::{ChunkKind, ChunkTask, ReadOp, Waves};
 /// share a wave evenly.
 const RUN_BYTES: u64 = 256 << 10;
 
+/// Samples whose arrays are looked up at a time, so that the lock is held briefly.
+const PREFETCH_SAMPLES: u64 = 256;
+
 /// What a worker may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -198,20 +201,26 @@ impl State {
         }
     }
 
-    /// Begins to load the arrays of samples that wait, into slots that no sample needs.
-    pub fn prefetch_arrays(&mut self) {
+    /// Begins to load the arrays of samples that wait, into slots that no sample needs. Looks at a
+    /// bounded number of samples; true where there are more to look at.
+    pub fn prefetch_arrays(&mut self) -> bool {
         let front = self.queue.front_number();
         self.prefetched = self.prefetched.max(front);
+        let limit = self.prefetched + PREFETCH_SAMPLES;
         while self.prefetched < front + self.queue.len() {
             let sample = *self.queue.sample((self.prefetched - front) as u32);
             let (uri, hash) = self.queue.uri(&sample);
             let found = self.arrays.find(uri, hash);
             let Some(array) = found.or_else(|| self.arrays.load(uri, hash, Some(front))) else {
-                return;
+                return false;
             };
             self.arrays.want(array, self.prefetched);
             self.prefetched += 1;
+            if self.prefetched >= limit {
+                return true;
+            }
         }
+        false
     }
 
     /// The last chunk of a batch is there.
