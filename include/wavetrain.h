@@ -619,7 +619,7 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * batches that are popped and not released, also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held or reads
  * are still in flight; memory and hooks stay in use. Release them and call close again; until then
- * release, batch_info and close work, all else returns SHUTDOWN. */
+ * close, release, batch_info, stats, stats_reset and last_error work, all else returns SHUTDOWN. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
@@ -638,8 +638,8 @@ wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample 
 wavetrain_status wavetrain_flush(wavetrain_loader loader);
 
 /* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER).
- * The batch is yours until release. error: NULL or yours, filled where the result is negative or
- * STARVED.
+ * The batch is yours until release. error: NULL or yours, filled where the result is negative,
+ * AGAIN or STARVED.
  * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
  * all slots are held, reads are pending or samples are missing; a later pop gets the same batch.
  * END: flushed and every batch popped, at once, until the next push. SHUTDOWN: close was called.
@@ -668,7 +668,8 @@ wavetrain_status wavetrain_reset(wavetrain_loader loader);
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
  * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, one
  * chunk. Several threads may pump at once.
- * OK: it did something. AGAIN: there was nothing to do. INVALID: thread_mode is not PUMP. */
+ * OK: it did something. AGAIN: there was nothing to do. INVALID: thread_mode is not PUMP. SHUTDOWN:
+ * close was called. */
 wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);
 
 /* Copies the figures. stats: yours. They are read one by one while work goes on, so that two of
@@ -678,8 +679,8 @@ wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *
 /* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
 wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
-/* The error of the stream if it failed, else the last error that a call on this loader returned;
- * status OK and an empty text if there was none. error: yours. OK. Does not wait. */
+/* The error of the stream if it failed, else why push refused a sample last; status OK and an empty
+ * text if neither is. Reset clears it. error: yours. OK. Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
 /* Describes the array at uri (with a NUL). Needs no loader. files: NULL or a hook to read through.

@@ -145,11 +145,6 @@ impl Cache {
         self.slots[slot as usize].keyed = false;
     }
 
-    /// Whether the slot has a key.
-    pub fn is_keyed(&self, slot: u32) -> bool {
-        self.slots[slot as usize].keyed
-    }
-
     /// Makes an unpinned slot the youngest.
     pub fn touch(&mut self, slot: u32) {
         if self.slots[slot as usize].pins == 0 {

@@ -286,7 +286,7 @@ pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
     }
 }
 
-/// Fills the bill; where the cap is too small, with the floor of the config.
+/// Fills the bill; where the cap is too small, with that of the smallest geometry.
 pub(crate) fn fill_memory(
     config: &Config,
     need: &mut abi::Memory,
@@ -296,12 +296,9 @@ pub(crate) fn fill_memory(
     need.host_align = crate::os::memory::BLOCK_ALIGN;
     need.slot_bytes = settings.slots_bytes();
     need.threads = if settings.is_pump() { 0 } else { settings.worker_count() };
-    let bill = match pipeline::bill(&settings, why) {
-        Ok((bill, _)) => bill,
-        Err(status) => {
-            need.host_bytes = pipeline::floor_bytes(&settings);
-            return Err(status);
-        }
+    let (bill, result) = match pipeline::bill(&settings, why) {
+        Ok((bill, _)) => (bill, Ok(())),
+        Err(status) => (pipeline::floor_bill(&settings), Err(status)),
     };
     need.host_bytes = bill.total(Kind::Host);
     need.pinned_bytes = bill.total(Kind::Pinned);
@@ -312,7 +309,7 @@ pub(crate) fn fill_memory(
         target.bytes = line.bytes;
         abi::write_text(&mut target.name, line.name);
     }
-    Ok(())
+    result
 }
 
 /// What an array is. `scratch` has at least SCRATCH_BYTES bytes.

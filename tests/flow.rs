@@ -358,6 +358,9 @@ fn close_reports_held_batches_and_works_once_they_are_back() {
     let batch = expect_batch(loader.pop(FOREVER).unwrap());
     assert_eq!(close(&loader, 0), Status::Again);
     assert_eq!(loader.pop(0).err().unwrap().status, Status::Shutdown);
+    assert_eq!(loader.flush().err().unwrap().status, Status::Shutdown);
+    assert_eq!(loader.reset().err().unwrap().status, Status::Shutdown);
+    assert_eq!(loader.stats().unwrap().batches_held, 1);
     check(&batch);
     drop(batch);
     assert_eq!(close(&loader, 5 * SECOND), Status::Ok);

@@ -96,11 +96,6 @@ impl Carver {
         &self.bill
     }
 
-    /// Adds a line that the host block does not hold (device memory, for example).
-    pub fn count_elsewhere(&mut self, name: &'static str, kind: Kind, bytes: u64) {
-        self.bill.add(name, kind, bytes);
-    }
-
     fn take(&mut self, name: &'static str, bytes: u64, align: u64) -> Option<NonNull<u8>> {
         let start = align_up(self.used, align);
         let limit = start + bytes;

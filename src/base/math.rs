@@ -38,12 +38,6 @@ pub const fn index(value: u64) -> usize {
     value as usize
 }
 
-/// Narrowing that is right by an invariant of ours; a value that does not fit is our defect.
-pub fn narrow_u32(value: u64) -> u32 {
-    assert!(value <= u32::MAX as u64);
-    value as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -169,11 +169,6 @@ impl<'a> Value<'a> {
         (self.kind() == Kind::String).then(|| Str::new(&self.source()[1..self.source().len() - 1]))
     }
 
-    /// Whether it is the string `expected`.
-    pub fn is_str(self, expected: &str) -> bool {
-        self.as_str().is_some_and(|text| text == *expected)
-    }
-
     /// Whether it is a number without fraction and exponent.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Number && !self.source().contains(['.', 'e', 'E'])

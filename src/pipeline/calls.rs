@@ -243,7 +243,11 @@ impl Instance {
             return Err(Failure::because(status, &why));
         }
         let deadline = self.deadline(budget_ns);
-        let (mut state, did_work) = self.help(self.lock.lock());
+        let state = self.lock.lock();
+        if state.life == Life::Closing {
+            return Err(Failure::new(Status::Shutdown));
+        }
+        let (mut state, did_work) = self.help(state);
         let mut helped = did_work;
         while helped && (self.os.now_ns)() < deadline {
             (state, helped) = self.help(state);

@@ -17,7 +17,7 @@ mod state;
 mod work;
 mod worker;
 
-pub use open::{Opened, bill, floor_bytes, open};
+pub use open::{Opened, bill, floor_bill, floor_bytes, open};
 
 use crate::arrays::Uri;
 use crate::assemble::axis::PadMode;

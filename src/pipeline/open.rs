@@ -39,9 +39,14 @@ pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Stat
     Ok((count(settings, &geometry), geometry))
 }
 
+/// The least bill that a config can be opened with.
+pub fn floor_bill(settings: &Settings) -> Bill {
+    count(settings, &settings.floor_geometry(scratch_bytes))
+}
+
 /// The least host memory that a config can be opened with.
 pub fn floor_bytes(settings: &Settings) -> u64 {
-    count(settings, &settings.floor_geometry(scratch_bytes)).total(Kind::Host)
+    floor_bill(settings).total(Kind::Host)
 }
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
