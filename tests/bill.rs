@@ -136,6 +136,20 @@ fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_ch
 }
 
 #[test]
+fn a_bill_below_the_floor_still_lists_the_smallest_geometry() {
+    use wavetrain::abi::{Error, Memory};
+    let config = Config { max_host_memory_bytes: 1, ..config(Dtype::U16, &[8, 8], 2) };
+    let mut need = Memory::EMPTY;
+    let mut error = Error::EMPTY;
+    // SAFETY: three live structs of their own sizes.
+    let code = unsafe { wavetrain::ffi::wavetrain_memory_need(&config, &mut need, &mut error) };
+    assert_eq!((code, error.status), (Status::Budget as i32, Status::Budget as i32));
+    let lines = &need.lines[..need.line_count as usize];
+    assert!(lines.len() > 10);
+    assert_eq!(lines.iter().map(|line| line.bytes).sum::<u64>(), need.host_bytes);
+}
+
+#[test]
 fn the_bill_never_exceeds_the_cap() {
     for mib in (8..80).step_by(5) {
         let mut config = config(Dtype::F32, &[64, 64], 4);
