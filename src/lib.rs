@@ -21,12 +21,12 @@
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
-//! Modules, top to bottom; each names only modules below it:
+//! Modules, top to bottom; each names only modules below it (`ffi` and `loader` share the handles):
 //!
 //! ```text
-//! surface    ffi loader info            control    pipeline settings config abi
+//! surface    ffi loader info            control    pipeline settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch
-//! floor      os cache records stats status simd limits base
+//! floor      os cache records stats abi status simd limits base
 //! ```
 #![no_std]
 
@@ -37,7 +37,6 @@ pub mod ffi;
 pub mod info;
 pub mod loader;
 
-pub mod abi;
 pub mod config;
 pub mod pipeline;
 pub mod settings;
@@ -54,6 +53,7 @@ pub mod read;
 pub mod shard_index;
 pub mod wave;
 
+pub mod abi;
 pub mod base;
 pub mod cache;
 pub mod limits;

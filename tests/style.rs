@@ -113,7 +113,7 @@ fn functions_have_at_most_70_lines() {
 #[test]
 fn the_library_has_no_heap_types_and_no_unwrap() {
     let words = ["Vec<", "Vec::", "Box<", "Box::", "String::", "Arc<", "Rc<", "format!(", "vec!["];
-    let calls = [".unwrap()", ".expect(", "todo!(", "unimplemented!("];
+    let calls = [".unwrap()", ".expect(", concat!("to", "do!("), concat!("un", "implemented!(")];
     let found = library_code().into_iter().filter(|(_, _, code)| {
         let is_heap = words.iter().any(|word| {
             code.match_indices(word)
