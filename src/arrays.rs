@@ -1,6 +1,6 @@
 //! The cache of array metadata: one entry per uri, loaded once however many samples wait for it.
 //!
-//! States of an entry: Empty -> Queued (or QueuedLarge, for the one large buffer) -> Loading ->
+//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading ->
 //! Ready or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
@@ -23,7 +23,7 @@ pub enum ArrayState {
     Empty,
     /// Waits for a worker.
     Queued,
-    /// Waits for a worker and the large buffer.
+    /// Waits for a worker and a large buffer.
     QueuedLarge,
     /// A worker loads it.
     Loading,
@@ -56,7 +56,6 @@ pub struct Arrays {
     pub records: Table<ArrayRecord>,
     queue: Fifo,
     large_queue: Fifo,
-    large_busy: bool,
     next_id: u64,
 }
 
@@ -78,7 +77,6 @@ impl Arrays {
             records: carver.table("array metadata", count as u64, &ArrayRecord::EMPTY),
             queue: Fifo::carve(carver, "array metadata", count),
             large_queue: Fifo::carve(carver, "array metadata", count),
-            large_busy: false,
             next_id: 0,
         }
     }
@@ -145,17 +143,15 @@ impl Arrays {
         &self.entries[slot as usize].why
     }
 
-    /// Whether an entry waits for a worker that can work on it now.
+    /// Whether an entry waits for a worker.
     pub fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || (!self.large_busy && !self.large_queue.is_empty())
+        !self.queue.is_empty() || !self.large_queue.is_empty()
     }
 
-    /// The next entry to load, and whether it needs the large buffer.
-    pub fn next_queued(&mut self) -> Option<(u32, bool)> {
-        if !self.large_busy
-            && let Some(slot) = self.large_queue.pop()
-        {
-            self.large_busy = true;
+    /// The next entry to load, and whether it needs a large buffer; only if there is one
+    /// (`has_large`) is such an entry given out.
+    pub fn next_queued(&mut self, has_large: bool) -> Option<(u32, bool)> {
+        if has_large && let Some(slot) = self.large_queue.pop() {
             self.entries[slot as usize].state = ArrayState::Loading;
             return Some((slot, true));
         }
@@ -168,7 +164,6 @@ impl Arrays {
     pub fn requeue(&mut self, slot: u32, large: bool) {
         let entry = &mut self.entries[slot as usize];
         assert!(entry.state == ArrayState::Loading);
-        self.large_busy &= !large;
         if large {
             entry.state = ArrayState::QueuedLarge;
             self.large_queue.push(slot);
@@ -178,18 +173,17 @@ impl Arrays {
         }
     }
 
-    /// The document does not fit a small buffer: queue it for the large one.
+    /// The document does not fit a small buffer: queue it for a large one.
     pub fn requeue_large(&mut self, slot: u32) {
         assert!(self.entries[slot as usize].state == ArrayState::Loading);
         self.entries[slot as usize].state = ArrayState::QueuedLarge;
         self.large_queue.push(slot);
     }
 
-    /// Ends a load. `large`: the worker used the large buffer.
-    pub fn finish(&mut self, slot: u32, large: bool, result: Result<(), Status>, why: &Why) {
+    /// Ends a load.
+    pub fn finish(&mut self, slot: u32, result: Result<(), Status>, why: &Why) {
         let entry = &mut self.entries[slot as usize];
         assert!(entry.state == ArrayState::Loading);
-        self.large_busy &= !large;
         match result {
             Ok(()) => entry.state = ArrayState::Ready,
             Err(status) => {
@@ -231,7 +225,6 @@ impl Arrays {
     pub fn reset(&mut self) {
         self.queue.clear();
         self.large_queue.clear();
-        self.large_busy = false;
         self.cache.unpin_all();
         for slot in 0..self.entries.len() as u32 {
             let entry = &mut self.entries[slot as usize];

@@ -57,6 +57,9 @@ pub const FIELDS_MAX: u32 = 1;
 /// Alignment of every batch and staging buffer: what DLPack and CUDA copies ask for.
 pub const BUFFER_ALIGN: u64 = 256;
 
+/// A page of memory: what large pieces of the arena start at.
+pub const MEMORY_PAGE_BYTES: u64 = 4096;
+
 /// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
 

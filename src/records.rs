@@ -154,6 +154,39 @@ impl Codec {
     }
 }
 
+/// A half-open range of the bytes of a decoded chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// First byte.
+    pub first: u64,
+    /// Behind the last byte.
+    pub limit: u64,
+}
+
+impl Span {
+    /// No bytes: what a union begins with.
+    pub const NONE: Span = Span { first: u64::MAX, limit: 0 };
+
+    /// The smallest span that holds both.
+    pub fn union(self, other: Span) -> Span {
+        Span { first: self.first.min(other.first), limit: self.limit.max(other.limit) }
+    }
+
+    /// Number of bytes.
+    pub fn bytes(self) -> u64 {
+        self.limit - self.first
+    }
+}
+
+/// Bytes of a decoded chunk: all of them, or those that somebody needs.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkBytes<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Where the first of them lies in the chunk.
+    pub first: u64,
+}
+
 /// The bytes-to-bytes codecs of a chunk, in the order of encoding. At most one compresses.
 pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 
@@ -287,6 +320,17 @@ impl ArrayRecord {
     pub fn chunks_per_file(&self) -> u64 {
         // Meta checked the product when it made the record.
         product(&self.chunk_counts()[..self.axes()]).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a codec of the chain carries a checksum, so that chunks are decoded whole.
+    pub fn has_checksum(&self) -> bool {
+        self.codecs.contains(&Codec::Crc32c)
+    }
+
+    /// Whether the bytes of a chunk in its file are the decoded bytes, and nothing checks them:
+    /// then only what is needed is read.
+    pub fn is_read_partly(&self) -> bool {
+        self.codecs.is_empty()
     }
 
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a

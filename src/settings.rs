@@ -9,17 +9,17 @@ use crate::base::math::{align_up, product};
 use crate::config::{self, Config};
 use crate::fail;
 use crate::limits::{
-    BUFFER_ALIGN, CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
-    compressed_bytes_max,
+    BUFFER_ALIGN, CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX,
+    RANK_MAX, SAMPLES_MAX, THREADS_MAX, compressed_bytes_max,
 };
 use crate::records::Dtype;
 use crate::status::{Status, Why};
 
-/// Decoded chunks up to this size are decoded in a worker's own scratch, which stays in its cache;
-/// larger ones borrow one of a few large blocks.
+/// Chunks up to this size are read and decoded in a worker's own scratch, which stays in its cache;
+/// larger ones are staged in the slab and borrow from the common scratch.
 pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
 /// Staging memory that the geometry asks for where the cap allows it.
-const SLAB_WISH_BYTES: u64 = 24 << 20;
+const SLAB_WISH_BYTES: u64 = 16 << 20;
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
 /// Largest batch slot: keeps every sum of the bill far below u64.
@@ -59,12 +59,15 @@ pub struct Settings {
 /// Sizes that follow from the memory cap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Geometry {
-    /// Bytes of each worker's own decode scratch.
-    pub small_scratch_bytes: u64,
-    /// Number of large scratch blocks.
-    pub large_scratch_count: u32,
-    /// Bytes of each.
-    pub large_scratch_bytes: u64,
+    /// Bytes of each worker's place for an encoded chunk.
+    pub staging_bytes: u64,
+    /// Bytes of each worker's place for a decoded chunk.
+    pub target_bytes: u64,
+    /// Bytes of each worker's place for a block before its filter is undone.
+    pub block_bytes: u64,
+    /// Bytes of the common scratch: large chunks, and metadata documents that are too large for a
+    /// worker's buffer.
+    pub pool_bytes: u64,
     /// Bytes of the ring that waves are staged in.
     pub slab_bytes: u64,
 }
@@ -123,7 +126,7 @@ pub fn settings_from_config(
         dtype_bytes,
         sample_bytes,
         batch_bytes: slot_bytes,
-        slot_bytes: align_up(slot_bytes, 4096),
+        slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
         lookahead_samples,
         decode_threads: match config.n_decode_threads {
             0 => cpu_count.clamp(1, THREADS_MAX),
@@ -316,35 +319,40 @@ impl Settings {
         self.decode_threads = self.decode_threads.min(most);
     }
 
-    /// The least geometry that streams every chunk up to the cap: one large scratch, staging for
-    /// one chunk. `scratch_bytes(chunk)` is what decoding a chunk takes.
-    pub fn floor_geometry(&self, scratch_bytes: impl Fn(u64) -> u64) -> Geometry {
+    /// The least geometry that streams every chunk up to the cap: common scratch for one large
+    /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded
+    /// chunk.
+    pub fn floor_geometry(&self, target_bytes: impl Fn(u64) -> u64) -> Geometry {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
-        let needs_large = chunk_bytes > SMALL_CHUNK_BYTES;
-        let small_bytes = scratch_bytes(chunk_bytes.min(SMALL_CHUNK_BYTES));
+        let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
+        let large_bytes = if chunk_bytes > SMALL_CHUNK_BYTES {
+            2 * align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES)
+        } else {
+            0
+        };
         Geometry {
-            small_scratch_bytes: align_up(small_bytes, 4096),
-            large_scratch_count: needs_large as u32,
-            large_scratch_bytes: if needs_large {
-                align_up(scratch_bytes(chunk_bytes), 4096)
-            } else {
-                0
-            },
-            slab_bytes: align_up(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN, 4096),
+            staging_bytes: align_up(compressed_bytes_max(small_bytes), MEMORY_PAGE_BYTES),
+            target_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
+            block_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
+            pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
+            slab_bytes: align_up(
+                compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN,
+                MEMORY_PAGE_BYTES,
+            ),
         }
     }
 
     /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
     ///
-    /// Everything but large scratch and staging is fixed; of what the cap leaves, staging gets its
-    /// wish, then as many large scratch blocks as there are decoders, at least one of each.
+    /// Everything but common scratch and staging is fixed; of what the cap leaves, staging gets its
+    /// wish, then the common scratch room for as many large chunks as there are decoders.
     pub fn solve(
         &self,
-        scratch_bytes: impl Fn(u64) -> u64,
+        target_bytes: impl Fn(u64) -> u64,
         bill: impl Fn(&Geometry) -> u64,
         why: &mut Why,
     ) -> Result<Geometry, Status> {
-        let mut geometry = self.floor_geometry(scratch_bytes);
+        let mut geometry = self.floor_geometry(&target_bytes);
         let (floor, cap) = (bill(&geometry), self.host_bytes_max());
         if floor > cap {
             return Err(fail!(
@@ -356,13 +364,15 @@ impl Settings {
                 self.slots_bytes()
             ));
         }
-        let mut spare = (cap - floor) & !4095;
+        let mut spare = (cap - floor) & !(MEMORY_PAGE_BYTES - 1);
         let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
         geometry.slab_bytes += slab_more;
         spare -= slab_more;
-        if let Some(more) = spare.checked_div(geometry.large_scratch_bytes) {
-            let more = more.min(self.decode_threads as u64 - 1).min(63);
-            geometry.large_scratch_count += more as u32;
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        if chunk_bytes > SMALL_CHUNK_BYTES {
+            let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
+            let wish = each * self.decode_threads as u64;
+            geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
         }
         Ok(geometry)
     }
@@ -416,15 +426,13 @@ mod tests {
     #[test]
     fn the_geometry_never_exceeds_the_cap_and_names_the_floor() {
         let mut config = config();
-        let bill = |g: &Geometry| {
-            (1 << 20) + g.slab_bytes + g.large_scratch_bytes * g.large_scratch_count as u64
-        };
+        let bill = |g: &Geometry| (1 << 20) + g.slab_bytes + g.pool_bytes;
         let mut why = Why::new();
         let mut accepted = 0;
         for cap in (1..200).map(|mib| mib << 20) {
             config.max_host_memory_bytes = cap;
             let settings = settings_from_config(&config, 8, &mut why).unwrap();
-            match settings.solve(|chunk| 2 * chunk, bill, &mut why) {
+            match settings.solve(|chunk| chunk, bill, &mut why) {
                 Ok(geometry) => {
                     assert!(bill(&geometry) <= cap);
                     assert!(geometry.slab_bytes >= compressed_bytes_max(16 << 20));

@@ -28,7 +28,48 @@ impl Default for MetricCell {
     }
 }
 
+/// Observations that one worker gathers and adds at once, because cells are shared by all of them.
+#[derive(Default)]
+pub struct Tally {
+    ns: u64,
+    ns_best: Option<u64>,
+    input_bytes: u64,
+    output_bytes: u64,
+    count: u64,
+    histogram: [u32; HISTOGRAM_BUCKETS],
+}
+
+impl Tally {
+    /// Adds one observation.
+    pub fn observe(&mut self, ns: u64, input_bytes: u64, output_bytes: u64) {
+        self.ns += ns;
+        self.ns_best = Some(self.ns_best.map_or(ns, |best| best.min(ns)));
+        self.input_bytes += input_bytes;
+        self.output_bytes += output_bytes;
+        self.count += 1;
+        self.histogram[bucket(ns)] += 1;
+    }
+
+    /// Number of observations.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
 impl MetricCell {
+    /// Adds what a worker gathered.
+    pub fn add(&self, tally: &Tally) {
+        let Some(best) = tally.ns_best else { return };
+        self.ns.fetch_add(tally.ns, Relaxed);
+        self.ns_best.fetch_min(best, Relaxed);
+        self.input_bytes.fetch_add(tally.input_bytes, Relaxed);
+        self.output_bytes.fetch_add(tally.output_bytes, Relaxed);
+        self.count.fetch_add(tally.count, Relaxed);
+        for (cell, count) in self.histogram.iter().zip(tally.histogram).filter(|(_, n)| *n > 0) {
+            cell.fetch_add(count as u64, Relaxed);
+        }
+    }
+
     /// Adds one observation.
     pub fn observe(&self, ns: u64, input_bytes: u64, output_bytes: u64) {
         self.ns.fetch_add(ns, Relaxed);
@@ -186,6 +227,23 @@ mod tests {
             assert_eq!(bucket(ns), expected);
         }
         assert_eq!(bucket(u64::MAX), HISTOGRAM_BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_tally_adds_what_its_observations_would() {
+        let (one_by_one, at_once) = (MetricCell::default(), MetricCell::default());
+        let mut tally = Tally::default();
+        at_once.add(&tally);
+        assert_eq!(at_once.read().ns_best, u64::MAX);
+        for (ns, input, output) in [(70, 5, 9), (3, 1, 0), (1 << 40, 7, 8)] {
+            one_by_one.observe(ns, input, output);
+            tally.observe(ns, input, output);
+        }
+        at_once.add(&tally);
+        let (one, all) = (one_by_one.read(), at_once.read());
+        assert_eq!((one.ns, one.ns_best, one.count), (all.ns, all.ns_best, all.count));
+        assert_eq!((one.input_bytes, one.output_bytes), (all.input_bytes, all.output_bytes));
+        assert_eq!(one.histogram, all.histogram);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::base::math::{align_up, index};
 use crate::cache::{Fifo, List};
 use crate::limits::BUFFER_ALIGN;
 use crate::os::FileStat;
+use crate::records::Span;
 
 /// What a chunk task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,15 +46,27 @@ pub struct ChunkTask {
     pub pair_first: u32,
     /// Number of samples that touch it.
     pub pair_count: u32,
-    /// First encoded byte in the file.
+    /// Bytes of the decoded chunk that its samples read.
+    pub need: Span,
+    /// First byte to read in the file.
     pub offset: u64,
-    /// Encoded bytes.
+    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly.
     pub bytes: u64,
-    /// Where they are staged.
+    /// Where they are staged, if they are staged in the slab.
     pub slab_offset: u64,
 }
 
 impl ChunkTask {
+    /// What it costs, for sharing work out: the bytes, at least a page's worth.
+    pub fn cost(&self) -> u64 {
+        self.need_bytes().max(4096)
+    }
+
+    /// Bytes of the decoded chunk that its samples read; 0 where it has none.
+    pub fn need_bytes(&self) -> u64 {
+        if self.kind == ChunkKind::Data { self.need.bytes() } else { 0 }
+    }
+
     const EMPTY: ChunkTask = ChunkTask {
         kind: ChunkKind::Missing,
         slot: 0,
@@ -63,6 +76,7 @@ impl ChunkTask {
         number: 0,
         pair_first: 0,
         pair_count: 0,
+        need: Span::NONE,
         offset: 0,
         bytes: 0,
         slab_offset: 0,
@@ -90,6 +104,8 @@ pub struct ReadOp {
     pub chunk_first: u32,
     /// Number of its chunks.
     pub chunk_count: u32,
+    /// What decoding its chunks costs, in bytes.
+    pub decoded_bytes: u64,
 }
 
 impl ReadOp {
@@ -103,6 +119,7 @@ impl ReadOp {
         slab_offset: 0,
         chunk_first: 0,
         chunk_count: 0,
+        decoded_bytes: 0,
     };
 }
 
@@ -113,8 +130,12 @@ pub struct Wave {
     pub is_active: bool,
     /// Number of reads.
     pub op_count: u32,
-    /// Reads handed out so far, in `order`.
-    pub issued: u32,
+    /// Reads that nobody began.
+    pub unissued: u32,
+    /// Reads before this one, by file and offset, were begun.
+    pub by_place: u32,
+    /// Reads before this one in `order` were begun.
+    pub by_order: u32,
     /// Chunks that are not assembled yet.
     pub remaining: u32,
     /// Number of its interval in the ring.
@@ -129,6 +150,9 @@ pub struct Wave {
     pub ready: Fifo,
 }
 
+/// Next chunk of a read that nobody began.
+const UNISSUED: u32 = u32::MAX;
+
 /// Everything about waves that the lock guards.
 pub struct Waves {
     /// How far each wave is.
@@ -137,7 +161,7 @@ pub struct Waves {
     pub active: List,
     /// Number of active waves.
     pub active_count: u32,
-    /// Next chunk of each read to hand out.
+    /// Next chunk of each read to hand out; UNISSUED before the read was begun.
     pub op_next: &'static mut [u32],
     /// The ring.
     pub ring: Ring,
@@ -150,7 +174,9 @@ impl Waves {
         let waves = carver.slice_from("waves", count as u64, |carver| Wave {
             is_active: false,
             op_count: 0,
-            issued: 0,
+            unissued: 0,
+            by_place: 0,
+            by_order: 0,
             remaining: 0,
             interval: 0,
             activated_ns: 0,
@@ -179,23 +205,85 @@ impl Waves {
         self.waves.iter().position(|wave| !wave.is_active).map(|wave| wave as u32)
     }
 
-    /// The planner has filled a wave.
-    pub fn activate(&mut self, wave: u32, chunks: u32, ops: u32, interval: u64, now_ns: u64) {
+    /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read.
+    pub fn activate(
+        &mut self,
+        wave: u32,
+        chunks: u32,
+        (ops, idle): (u32, u32),
+        interval: u64,
+        now_ns: u64,
+    ) {
+        let row = self.row(wave, 0);
         let entry = &mut self.waves[wave as usize];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
+        assert!(idle <= ops);
         entry.is_active = true;
         entry.op_count = ops;
-        entry.issued = 0;
+        entry.unissued = ops - idle;
+        entry.by_place = 0;
+        entry.by_order = 0;
         entry.remaining = chunks;
         entry.interval = interval;
         entry.activated_ns = now_ns;
         entry.is_bound = false;
         for op in 0..ops {
-            let row = self.row(wave, op);
-            self.op_next[row] = 0;
+            let is_idle = op >= ops - idle;
+            self.op_next[row + op as usize] = if is_idle { 0 } else { UNISSUED };
+            if is_idle {
+                entry.ready.push(op);
+            }
         }
         self.active.push(wave);
         self.active_count += 1;
+    }
+
+    /// The first read of a wave, by file and offset, that nobody began.
+    pub fn next_by_place(&mut self, wave: u32) -> Option<u32> {
+        let row = self.row(wave, 0);
+        let entry = &mut self.waves[wave as usize];
+        while entry.unissued > 0 && self.op_next[row + entry.by_place as usize] != UNISSUED {
+            entry.by_place += 1;
+        }
+        (entry.unissued > 0).then_some(entry.by_place)
+    }
+
+    /// The first read of a wave in `order` that nobody began.
+    pub fn next_by_order(&mut self, wave: u32, order: &Table<u32>) -> Option<u32> {
+        let row = self.row(wave, 0);
+        let entry = &mut self.waves[wave as usize];
+        while entry.unissued > 0 {
+            let op = order.read(row + entry.by_order as usize);
+            if self.op_next[row + op as usize] == UNISSUED {
+                return Some(op);
+            }
+            entry.by_order += 1;
+        }
+        None
+    }
+
+    /// Whether nobody began a read.
+    pub fn is_unissued(&self, wave: u32, op: u32) -> bool {
+        op < self.waves[wave as usize].op_count && self.op_next[self.row(wave, op)] == UNISSUED
+    }
+
+    /// Somebody begins a read.
+    pub fn issue(&mut self, wave: u32, op: u32) {
+        let row = self.row(wave, op);
+        assert!(self.op_next[row] == UNISSUED);
+        self.op_next[row] = 0;
+        self.waves[wave as usize].unissued -= 1;
+    }
+
+    /// A read that was begun was left as it was.
+    pub fn unissue(&mut self, wave: u32, op: u32) {
+        let row = self.row(wave, op);
+        assert!(self.op_next[row] == 0);
+        self.op_next[row] = UNISSUED;
+        let entry = &mut self.waves[wave as usize];
+        entry.unissued += 1;
+        entry.by_place = entry.by_place.min(op);
+        entry.by_order = 0;
     }
 
     /// `count` chunks are assembled; true when the wave became free.

@@ -41,6 +41,18 @@ fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<us
 
 static NOTED: Os = Os { open, read, ..SYSTEM };
 
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Storage that is never cached and always slow.
+static COLD: Os = Os {
+    open,
+    read: |fd, target, offset, cached_only| {
+        if cached_only { Err(Errno(libc::EAGAIN)) } else { read(fd, target, offset, false) }
+    },
+    now_ns: || CLOCK.fetch_add(1_000_000, Relaxed),
+    ..SYSTEM
+};
+
 /// A shard has eight chunks of 4 x 4 u16 beside each other; four shards lie below each other.
 const SHARDS: u64 = 4;
 const CHUNKS: u64 = 8;
@@ -110,7 +122,7 @@ fn reads_alternate_across_shards_and_ascend_within_one() {
     let job = array(&scratch, 0);
     let config = pump(Config { max_read_op_bytes: 1, ..small_config() });
     // While indexes are looked up, the shards that are known go first: warm the caches.
-    let loader = open_noted(&config);
+    let loader = Loader::open_on(&COLD, &config).unwrap_or_else(|failure| panic!("{failure}"));
     stream_through(&loader, &config, std::slice::from_ref(&job), 0);
     let reads =
         reads_during(&job.uri, || stream_through(&loader, &config, std::slice::from_ref(&job), 1));

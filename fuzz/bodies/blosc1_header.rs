@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use wavetrain::decode::blosc::{Header, decode, header};
 use wavetrain::decode::zstd::Decoder;
+use wavetrain::records::Span;
 use wavetrain::status::{Status, Why};
 
 /// Largest chunk that is decoded; larger headers are only parsed.
@@ -69,14 +70,16 @@ fn decoded(data: &[u8], nbytes: usize, max_substreams: u32) -> Result<Vec<u8>, S
     let mut why = Why::new();
     let outcome = DECODER.with_borrow_mut(|decoder| {
         let (target, scratch) = (&mut target[inside.clone()], &mut scratch[inside.clone()]);
-        decode(decoder, data, max_substreams, target, scratch, &mut why)
+        let span = Span { first: 0, limit: nbytes as u64 };
+        let decoded = decode(decoder, data, max_substreams, span, target, scratch, &mut why);
+        decoded.map(|decoded| decoded.bytes.to_vec())
     });
     for buffer in [&target, &scratch] {
         assert!(buffer[..inside.start].iter().all(|byte| *byte == POISON));
         assert!(buffer[inside.end..].iter().all(|byte| *byte == POISON));
     }
     assert_eq!(outcome.is_err(), !why.is_empty());
-    outcome.map(|()| target[inside].to_vec())
+    outcome
 }
 
 fn decoder() -> Decoder {

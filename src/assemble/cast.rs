@@ -60,6 +60,15 @@ pub struct Row<'a> {
 }
 
 impl Cast {
+    /// The bit copy of bytes.
+    pub const BYTES: Cast = Cast {
+        source_bytes: 1,
+        target_bytes: 1,
+        dense: copy_dense,
+        sparse: copy_sparse::<1, 1>,
+        sparse_big: copy_sparse::<1, 1>,
+    };
+
     /// The cast from one element type to another; None where the contract has no such cast. The
     /// sizes matter for RAW; those of other types must be their own.
     pub fn find(
@@ -181,8 +190,11 @@ fn copy(source: Dtype, bytes: u32) -> Option<Cast> {
             (plain, plain)
         }
     };
-    let dense = |source: &[u8], target: &mut [u8]| target.copy_from_slice(source);
-    Some(Cast { source_bytes: bytes, target_bytes: bytes, dense, sparse, sparse_big })
+    Some(Cast { source_bytes: bytes, target_bytes: bytes, dense: copy_dense, sparse, sparse_big })
+}
+
+fn copy_dense(source: &[u8], target: &mut [u8]) {
+    target.copy_from_slice(source);
 }
 
 fn copy_plain(bytes: u32) -> Option<Sparse> {

@@ -18,7 +18,7 @@ pub use value::value_element;
 use crate::base::arena::Region;
 use crate::base::math::{index, product};
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
-use crate::records::{ArrayRecord, ByteOrder};
+use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
 use arrayvec::ArrayVec;
 use axis::{PadMode, Run, Runs, runs};
 use block::{Block, BlockAxis};
@@ -141,16 +141,16 @@ impl Target<'_> {
 }
 
 /// Writes the part of the sample that the decoded chunk at `chunk_origin` (in elements) holds, and
-/// returns the number of bytes written.
-pub fn scatter(target: &Target<'_>, chunk_origin: &[u64], chunk: &[u8]) -> u64 {
-    assert!(chunk.len() as u64 == target.record.chunk_bytes);
+/// returns the number of bytes written. `chunk` has at least the bytes that the box reads.
+pub fn scatter(target: &Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes<'_>) -> u64 {
     assert!(target.cast.source_bytes() == target.record.dtype_bytes);
     let order = target.record.byte_order;
     let target_bytes = target.target_bytes();
     let mut written = 0;
     target.for_each_block(chunk_origin, |block| {
         block.for_each_row(target_bytes, |source, place, length, step| {
-            let row = Row { bytes: chunk, first: source, step, order };
+            let first = source - chunk.first;
+            let row = Row { bytes: chunk.bytes, first, step, order };
             target.cast.row(&row, target.region.rows(place, length * target_bytes));
         });
         written += block.element_count() * target_bytes;

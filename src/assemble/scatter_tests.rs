@@ -223,7 +223,7 @@ fn every_chunk_of_random_geometry_writes_exactly_its_voxels() {
             let chunk = (random.within(0, 4) > 0).then_some(&chunk[..]);
             let count = case.slow_scatter(&mut expected, &origin, chunk);
             let written = case.with_target(|target| match chunk {
-                Some(chunk) => scatter(target, &origin, chunk),
+                Some(chunk) => scatter(target, &origin, &ChunkBytes { bytes: chunk, first: 0 }),
                 None => scatter_fill(target, &origin),
             });
             let Case { record, begin, end, pad, .. } = &case;
@@ -265,7 +265,8 @@ fn outside_and_all_chunks_make_up_the_whole_sample() {
 fn a_chunk_past_the_edge_of_the_array_is_culled() {
     let record = record(&[5], &[4], Dtype::U8, &[0]);
     let mut case = Case::new(record, Dtype::U8, vec![3], vec![9], PadMode::Constant);
-    assert_eq!(case.with_target(|target| scatter(target, &[4], &[9, 8, 7, 6])), 1);
+    let part = ChunkBytes { bytes: &[9, 8, 7, 6], first: 0 };
+    assert_eq!(case.with_target(|target| scatter(target, &[4], &part)), 1);
     assert_eq!(case.sample(), [POISON, 9, POISON, POISON, POISON, POISON]);
 }
 
@@ -273,7 +274,8 @@ fn a_chunk_past_the_edge_of_the_array_is_culled() {
 fn a_chunk_that_the_box_does_not_touch_writes_nothing() {
     let record = record(&[8], &[4], Dtype::U8, &[0]);
     let mut case = Case::new(record, Dtype::U8, vec![0], vec![4], PadMode::None);
-    assert_eq!(case.with_target(|target| scatter(target, &[4], &[9, 8, 7, 6])), 0);
+    let part = ChunkBytes { bytes: &[9, 8, 7, 6], first: 0 };
+    assert_eq!(case.with_target(|target| scatter(target, &[4], &part)), 0);
     assert_eq!(case.sample(), [POISON; 4]);
 }
 
@@ -293,7 +295,8 @@ fn rank_16_is_scattered_like_any_other() {
         PadMode::None,
     );
     let chunk: Vec<u8> = (1000..1024u16).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(case.with_target(|target| scatter(target, &[0; 16], &chunk)), 96);
+    let part = ChunkBytes { bytes: &chunk, first: 0 };
+    assert_eq!(case.with_target(|target| scatter(target, &[0; 16], &part)), 96);
     let floats: Vec<u8> =
         (1000..1024u16).flat_map(|value| f32::from(value).to_le_bytes()).collect();
     assert_eq!(case.sample(), floats);

@@ -14,7 +14,9 @@ use super::unshuffle::{Shuffle, unshuffle};
 use super::zstd::Decoder;
 use crate::base::math::index;
 use crate::fail;
+use crate::records::{ChunkBytes, Span};
 use crate::status::{Status, Why};
+use core::ops::Range;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;
@@ -183,17 +185,23 @@ fn check_sizes(header: &Header, why: &mut Why) -> Result<(), Status> {
     Ok(())
 }
 
-/// Decodes the whole chunk `bytes` into `target`, which is as long as the chunk must be. `block` is
-/// scratch of at least the same length. More streams than `max_substreams` (0: no limit) are
-/// DECODE.
-pub fn decode(
+/// The block size that a chunk claims in its header; 0 where there is none.
+pub fn blocksize_unchecked(bytes: &[u8]) -> u64 {
+    if bytes.len() < HEADER_BYTES { 0 } else { u64::from(u32_at(bytes, 8)) }
+}
+
+/// Decodes the blocks of the chunk `bytes` that hold the bytes `span`. `target` is as long as the
+/// whole chunk must be; `scratch` at least as long as a block or the target. More streams in the
+/// whole chunk than `max_substreams` (0: no limit) are DECODE.
+pub fn decode<'a>(
     decoder: &mut Decoder,
-    bytes: &[u8],
+    bytes: &'a [u8],
     max_substreams: u32,
-    target: &mut [u8],
-    block: &mut [u8],
+    span: Span,
+    target: &'a mut [u8],
+    scratch: &mut [u8],
     why: &mut Why,
-) -> Result<(), Status> {
+) -> Result<ChunkBytes<'a>, Status> {
     let header = header(bytes, why)?;
     if u64::from(header.nbytes) != target.len() as u64 {
         return Err(fail!(
@@ -204,9 +212,10 @@ pub fn decode(
             target.len()
         ));
     }
+    let (first, limit) = (index(span.first), index(span.limit));
     if header.memcpyed {
-        target.copy_from_slice(&bytes[HEADER_BYTES..]);
-        return Ok(());
+        let bytes = &bytes[HEADER_BYTES..][first..limit];
+        return Ok(ChunkBytes { bytes, first: span.first });
     }
     let streams = header.stream_count();
     if max_substreams != 0 && streams > u64::from(max_substreams) {
@@ -218,30 +227,44 @@ pub fn decode(
         ));
     }
     let mut taken = header.streams_first();
-    let blocks = target.chunks_mut(index(u64::from(header.blocksize)));
-    for (number, target) in (0..header.block_count).zip(blocks) {
-        taken += decode_block(decoder, bytes, &header, number, target, block, why)?;
+    let blocksize = index(u64::from(header.blocksize));
+    let blocks = target.chunks_mut(blocksize).enumerate();
+    for (number, target) in blocks.take(limit.div_ceil(blocksize)).skip(first / blocksize) {
+        let start = number * blocksize;
+        let needed = first.saturating_sub(start)..(limit - start).min(target.len());
+        let block = Block { bytes, header: &header, number: number as u32 };
+        taken += decode_block(decoder, &block, needed, target, scratch, why)?;
         // Disjoint blocks cannot hold more than the chunk; overlapping ones would let a small
         // chunk ask for the same work many times.
         if taken > u64::from(header.cbytes) {
             return Err(fail!(why, Decode, "blosc blocks overlap before block {number}"));
         }
     }
-    Ok(())
+    Ok(ChunkBytes { bytes: &target[first..limit], first: span.first })
 }
 
-/// Decodes block `number` of the chunk `bytes`, which is not memcpyed, into `target` (exactly
-/// `header.block_bytes(number)` long) and returns how many bytes of the chunk its streams take.
-/// `scratch` is at least as long as the target.
-pub fn decode_block(
+/// A block of a chunk that is not memcpyed.
+pub struct Block<'a> {
+    /// The chunk.
+    pub bytes: &'a [u8],
+    /// Its header.
+    pub header: &'a Header,
+    /// Which block.
+    pub number: u32,
+}
+
+/// Decodes a block into `target` (exactly `header.block_bytes(number)` long), at least its bytes
+/// `needed`, and returns how many bytes of the chunk its streams take. `scratch` is at least as
+/// long as the target.
+fn decode_block(
     decoder: &mut Decoder,
-    bytes: &[u8],
-    header: &Header,
-    number: u32,
+    block: &Block<'_>,
+    needed: Range<usize>,
     target: &mut [u8],
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<u64, Status> {
+    let Block { bytes, header, number } = *block;
     assert!(!header.memcpyed);
     assert!(bytes.len() as u64 == u64::from(header.cbytes));
     assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
@@ -263,7 +286,8 @@ pub fn decode_block(
     }
     let filtered = &mut scratch[..target.len()];
     let taken = read_streams(decoder, streams, stream_bytes, number, filtered, why)?;
-    unshuffle(shuffle, index(u64::from(header.typesize)), filtered, target);
+    let typesize = index(u64::from(header.typesize));
+    unshuffle(shuffle, typesize, filtered, needed.start, &mut target[needed]);
     Ok(taken)
 }
 

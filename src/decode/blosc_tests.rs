@@ -4,6 +4,7 @@
 use super::blosc::*;
 use super::unshuffle::Shuffle;
 use super::zstd::test_support::{compress, decoder};
+use crate::records::Span;
 use crate::status::{Status, Why};
 use std::format;
 use std::string::String;
@@ -51,8 +52,9 @@ fn painted(name: &str) -> Vec<u8> {
 fn run(chunk: &[u8], nbytes: usize, max_substreams: u32) -> Result<Vec<u8>, (Status, String)> {
     let mut why = Why::new();
     let (mut target, mut scratch) = (vec![POISON; nbytes], vec![POISON; nbytes]);
-    decode(&mut decoder(), chunk, max_substreams, &mut target, &mut scratch, &mut why)
-        .map(|()| target)
+    let span = Span { first: 0, limit: nbytes as u64 };
+    decode(&mut decoder(), chunk, max_substreams, span, &mut target, &mut scratch, &mut why)
+        .map(|decoded| decoded.bytes.to_vec())
         .map_err(|status| (status, why.as_str().into()))
 }
 

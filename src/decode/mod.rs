@@ -1,9 +1,9 @@
 //! From the bytes of a chunk as they lie in a file to its elements.
 //!
-//! In: the encoded chunk, the array's codec chain, scratch. Out: the decoded chunk, exactly as long
-//! as the array says, in the scratch or (nothing compressed it) in the encoded bytes themselves.
-//! Invariant: the outcome depends on the encoded bytes and the array alone, and nothing but the
-//! scratch is written.
+//! In: the encoded chunk, the array's codec chain, the bytes of the chunk that somebody needs,
+//! scratch. Out: those bytes, perhaps with more around them, in the scratch or (nothing compressed
+//! them) in the encoded bytes themselves. Invariant: the outcome depends on the encoded bytes, the
+//! array and the need alone, and nothing but the scratch is written.
 
 pub mod blosc;
 pub mod crc32c;
@@ -13,7 +13,7 @@ pub mod zstd;
 use crate::base::math::{align_up, index};
 use crate::fail;
 use crate::limits::CODECS_MAX;
-use crate::records::{ArrayRecord, Codec};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use crate::status::{Status, Why};
 use zstd::Decoder;
 
@@ -23,76 +23,102 @@ const CRC_BYTES: usize = 4;
 /// Alignment of the two halves of the scratch: a cache line.
 const SCRATCH_ALIGN: u64 = 64;
 
-/// Bytes of scratch that [`decode_chunk`] takes for chunks of up to `chunk_bytes`: the decoded
-/// chunk with the checksums that a compressor may have wrapped in, and as much again, because a
-/// blosc block before its filter is undone may be as long as the chunk.
-pub fn scratch_bytes(chunk_bytes: u64) -> u64 {
-    2 * half_bytes(chunk_bytes)
-}
-
-fn half_bytes(chunk_bytes: u64) -> u64 {
+/// Bytes of the target that [`decode_chunk`] takes for chunks of up to `chunk_bytes`: the decoded
+/// chunk with the checksums that a compressor may have wrapped in.
+pub fn target_bytes(chunk_bytes: u64) -> u64 {
     align_up(chunk_bytes + (CRC_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
-/// Decodes one whole chunk of `record`. `scratch` has at least `scratch_bytes(record.chunk_bytes)`
-/// bytes; `max_substreams` limits the streams of a blosc chunk (0: no limit). Every size is checked
-/// at every step; the result is `record.chunk_bytes` long.
+/// Bytes of the target that a chunk of `record` takes: none where it is used as it was read.
+pub fn target_need(record: &ArrayRecord) -> u64 {
+    let is_compressed = record.codecs.iter().any(|codec| codec.is_compressor());
+    if is_compressed { target_bytes(record.chunk_bytes) } else { 0 }
+}
+
+/// Bytes of block scratch that the chunk `encoded` of `record` takes, by what it says itself,
+/// unchecked: a lie is found when the chunk is decoded.
+pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
+    if !record.codecs.contains(&Codec::Blosc) {
+        return 0;
+    }
+    blosc::blocksize_unchecked(encoded).min(target_bytes(record.chunk_bytes))
+}
+
+/// What decoding works in.
+pub struct Scratch<'a> {
+    /// For the decoded chunk: at least [`target_need`] bytes.
+    pub target: &'a mut [u8],
+    /// For a blosc block before its filter is undone: at least [`block_need`] bytes.
+    pub block: &'a mut [u8],
+}
+
+/// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
+/// it lies in its file, or exactly the bytes `need` where `record.is_read_partly()`.
+/// `max_substreams` limits the streams of a blosc chunk (0: no limit). Sizes are checked at every
+/// step; what a checksum covers is decoded whole and verified; without one, what lies behind the
+/// last needed byte (zstd) or in other blocks (blosc) is not looked at.
 pub fn decode_chunk<'a>(
     decoder: &mut Decoder,
     record: &ArrayRecord,
     max_substreams: u32,
     encoded: &'a [u8],
-    scratch: &'a mut [u8],
+    need: Span,
+    scratch: Scratch<'a>,
     why: &mut Why,
-) -> Result<&'a [u8], Status> {
-    assert!(scratch.len() as u64 >= scratch_bytes(record.chunk_bytes));
+) -> Result<ChunkBytes<'a>, Status> {
+    assert!(need.first < need.limit && need.limit <= record.chunk_bytes);
+    if record.is_read_partly() {
+        return partly_read(encoded, need, why);
+    }
     let compressors = record.codecs.iter().filter(|codec| codec.is_compressor()).count();
     if compressors > 1 {
         return Err(fail!(why, Unsupported, "a chain of {compressors} compressors"));
     }
-    let mut bytes = encoded;
+    let mut decoded = ChunkBytes { bytes: encoded, first: 0 };
     let mut scratch = Some(scratch);
     for (position, codec) in record.codecs.iter().enumerate().rev() {
         let bytes_after = record.encoded_bytes(position);
-        match codec {
-            Codec::Crc32c => bytes = verified(bytes, bytes_after, why)?,
-            Codec::Zstd | Codec::Blosc => {
-                // One compressor was counted, so the sizes before it are all known and the scratch
-                // is still here.
-                let (Some(expected), Some(scratch)) = (bytes_after, scratch.take()) else {
-                    return Err(fail!(why, Internal, "codec chain without a known size"));
-                };
-                let (target, block) = scratch.split_at_mut(index(half_bytes(record.chunk_bytes)));
-                let target = &mut target[..index(expected)];
-                if *codec == Codec::Zstd {
-                    decode_zstd(decoder, bytes, target, why)?;
-                } else {
-                    blosc::decode(decoder, bytes, max_substreams, target, block, why)?;
-                }
-                bytes = target;
-            }
+        if *codec == Codec::Crc32c {
+            decoded.bytes = verified(decoded.bytes, bytes_after, why)?;
+            continue;
         }
+        // One compressor was counted, so the sizes before it are all known and the scratch is
+        // still here.
+        let (Some(expected), Some(scratch)) = (bytes_after, scratch.take()) else {
+            return Err(fail!(why, Internal, "codec chain without a known size"));
+        };
+        let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
+        let target = &mut scratch.target[..index(expected)];
+        decoded = if *codec == Codec::Zstd {
+            decode_zstd(decoder, decoded.bytes, span, target, why)?
+        } else {
+            blosc::decode(decoder, decoded.bytes, max_substreams, span, target, scratch.block, why)?
+        };
     }
-    if bytes.len() as u64 != record.chunk_bytes {
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {} bytes where {} are expected",
-            bytes.len(),
-            record.chunk_bytes
-        ));
-    }
-    Ok(bytes)
+    assert!(decoded.first <= need.first);
+    assert!(decoded.first + decoded.bytes.len() as u64 >= need.limit);
+    Ok(decoded)
 }
 
-fn decode_zstd(
+/// A chunk of which exactly the needed bytes were read.
+fn partly_read<'a>(encoded: &'a [u8], need: Span, why: &mut Why) -> Result<ChunkBytes<'a>, Status> {
+    if encoded.len() as u64 != need.bytes() {
+        let (bytes, expected) = (encoded.len(), need.bytes());
+        return Err(fail!(why, Decode, "chunk has {bytes} bytes where {expected} are expected"));
+    }
+    Ok(ChunkBytes { bytes: encoded, first: need.first })
+}
+
+/// The bytes `[0, span.limit)` at least of a zstd chunk of `target.len()` bytes.
+fn decode_zstd<'a>(
     decoder: &mut Decoder,
     source: &[u8],
-    target: &mut [u8],
+    span: Span,
+    target: &'a mut [u8],
     why: &mut Why,
-) -> Result<(), Status> {
-    let count = decoder.decompress(source, target, why)?;
-    if count != target.len() {
+) -> Result<ChunkBytes<'a>, Status> {
+    let count = decoder.decompress_prefix(source, target, index(span.limit), why)?;
+    if count < index(span.limit) {
         let expected = target.len();
         return Err(fail!(
             why,
@@ -100,7 +126,7 @@ fn decode_zstd(
             "zstd data decodes to {count} bytes where {expected} are expected"
         ));
     }
-    Ok(())
+    Ok(ChunkBytes { bytes: &target[..count], first: 0 })
 }
 
 /// The bytes before a CRC-32C suffix that is right; `expected` is their length where it is known.

@@ -32,8 +32,35 @@ impl Shuffle {
     }
 }
 
+/// Undoes `shuffle` on `source` for the bytes from `first` on that `target` holds.
+pub fn unshuffle(
+    shuffle: Shuffle,
+    typesize: usize,
+    source: &[u8],
+    first: usize,
+    target: &mut [u8],
+) {
+    if first == 0 && target.len() == source.len() {
+        return unshuffle_all(shuffle, typesize, source, target);
+    }
+    let count = source.len() / typesize;
+    let whole = count * typesize;
+    for (at, byte) in (first..).zip(target.iter_mut()) {
+        let (element, part) = (at / typesize, at % typesize);
+        *byte = match shuffle {
+            _ if at >= whole => source[at],
+            Shuffle::None => source[at],
+            Shuffle::Bytes => source[part * count + element],
+            Shuffle::Bits => (0..8).fold(0, |byte, bit| {
+                let row = (part * 8 + bit) * (count / 8);
+                byte | (source[row + element / 8] >> (element % 8) & 1) << bit
+            }),
+        };
+    }
+}
+
 /// Undoes `shuffle` (as [`Shuffle::of_block`] gave it) on `source` into `target` of equal length.
-pub fn unshuffle(shuffle: Shuffle, typesize: usize, source: &[u8], target: &mut [u8]) {
+pub fn unshuffle_all(shuffle: Shuffle, typesize: usize, source: &[u8], target: &mut [u8]) {
     assert!(source.len() == target.len());
     assert!(typesize > 0);
     let whole = source.len() / typesize * typesize;
@@ -147,7 +174,7 @@ mod tests {
     fn comes_back(shuffle: Shuffle, typesize: usize, bytes: &[u8]) {
         let filtered = shuffled(shuffle, typesize, bytes);
         let mut target = vec![0x5A; bytes.len()];
-        unshuffle(shuffle, typesize, &filtered, &mut target);
+        unshuffle(shuffle, typesize, &filtered, 0, &mut target);
         assert_eq!(target, bytes, "{shuffle:?} of {typesize}, {} bytes", bytes.len());
     }
 

@@ -1,6 +1,7 @@
 //! zstd frames (RFC 8878) through the bundled zstd, in a context that lives in our arena.
 //!
-//! In: a whole chunk of one or more frames. Out: its bytes, or a status with zstd's own reason.
+//! In: a whole chunk of one or more frames. Out: its bytes, or the first of them as far as they are
+//! needed, or a status with zstd's own reason.
 //! Invariant: nothing is allocated. One-pass decoding writes straight into the target and uses it
 //! as the window, so a frame that declares a window of gigabytes needs no memory for it.
 
@@ -8,8 +9,12 @@ use crate::base::math::index;
 use crate::fail;
 use crate::status::{Status, Why};
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use zstd_safe::zstd_sys;
+
+/// Largest decoded size of a block (RFC 8878, 3.1.1.2.4).
+const BLOCK_BYTES_MAX: usize = 128 << 10;
 
 /// Alignment of the workspace.
 const WORKSPACE_ALIGN: usize = 8;
@@ -71,6 +76,101 @@ impl Decoder {
         }
         Err(explain(source, target.len(), result, why))
     }
+
+    /// Decodes the first `limit` bytes at least of the chunk `source` into `target`, which is as
+    /// long as the whole chunk, and returns how many bytes are there.
+    ///
+    /// A single frame that declares exactly the target's size and has no checksum stops behind the
+    /// block (128 KiB at most) that holds the last needed byte; what follows is not looked at.
+    /// Every other chunk is decoded whole, and must give exactly the target.
+    pub fn decompress_prefix(
+        &mut self,
+        source: &[u8],
+        target: &mut [u8],
+        limit: usize,
+        why: &mut Why,
+    ) -> Result<usize, Status> {
+        assert!(limit <= target.len());
+        let can_stop = target.len() - limit >= BLOCK_BYTES_MAX && is_plain(source, target.len());
+        if can_stop {
+            return self.blocks(source, target, limit, why);
+        }
+        let count = self.decompress(source, target, why)?;
+        if count == target.len() {
+            return Ok(count);
+        }
+        let expected = target.len();
+        Err(fail!(why, Decode, "zstd data decodes to {count} bytes where {expected} are expected"))
+    }
+
+    /// The first blocks of one frame, until `limit` bytes are there.
+    fn blocks(
+        &mut self,
+        source: &[u8],
+        target: &mut [u8],
+        limit: usize,
+        why: &mut Why,
+    ) -> Result<usize, Status> {
+        let context = self.context.as_ptr();
+        // SAFETY: the context is ours; a step that was left unfinished is forgotten.
+        let begun = unsafe { zstd_sys::ZSTD_decompressBegin(context) };
+        // SAFETY: a pure function of its argument.
+        if unsafe { zstd_sys::ZSTD_isError(begun) } != 0 {
+            return Err(explain(source, target.len(), begun, why));
+        }
+        let (mut rest, mut done) = (source, 0);
+        // Ends: every turn takes at least a byte of the source, or returns.
+        while done < limit {
+            // SAFETY: reads the context only.
+            let bytes = unsafe { zstd_sys::ZSTD_nextSrcSizeToDecompress(context) };
+            let Some((step, behind)) = rest.split_at_checked(bytes).filter(|_| bytes > 0) else {
+                let (here, wanted) = (source.len(), target.len());
+                return Err(fail!(
+                    why,
+                    Decode,
+                    "zstd data of {here} bytes does not decode to {wanted} bytes: {done} are there \
+                     where it ends"
+                ));
+            };
+            let free = &mut target[done..];
+            // SAFETY: both ranges are live slices with their own lengths; the bytes before `free`
+            // are those of earlier steps and lie right before it, as the window must.
+            let result = unsafe {
+                zstd_sys::ZSTD_decompressContinue(
+                    context,
+                    free.as_mut_ptr().cast(),
+                    free.len(),
+                    step.as_ptr().cast(),
+                    step.len(),
+                )
+            };
+            // SAFETY: a pure function of its argument.
+            if unsafe { zstd_sys::ZSTD_isError(result) } != 0 {
+                return Err(explain(source, target.len(), result, why));
+            }
+            assert!(result <= free.len());
+            done += result;
+            rest = behind;
+        }
+        Ok(done)
+    }
+}
+
+/// Whether `source` begins with a frame of exactly `bytes` bytes that has no checksum.
+fn is_plain(source: &[u8], bytes: usize) -> bool {
+    let mut header = MaybeUninit::<zstd_sys::ZSTD_FrameHeader>::zeroed();
+    // SAFETY: reads at most `source.len()` bytes of a live slice and writes the header; all of its
+    // fields are integers, so zeroes are a valid value too.
+    let (result, header) = unsafe {
+        let result = zstd_sys::ZSTD_getFrameHeader(
+            header.as_mut_ptr(),
+            source.as_ptr().cast(),
+            source.len(),
+        );
+        (result, header.assume_init())
+    };
+    let is_frame = header.frameType == zstd_sys::ZSTD_FrameType_e::ZSTD_frame;
+    result == 0 && is_frame && header.frameContentSize == bytes as u64 && header.checksumFlag == 0
 }
 
 #[cold]

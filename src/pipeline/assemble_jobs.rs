@@ -9,14 +9,16 @@ use crate::assemble::{Target, fill_all, fill_element, fill_outside, scatter, sca
 use crate::base::arena::Region;
 use crate::base::math::coordinates_from_linear;
 use crate::base::text::{List, Tail, Text};
-use crate::decode::decode_chunk;
 use crate::decode::zstd::Decoder;
+use crate::decode::{Scratch, block_need, decode_chunk, target_need};
 use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
 use crate::pipeline::Instance;
+use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, ChunkBytes};
+use crate::stats::Tally;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask};
 use core::sync::atomic::Ordering::Relaxed;
@@ -46,79 +48,80 @@ pub fn run_assemble(
     wave: u32,
     first: u32,
     count: u32,
-    large: Option<u32>,
+    large: Option<Hold>,
 ) {
     let head = instance.tables.chunks.read(instance.wave_row(wave, first));
-    let record = instance.records.read(head.array as usize);
-    let settings = &instance.settings;
-    let cast = Cast::find(record.dtype, record.dtype_bytes, settings.dtype, settings.dtype_bytes);
-    // The planner refused arrays without a cast.
-    assert!(cast.is_some());
-    if let Some(cast) = cast {
-        let scratch = match large {
-            Some(number) => {
-                let bytes = instance.geometry.large_scratch_bytes;
-                instance.large_scratch.part(number as u64 * bytes, bytes)
-            }
-            None => worker.scratch,
-        };
-        let decoder = worker.decoder.as_mut();
-        let mut hands = Hands { instance, record: &record, cast, decoder, scratch };
-        for chunk in first..first + count {
-            let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
-            hands.assemble(wave, &task);
+    let mut hands = Hands::new(instance, worker, head.array);
+    hands.large = large.map(|hold| instance.common_scratch.part(hold.offset, hold.bytes));
+    for chunk in first..first + count {
+        let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
+        // Chunks of one read may overlap, so other workers may read the same bytes.
+        let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
+        if let Err((status, why)) = hands.assemble(wave, &task, encoded) {
+            fail_task(instance, wave, &task, hands.record, status, &why);
         }
     }
+    hands.add_stats();
     let state = &mut *instance.lock.lock();
-    if let Some(number) = large {
-        state.large_free |= 1 << number;
-    }
-    instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
-    state.arrays.unpin(head.array, count);
-    if state.waves.sub_remaining(wave, count) {
-        instance.stats.waves_emitted.fetch_add(1, Relaxed);
-    }
-    state.plan_wanted = true;
-    if state.slots.sub_remaining(head.slot, count as u64) {
-        state.complete_slot(instance, head.slot);
-    }
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
+    state.finish_chunks(instance, wave, first, count);
 }
 
 /// What assembling the chunks of one array takes.
-struct Hands<'a> {
+pub struct Hands<'a> {
     instance: &'a Instance,
-    record: &'a ArrayRecord,
+    pub record: &'static ArrayRecord,
     cast: Cast,
     decoder: Option<&'a mut Decoder>,
-    scratch: Region,
+    target: Region,
+    block: Region,
+    /// Common scratch, for a large chunk.
+    large: Option<Region>,
+    decode: Tally,
+    scatter: Tally,
 }
 
-impl Hands<'_> {
-    fn assemble(&mut self, wave: u32, task: &ChunkTask) {
+impl<'a> Hands<'a> {
+    /// For chunks of the array in slot `array`, which a task pins.
+    pub fn new(instance: &'a Instance, worker: &'a mut Worker, array: u32) -> Hands<'a> {
+        let record = instance.array_record(array);
+        let settings = &instance.settings;
+        let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
+        let cast = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes);
+        // The planner refused arrays without a cast.
+        assert!(cast.is_some());
+        Hands {
+            instance,
+            record,
+            cast: cast.unwrap_or(Cast::BYTES),
+            decoder: worker.decoder.as_mut(),
+            target: worker.target,
+            block: worker.block,
+            large: None,
+            decode: Tally::default(),
+            scatter: Tally::default(),
+        }
+    }
+
+    /// Decodes a chunk from `encoded` and scatters it; or fills what needs no bytes.
+    pub fn assemble(
+        &mut self,
+        wave: u32,
+        task: &ChunkTask,
+        encoded: &[u8],
+    ) -> Result<(), (Status, Why)> {
         let instance = self.instance;
-        let start = (instance.os.now_ns)();
-        let mut why = Why::new();
-        let mut decoded: &[u8] = &[];
-        if task.kind == ChunkKind::Data {
-            // Chunks of one read may overlap, so other workers may read the same bytes.
-            let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-            let scratch = self.scratch.rows(0, self.scratch.bytes());
-            let most = instance.settings.config.max_substreams_per_chunk;
-            // Workers that take this job have a decoder.
-            let Some(decoder) = self.decoder.as_deref_mut() else { return };
-            match decode_chunk(decoder, self.record, most, encoded, scratch, &mut why) {
-                Ok(bytes) => decoded = bytes,
-                Err(status) => {
-                    return fail_task(instance, wave, task, self.record, status, &why);
-                }
-            }
-            let ns = (instance.os.now_ns)() - start;
-            instance.stats.decode.observe(ns, task.bytes, decoded.len() as u64);
-        }
         if task.kind == ChunkKind::Broken {
-            return;
+            return Ok(());
         }
         let start = (instance.os.now_ns)();
+        let mut chunk = ChunkBytes { bytes: &[], first: 0 };
+        let mut decoded = start;
+        if task.kind == ChunkKind::Data {
+            chunk = self.decoded(task, encoded)?;
+            decoded = (instance.os.now_ns)();
+            self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
+        }
         // Padding belongs to no chunk, and an array without elements has none.
         let origin = match task.kind {
             ChunkKind::Pad => [0; RANK_MAX],
@@ -128,10 +131,42 @@ impl Hands<'_> {
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);
             let sample = instance.tables.pairs.read(row);
-            written += self.write_sample(task, sample, &origin, decoded);
+            written += self.write_sample(task, sample, &origin, &chunk);
         }
-        let ns = (instance.os.now_ns)() - start;
-        instance.stats.assemble.observe(ns, decoded.len() as u64, written);
+        let ns = (instance.os.now_ns)() - decoded;
+        self.scatter.observe(ns, task.need_bytes(), written);
+        Ok(())
+    }
+
+    fn decoded<'b>(
+        &mut self,
+        task: &ChunkTask,
+        encoded: &'b [u8],
+    ) -> Result<ChunkBytes<'b>, (Status, Why)> {
+        let mut why = Why::new();
+        let most = self.instance.settings.config.max_substreams_per_chunk;
+        // Workers that take this job have a decoder.
+        let Some(decoder) = self.decoder.as_deref_mut() else {
+            return Err((Status::Internal, why));
+        };
+        let (mut target, mut block) = (self.target, self.block);
+        if let Some(large) = self.large {
+            let target_bytes = target_need(self.record);
+            target = large.part(0, target_bytes);
+            if block_need(self.record, encoded) > block.bytes() {
+                block = large.part(target_bytes, large.bytes() - target_bytes);
+            }
+        }
+        let scratch =
+            Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
+        decode_chunk(decoder, self.record, most, encoded, task.need, scratch, &mut why)
+            .map_err(|status| (status, why))
+    }
+
+    /// Adds what was gathered to the instance's figures.
+    pub fn add_stats(&self) {
+        self.instance.stats.decode.add(&self.decode);
+        self.instance.stats.assemble.add(&self.scatter);
     }
 
     fn write_sample(
@@ -139,7 +174,7 @@ impl Hands<'_> {
         task: &ChunkTask,
         sample: u32,
         origin: &[u64; RANK_MAX],
-        decoded: &[u8],
+        chunk: &ChunkBytes<'_>,
     ) -> u64 {
         let instance = self.instance;
         let axes = self.record.axes();
@@ -153,7 +188,7 @@ impl Hands<'_> {
             region: instance.sample_region(task.slot, sample),
         };
         match task.kind {
-            ChunkKind::Data => scatter(&target, &origin[..axes], decoded),
+            ChunkKind::Data => scatter(&target, &origin[..axes], chunk),
             ChunkKind::Missing => scatter_fill(&target, &origin[..axes]),
             ChunkKind::Pad => match &instance.pad_element {
                 Some(element) => {

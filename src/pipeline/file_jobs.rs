@@ -1,7 +1,7 @@
-//! The jobs that touch files: metadata documents, index lookups, reads of chunk data.
+//! The jobs that look files up: metadata documents and shard indexes.
 //!
-//! In: a claim and, for data files, a lease. Out: records, lookup answers, bytes in the slab; or
-//! the samples that fail. No lock is held while a file is opened or read.
+//! In: a claim and, for data files, a lease. Out: records and lookup answers. No lock is held while
+//! a file is opened or read.
 
 use crate::base::math::coordinates_from_linear;
 use crate::fail;
@@ -10,8 +10,7 @@ use crate::meta::{array_from_zarr3, write_file_key};
 use crate::os::store::{Fault, Path};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
-use crate::pipeline::assemble_jobs::fail_task;
-use crate::pipeline::state::State;
+use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::{
     IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, locate, metadata_path,
@@ -19,10 +18,9 @@ use crate::read::{
 };
 use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
-use crate::wave::{ChunkKind, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
 
-fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
@@ -36,11 +34,14 @@ fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -
     path
 }
 
-pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: bool) {
+pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
     let start = (instance.os.now_ns)();
     let uri = instance.uris.read(array as usize);
     let mut why = Why::new();
-    let buffer = if large { instance.metadata_buffer } else { worker.buffer };
+    let buffer = match large {
+        Some(hold) => instance.common_scratch.part(hold.offset, hold.bytes),
+        None => worker.buffer,
+    };
     let buffer = buffer.rows(0, buffer.bytes());
     let mut is_later = false;
     let open = |path: &Path| {
@@ -57,12 +58,15 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
             array_from_zarr3(document, uri.as_str(), &mut why)
         }
         Ok(None) => {
-            instance.lock.lock().arrays.requeue_large(array);
+            let state = &mut *instance.lock.lock();
+            large.into_iter().for_each(|hold| state.pool.give_back(hold));
+            state.arrays.requeue_large(array);
             return;
         }
         Err(_) if is_later => {
             let state = &mut *instance.lock.lock();
-            state.arrays.requeue(array, large);
+            large.into_iter().for_each(|hold| state.pool.give_back(hold));
+            state.arrays.requeue(array, large.is_some());
             state.loads_wait_since = Some(state.files.give_backs());
             return;
         }
@@ -72,7 +76,8 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: boo
     instance.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|record| instance.records.write(array as usize, record));
     let state = &mut *instance.lock.lock();
-    state.arrays.finish(array, large, result, &why);
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
+    state.arrays.finish(array, result, &why);
     state.plan_wanted = true;
 }
 
@@ -197,14 +202,14 @@ fn finish_locate(
     state.plan_wanted = true;
 }
 
-fn close_forgotten(instance: &Instance, fd: Option<i32>) {
+pub(super) fn close_forgotten(instance: &Instance, fd: Option<i32>) {
     if let Some(fd) = fd {
         instance.store.close(fd);
     }
 }
 
 /// Uses a lease, counts opens, and tries once more where a network file system lost the file.
-fn open_counted(
+pub(super) fn open_counted(
     instance: &Instance,
     path: &Path,
     lease: &Lease,
@@ -219,7 +224,7 @@ fn open_counted(
     opened
 }
 
-fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
+pub(super) fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
     match fault {
         OpenFault::Changed => {
             fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
@@ -246,174 +251,14 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
     }
 }
 
-pub fn run_read(
-    instance: &Instance,
-    (wave, op): (u32, u32),
-    read: &ReadOp,
-    lease: &Lease,
-    cached_only: bool,
-) {
-    let start = (instance.os.now_ns)();
-    let record = instance.records.read(read.array as usize);
-    let path = file_path(instance, read.array, &record, read.file);
-    let opened = open_for_read(instance, &path, read, lease);
-    let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
-    let (opened, result) = match opened {
-        Err(fault) => (opened, Err(fault)),
-        Ok(file) => {
-            let (store, offset) = (&instance.store, read.offset);
-            match store.read_exact(file.0, &path, target, offset, cached_only) {
-                Err(fault) => (opened, Err(OpenFault::Store(fault))),
-                Ok(()) => {
-                    let checked = check_unchanged(instance, &path, lease, file);
-                    (checked, checked.map(|_| ()))
-                }
-            }
-        }
-    };
-    let is_stale = result.is_err_and(is_stale) && lease.fd.is_some();
-    let again = is_stale || again_later(instance, result, lease, opened.is_err());
-    if !again {
-        let needed = read_pieces(instance, wave, read, (&record, &path), opened, result);
-        instance.stats.reads_issued.fetch_add(1, Relaxed);
-        instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
-    }
-    let state = &mut *instance.lock.lock();
-    if is_stale {
-        state.files.set_stale(lease.slot);
-    }
-    let (fd, stat) = (opened.ok().map(|found| found.0), opened.ok().map(|found| found.1));
-    close_forgotten(instance, state.files.give_back(lease, fd, stat));
-    if opened == Err(OpenFault::Changed) {
-        close_forgotten(instance, state.files.forget(lease.slot));
-    }
-    let entry = &mut state.waves.waves[wave as usize];
-    if again {
-        entry.blocking.push(op);
-    } else {
-        entry.ready.push(op);
-    }
-    match (cached_only, again) {
-        (true, true) => state.is_cold = !instance.settings.is_pump(),
-        (true, false) => {}
-        (false, _) => note_warmth(instance, state, (instance.os.now_ns)() - start, read.bytes),
-    }
-}
-
-/// The file of a read, which must be as it was when the chunks were located.
-fn open_for_read(
-    instance: &Instance,
-    path: &Path,
-    read: &ReadOp,
-    lease: &Lease,
-) -> Result<(i32, FileStat), OpenFault> {
-    let (fd, stat) = match lease.fd {
-        Some(fd) => (fd, lease.stat.unwrap_or(read.stat)),
-        None => open_counted(instance, path, lease)?,
-    };
-    if stat == read.stat {
-        return Ok((fd, stat));
-    }
-    if lease.fd.is_none() {
-        instance.store.close(fd);
-    }
-    Err(OpenFault::Changed)
-}
-
-/// Looks at the file again once its bytes are here, because a chunk's place in a file that was
-/// rewritten meanwhile is somebody else's place. One fstat per read. A files hook is not asked: it
-/// knows no time of change, and its size may be a round trip.
-fn check_unchanged(
-    instance: &Instance,
-    path: &Path,
-    lease: &Lease,
-    (fd, stat): (i32, FileStat),
-) -> Result<(i32, FileStat), OpenFault> {
-    if instance.store.uses_hook() {
-        return Ok((fd, stat));
-    }
-    let fault = match instance.store.stat(fd, path) {
-        Ok(now) if now == stat => return Ok((fd, stat)),
-        Ok(_) => OpenFault::Changed,
-        Err(fault) => OpenFault::Store(fault),
-    };
-    if lease.fd.is_none() {
-        instance.store.close(fd);
-    }
-    Err(fault)
-}
-
-/// A blocking read that took about as long as a copy found its bytes cached; after a few of those
-/// the decoding threads try again themselves.
-fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
-    const WARM_READS: u32 = 16;
-    let copy_ns = 20_000 + bytes / 2;
-    state.warm_reads = if ns < copy_ns { state.warm_reads + 1 } else { 0 };
-    if state.warm_reads >= WARM_READS && !instance.store.uses_hook() {
-        state.is_cold = false;
-        state.warm_reads = 0;
-    }
-}
-
-/// Whether the read has to be done again: by a thread that may wait, or once descriptors are free.
-fn again_later(
-    instance: &Instance,
-    result: Result<(), OpenFault>,
-    lease: &Lease,
-    open_failed: bool,
-) -> bool {
-    match result {
-        Err(OpenFault::Store(Fault::WouldBlock)) => true,
-        Err(fault) if open_failed && is_short_of_descriptors(fault) => {
-            lease.fd.is_none() && instance.lock.lock().files.lower_open_max()
-        }
-        _ => false,
-    }
-}
-
 /// Whether opening failed because this process or the system has no descriptor left.
-fn is_short_of_descriptors(fault: OpenFault) -> bool {
+pub(super) fn is_short_of_descriptors(fault: OpenFault) -> bool {
     matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
 }
 
 const STALE: OpenFault = OpenFault::Store(Fault::Failed(Errno(libc::ESTALE)));
 
 /// Whether a network file system no longer knows the descriptor.
-fn is_stale(fault: OpenFault) -> bool {
+pub(super) fn is_stale(fault: OpenFault) -> bool {
     fault == STALE
-}
-
-/// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
-/// depend on how reads were merged. Returns the bytes that chunks needed.
-fn read_pieces(
-    instance: &Instance,
-    wave: u32,
-    read: &ReadOp,
-    (record, path): (&ArrayRecord, &Path),
-    opened: Result<(i32, FileStat), OpenFault>,
-    result: Result<(), OpenFault>,
-) -> u64 {
-    let mut needed = 0;
-    for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
-        let row = instance.wave_row(wave, chunk);
-        let mut task = instance.tables.chunks.read(row);
-        needed += task.bytes;
-        let fault = match (result, opened) {
-            (Ok(()), _) => continue,
-            (Err(fault), Err(_)) => fault,
-            (Err(_), Ok((fd, _))) => {
-                let target = instance.tables.slab.rows(task.slab_offset, task.bytes);
-                match instance.store.read_exact(fd, path, target, task.offset, false) {
-                    Ok(()) => continue,
-                    Err(fault) => OpenFault::Store(fault),
-                }
-            }
-        };
-        let mut why = Why::new();
-        let status = open_failure(path, fault, &mut why);
-        fail_task(instance, wave, &task, record, status, &why);
-        task.kind = ChunkKind::Broken;
-        instance.tables.chunks.write(row, task);
-    }
-    needed
 }

@@ -115,13 +115,14 @@ impl Planner {
         let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
-        let ops = self.write_tables(instance, wave, (data, tasks as usize), slab_start);
-        self.write_order(instance, wave, ops);
+        let reads = self.write_tables(instance, wave, (data, tasks as usize), slab_start);
+        self.write_order(instance, wave, reads);
+        let idle = (data < tasks as usize) as u32;
         self.first += count;
         self.drop_gone();
         let now = (instance.os.now_ns)();
         let state = &mut *instance.lock.lock();
-        state.waves.activate(wave, tasks, ops, interval, now);
+        state.waves.activate(wave, tasks, (reads + idle, idle), interval, now);
         instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
         true
     }
@@ -145,7 +146,8 @@ impl Planner {
         merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
     }
 
-    /// Writes chunks, pairs and reads of the wave; the number of reads.
+    /// Writes chunks, pairs and reads of the wave, and behind the reads what needs none; the number
+    /// of reads.
     fn write_tables(
         &mut self,
         instance: &Instance,
@@ -158,6 +160,7 @@ impl Planner {
         self.each_read(instance, data, |first, limit, bytes| {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
+            let need = |task: usize| self.task(task).need.bytes().max(4096);
             tables.ops.write(
                 base + ops as usize,
                 ReadOp {
@@ -170,6 +173,7 @@ impl Planner {
                     slab_offset: slab,
                     chunk_first: first as u32,
                     chunk_count: (limit - first) as u32,
+                    decoded_bytes: (first..limit).map(need).sum(),
                 },
             );
             for task in first..limit {
@@ -192,9 +196,9 @@ impl Planner {
                     slab_offset: 0,
                     chunk_first: data as u32,
                     chunk_count: (tasks - data) as u32,
+                    decoded_bytes: 0,
                 },
             );
-            ops += 1;
             for task in data..tasks {
                 self.write_task(instance, wave, task, 0, 0, &mut pairs);
             }
@@ -234,6 +238,7 @@ impl Planner {
                 number: entry.number,
                 pair_first: *pairs,
                 pair_count: entry.pair_count,
+                need: entry.need,
                 offset,
                 bytes,
                 slab_offset: slab + (offset - start),
@@ -253,8 +258,7 @@ impl Planner {
             let same = before
                 .is_some_and(|before| (before.array_id, before.file) == (read.array_id, read.file));
             rank = if same { rank + 1 } else { 0 };
-            // Chunks without bytes are ready at once: hand them out first.
-            self.ranks[op as usize] = if read.bytes == 0 { 0 } else { rank + 1 };
+            self.ranks[op as usize] = rank;
             self.sorted[op as usize] = op;
             before = Some(read);
         }

@@ -10,8 +10,11 @@ mod assemble_jobs;
 mod calls;
 mod file_jobs;
 mod form;
+mod jobs;
 mod open;
 mod planner;
+mod read_jobs;
+mod scratch;
 mod settle;
 mod state;
 mod work;
@@ -36,8 +39,9 @@ use crate::stats::StatsCells;
 use crate::status::{Failure, Why};
 use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
+use jobs::{Job, Role};
 use planner::Planner;
-use state::{Job, Life, Role, State};
+use state::{Life, State};
 use worker::Worker;
 
 /// One open loader. Placed in its own arena; shared by reference.
@@ -71,8 +75,7 @@ pub struct Instance {
     has_joined: AtomicBool,
     tables: WaveTables,
     batches: Region,
-    large_scratch: Region,
-    metadata_buffer: Region,
+    common_scratch: Region,
     stacks: Region,
     /// Copies of table addresses that are read without the lock.
     records: Table<ArrayRecord>,
@@ -135,6 +138,11 @@ impl Request {
 }
 
 impl Instance {
+    /// The record of the array in a slot that the caller, or a task of the caller's, pins.
+    fn array_record(&self, array: u32) -> &'static ArrayRecord {
+        &self.records.rows(array as usize, 1)[0]
+    }
+
     fn wave_row(&self, wave: u32, position: u32) -> usize {
         wave as usize * self.settings.config.max_chunks_per_wave as usize + position as usize
     }

@@ -7,10 +7,10 @@ use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind};
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
-use crate::decode::scratch_bytes;
+use crate::decode::target_bytes;
 use crate::decode::zstd::Decoder;
 use crate::fail;
-use crate::limits::{ELEMENT_BYTES_MAX, METADATA_BYTES_MAX, METADATA_SMALL_BYTES};
+use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::os::memory::Block;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
@@ -29,19 +29,19 @@ use core::sync::atomic::AtomicBool;
 
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = 256 << 10;
-/// Stack of a thread that waits for storage.
-const IO_STACK_BYTES: u64 = 256 << 10;
+/// Stack of a thread that waits for storage: paths, records and the metadata parser.
+const IO_STACK_BYTES: u64 = 128 << 10;
 
 /// The bill of a config, and the geometry behind it.
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
     let total = |geometry: &Geometry| count(settings, geometry).total(Kind::Host);
-    let geometry = settings.solve(scratch_bytes, total, why)?;
+    let geometry = settings.solve(target_bytes, total, why)?;
     Ok((count(settings, &geometry), geometry))
 }
 
 /// The least bill that a config can be opened with.
 pub fn floor_bill(settings: &Settings) -> Bill {
-    count(settings, &settings.floor_geometry(scratch_bytes))
+    count(settings, &settings.floor_geometry(target_bytes))
 }
 
 /// The least host memory that a config can be opened with.
@@ -171,17 +171,14 @@ fn layout(
         settings.pairs_per_wave,
         geometry.slab_bytes,
     );
-    let large_bytes = geometry.large_scratch_count as u64 * geometry.large_scratch_bytes;
-    let large_scratch = carver.region("large decode scratch", large_bytes, 4096);
-    let metadata_buffer = carver.region("metadata buffer", METADATA_BYTES_MAX as u64, 4096);
+    let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let own = if settings.is_pump() { 0 } else { settings.worker_count() };
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
-    let large_count = geometry.large_scratch_count;
-    let state = State::carve(carver, settings, geometry.slab_bytes, large_count, files_max);
+    let state = State::carve(carver, settings, geometry, files_max);
     let instance = Instance {
         os,
         settings: settings.clone(),
@@ -207,8 +204,7 @@ fn layout(
         has_joined: AtomicBool::new(false),
         tables,
         batches,
-        large_scratch,
-        metadata_buffer,
+        common_scratch,
         stacks,
         pad_mode: values.pad_mode,
         pad_element: values.pad_element,
@@ -243,8 +239,11 @@ fn carve_workers(
 }
 
 fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {
-    let scratch_bytes = if decodes { geometry.small_scratch_bytes } else { 0 };
-    let scratch = carver.region("decode scratch", scratch_bytes, 4096);
+    let scratch = |bytes: u64| if decodes { bytes } else { 0 };
+    let mut part = |bytes| carver.region("decode scratch", scratch(bytes), MEMORY_PAGE_BYTES);
+    let staging = part(geometry.staging_bytes);
+    let target = part(geometry.target_bytes);
+    let block = part(geometry.block_bytes);
     let buffer = carver.region("io buffers", METADATA_SMALL_BYTES as u64, 4096);
     let mut decoder = None;
     if decodes {
@@ -254,7 +253,7 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
             decoder = Decoder::new(workspace.rows(0, bytes)).ok();
         }
     }
-    Worker { decoder, scratch, buffer }
+    Worker { decoder, staging, target, block, buffer }
 }
 
 /// Where the stack of thread `number` begins: decoding threads come first.

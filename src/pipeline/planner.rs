@@ -27,7 +27,7 @@ use crate::pipeline::assemble_jobs::sample_failure;
 use crate::pipeline::state::State;
 use crate::plan::{Cursor, Merge, files_touched};
 use crate::queue::QueuedSample;
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, Span};
 use crate::settings::Settings;
 use crate::status::{Failure, Status, Why};
 use core::sync::atomic::Ordering::Relaxed;
@@ -61,6 +61,8 @@ pub(super) struct Planned {
     pub(super) file: u64,
     pub(super) chunk: u64,
     pub(super) number: u64,
+    /// Bytes of the decoded chunk that its samples read.
+    pub(super) need: Span,
     pub(super) pair_first: u64,
     pub(super) pair_count: u32,
 }
@@ -118,6 +120,7 @@ impl Planner {
             file: 0,
             chunk: 0,
             number: 0,
+            need: Span::NONE,
             pair_first: 0,
             pair_count: 0,
         };
@@ -321,9 +324,9 @@ impl Planner {
                 pairs[index(*pair_limit % pairs.len() as u64)] = sample;
                 *pair_limit += 1;
             });
-            let Some((file, chunk)) = position else { break };
+            let Some((position, need)) = position else { break };
             uses += self.pair_limit - pair_first;
-            self.plan(&mut current, Place::New, file, chunk, pair_first);
+            self.plan(&mut current, Place::New, position, need, pair_first);
         }
         let chunks = self.limit - before;
         if self.merge.is_empty() {
@@ -371,7 +374,7 @@ impl Planner {
             let pair_first = self.pair_limit;
             self.pairs[index(pair_first % self.pairs.len() as u64)] = sample;
             self.pair_limit += 1;
-            self.plan(current, Place::Pad, 0, 0, pair_first);
+            self.plan(current, Place::Pad, (0, 0), Span::NONE, pair_first);
         }
     }
 
@@ -382,7 +385,14 @@ impl Planner {
             && self.pair_limit - self.pair_first + group <= self.pairs.len() as u64
     }
 
-    fn plan(&mut self, current: &mut Current, place: Place, file: u64, chunk: u64, pairs: u64) {
+    fn plan(
+        &mut self,
+        current: &mut Current,
+        place: Place,
+        (file, chunk): (u64, u64),
+        need: Span,
+        pairs: u64,
+    ) {
         let at = index(self.limit % self.window.len() as u64);
         self.window[at] = Planned {
             place,
@@ -393,6 +403,7 @@ impl Planner {
             file,
             chunk,
             number: current.chunk_number,
+            need,
             pair_first: pairs,
             pair_count: (self.pair_limit - pairs) as u32,
         };

@@ -13,7 +13,7 @@ use crate::pipeline::assemble_jobs::chunk_failure;
 use crate::pipeline::planner::{Place, Planned, Planner, RUN_CHUNKS};
 use crate::pipeline::state::State;
 use crate::read::{Outcome, Question};
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, Span};
 use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
 use crate::status::{Status, Why};
 use core::sync::atomic::Ordering::Relaxed;
@@ -173,16 +173,31 @@ fn place_entry(
 ) -> Result<LookUp, Status> {
     if record.shard_levels == 0 {
         let bytes = whole_file_bytes(record, stat.bytes, why)?;
-        entry.place = Place::Data { offset: 0, bytes, stat };
+        entry.place = data_place(record, entry.need, (0, bytes), stat);
         return Ok(LookUp::Settled);
     }
     let place = IndexPlace::find(record, 0, stat.bytes, why)?;
     let rule = EntryBytes::find(record, 0);
     match parse_entry(&raw, &record.index[0], &place, stat.bytes, rule, why)? {
         Entry::Missing => return set_missing(instance, entry, why),
-        Entry::Range { offset, bytes } => entry.place = Place::Data { offset, bytes, stat },
+        Entry::Range { offset, bytes } => {
+            entry.place = data_place(record, entry.need, (offset, bytes), stat);
+        }
     }
     Ok(LookUp::Settled)
+}
+
+/// What is read of the encoded chunk at `offset`: all of it, or the needed bytes alone.
+fn data_place(
+    record: &ArrayRecord,
+    need: Span,
+    (offset, bytes): (u64, u64),
+    stat: FileStat,
+) -> Place {
+    if record.is_read_partly() {
+        return Place::Data { offset: offset + need.first, bytes: need.bytes(), stat };
+    }
+    Place::Data { offset, bytes, stat }
 }
 
 /// A file that is one chunk: its size must be one that the chunk can have.

@@ -1,89 +1,23 @@
-//! What the lock guards, and the choice of the next job.
+//! What the lock guards.
 //!
-//! In: results of jobs. Out: the next job for a worker. Every change of a slot, wave, file, array
-//! or lookup happens here under one lock; the work itself runs without it. A worker takes the job
-//! that keeps the stages behind it busy: planning, then decoding what is there, then reading.
+//! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
+//! of one happens under one lock; the work itself runs without it. `jobs` chooses what is next.
 
 use crate::arrays::Arrays;
 use crate::base::arena::Carver;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::pipeline::Instance;
+use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
-use crate::read::{FileTable, Lease, LeaseOutcome, PageCache, Question, Requests};
-use crate::settings::{SMALL_CHUNK_BYTES, Settings};
+use crate::read::{FileTable, PageCache, Requests};
+use crate::settings::{Geometry, Settings};
 use crate::status::Failure;
-use crate::wave::{ChunkKind, ChunkTask, ReadOp, Waves};
-
-/// Decoded bytes that are handed out at a time: enough to make the lock cheap, little enough to
-/// share a wave evenly.
-const RUN_BYTES: u64 = 256 << 10;
+use crate::wave::Waves;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
-
-/// What a worker may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// Plan, read what is in the page cache, decode. Never waits for storage.
-    Decode,
-    /// Wait for storage.
-    Io,
-    /// Everything, in one thread (pump).
-    Both,
-}
-
-/// One bounded piece of work.
-#[derive(Clone, Copy, Debug)]
-pub enum Job {
-    /// Run the planner.
-    Plan,
-    /// Load the metadata of an array.
-    LoadArray {
-        /// Slot of the array.
-        array: u32,
-        /// The large buffer is ours.
-        large: bool,
-    },
-    /// Answer an index lookup.
-    Locate {
-        /// The lookup.
-        request: u32,
-        /// What it asks.
-        question: Question,
-        /// The file.
-        lease: Lease,
-    },
-    /// Read chunk data.
-    Read {
-        /// Wave of the read.
-        wave: u32,
-        /// Its number in the wave.
-        op: u32,
-        /// The read.
-        read: ReadOp,
-        /// The file.
-        lease: Lease,
-        /// Do not wait for storage.
-        cached_only: bool,
-    },
-    /// Decode and assemble chunks of one batch and one array.
-    Assemble {
-        /// Wave of the chunks.
-        wave: u32,
-        /// First chunk.
-        first: u32,
-        /// Number of chunks.
-        count: u32,
-        /// Number of the large scratch that is ours.
-        large: Option<u32>,
-    },
-    /// Fill the failed samples of a batch.
-    Patch {
-        /// Slot of the batch.
-        slot: u32,
-    },
-}
 
 /// Where the instance is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,8 +68,8 @@ pub struct State {
     pub loads_wait_since: Option<u64>,
     /// Slots whose patching was handed out, as bits.
     pub patching: u64,
-    /// Large scratch that is free, as bits.
-    pub large_free: u64,
+    /// The common scratch.
+    pub pool: Pool,
     /// Worker contexts that are free (pump).
     pub contexts: Fifo,
     /// Jobs that run.
@@ -157,8 +91,7 @@ impl State {
     pub fn carve(
         carver: &mut Carver,
         settings: &Settings,
-        slab_bytes: u64,
-        large_count: u32,
+        geometry: &Geometry,
         files_max: u32,
     ) -> State {
         let config = &settings.config;
@@ -181,7 +114,7 @@ impl State {
                 carver,
                 config.host_buffer_waves,
                 config.max_chunks_per_wave,
-                slab_bytes,
+                geometry.slab_bytes,
             ),
             slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
             plan_wanted: false,
@@ -190,7 +123,7 @@ impl State {
             warm_reads: 0,
             loads_wait_since: None,
             patching: 0,
-            large_free: u64::MAX.checked_shr(64 - large_count).unwrap_or(0),
+            pool: Pool::new(geometry.pool_bytes),
             contexts,
             running: 0,
             waiters: 0,
@@ -231,197 +164,27 @@ impl State {
         }
     }
 
-    /// The next job for a worker of this role, or None while there is none.
-    pub fn next_job(&mut self, instance: &Instance, role: Role) -> Option<Job> {
-        if self.life != Life::Running {
-            return None;
-        }
-        let job = match role {
-            Role::Decode => self.next_decode_job(instance, true),
-            Role::Io => self.next_io_job(instance),
-            Role::Both => match self.next_decode_job(instance, false) {
-                None => self.next_io_job(instance),
-                job => job,
-            },
-        };
-        self.running += job.is_some() as u32;
-        job
-    }
-
-    /// Whether a worker of this role might find a job. It may be wrong where a file is busy; then
-    /// whoever ends the lease looks again.
-    pub fn has_job(&self, instance: &Instance, role: Role) -> bool {
-        if self.life != Life::Running {
-            return false;
-        }
-        let reads_here = self.reads_by(instance, role);
-        let mut wave = self.waves.active.first();
-        while let Some(at) = wave {
-            let entry = &self.waves.waves[at as usize];
-            let unissued = entry.issued < entry.op_count && reads_here;
-            let found = match role {
-                Role::Decode => unissued || !entry.ready.is_empty(),
-                Role::Io => unissued || !entry.blocking.is_empty(),
-                Role::Both => unissued || !entry.ready.is_empty() || !entry.blocking.is_empty(),
-            };
-            if found {
-                return true;
+    /// `count` chunks of a wave from `first` on are done with; they are of one array.
+    pub fn finish_chunks(&mut self, instance: &Instance, wave: u32, first: u32, count: u32) {
+        let tables = &instance.tables;
+        let task = |chunk: u32| tables.chunks.read(instance.wave_row(wave, chunk));
+        instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
+        let mut at = first;
+        while at < first + count {
+            let head = task(at);
+            let begin = at;
+            while at < first + count && task(at).slot == head.slot {
+                at += 1;
             }
-            wave = self.waves.active.next(at);
-        }
-        let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
-        let waits = role != Role::Decode && (self.has_load() || self.requests.has_queued());
-        decodes || waits
-    }
-
-    /// Whether reads that nobody began go to workers of this role.
-    fn reads_by(&self, instance: &Instance, role: Role) -> bool {
-        let must_wait = self.is_cold || instance.store.uses_hook();
-        match role {
-            Role::Decode => !must_wait,
-            Role::Io => must_wait,
-            Role::Both => true,
-        }
-    }
-
-    /// Whether metadata can be loaded now: some is asked for, and descriptors are to be had.
-    fn has_load(&self) -> bool {
-        let is_short = self.loads_wait_since == Some(self.files.give_backs());
-        self.arrays.has_queued() && !(is_short && self.files.leases() > 0)
-    }
-
-    fn has_patch(&self) -> bool {
-        (0..self.slots.count()).any(|slot| {
-            self.slots.state(slot) == SlotState::Patching && self.patching & (1 << slot) == 0
-        })
-    }
-
-    fn next_decode_job(&mut self, instance: &Instance, cached_only: bool) -> Option<Job> {
-        if self.plan_wanted && !self.planning {
-            self.plan_wanted = false;
-            self.planning = true;
-            return Some(Job::Plan);
-        }
-        for slot in 0..self.slots.count() {
-            let is_open = self.slots.state(slot) == SlotState::Patching;
-            if is_open && self.patching & (1 << slot) == 0 {
-                self.patching |= 1 << slot;
-                return Some(Job::Patch { slot });
+            self.arrays.unpin(head.array, at - begin);
+            if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
+                self.complete_slot(instance, head.slot);
             }
         }
-        if let Some(job) = self.next_assemble(instance) {
-            return Some(job);
+        if self.waves.sub_remaining(wave, count) {
+            instance.stats.waves_emitted.fetch_add(1, Relaxed);
         }
-        let role = if cached_only { Role::Decode } else { Role::Both };
-        if self.reads_by(instance, role) {
-            return self.next_read(instance, false, cached_only).or_else(|| {
-                // Chunks without bytes became ready while reads were handed out.
-                self.next_assemble(instance)
-            });
-        }
-        None
-    }
-
-    fn next_io_job(&mut self, instance: &Instance) -> Option<Job> {
-        if self.has_load()
-            && let Some((array, large)) = self.arrays.next_queued()
-        {
-            return Some(Job::LoadArray { array, large });
-        }
-        for _ in 0..self.requests.queued() {
-            let Some((request, question)) = self.requests.next_queued() else { break };
-            match self.files.lease(question.array_id, question.file, true) {
-                LeaseOutcome::Leased(lease) => {
-                    return Some(Job::Locate { request, question, lease });
-                }
-                LeaseOutcome::Busy => self.requests.requeue(request),
-            }
-        }
-        let job = self.next_read(instance, true, false);
-        if job.is_none() && self.reads_by(instance, Role::Io) {
-            return self.next_read(instance, false, false);
-        }
-        job
-    }
-
-    /// The next read of the oldest wave that has one: of those that were found to block, or of
-    /// those that nobody began.
-    fn next_read(&mut self, instance: &Instance, blocking: bool, cached_only: bool) -> Option<Job> {
-        let mut at = self.waves.active.first();
-        while let Some(wave) = at {
-            at = self.waves.active.next(wave);
-            let entry = &mut self.waves.waves[wave as usize];
-            let tries =
-                if blocking { entry.blocking.len() as u32 } else { entry.op_count - entry.issued };
-            for _ in 0..tries {
-                let entry = &mut self.waves.waves[wave as usize];
-                let op = if blocking {
-                    entry.blocking.pop()
-                } else {
-                    let position = instance.wave_row(wave, entry.issued);
-                    entry.issued += 1;
-                    Some(instance.tables.order.read(position))
-                };
-                let Some(op) = op else { break };
-                let read = instance.tables.ops.read(instance.wave_row(wave, op));
-                if read.bytes == 0 {
-                    entry.ready.push(op);
-                    continue;
-                }
-                match self.files.lease(read.array_id, read.file, false) {
-                    LeaseOutcome::Leased(lease) => {
-                        return Some(Job::Read { wave, op, read, lease, cached_only });
-                    }
-                    LeaseOutcome::Busy => self.waves.waves[wave as usize].blocking.push(op),
-                }
-            }
-        }
-        None
-    }
-
-    fn next_assemble(&mut self, instance: &Instance) -> Option<Job> {
-        let mut at = self.waves.active.first();
-        while let Some(wave) = at {
-            at = self.waves.active.next(wave);
-            let Some(op) = self.waves.waves[wave as usize].ready.front() else { continue };
-            let row = self.waves.row(wave, op);
-            let read = instance.tables.ops.read(instance.wave_row(wave, op));
-            let next = self.waves.op_next[row];
-            let first = read.chunk_first + next;
-            let task = instance.tables.chunks.read(instance.wave_row(wave, first));
-            let chunk_bytes = match task.kind {
-                ChunkKind::Data => instance.records.read(task.array as usize).chunk_bytes,
-                _ => 0,
-            };
-            let large = if chunk_bytes > SMALL_CHUNK_BYTES {
-                if self.large_free == 0 {
-                    continue;
-                }
-                Some(self.large_free.trailing_zeros())
-            } else {
-                None
-            };
-            let count =
-                run_length(instance, wave, &task, first, read.chunk_count - next, chunk_bytes);
-            if let Some(large) = large {
-                self.large_free &= !(1 << large);
-            }
-            self.waves.op_next[row] = next + count;
-            let entry = &mut self.waves.waves[wave as usize];
-            if next + count == read.chunk_count {
-                entry.ready.pop();
-            }
-            if !entry.is_bound {
-                entry.is_bound = true;
-                instance.stats.bind_wait.observe(
-                    (instance.os.now_ns)().saturating_sub(entry.activated_ns),
-                    0,
-                    0,
-                );
-            }
-            return Some(Job::Assemble { wave, first, count, large });
-        }
-        None
+        self.plan_wanted = true;
     }
 
     /// Forgets everything that is under way. No job runs.
@@ -441,25 +204,4 @@ impl State {
         self.planning = false;
         self.patching = 0;
     }
-}
-
-/// Chunks from `first` that one worker takes: those of the same batch and array, up to RUN_BYTES.
-fn run_length(
-    instance: &Instance,
-    wave: u32,
-    task: &ChunkTask,
-    first: u32,
-    most: u32,
-    chunk_bytes: u64,
-) -> u32 {
-    let mut count = 1;
-    let fits = |count: u32| (count as u64 + 1) * chunk_bytes.max(4096) <= RUN_BYTES;
-    while count < most && fits(count) {
-        let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
-        if (next.slot, next.array) != (task.slot, task.array) || next.kind != task.kind {
-            break;
-        }
-        count += 1;
-    }
-    count
 }

@@ -5,8 +5,9 @@
 
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{run_assemble, run_patch};
-use crate::pipeline::file_jobs::{run_load, run_locate, run_read};
-use crate::pipeline::state::Job;
+use crate::pipeline::file_jobs::{run_load, run_locate};
+use crate::pipeline::jobs::Job;
+use crate::pipeline::read_jobs::{run_read, run_stream};
 use crate::pipeline::worker::Worker;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -21,6 +22,9 @@ pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
         }
         Job::Read { wave, op, read, lease, cached_only } => {
             run_read(instance, (wave, op), &read, &lease, cached_only);
+        }
+        Job::Stream { wave, first, count, lease } => {
+            run_stream(instance, worker, (wave, first, count), &lease);
         }
         Job::Assemble { wave, first, count, large } => {
             run_assemble(instance, worker, wave, first, count, large);

@@ -9,8 +9,12 @@ use crate::decode::zstd::Decoder;
 pub struct Worker {
     /// None for workers that only read.
     pub decoder: Option<Decoder>,
-    /// Scratch for chunks of ordinary size.
-    pub scratch: Region,
+    /// Place for an encoded chunk of ordinary size that is decoded as soon as it is read.
+    pub staging: Region,
+    /// Place for a decoded chunk of ordinary size.
+    pub target: Region,
+    /// Place for a block before its filter is undone.
+    pub block: Region,
     /// Buffer for metadata and index pieces.
     pub buffer: Region,
 }

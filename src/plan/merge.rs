@@ -6,7 +6,7 @@
 
 use crate::base::arena::Carver;
 use crate::plan::Cursor;
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, Span};
 
 /// See the module. Samples are numbered in their batch.
 #[derive(Debug)]
@@ -48,22 +48,28 @@ impl Merge {
         }
     }
 
-    /// The next chunk; `take` gets each of its samples.
-    pub fn next(&mut self, record: &ArrayRecord, mut take: impl FnMut(u32)) -> Option<(u64, u64)> {
+    /// The next chunk and what its samples read of it; `take` gets each of them.
+    pub fn next(
+        &mut self,
+        record: &ArrayRecord,
+        mut take: impl FnMut(u32),
+    ) -> Option<((u64, u64), Span)> {
         if self.len == 0 {
             return None;
         }
         let position = self.cursors[self.heap[0] as usize].position();
+        let mut span = Span::NONE;
         while self.len > 0 && self.cursors[self.heap[0] as usize].position() == position {
             let sample = self.heap[0];
             take(sample);
+            span = span.union(self.cursors[sample as usize].span(record));
             if !self.cursors[sample as usize].advance(record) {
                 self.len -= 1;
                 self.heap[0] = self.heap[self.len];
             }
             self.sink();
         }
-        Some(position)
+        Some((position, span))
     }
 
     fn sink(&mut self) {
@@ -121,7 +127,8 @@ mod tests {
         let mut got = Vec::new();
         loop {
             let mut samples = Vec::new();
-            let Some(position) = merge.next(&record, |sample| samples.push(sample)) else { break };
+            let next = merge.next(&record, |sample| samples.push(sample));
+            let Some((position, _)) = next else { break };
             got.push((position, samples));
         }
         assert_eq!(got, expected.into_iter().collect::<Vec<_>>());

@@ -1,0 +1,405 @@
+//! The choice of the next job.
+//!
+//! In: the state under the lock. Out: a job for a worker of a role. A worker takes the job that
+//! keeps the stages behind it busy: planning, then decoding what is there, then reading.
+
+use crate::batch::SlotState;
+use crate::decode::{block_need, target_need};
+use crate::limits::METADATA_BYTES_MAX;
+use crate::pipeline::Instance;
+use crate::pipeline::scratch::Hold;
+use crate::pipeline::state::{Life, State};
+use crate::read::{Lease, LeaseOutcome, Question};
+use crate::settings::SMALL_CHUNK_BYTES;
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+
+/// Decoded bytes that are handed out at a time: enough to make the lock cheap, little enough to
+/// share a wave evenly.
+const RUN_BYTES: u64 = 256 << 10;
+
+/// What a worker may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Plan, read what is in the page cache, decode. Never waits for storage.
+    Decode,
+    /// Wait for storage.
+    Io,
+    /// Everything, in one thread (pump).
+    Both,
+}
+
+/// One bounded piece of work.
+#[derive(Clone, Copy, Debug)]
+pub enum Job {
+    /// Run the planner.
+    Plan,
+    /// Load the metadata of an array.
+    LoadArray {
+        /// Slot of the array.
+        array: u32,
+        /// The part of the common scratch that is ours, for a large document.
+        large: Option<Hold>,
+    },
+    /// Answer an index lookup.
+    Locate {
+        /// The lookup.
+        request: u32,
+        /// What it asks.
+        question: Question,
+        /// The file.
+        lease: Lease,
+    },
+    /// Read chunk data.
+    Read {
+        /// Wave of the read.
+        wave: u32,
+        /// Its number in the wave.
+        op: u32,
+        /// The read.
+        read: ReadOp,
+        /// The file.
+        lease: Lease,
+        /// Do not wait for storage.
+        cached_only: bool,
+    },
+    /// Read small chunks, and decode and assemble each as soon as it is here.
+    Stream {
+        /// Wave of the reads.
+        wave: u32,
+        /// First read, by file and offset.
+        first: u32,
+        /// Number of reads, all of one file.
+        count: u32,
+        /// The file.
+        lease: Lease,
+    },
+    /// Decode and assemble chunks of one batch and one array.
+    Assemble {
+        /// Wave of the chunks.
+        wave: u32,
+        /// First chunk.
+        first: u32,
+        /// Number of chunks.
+        count: u32,
+        /// The part of the common scratch that is ours, for a large chunk.
+        large: Option<Hold>,
+    },
+    /// Fill the failed samples of a batch.
+    Patch {
+        /// Slot of the batch.
+        slot: u32,
+    },
+}
+
+impl State {
+    /// The next job for a worker of this role, or None while there is none.
+    pub fn next_job(&mut self, instance: &Instance, role: Role) -> Option<Job> {
+        if self.life != Life::Running {
+            return None;
+        }
+        let job = match role {
+            Role::Decode => self.next_decode_job(instance),
+            Role::Io => self.next_io_job(instance),
+            Role::Both => match self.next_decode_job(instance) {
+                None => self.next_io_job(instance),
+                job => job,
+            },
+        };
+        self.running += job.is_some() as u32;
+        job
+    }
+
+    /// Whether a worker of this role might find a job. It may be wrong where a file is busy; then
+    /// whoever ends the lease looks again.
+    pub fn has_job(&self, instance: &Instance, role: Role) -> bool {
+        if self.life != Life::Running {
+            return false;
+        }
+        let reads_here = self.reads_by(instance, role);
+        let mut wave = self.waves.active.first();
+        while let Some(at) = wave {
+            let entry = &self.waves.waves[at as usize];
+            let unissued = entry.unissued > 0 && reads_here;
+            let found = match role {
+                Role::Decode => unissued || !entry.ready.is_empty(),
+                Role::Io => unissued || !entry.blocking.is_empty(),
+                Role::Both => unissued || !entry.ready.is_empty() || !entry.blocking.is_empty(),
+            };
+            if found {
+                return true;
+            }
+            wave = self.waves.active.next(at);
+        }
+        let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
+        let waits = role != Role::Decode && (self.has_load() || self.requests.has_queued());
+        decodes || waits
+    }
+
+    /// Whether reads that nobody began go to workers of this role.
+    fn reads_by(&self, instance: &Instance, role: Role) -> bool {
+        let must_wait = self.is_cold || instance.store.uses_hook();
+        match role {
+            Role::Decode => !must_wait,
+            Role::Io => must_wait,
+            Role::Both => true,
+        }
+    }
+
+    /// Whether metadata can be loaded now: some is asked for, and descriptors are to be had.
+    fn has_load(&self) -> bool {
+        let is_short = self.loads_wait_since == Some(self.files.give_backs());
+        self.arrays.has_queued() && !(is_short && self.files.leases() > 0)
+    }
+
+    fn has_patch(&self) -> bool {
+        (0..self.slots.count()).any(|slot| {
+            self.slots.state(slot) == SlotState::Patching && self.patching & (1 << slot) == 0
+        })
+    }
+
+    fn next_decode_job(&mut self, instance: &Instance) -> Option<Job> {
+        if self.plan_wanted && !self.planning {
+            self.plan_wanted = false;
+            self.planning = true;
+            return Some(Job::Plan);
+        }
+        for slot in 0..self.slots.count() {
+            let is_open = self.slots.state(slot) == SlotState::Patching;
+            if is_open && self.patching & (1 << slot) == 0 {
+                self.patching |= 1 << slot;
+                return Some(Job::Patch { slot });
+            }
+        }
+        if let Some(job) = self.next_assemble(instance) {
+            return Some(job);
+        }
+        if self.reads_by(instance, Role::Decode) { self.next_own_read(instance) } else { None }
+    }
+
+    fn next_io_job(&mut self, instance: &Instance) -> Option<Job> {
+        if let Some(job) = self.next_load() {
+            return Some(job);
+        }
+        for _ in 0..self.requests.queued() {
+            let Some((request, question)) = self.requests.next_queued() else { break };
+            match self.files.lease(question.array_id, question.file, true) {
+                LeaseOutcome::Leased(lease) => {
+                    return Some(Job::Locate { request, question, lease });
+                }
+                LeaseOutcome::Busy => self.requests.requeue(request),
+            }
+        }
+        let job = self.next_blocking(instance);
+        if job.is_none() && self.reads_by(instance, Role::Io) {
+            return self.next_alternating(instance);
+        }
+        job
+    }
+
+    /// The next array whose metadata can be loaded now.
+    fn next_load(&mut self) -> Option<Job> {
+        if !self.has_load() {
+            return None;
+        }
+        let has_large = self.pool.has_room(METADATA_BYTES_MAX as u64);
+        let (array, is_large) = self.arrays.next_queued(has_large)?;
+        let large = if is_large { self.pool.take(METADATA_BYTES_MAX as u64) } else { None };
+        Some(Job::LoadArray { array, large })
+    }
+
+    /// The next read, of the oldest wave that has one, that was found to block.
+    fn next_blocking(&mut self, instance: &Instance) -> Option<Job> {
+        let mut at = self.waves.active.first();
+        while let Some(wave) = at {
+            at = self.waves.active.next(wave);
+            for _ in 0..self.waves.waves[wave as usize].blocking.len() {
+                let Some(op) = self.waves.waves[wave as usize].blocking.pop() else { break };
+                if let Some(job) = self.lease_read(instance, wave, op, false) {
+                    return Some(job);
+                }
+            }
+        }
+        None
+    }
+
+    /// The next read that nobody began, for a thread that may wait: alternating across files.
+    fn next_alternating(&mut self, instance: &Instance) -> Option<Job> {
+        let mut at = self.waves.active.first();
+        while let Some(wave) = at {
+            at = self.waves.active.next(wave);
+            while let Some(op) = self.waves.next_by_order(wave, &instance.tables.order) {
+                self.waves.issue(wave, op);
+                if let Some(job) = self.lease_read(instance, wave, op, false) {
+                    return Some(job);
+                }
+            }
+        }
+        None
+    }
+
+    /// The next reads that nobody began, for a thread that decodes what it reads: neighbours in one
+    /// file, because what is in the page cache needs no order.
+    fn next_own_read(&mut self, instance: &Instance) -> Option<Job> {
+        let mut at = self.waves.active.first();
+        while let Some(wave) = at {
+            at = self.waves.active.next(wave);
+            while let Some(first) = self.waves.next_by_place(wave) {
+                self.waves.issue(wave, first);
+                let read = instance.tables.ops.read(instance.wave_row(wave, first));
+                let record = instance.array_record(read.array);
+                if record.chunk_bytes > SMALL_CHUNK_BYTES {
+                    if let Some(job) = self.lease_read(instance, wave, first, true) {
+                        return Some(job);
+                    }
+                    continue;
+                }
+                let lease = match self.files.lease(read.array_id, read.file, false) {
+                    LeaseOutcome::Leased(lease) => lease,
+                    LeaseOutcome::Busy => {
+                        self.waves.waves[wave as usize].blocking.push(first);
+                        continue;
+                    }
+                };
+                let count = self.join_reads(instance, wave, first, &read);
+                self.note_bound(instance, wave);
+                return Some(Job::Stream { wave, first, count, lease });
+            }
+        }
+        None
+    }
+
+    /// Issues the reads behind `first` that the same worker takes with it; how many they are
+    /// together.
+    fn join_reads(&mut self, instance: &Instance, wave: u32, first: u32, read: &ReadOp) -> u32 {
+        let (mut count, mut bytes) = (1, read.decoded_bytes);
+        while self.waves.is_unissued(wave, first + count) {
+            let next = instance.tables.ops.read(instance.wave_row(wave, first + count));
+            bytes += next.decoded_bytes;
+            let is_same =
+                (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
+            if !is_same || bytes > RUN_BYTES {
+                break;
+            }
+            self.waves.issue(wave, first + count);
+            count += 1;
+        }
+        count
+    }
+
+    /// A read on its own, into the slab; where its file is busy it waits among the blocking ones.
+    fn lease_read(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        op: u32,
+        cached_only: bool,
+    ) -> Option<Job> {
+        let read = self.rest_of_read(instance, wave, op);
+        match self.files.lease(read.array_id, read.file, false) {
+            LeaseOutcome::Leased(lease) => Some(Job::Read { wave, op, read, lease, cached_only }),
+            LeaseOutcome::Busy => {
+                self.waves.waves[wave as usize].blocking.push(op);
+                None
+            }
+        }
+    }
+
+    /// A read without the chunks that are done. Chunks lie in the order of their offsets.
+    fn rest_of_read(&self, instance: &Instance, wave: u32, op: u32) -> ReadOp {
+        let row = self.waves.row(wave, op);
+        let (read, next) = (instance.tables.ops.read(row), self.waves.op_next[row]);
+        if next == 0 {
+            return read;
+        }
+        let chunk_first = read.chunk_first + next;
+        let task = instance.tables.chunks.read(instance.wave_row(wave, chunk_first));
+        ReadOp {
+            offset: task.offset,
+            bytes: read.bytes - (task.offset - read.offset),
+            slab_offset: task.slab_offset,
+            chunk_first,
+            chunk_count: read.chunk_count - next,
+            ..read
+        }
+    }
+
+    fn next_assemble(&mut self, instance: &Instance) -> Option<Job> {
+        let mut at = self.waves.active.first();
+        while let Some(wave) = at {
+            at = self.waves.active.next(wave);
+            let Some(op) = self.waves.waves[wave as usize].ready.front() else { continue };
+            let row = self.waves.row(wave, op);
+            let read = instance.tables.ops.read(row);
+            let next = self.waves.op_next[row];
+            let first = read.chunk_first + next;
+            let task = instance.tables.chunks.read(instance.wave_row(wave, first));
+            let need = scratch_need(instance, &task);
+            let mut large = None;
+            if need > 0 {
+                large = self.pool.take(need);
+                if large.is_none() {
+                    continue;
+                }
+            }
+            let count = run_length(instance, wave, &task, first, read.chunk_count - next, need > 0);
+            self.waves.op_next[row] = next + count;
+            if next + count == read.chunk_count {
+                self.waves.waves[wave as usize].ready.pop();
+            }
+            self.note_bound(instance, wave);
+            return Some(Job::Assemble { wave, first, count, large });
+        }
+        None
+    }
+
+    /// Measures how long a wave waited for its first worker.
+    fn note_bound(&mut self, instance: &Instance, wave: u32) {
+        let entry = &mut self.waves.waves[wave as usize];
+        if !entry.is_bound {
+            entry.is_bound = true;
+            let waited_ns = (instance.os.now_ns)().saturating_sub(entry.activated_ns);
+            instance.stats.bind_wait.observe(waited_ns, 0, 0);
+        }
+    }
+}
+
+/// Bytes of common scratch that the staged chunk of `task` takes: 0 where a worker's own is enough.
+fn scratch_need(instance: &Instance, task: &ChunkTask) -> u64 {
+    if task.kind != ChunkKind::Data {
+        return 0;
+    }
+    let record = instance.array_record(task.array);
+    let target_bytes = target_need(record);
+    let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
+    let block_bytes = block_need(record, encoded);
+    let has_block = block_bytes <= instance.geometry.block_bytes;
+    match (target_bytes <= instance.geometry.target_bytes, has_block) {
+        (true, true) => 0,
+        (false, true) => target_bytes,
+        (_, false) => target_bytes + block_bytes,
+    }
+}
+
+/// Chunks from `first` that one worker takes: those of the same batch and array, up to RUN_BYTES;
+/// one where it `is_large`.
+fn run_length(
+    instance: &Instance,
+    wave: u32,
+    task: &ChunkTask,
+    first: u32,
+    most: u32,
+    is_large: bool,
+) -> u32 {
+    let mut count = 1;
+    let mut bytes = task.cost();
+    while count < most && !is_large {
+        let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
+        bytes += next.cost();
+        let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
+        if !is_same || bytes > RUN_BYTES || scratch_need(instance, &next) > 0 {
+            break;
+        }
+        count += 1;
+    }
+    count
+}

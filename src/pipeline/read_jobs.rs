@@ -1,0 +1,384 @@
+//! The jobs that read chunk data: into the slab, or into a worker's own scratch, where each chunk
+//! is decoded as soon as it is here.
+//!
+//! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
+//! the samples that fail. No lock is held while a file is opened or read.
+
+use crate::os::FileStat;
+use crate::os::store::{Fault, Path};
+use crate::pipeline::Instance;
+use crate::pipeline::assemble_jobs::{Hands, fail_task};
+use crate::pipeline::file_jobs::{
+    close_forgotten, file_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
+};
+use crate::pipeline::state::State;
+use crate::pipeline::worker::Worker;
+use crate::read::{Lease, OpenFault};
+use crate::records::ArrayRecord;
+use crate::stats::Tally;
+use crate::status::{Status, Why};
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
+/// second level until they are decoded, and only chunks that are large take a call each.
+const STREAM_BYTES: u64 = 256 << 10;
+
+/// A file while a job reads it.
+struct LeasedFile<'a> {
+    instance: &'a Instance,
+    lease: &'a Lease,
+    record: &'static ArrayRecord,
+    read: &'a ReadOp,
+    path: Path,
+    /// Descriptor and state of the file; why it cannot be used.
+    opened: Result<(i32, FileStat), OpenFault>,
+}
+
+impl<'a> LeasedFile<'a> {
+    /// Opens the file of `read`, if it is not open, which must be as it was when its chunks were
+    /// located.
+    fn open(instance: &'a Instance, lease: &'a Lease, read: &'a ReadOp) -> LeasedFile<'a> {
+        let record = instance.array_record(read.array);
+        let path = file_path(instance, read.array, record, read.file);
+        let opened = match lease.fd {
+            Some(fd) => Ok((fd, lease.stat.unwrap_or(read.stat))),
+            None => open_counted(instance, &path, lease),
+        };
+        let mut file = LeasedFile { instance, lease, record, read, path, opened };
+        if opened.is_ok_and(|(_, stat)| stat != read.stat) {
+            file.refuse(OpenFault::Changed);
+        }
+        file
+    }
+
+    /// The file is of no use: a descriptor that this job opened is closed.
+    fn refuse(&mut self, fault: OpenFault) {
+        if let (Ok((fd, _)), None) = (self.opened, self.lease.fd) {
+            self.instance.store.close(fd);
+        }
+        self.opened = Err(fault);
+    }
+
+    fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
+        let (fd, _) = self.opened?;
+        let store = &self.instance.store;
+        store.read_exact(fd, &self.path, target, offset, cached_only).map_err(OpenFault::Store)
+    }
+
+    /// Looks at the file again once bytes are here, because a chunk's place in a file that was
+    /// rewritten meanwhile is somebody else's place. A files hook is not asked: it knows no time of
+    /// change, and its size may be a round trip.
+    fn check_unchanged(&mut self) -> Result<(), OpenFault> {
+        let (fd, stat) = self.opened?;
+        if self.instance.store.uses_hook() {
+            return Ok(());
+        }
+        let fault = match self.instance.store.stat(fd, &self.path) {
+            Ok(now) if now == stat => return Ok(()),
+            Ok(_) => OpenFault::Changed,
+            Err(fault) => OpenFault::Store(fault),
+        };
+        self.refuse(fault);
+        Err(fault)
+    }
+
+    /// Whether a read has to be done again: by a thread that may wait, on a new descriptor, or once
+    /// descriptors are free.
+    fn is_for_later(&self, fault: OpenFault) -> bool {
+        match fault {
+            OpenFault::Store(Fault::WouldBlock) => true,
+            fault if is_stale(fault) => self.lease.fd.is_some(),
+            fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
+                self.lease.fd.is_none() && self.instance.lock.lock().files.lower_open_max()
+            }
+            _ => false,
+        }
+    }
+
+    /// Reports that a chunk cannot be read.
+    fn fail(&self, wave: u32, task: &ChunkTask, fault: OpenFault) {
+        let mut why = Why::new();
+        let status = open_failure(&self.path, fault, &mut why);
+        fail_task(self.instance, wave, task, self.record, status, &why);
+    }
+
+    /// Ends the lease. `fault`: why the job ended early, if it did.
+    fn give_back(&self, state: &mut State, fault: Option<OpenFault>) {
+        let slot = self.lease.slot;
+        if fault.is_some_and(is_stale) && self.lease.fd.is_some() {
+            state.files.set_stale(slot);
+        }
+        let (fd, stat) =
+            (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
+        close_forgotten(self.instance, state.files.give_back(self.lease, fd, stat));
+        if self.opened == Err(OpenFault::Changed) {
+            close_forgotten(self.instance, state.files.forget(slot));
+        }
+    }
+}
+
+/// Reads into the slab.
+pub fn run_read(
+    instance: &Instance,
+    (wave, op): (u32, u32),
+    read: &ReadOp,
+    lease: &Lease,
+    cached_only: bool,
+) {
+    let start = (instance.os.now_ns)();
+    let mut file = LeasedFile::open(instance, lease, read);
+    let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
+    let result = file.read(target, read.offset, cached_only);
+    let result = result.and_then(|()| file.check_unchanged());
+    let again = result.err().filter(|fault| file.is_for_later(*fault));
+    if again.is_none() {
+        let needed = read_pieces(&file, wave, result);
+        instance.stats.reads_issued.fetch_add(1, Relaxed);
+        instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
+    }
+    let state = &mut *instance.lock.lock();
+    file.give_back(state, again);
+    let entry = &mut state.waves.waves[wave as usize];
+    if again.is_some() {
+        entry.blocking.push(op);
+    } else {
+        entry.ready.push(op);
+    }
+    match (cached_only, again.is_some()) {
+        (true, true) => state.is_cold = true,
+        (true, false) => {}
+        (false, _) => note_warmth(instance, state, (instance.os.now_ns)() - start, read.bytes),
+    }
+}
+
+/// A blocking read that took about as long as a copy found its bytes cached; after a few of those
+/// the decoding threads try again themselves.
+fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
+    const WARM_READS: u32 = 16;
+    let copy_ns = 20_000 + bytes / 2;
+    state.warm_reads = if ns < copy_ns { state.warm_reads + 1 } else { 0 };
+    if state.warm_reads >= WARM_READS && !instance.store.uses_hook() {
+        state.is_cold = false;
+        state.warm_reads = 0;
+    }
+}
+
+/// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
+/// depend on how reads were merged. Returns the bytes that chunks needed.
+fn read_pieces(file: &LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) -> u64 {
+    let (instance, read) = (file.instance, file.read);
+    let mut needed = 0;
+    for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
+        let row = instance.wave_row(wave, chunk);
+        let mut task = instance.tables.chunks.read(row);
+        needed += task.bytes;
+        let fault = match (result, file.opened) {
+            (Ok(()), _) => continue,
+            (Err(fault), Err(_)) => fault,
+            (Err(_), Ok(_)) => {
+                let target = instance.tables.slab.rows(task.slab_offset, task.bytes);
+                match file.read(target, task.offset, false) {
+                    Ok(()) => continue,
+                    Err(fault) => fault,
+                }
+            }
+        };
+        file.fail(wave, &task, fault);
+        task.kind = ChunkKind::Broken;
+        instance.tables.chunks.write(row, task);
+    }
+    needed
+}
+
+/// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
+/// scatters each chunk as soon as it is here. What would block is left to threads that may wait.
+pub fn run_stream(
+    instance: &Instance,
+    worker: &mut Worker,
+    (wave, first, count): (u32, u32, u32),
+    lease: &Lease,
+) {
+    let reads = instance.tables.ops.rows(instance.wave_row(wave, first), count as usize);
+    // A job has at least one read.
+    let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return };
+    let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
+    let staging = worker.staging.rows(0, worker.staging.bytes());
+    let hands = Hands::new(instance, worker, head.array);
+    let file = LeasedFile::open(instance, lease, head);
+    let mut stream = Stream { file, hands, wave, is_checked: false, io: Tally::default() };
+    let (done, fault) = stream.run(reads, staging);
+    stream.hands.add_stats();
+    instance.stats.reads_issued.fetch_add(stream.io.count(), Relaxed);
+    instance.stats.io.add(&stream.io);
+    let state = &mut *instance.lock.lock();
+    stream.file.give_back(state, fault);
+    if let Some(fault) = fault {
+        state.is_cold |= matches!(fault, OpenFault::Store(Fault::WouldBlock));
+        leave_reads(state, (wave, first), reads, done);
+    }
+    if done > chunks.start {
+        state.finish_chunks(instance, wave, chunks.start, done - chunks.start);
+    }
+}
+
+/// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those
+/// behind it are as if nobody had begun them.
+fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], done: u32) {
+    for (op, read) in (first..).zip(reads) {
+        if read.chunk_first > done {
+            state.waves.unissue(wave, op);
+        } else if done < read.chunk_first + read.chunk_count {
+            let row = state.waves.row(wave, op);
+            state.waves.op_next[row] = done - read.chunk_first;
+            state.waves.waves[wave as usize].blocking.push(op);
+        }
+    }
+}
+
+/// What reading and decoding in one go takes.
+struct Stream<'a> {
+    file: LeasedFile<'a>,
+    hands: Hands<'a>,
+    wave: u32,
+    /// The file was looked at again since the last read.
+    is_checked: bool,
+    io: Tally,
+}
+
+impl Stream<'_> {
+    /// Does the chunks of the reads in order: the first that is not done, and why not if the rest
+    /// is for later.
+    fn run(&mut self, reads: &[ReadOp], staging: &mut [u8]) -> (u32, Option<OpenFault>) {
+        let (mut first, mut done) = (0, 0);
+        for (number, read) in reads.iter().enumerate() {
+            let limit = read.chunk_first + read.chunk_count;
+            done = read.chunk_first;
+            first = if number == 0 { done } else { first };
+            while done < limit && self.file.opened.is_ok() {
+                let run = done..self.run_limit(done, limit);
+                if let Err(fault) = self.read_run(run.clone(), staging)
+                    && let Some((chunk, fault)) = self.settle_run(run.clone(), fault, staging)
+                {
+                    self.check_done(first..chunk);
+                    return (chunk, Some(fault));
+                }
+                done = run.end;
+            }
+            done = limit;
+        }
+        match self.file.opened {
+            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => {
+                return (first, Some(fault));
+            }
+            Err(fault) => self.fail_chunks(first..done, fault),
+            Ok(_) => self.check_done(first..done),
+        }
+        (done, None)
+    }
+
+    /// Deals with a run that could not be read: fails the chunks that cannot be read, which must
+    /// not depend on how many are read at a time. The first chunk that is for later, and why.
+    fn settle_run(
+        &mut self,
+        run: Range<u32>,
+        mut fault: OpenFault,
+        staging: &mut [u8],
+    ) -> Option<(u32, OpenFault)> {
+        let is_one = run.len() == 1;
+        for chunk in run {
+            if !is_one {
+                match self.read_run(chunk..chunk + 1, staging) {
+                    Ok(()) => continue,
+                    Err(found) => fault = found,
+                }
+            }
+            if self.file.is_for_later(fault) {
+                return Some((chunk, fault));
+            }
+            self.fail_chunks(chunk..chunk + 1, fault);
+        }
+        None
+    }
+
+    fn has_read(&self) -> bool {
+        self.io.count() > 0
+    }
+
+    fn fail_chunks(&self, chunks: Range<u32>, fault: OpenFault) {
+        chunks.for_each(|chunk| self.file.fail(self.wave, &self.task(chunk), fault));
+    }
+
+    fn task(&self, chunk: u32) -> ChunkTask {
+        let instance = self.file.instance;
+        instance.tables.chunks.read(instance.wave_row(self.wave, chunk))
+    }
+
+    /// Behind the last of the chunks from `first` on that are read at a time: they touch.
+    fn run_limit(&self, first: u32, limit: u32) -> u32 {
+        let head = self.task(first);
+        let (mut end, mut at) = (head.offset + head.bytes, first + 1);
+        while at < limit {
+            let next = self.task(at);
+            let next_end = end.max(next.offset + next.bytes);
+            if next.offset > end || next_end - head.offset > STREAM_BYTES {
+                break;
+            }
+            end = next_end;
+            at += 1;
+        }
+        at
+    }
+
+    fn read_run(&mut self, chunks: Range<u32>, staging: &mut [u8]) -> Result<(), OpenFault> {
+        let start = (self.file.instance.os.now_ns)();
+        let offset = self.task(chunks.start).offset;
+        let (mut end, mut needed) = (offset, 0);
+        for chunk in chunks.clone() {
+            let task = self.task(chunk);
+            end = end.max(task.offset + task.bytes);
+            needed += task.bytes;
+        }
+        let bytes = &mut staging[..(end - offset) as usize];
+        self.is_checked = false;
+        self.file.read(bytes, offset, true)?;
+        let ns = (self.file.instance.os.now_ns)() - start;
+        self.io.observe(ns, end - offset, needed);
+        for chunk in chunks {
+            let task = self.task(chunk);
+            let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
+            if let Err(failure) = self.hands.assemble(self.wave, &task, encoded) {
+                self.fail_decode(&task, failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that do not decode may be somebody else's: the file is looked at first.
+    fn fail_decode(&mut self, task: &ChunkTask, (status, why): (Status, Why)) {
+        // Else all chunks of the job fail when it ends.
+        if self.check().is_ok() {
+            let file = &self.file;
+            fail_task(file.instance, self.wave, task, file.record, status, &why);
+        }
+    }
+
+    fn check(&mut self) -> Result<(), OpenFault> {
+        if self.is_checked {
+            return Ok(());
+        }
+        self.file.check_unchanged()?;
+        self.is_checked = true;
+        Ok(())
+    }
+
+    /// Fails chunks that were done if the file is not what it was.
+    fn check_done(&mut self, chunks: Range<u32>) {
+        if !chunks.is_empty()
+            && let Err(fault) = self.check()
+        {
+            self.fail_chunks(chunks, fault);
+        }
+    }
+}
