@@ -26,7 +26,7 @@
 //! ```text
 //! surface    ffi loader info            control    pipeline settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch
-//! floor      os cache records stats abi status simd limits base
+//! floor      os cache records stats abi status simd base limits
 //! ```
 #![no_std]
 

@@ -8,6 +8,7 @@
 //! and refuses late handles before the block is given back.
 
 use crate::base::math::{align_up, index};
+use crate::limits::MEMORY_PAGE_BYTES;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -179,14 +180,17 @@ impl Carver {
         }
     }
 
-    /// A region of raw bytes that starts at a multiple of `align`. Its pages are written once, so
-    /// that none is taken later. Empty while counting.
+    /// A region of raw bytes that starts at a multiple of `align`. One byte of each page is written,
+    /// so that none is taken later; what the rest holds is the block's affair. Empty while counting.
     pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
         let Some(start) = self.take(name, bytes, align) else {
             return Region { start: NonNull::dangling(), bytes: 0 };
         };
-        // SAFETY: the bytes were just taken and nobody else has them.
-        unsafe { start.as_ptr().write_bytes(0, index(bytes)) };
+        for at in (0..bytes).step_by(MEMORY_PAGE_BYTES as usize).chain(bytes.checked_sub(1)) {
+            // SAFETY: the bytes were just taken and nobody else has them. Volatile, because the
+            // compiler may not leave out a write for its effect on the page.
+            unsafe { start.as_ptr().add(index(at)).write_volatile(0) };
+        }
         Region { start, bytes }
     }
 }
