@@ -3,11 +3,14 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
 
+pub mod direct;
 pub mod memory;
 pub mod sink;
 pub mod store;
 pub mod sync;
 
+use crate::base::arena::Region;
+use crate::os::direct::DirectAlign;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -67,6 +70,9 @@ pub struct Os {
     pub unmap: fn(block: NonNull<u8>, bytes: u64),
     /// Opens a NUL-terminated path for reading.
     pub open: fn(path: &[u8]) -> Result<i32, Errno>,
+    /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
+    /// EINVAL where the file has none.
+    pub open_direct: fn(path: &[u8]) -> Result<(i32, DirectAlign), Errno>,
     /// Closes a descriptor.
     pub close: fn(fd: i32),
     /// Looks at an open file.
@@ -105,6 +111,7 @@ pub static SYSTEM: Os = Os {
     map,
     unmap,
     open,
+    open_direct: direct::open_direct,
     close,
     stat,
     stat_path,
@@ -151,10 +158,15 @@ fn unmap(block: NonNull<u8>, bytes: u64) {
 }
 
 fn open(path: &[u8]) -> Result<i32, Errno> {
+    open_with(path, 0)
+}
+
+fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
     assert!(path.last() == Some(&0));
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | flags;
     loop {
         // SAFETY: the path is NUL-terminated by the assertion.
-        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let fd = unsafe { libc::open(path.as_ptr().cast(), flags) };
         if fd >= 0 {
             return Ok(fd);
         }
@@ -286,7 +298,7 @@ extern "C" fn thread_entry<T: 'static>(start: *mut c_void) -> *mut c_void {
 pub fn start_thread<T: Sync + 'static>(
     os: &Os,
     start: &'static ThreadStart<T>,
-    stack: crate::base::arena::Region,
+    stack: Region,
 ) -> Result<Thread, Errno> {
     let argument = ptr::from_ref(start).cast_mut().cast();
     (os.thread_start)(thread_entry::<T>, argument, stack.as_ptr(), stack.bytes())

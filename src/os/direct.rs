@@ -1,0 +1,128 @@
+//! Files that are read past the page cache (O_DIRECT): how they are opened, and which reads they
+//! take.
+//!
+//! In: a path, or the range of a file that somebody wants. Out: a descriptor with the alignment
+//! that its reads must keep, or the wider range that keeps it. A file that only pretends is
+//! refused: some (ext4 with data journaling) take the flag and read through the cache all the same.
+
+use crate::os::{Errno, close, last_errno, open_with};
+use core::mem::MaybeUninit;
+
+/// What a direct read must be a multiple of. Both are powers of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectAlign {
+    /// Of the target's address, in bytes.
+    pub memory: u32,
+    /// Of the file offset and of the number of bytes, in bytes.
+    pub offset: u32,
+}
+
+impl DirectAlign {
+    /// Where the kernel does not tell (before Linux 6.1, or a file system that reports nothing):
+    /// the page, which no block device with a file system on it exceeds.
+    pub const PAGE: DirectAlign = DirectAlign { memory: 4096, offset: 4096 };
+
+    /// The smallest aligned range `[start, limit)` around `bytes` bytes from `offset`; None where
+    /// it does not fit into u64. A read of it may end early at the end of the file.
+    ///
+    /// Worked example: 512-byte alignment, 100 bytes from 1000 gives [512, 1536); the wanted bytes
+    /// lie 488 bytes into the target.
+    pub fn widen(&self, offset: u64, bytes: u64) -> Option<(u64, u64)> {
+        let unit = u64::from(self.offset);
+        let limit = offset.checked_add(bytes)?.checked_next_multiple_of(unit)?;
+        Some((offset & !(unit - 1), limit))
+    }
+}
+
+/// The entry `Os::open_direct` of the real system.
+pub fn open_direct(path: &[u8]) -> Result<(i32, DirectAlign), Errno> {
+    let fd = open_with(path, libc::O_DIRECT)?;
+    match align_of_file(fd) {
+        Ok(align) => Ok((fd, align)),
+        Err(errno) => {
+            close(fd);
+            Err(errno)
+        }
+    }
+}
+
+fn align_of_file(fd: i32) -> Result<DirectAlign, Errno> {
+    let mut found = MaybeUninit::<libc::statx>::zeroed();
+    // The raw call, because old C libraries have no wrapper.
+    // SAFETY: the path is an empty NUL-terminated string, which AT_EMPTY_PATH takes for the
+    // descriptor itself; the kernel writes one struct statx.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            libc::c_long::from(fd),
+            c"".as_ptr(),
+            libc::c_long::from(libc::AT_EMPTY_PATH),
+            libc::c_long::from(libc::STATX_DIOALIGN),
+            found.as_mut_ptr(),
+        )
+    };
+    if failed != 0 {
+        return match last_errno() {
+            Errno(libc::ENOSYS | libc::EPERM) => Ok(DirectAlign::PAGE),
+            errno => Err(errno),
+        };
+    }
+    // SAFETY: all bytes were zeroed before the kernel wrote, and zeroes are a valid struct statx.
+    let found = unsafe { found.assume_init() };
+    align_from(
+        found.stx_mask & libc::STATX_DIOALIGN != 0,
+        found.stx_dio_mem_align,
+        found.stx_dio_offset_align,
+    )
+}
+
+/// What statx said, judged: `is_told` is its mask bit. Zeroes mean that this file has no direct
+/// reads, which is the errno that an open without them gives.
+fn align_from(is_told: bool, memory: u32, offset: u32) -> Result<DirectAlign, Errno> {
+    match (is_told, memory, offset) {
+        (false, ..) => Ok(DirectAlign::PAGE),
+        (true, 0, _) | (true, _, 0) => Err(Errno(libc::EINVAL)),
+        (true, memory, offset) if memory.is_power_of_two() && offset.is_power_of_two() => {
+            Ok(DirectAlign { memory, offset })
+        }
+        (true, ..) => Ok(DirectAlign::PAGE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_widened_range_is_aligned_smallest_and_holds_the_wanted_bytes() {
+        let align = DirectAlign { memory: 4, offset: 512 };
+        assert_eq!(align.widen(1000, 100), Some((512, 1536)));
+        assert_eq!(align.widen(512, 512), Some((512, 1024)));
+        for (offset, bytes) in (0..2000).flat_map(|offset| [(offset, 1), (offset, 700)]) {
+            let (start, limit) = align.widen(offset, bytes).unwrap();
+            assert!(start % 512 == 0 && limit % 512 == 0);
+            assert!(start <= offset && offset - start < 512);
+            assert!(limit >= offset + bytes && limit - (offset + bytes) < 512);
+        }
+    }
+
+    #[test]
+    fn a_range_that_ends_past_u64_has_no_widened_range() {
+        assert_eq!(DirectAlign::PAGE.widen(u64::MAX, 1), None);
+        assert_eq!(DirectAlign::PAGE.widen(u64::MAX - 1, 1), None);
+        let last = u64::MAX - 4095;
+        assert_eq!(DirectAlign::PAGE.widen(last - 1, 1), Some((last - 4096, last)));
+    }
+
+    #[test]
+    fn zero_alignment_means_that_the_file_has_no_direct_reads() {
+        assert_eq!(align_from(true, 0, 0), Err(Errno(libc::EINVAL)));
+        assert_eq!(align_from(true, 4, 512), Ok(DirectAlign { memory: 4, offset: 512 }));
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_a_page() {
+        assert_eq!(align_from(false, 0, 0), Ok(DirectAlign::PAGE));
+        assert_eq!(align_from(true, 3, 512), Ok(DirectAlign::PAGE));
+    }
+}
