@@ -8,9 +8,11 @@ pub mod memory;
 pub mod sink;
 pub mod store;
 pub mod sync;
+pub mod uring;
 
 use crate::base::arena::Region;
 use crate::os::direct::DirectAlign;
+use crate::os::uring::kernel::RingMemory;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -83,6 +85,18 @@ pub struct Os {
     /// of waiting for storage.
     pub read:
         fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno>,
+    /// Opens an io_uring of at least `entries` requests, everything mapped. ENOSYS, EPERM or EINVAL
+    /// where the kernel has none or gives none.
+    pub ring_open: fn(entries: u32) -> Result<RingMemory, Errno>,
+    /// Unmaps and closes a ring that has no request in flight.
+    pub ring_close: fn(ring: &RingMemory),
+    /// Hands `submit` queued requests to the kernel and waits for `complete_min` completions; how
+    /// many requests it took. When it took fewer it did not wait.
+    pub ring_enter: fn(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno>,
+    /// Pins a block for OP_READ_FIXED, or gives the pinned one up.
+    pub ring_register: fn(ring: &RingMemory, block: Option<Region>) -> Result<(), Errno>,
+    /// Adds one to the count of an eventfd.
+    pub ring_wake: fn(event: i32),
     /// Nanoseconds of a clock that never goes back.
     pub now_ns: fn() -> u64,
     /// Starts a thread with all signals blocked, on the given stack.
@@ -116,6 +130,11 @@ pub static SYSTEM: Os = Os {
     stat,
     stat_path,
     read,
+    ring_open: uring::kernel::ring_open,
+    ring_close: uring::kernel::ring_close,
+    ring_enter: uring::kernel::ring_enter,
+    ring_register: uring::kernel::ring_register,
+    ring_wake: uring::kernel::ring_wake,
     now_ns,
     thread_start,
     thread_join,
