@@ -328,6 +328,11 @@ typedef struct wavetrain_stats_view {
     uint32_t backend;                /* WAVETRAIN_BACKEND_HOST or _CUDA: which was taken */
     uint32_t batches_held;           /* popped and not released */
     char backend_reason[WAVETRAIN_NAME_BYTES]; /* why that backend */
+    uint64_t chunk_cache_hits;        /* chunks found decoded in the chunk cache */
+    uint64_t chunk_cache_misses;      /* chunks decoded although there is a chunk cache */
+    uint64_t chunk_cache_evictions;   /* chunks that left it for others */
+    uint64_t chunk_cache_bytes_saved; /* decoded bytes of the hits */
+    uint64_t chunk_cache_bytes_held;  /* decoded bytes in it now */
 } wavetrain_stats_view;
 
 /* What an array is. Yours; set struct_size before the call. */

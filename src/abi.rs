@@ -253,6 +253,16 @@ pub struct Stats {
     pub batches_held: u32,
     /// NUL-terminated: why this backend was taken.
     pub backend_reason: [c_char; NAME_BYTES],
+    /// Chunks that were found decoded in the chunk cache.
+    pub chunk_cache_hits: u64,
+    /// Chunks that were decoded although there is a chunk cache.
+    pub chunk_cache_misses: u64,
+    /// Chunks that left the chunk cache for others.
+    pub chunk_cache_evictions: u64,
+    /// Decoded bytes of the hits: what was not decoded again.
+    pub chunk_cache_bytes_saved: u64,
+    /// Decoded bytes in the chunk cache now.
+    pub chunk_cache_bytes_held: u64,
 }
 
 /// What an array is: `wavetrain_array_info`.
@@ -378,6 +388,11 @@ impl Stats {
         backend: 0,
         batches_held: 0,
         backend_reason: [0; NAME_BYTES],
+        chunk_cache_hits: 0,
+        chunk_cache_misses: 0,
+        chunk_cache_evictions: 0,
+        chunk_cache_bytes_saved: 0,
+        chunk_cache_bytes_held: 0,
     };
 }
 

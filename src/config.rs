@@ -103,7 +103,8 @@ pub struct Config {
     pub max_gpu_memory_bytes: u64,
     /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB.
     pub max_host_memory_bytes: u64,
-    /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches.
+    /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with a
+    /// chunk cache as many as fill it four times over, at most 4,096.
     pub lookahead_samples: u32,
     /// Batches that may be filled, ready or held at a time. Default 3.
     pub n_batch_slots: u32,
@@ -132,7 +133,7 @@ pub struct Config {
     pub n_chunk_layout_cache: u32,
     /// Most shards that a box may touch. 0 = no limit. Default 0.
     pub max_shards_per_sample: u32,
-    /// Bytes of decoded chunks to keep. Default 0. Not built yet.
+    /// Bytes of the cache of decoded chunks, its tables included: 0 for none. Default 0.
     pub chunk_cache_bytes: u64,
     /// BACKEND_AUTO, _HOST or _CUDA. Default AUTO.
     pub backend: u32,

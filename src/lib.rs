@@ -26,7 +26,7 @@
 //! ```text
 //! surface    ffi loader info            control    pipeline settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch
-//! floor      os cache records stats abi status simd base limits
+//! floor      os chunk_cache cache records stats abi status simd base limits
 //! ```
 #![no_std]
 
@@ -56,6 +56,7 @@ pub mod wave;
 pub mod abi;
 pub mod base;
 pub mod cache;
+pub mod chunk_cache;
 pub mod limits;
 pub mod os;
 pub mod records;

@@ -6,6 +6,7 @@
 
 use crate::abi::FilesHook;
 use crate::base::math::{align_up, product};
+use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
 use crate::fail;
 use crate::limits::{
@@ -22,6 +23,14 @@ pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
 const SLAB_WISH_BYTES: u64 = 16 << 20;
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
+/// Most samples of lookahead that a chunk cache asks for.
+const CACHE_LOOKAHEAD_MAX: u64 = 4096;
+/// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
+const USES_PER_GRANULE: u64 = 4;
+/// The share of the chunk cache, one part in so many, that its tables take.
+const CACHE_BOOK_SHARE: u64 = 32;
+/// Largest chunk cache: granule numbers stay in 31 bits.
+const CHUNK_CACHE_BYTES_MAX: u64 = 1 << 44;
 /// Largest batch slot: keeps every sum of the bill far below u64.
 const SLOT_BYTES_MAX: u64 = 1 << 44;
 
@@ -54,6 +63,11 @@ pub struct Settings {
     pub window_pairs: u32,
     /// Bytes for the uris of samples in the lookahead.
     pub uri_pool_bytes: u64,
+    /// Bytes of decoded chunks that are kept: chunk_cache_bytes without what keeping book of them
+    /// takes.
+    pub cache_memory_bytes: u64,
+    /// Uses of chunks that are foreseen at a time.
+    pub cache_uses: u32,
 }
 
 /// Sizes that follow from the memory cap.
@@ -108,7 +122,7 @@ pub fn settings_from_config(
         .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
         .ok_or_else(|| fail!(why, Budget, "a batch of {samples} samples is over 16 TiB"))?;
     let lookahead_samples = match config.lookahead_samples {
-        0 => samples.saturating_mul(2).min(SAMPLES_MAX),
+        0 => derived_lookahead(samples, sample_bytes, config.chunk_cache_bytes),
         given if given < samples => {
             return Err(fail!(
                 why,
@@ -118,6 +132,8 @@ pub fn settings_from_config(
         }
         given => given,
     };
+    let cache_memory_bytes =
+        region_bytes(config.chunk_cache_bytes - config.chunk_cache_bytes / CACHE_BOOK_SHARE);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let chunks = config.max_chunks_per_wave;
     Ok(Settings {
@@ -137,7 +153,17 @@ pub fn settings_from_config(
         pairs_per_wave: samples + 2 * chunks,
         window_pairs: 2 * samples + 4 * chunks,
         uri_pool_bytes: uri_pool_bytes(lookahead_samples),
+        cache_memory_bytes,
+        cache_uses: (cache_memory_bytes / GRANULE_BYTES * USES_PER_GRANULE).min(1 << 30) as u32,
     })
+}
+
+/// Two batches; with a chunk cache as many samples as fill it four times over, so that it knows what
+/// comes back: beyond that, and beyond some thousands of samples, looking farther gains little.
+fn derived_lookahead(samples: u32, sample_bytes: u64, chunk_cache_bytes: u64) -> u32 {
+    let known = 4 * chunk_cache_bytes / sample_bytes.max(1);
+    let least = samples.saturating_mul(2).min(SAMPLES_MAX);
+    least.max(known.min(CACHE_LOOKAHEAD_MAX) as u32)
 }
 
 /// Full-length uris for the first thousand samples of lookahead and 256 bytes for each beyond:
@@ -161,6 +187,7 @@ fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
     range(why, "n_io_threads", c.n_io_threads as u64, 1, THREADS_MAX as u64)?;
     range(why, "n_decode_threads", c.n_decode_threads as u64, 0, THREADS_MAX as u64)?;
     range(why, "metadata_io_concurrency", c.metadata_io_concurrency as u64, 1, 4096)?;
+    range(why, "chunk_cache_bytes", c.chunk_cache_bytes, 0, CHUNK_CACHE_BYTES_MAX)?;
     range(why, "n_array_meta_cache", c.n_array_meta_cache as u64, 1, 1 << 20)?;
     range(why, "n_shard_index_cache", c.n_shard_index_cache as u64, 1, 1 << 24)?;
     range(why, "n_chunk_layout_cache", c.n_chunk_layout_cache as u64, 1, 1 << 24)?;
@@ -244,7 +271,6 @@ fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
             "thread_mode = hook is not built into this version: use own or pump"
         ));
     }
-    not_built(why, "chunk_cache_bytes", c.chunk_cache_bytes, 0)?;
     not_built(why, "device", c.device, default.device)?;
     not_built(why, "enable_gds = on", c.enable_gds == 2, false)?;
     not_built(why, "numa_strategy = pin", c.numa_strategy == 2, false)?;
@@ -415,9 +441,9 @@ mod tests {
 
     #[test]
     fn an_unbuilt_feature_is_refused_by_name() {
-        let (status, text) = refused(&Config { chunk_cache_bytes: 1, ..config() });
+        let (status, text) = refused(&Config { device: 1, ..config() });
         assert_eq!(status, Status::Unsupported);
-        assert!(text.contains("chunk_cache_bytes"), "{text}");
+        assert!(text.contains("device"), "{text}");
         let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
         assert_eq!(status, Status::Unsupported);
         assert!(text.contains("cuda"), "{text}");

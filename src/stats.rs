@@ -169,6 +169,14 @@ counters! {
     files_opened,
     /// Steps that did work.
     worker_steps,
+    /// Chunks that were kept decoded.
+    chunk_cache_hits,
+    /// Chunks that were decoded although chunks are kept.
+    chunk_cache_misses,
+    /// Chunks that left for others.
+    chunk_cache_evictions,
+    /// Decoded bytes of the hits.
+    chunk_cache_bytes_saved,
 }
 
 /// Everything that is counted.

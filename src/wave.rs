@@ -19,12 +19,23 @@ use crate::records::Span;
 pub enum ChunkKind {
     /// Read, decode, scatter.
     Data,
+    /// Kept decoded: scatter.
+    Kept,
     /// The chunk does not exist: scatter the fill value.
     Missing,
     /// Not a chunk: fill what lies outside the array in one sample.
     Pad,
     /// Its read failed and was reported: nothing left to do.
     Broken,
+}
+
+/// A chunk's place in the cache of decoded chunks, pinned by its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Slot in the cache.
+    pub slot: u32,
+    /// First byte in the cache's memory.
+    pub offset: u64,
 }
 
 /// One chunk of one batch.
@@ -46,8 +57,10 @@ pub struct ChunkTask {
     pub pair_first: u32,
     /// Number of samples that touch it.
     pub pair_count: u32,
-    /// Bytes of the decoded chunk that its samples read.
+    /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
     pub need: Span,
+    /// Where it is kept, or is to be.
+    pub kept: Option<Kept>,
     /// First byte to read in the file.
     pub offset: u64,
     /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly.
@@ -77,6 +90,7 @@ impl ChunkTask {
         pair_first: 0,
         pair_count: 0,
         need: Span::NONE,
+        kept: None,
         offset: 0,
         bytes: 0,
         slab_offset: 0,
@@ -109,7 +123,8 @@ pub struct ReadOp {
 }
 
 impl ReadOp {
-    const EMPTY: ReadOp = ReadOp {
+    /// A read of nothing.
+    pub const EMPTY: ReadOp = ReadOp {
         array: 0,
         array_id: 0,
         file: 0,
@@ -205,7 +220,8 @@ impl Waves {
         self.waves.iter().position(|wave| !wave.is_active).map(|wave| wave as u32)
     }
 
-    /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read.
+    /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read; they
+    /// are ready once `set_ready` says so.
     pub fn activate(
         &mut self,
         wave: u32,
@@ -230,12 +246,14 @@ impl Waves {
         for op in 0..ops {
             let is_idle = op >= ops - idle;
             self.op_next[row + op as usize] = if is_idle { 0 } else { UNISSUED };
-            if is_idle {
-                entry.ready.push(op);
-            }
         }
         self.active.push(wave);
         self.active_count += 1;
+    }
+
+    /// The bytes of a read are here, or it needs none.
+    pub fn set_ready(&mut self, wave: u32, op: u32) {
+        self.waves[wave as usize].ready.push(op);
     }
 
     /// The first read of a wave, by file and offset, that nobody began.

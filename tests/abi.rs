@@ -60,7 +60,9 @@ fn rust_layouts() -> Vec<Layout> {
             batches_emitted, waves_emitted, chunks_planned, chunks_to_load,
             chunks_dispatched, chunks_missing, chunk_uses, reads_issued, files_opened,
             worker_steps, host_bytes_committed, pinned_bytes_committed,
-            gpu_bytes_committed, backend, batches_held, backend_reason),
+            gpu_bytes_committed, backend, batches_held, backend_reason,
+            chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
+            chunk_cache_bytes_saved, chunk_cache_bytes_held),
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,

@@ -29,6 +29,13 @@ pub fn target_bytes(chunk_bytes: u64) -> u64 {
     align_up(chunk_bytes + (CRC_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
+/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk, and the
+/// checksum that it was compressed with.
+pub fn kept_bytes(record: &ArrayRecord) -> u64 {
+    let before = record.codecs.iter().position(|codec| codec.is_compressor());
+    before.and_then(|count| record.encoded_bytes(count)).unwrap_or(record.chunk_bytes)
+}
+
 /// Bytes of the target that a chunk of `record` takes: none where it is used as it was read.
 pub fn target_need(record: &ArrayRecord) -> u64 {
     let is_compressed = record.codecs.iter().any(|codec| codec.is_compressor());

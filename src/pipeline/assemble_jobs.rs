@@ -10,10 +10,11 @@ use crate::base::arena::Region;
 use crate::base::math::coordinates_from_linear;
 use crate::base::text::{List, Tail, Text};
 use crate::decode::zstd::Decoder;
-use crate::decode::{Scratch, block_need, decode_chunk, target_need};
+use crate::decode::{Scratch, decode_chunk, kept_bytes};
 use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
 use crate::pipeline::Instance;
+use crate::pipeline::jobs::scratch_need;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
@@ -26,19 +27,50 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Bytes of a file's key that an error text shows: whole up to eight axes of seven digits.
 const SHOWN_KEY_BYTES: usize = 64;
 
+/// Fails the samples of chunk number `chunk` of a wave, and those of chunks that wait for what it
+/// would have decoded. It is of no use from then on.
 pub fn fail_task(
     instance: &Instance,
     wave: u32,
-    task: &ChunkTask,
+    chunk: u32,
     record: &ArrayRecord,
     status: Status,
     why: &Why,
 ) {
+    let row = instance.wave_row(wave, chunk);
+    let task = instance.tables.chunks.read(row);
     let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(instance, wave, &task, &failure);
+    if task.kind == ChunkKind::Broken {
+        return;
+    }
+    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
+    loop {
+        let waiter = {
+            let state = &mut *instance.lock.lock();
+            let waiter = state.chunks.take_waiter(kept.slot);
+            if waiter.is_none() {
+                state.chunks.abandon(kept.slot);
+            }
+            waiter
+        };
+        let Some(waiter) = waiter else { return };
+        let (wave, op) = instance.wave_and_position(waiter);
+        let read = instance.tables.ops.read(waiter as usize);
+        let row = instance.wave_row(wave, read.chunk_first);
+        let task = instance.tables.chunks.read(row);
+        fail_samples(instance, wave, &task, &failure);
+        instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+        instance.lock.lock().waves.set_ready(wave, op);
+    }
+}
+
+fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Failure) {
     for pair in 0..task.pair_count {
         let row = instance.tables.pair_row(wave, task.pair_first + pair);
         let sample = instance.tables.pairs.read(row);
-        instance.fail_sample(task.slot, sample, task.number, &failure);
+        instance.fail_sample(task.slot, sample, task.number, failure);
     }
 }
 
@@ -58,7 +90,7 @@ pub fn run_assemble(
         // Chunks of one read may overlap, so other workers may read the same bytes.
         let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
         if let Err((status, why)) = hands.assemble(wave, &task, encoded) {
-            fail_task(instance, wave, &task, hands.record, status, &why);
+            fail_task(instance, wave, chunk, hands.record, status, &why);
         }
     }
     hands.add_stats();
@@ -117,6 +149,9 @@ impl<'a> Hands<'a> {
         let start = (instance.os.now_ns)();
         let mut chunk = ChunkBytes { bytes: &[], first: 0 };
         let mut decoded = start;
+        if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
+            chunk.bytes = instance.chunk_memory.view(kept.offset, self.record.chunk_bytes);
+        }
         if task.kind == ChunkKind::Data {
             chunk = self.decoded(task, encoded)?;
             decoded = (instance.os.now_ns)();
@@ -151,16 +186,29 @@ impl<'a> Hands<'a> {
         };
         let (mut target, mut block) = (self.target, self.block);
         if let Some(large) = self.large {
-            let target_bytes = target_need(self.record);
-            target = large.part(0, target_bytes);
-            if block_need(self.record, encoded) > block.bytes() {
-                block = large.part(target_bytes, large.bytes() - target_bytes);
+            let (target_bytes, block_bytes) = scratch_need(self.instance, task, encoded);
+            if target_bytes > 0 {
+                target = large.part(0, target_bytes);
             }
+            if block_bytes > 0 {
+                block = large.part(target_bytes, block_bytes);
+            }
+        }
+        if let Some(kept) = task.kept {
+            target = self.instance.chunk_memory.part(kept.offset, kept_bytes(self.record));
         }
         let scratch =
             Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
-        decode_chunk(decoder, self.record, most, encoded, task.need, scratch, &mut why)
-            .map_err(|status| (status, why))
+        let decoded =
+            decode_chunk(decoder, self.record, most, encoded, task.need, scratch, &mut why)
+                .map_err(|status| (status, why))?;
+        if task.kept.is_none() || decoded.bytes.as_ptr() == target.as_ptr() {
+            return Ok(decoded);
+        }
+        // What nothing compressed lies in the encoded bytes, which are gone before it is used again.
+        let bytes = target.rows(0, decoded.bytes.len() as u64);
+        bytes.copy_from_slice(decoded.bytes);
+        Ok(ChunkBytes { bytes, first: decoded.first })
     }
 
     /// Adds what was gathered to the instance's figures.
@@ -188,7 +236,7 @@ impl<'a> Hands<'a> {
             region: instance.sample_region(task.slot, sample),
         };
         match task.kind {
-            ChunkKind::Data => scatter(&target, &origin[..axes], chunk),
+            ChunkKind::Data | ChunkKind::Kept => scatter(&target, &origin[..axes], chunk),
             ChunkKind::Missing => scatter_fill(&target, &origin[..axes]),
             ChunkKind::Pad => match &instance.pad_element {
                 Some(element) => {

@@ -379,7 +379,11 @@ impl Instance {
         self.stats.counters.write(stats);
         stats.host_bytes_committed = self.host_bytes;
         stats.backend = BACKEND_HOST;
-        stats.batches_held = self.held();
+        {
+            let state = &*self.lock.lock();
+            stats.batches_held = state.slots.in_state(SlotState::Held);
+            stats.chunk_cache_bytes_held = state.chunks.held_bytes();
+        }
         let reason: &[u8] = match self.settings.config.backend {
             BACKEND_HOST => b"host: asked for by the config",
             _ => b"host: auto, CUDA is not built into this version",

@@ -193,7 +193,7 @@ fn finish_locate(
     let stat = opened.ok().map(|(_, stat)| stat);
     close_forgotten(instance, state.files.give_back(lease, fd, stat));
     if opened == Err(OpenFault::Changed) {
-        close_forgotten(instance, state.files.forget(slot));
+        close_forgotten(instance, state.forget_file(slot));
     }
     if let (Outcome::Found(_), Some((_, epoch))) = (outcome, state.files.known(slot)) {
         state.pages.insert(epoch, question.page, page);

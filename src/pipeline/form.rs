@@ -4,11 +4,12 @@
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
 
 use crate::base::math::{align_up, index};
-use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::planner::{Place, Planned, Planner};
+use crate::pipeline::state::State;
 use crate::read::{Piece, merge_pieces};
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Alignment of a read in the slab.
@@ -70,7 +71,7 @@ impl Planner {
                     continue;
                 }
                 Place::Data { bytes, .. } => align_up(bytes, OP_ALIGN),
-                Place::Missing | Place::Pad => 0,
+                Place::Missing | Place::Pad | Place::Kept => 0,
             };
             let fits = tasks < chunks_max
                 && pairs + entry.pair_count <= pairs_max
@@ -103,6 +104,7 @@ impl Planner {
                 Place::Data { offset, bytes, .. } => {
                     (0, entry.array_id, entry.file, offset, bytes, entry.batch_id, entry.number)
                 }
+                Place::Kept => (2, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
                 _ => (1, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
             }
         });
@@ -115,14 +117,17 @@ impl Planner {
         let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
-        let reads = self.write_tables(instance, wave, (data, tasks as usize), slab_start);
-        self.write_order(instance, wave, reads);
-        let idle = (data < tasks as usize) as u32;
+        let reads = self.write_reads(instance, wave, data, slab_start);
+        let ops = self.write_idle(instance, wave, reads, data..tasks as usize);
+        self.write_order(instance, wave, reads.0);
         self.first += count;
         self.drop_gone();
         let now = (instance.os.now_ns)();
         let state = &mut *instance.lock.lock();
-        state.waves.activate(wave, tasks, (reads + idle, idle), interval, now);
+        state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
+        for op in reads.0..ops {
+            set_idle_ready(instance, state, wave, op);
+        }
         instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
         true
     }
@@ -146,62 +151,69 @@ impl Planner {
         merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
     }
 
-    /// Writes chunks, pairs and reads of the wave, and behind the reads what needs none; the number
-    /// of reads.
-    fn write_tables(
-        &mut self,
+    /// Writes the first `data` chunks of the wave, their pairs and their reads; the number of reads
+    /// and of pairs.
+    fn write_reads(
+        &self,
         instance: &Instance,
         wave: u32,
-        (data, tasks): (usize, usize),
+        data: usize,
         slab_start: u64,
-    ) -> u32 {
+    ) -> (u32, u32) {
         let tables = &instance.tables;
         let (base, mut ops, mut slab, mut pairs) = (instance.wave_row(wave, 0), 0, slab_start, 0);
         self.each_read(instance, data, |first, limit, bytes| {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
             let need = |task: usize| self.task(task).need.bytes().max(4096);
-            tables.ops.write(
-                base + ops as usize,
-                ReadOp {
-                    array: entry.array,
-                    array_id: entry.array_id,
-                    file: entry.file,
-                    stat,
-                    offset,
-                    bytes,
-                    slab_offset: slab,
-                    chunk_first: first as u32,
-                    chunk_count: (limit - first) as u32,
-                    decoded_bytes: (first..limit).map(need).sum(),
-                },
-            );
+            let read = ReadOp {
+                array: entry.array,
+                array_id: entry.array_id,
+                file: entry.file,
+                stat,
+                offset,
+                bytes,
+                slab_offset: slab,
+                chunk_first: first as u32,
+                chunk_count: (limit - first) as u32,
+                decoded_bytes: (first..limit).map(need).sum(),
+            };
+            tables.ops.write(base + ops as usize, read);
             for task in first..limit {
                 self.write_task(instance, wave, task, slab, offset, &mut pairs);
             }
             slab += align_up(bytes, OP_ALIGN);
             ops += 1;
         });
-        if data < tasks {
-            let idle = FileStat { bytes: 0, modified_ns: 0, is_regular: true };
-            tables.ops.write(
-                base + ops as usize,
-                ReadOp {
-                    array: 0,
-                    array_id: 0,
-                    file: 0,
-                    stat: idle,
-                    offset: 0,
-                    bytes: 0,
-                    slab_offset: 0,
-                    chunk_first: data as u32,
-                    chunk_count: (tasks - data) as u32,
-                    decoded_bytes: 0,
-                },
-            );
-            for task in data..tasks {
+        (ops, pairs)
+    }
+
+    /// Writes the chunks that need no bytes behind the reads: those that are only filled as one
+    /// read of nothing, those that are kept each as its own, because each is ready by itself. The
+    /// number of reads in all.
+    fn write_idle(
+        &self,
+        instance: &Instance,
+        wave: u32,
+        (mut ops, mut pairs): (u32, u32),
+        tasks: Range<usize>,
+    ) -> u32 {
+        let is_kept = |task: &usize| matches!(self.task(*task).place, Place::Kept);
+        let mut first = tasks.start;
+        while first < tasks.end {
+            let filled = (first..tasks.end).take_while(|task| !is_kept(task)).count();
+            let limit = first + filled.max(1);
+            let idle = ReadOp {
+                chunk_first: first as u32,
+                chunk_count: (limit - first) as u32,
+                ..ReadOp::EMPTY
+            };
+            instance.tables.ops.write(instance.wave_row(wave, ops), idle);
+            for task in first..limit {
                 self.write_task(instance, wave, task, 0, 0, &mut pairs);
             }
+            ops += 1;
+            first = limit;
         }
         ops
     }
@@ -220,6 +232,7 @@ impl Planner {
         let (kind, offset, bytes) = match entry.place {
             Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
             Place::Pad => (ChunkKind::Pad, start, 0),
+            Place::Kept => (ChunkKind::Kept, start, 0),
             _ => (ChunkKind::Missing, start, 0),
         };
         let tables = &instance.tables;
@@ -239,6 +252,7 @@ impl Planner {
                 pair_first: *pairs,
                 pair_count: entry.pair_count,
                 need: entry.need,
+                kept: entry.kept,
                 offset,
                 bytes,
                 slab_offset: slab + (offset - start),
@@ -267,5 +281,18 @@ impl Planner {
         for position in 0..ops as usize {
             tables.order.write(base + position, self.sorted[position]);
         }
+    }
+}
+
+/// A read of nothing is ready, unless its chunk is still being decoded to be kept.
+fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) {
+    let row = instance.wave_row(wave, op);
+    let head = instance.tables.ops.read(row).chunk_first;
+    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+    match task.kept {
+        Some(kept) if !state.chunks.is_ready(kept.slot) => {
+            state.chunks.add_waiter(kept.slot, row as u32);
+        }
+        _ => state.waves.set_ready(wave, op),
     }
 }

@@ -333,7 +333,7 @@ impl State {
             let next = self.waves.op_next[row];
             let first = read.chunk_first + next;
             let task = instance.tables.chunks.read(instance.wave_row(wave, first));
-            let need = scratch_need(instance, &task);
+            let need = pool_need(instance, &task);
             let mut large = None;
             if need > 0 {
                 large = self.pool.take(need);
@@ -363,21 +363,25 @@ impl State {
     }
 }
 
-/// Bytes of common scratch that the staged chunk of `task` takes: 0 where a worker's own is enough.
-fn scratch_need(instance: &Instance, task: &ChunkTask) -> u64 {
+/// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
+/// block before its filter is undone: 0 where a worker's own is enough.
+pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
+    let record = instance.array_record(task.array);
+    let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
+    let target_bytes = if task.kept.is_some() { 0 } else { target_need(record) };
+    (
+        beyond(target_bytes, instance.geometry.target_bytes),
+        beyond(block_need(record, encoded), instance.geometry.block_bytes),
+    )
+}
+
+fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
     if task.kind != ChunkKind::Data {
         return 0;
     }
-    let record = instance.array_record(task.array);
-    let target_bytes = target_need(record);
     let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-    let block_bytes = block_need(record, encoded);
-    let has_block = block_bytes <= instance.geometry.block_bytes;
-    match (target_bytes <= instance.geometry.target_bytes, has_block) {
-        (true, true) => 0,
-        (false, true) => target_bytes,
-        (_, false) => target_bytes + block_bytes,
-    }
+    let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
+    target_bytes + block_bytes
 }
 
 /// Chunks from `first` that one worker takes: those of the same batch and array, up to RUN_BYTES;
@@ -396,7 +400,7 @@ fn run_length(
         let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
         bytes += next.cost();
         let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
-        if !is_same || bytes > RUN_BYTES || scratch_need(instance, &next) > 0 {
+        if !is_same || bytes > RUN_BYTES || pool_need(instance, &next) > 0 {
             break;
         }
         count += 1;

@@ -14,6 +14,7 @@ mod jobs;
 mod open;
 mod planner;
 mod read_jobs;
+mod scout;
 mod scratch;
 mod settle;
 mod state;
@@ -76,6 +77,8 @@ pub struct Instance {
     tables: WaveTables,
     batches: Region,
     common_scratch: Region,
+    /// Memory of the cache of decoded chunks.
+    chunk_memory: Region,
     stacks: Region,
     /// Copies of table addresses that are read without the lock.
     records: Table<ArrayRecord>,
@@ -141,6 +144,12 @@ impl Instance {
     /// The record of the array in a slot that the caller, or a task of the caller's, pins.
     fn array_record(&self, array: u32) -> &'static ArrayRecord {
         &self.records.rows(array as usize, 1)[0]
+    }
+
+    /// The wave and the position in it of a row of the wave tables.
+    fn wave_and_position(&self, row: u32) -> (u32, u32) {
+        let chunks = self.settings.config.max_chunks_per_wave;
+        (row / chunks, row % chunks)
     }
 
     fn wave_row(&self, wave: u32, position: u32) -> usize {

@@ -172,6 +172,7 @@ fn layout(
         geometry.slab_bytes,
     );
     let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
+    let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let own = if settings.is_pump() { 0 } else { settings.worker_count() };
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
@@ -205,6 +206,7 @@ fn layout(
         tables,
         batches,
         common_scratch,
+        chunk_memory,
         stacks,
         pad_mode: values.pad_mode,
         pad_element: values.pad_element,

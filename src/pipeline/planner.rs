@@ -4,6 +4,7 @@
 //! run makes a bounded step of each kind:
 //!
 //! begin    a batch slot is bound to the next samples
+//! scout    the chunk cache learns which chunks the waiting samples will use
 //! resolve  the next group of samples with one array waits for its metadata
 //! walk     the chunks of the group go to the window, each once with its samples
 //! settle   chunks in the window learn where their bytes lie
@@ -24,12 +25,14 @@ use crate::limits::RANK_MAX;
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::sample_failure;
+use crate::pipeline::scout::Scouted;
 use crate::pipeline::state::State;
 use crate::plan::{Cursor, Merge, files_touched};
 use crate::queue::QueuedSample;
 use crate::records::{ArrayRecord, Span};
 use crate::settings::Settings;
 use crate::status::{Failure, Status, Why};
+use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Chunks that one run adds to the window or looks at in it, so that a run stays short.
@@ -43,6 +46,8 @@ pub(super) enum Place {
     Waiting(u32),
     /// Lies there.
     Data { offset: u64, bytes: u64, stat: FileStat },
+    /// Is kept decoded, or is being decoded to be kept.
+    Kept,
     /// Does not exist.
     Missing,
     /// Is the outside of a sample.
@@ -61,8 +66,12 @@ pub(super) struct Planned {
     pub(super) file: u64,
     pub(super) chunk: u64,
     pub(super) number: u64,
-    /// Bytes of the decoded chunk that its samples read.
+    /// Bytes of the decoded chunk to decode.
     pub(super) need: Span,
+    /// Its place in the cache of decoded chunks, pinned.
+    pub(super) kept: Option<Kept>,
+    /// Number of the sample behind its batch.
+    pub(super) sample_limit: u64,
     pub(super) pair_first: u64,
     pub(super) pair_count: u32,
 }
@@ -88,6 +97,8 @@ pub(super) struct Current {
     array: u32,
     array_id: u64,
     chunk_number: u64,
+    /// Number of the sample behind the batch.
+    sample_limit: u64,
 }
 
 /// See the module.
@@ -103,6 +114,7 @@ pub struct Planner {
     pub(super) pairs: &'static mut [u32],
     pub(super) pair_first: u64,
     pub(super) pair_limit: u64,
+    pub(super) scouted: Scouted,
     /// Scratch of `form`: positions in the window, then ranks of reads.
     pub(super) sorted: &'static mut [u32],
     pub(super) ranks: &'static mut [u32],
@@ -121,6 +133,8 @@ impl Planner {
             chunk: 0,
             number: 0,
             need: Span::NONE,
+            kept: None,
+            sample_limit: 0,
             pair_first: 0,
             pair_count: 0,
         };
@@ -137,6 +151,7 @@ impl Planner {
             pairs: carver.slice("plan window", settings.window_pairs as u64, &0),
             pair_first: 0,
             pair_limit: 0,
+            scouted: Scouted::NONE,
             sorted: carver.slice("plan window", chunks, &0),
             ranks: carver.slice("plan window", chunks, &0),
         }
@@ -145,6 +160,7 @@ impl Planner {
     /// Drops everything that is planned.
     pub fn clear(&mut self) {
         self.current = None;
+        self.scouted = Scouted::NONE;
         self.merge.clear();
         self.first = self.limit;
         self.pair_first = self.pair_limit;
@@ -153,6 +169,7 @@ impl Planner {
     /// One bounded step of each kind; whether any did something.
     pub fn run(&mut self, instance: &Instance) -> bool {
         let mut progress = self.begin(instance);
+        progress |= self.scout(instance);
         progress |= self.resolve(instance);
         progress |= self.walk(instance);
         progress |= self.settle(instance);
@@ -205,6 +222,7 @@ impl Planner {
             array: 0,
             array_id: 0,
             chunk_number: 0,
+            sample_limit: queue.front_number() + count as u64,
         });
         true
     }
@@ -303,6 +321,7 @@ impl Planner {
         }
         self.current = None;
         state.queue.consume(current.sample_count);
+        state.chunks.pass(current.sample_limit);
         if state.slots.sub_remaining(current.slot, 1) {
             state.complete_slot(instance, current.slot);
         }
@@ -404,6 +423,8 @@ impl Planner {
             chunk,
             number: current.chunk_number,
             need,
+            kept: None,
+            sample_limit: current.sample_limit,
             pair_first: pairs,
             pair_count: (self.pair_limit - pairs) as u32,
         };
@@ -442,11 +463,11 @@ fn check_record(instance: &Instance, record: &ArrayRecord, why: &mut Why) -> Res
     Ok(())
 }
 
-type Corner = [u64; RANK_MAX];
+pub(super) type Corner = [u64; RANK_MAX];
 
 /// The part of the array that a sample's box reads, padding included; empty along an axis where it
 /// reads nothing.
-fn source_box(
+pub(super) fn source_box(
     instance: &Instance,
     record: &ArrayRecord,
     sample: &QueuedSample,

@@ -17,7 +17,7 @@ use crate::read::{Lease, OpenFault};
 use crate::records::ArrayRecord;
 use crate::stats::Tally;
 use crate::status::{Status, Why};
-use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -98,10 +98,10 @@ impl<'a> LeasedFile<'a> {
     }
 
     /// Reports that a chunk cannot be read.
-    fn fail(&self, wave: u32, task: &ChunkTask, fault: OpenFault) {
+    fn fail(&self, wave: u32, chunk: u32, fault: OpenFault) {
         let mut why = Why::new();
         let status = open_failure(&self.path, fault, &mut why);
-        fail_task(self.instance, wave, task, self.record, status, &why);
+        fail_task(self.instance, wave, chunk, self.record, status, &why);
     }
 
     /// Ends the lease. `fault`: why the job ended early, if it did.
@@ -114,7 +114,7 @@ impl<'a> LeasedFile<'a> {
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
         close_forgotten(self.instance, state.files.give_back(self.lease, fd, stat));
         if self.opened == Err(OpenFault::Changed) {
-            close_forgotten(self.instance, state.files.forget(slot));
+            close_forgotten(self.instance, state.forget_file(slot));
         }
     }
 }
@@ -172,7 +172,7 @@ fn read_pieces(file: &LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) 
     let mut needed = 0;
     for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
         let row = instance.wave_row(wave, chunk);
-        let mut task = instance.tables.chunks.read(row);
+        let task = instance.tables.chunks.read(row);
         needed += task.bytes;
         let fault = match (result, file.opened) {
             (Ok(()), _) => continue,
@@ -185,9 +185,7 @@ fn read_pieces(file: &LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) 
                 }
             }
         };
-        file.fail(wave, &task, fault);
-        task.kind = ChunkKind::Broken;
-        instance.tables.chunks.write(row, task);
+        file.fail(wave, chunk, fault);
     }
     needed
 }
@@ -307,7 +305,7 @@ impl Stream<'_> {
     }
 
     fn fail_chunks(&self, chunks: Range<u32>, fault: OpenFault) {
-        chunks.for_each(|chunk| self.file.fail(self.wave, &self.task(chunk), fault));
+        chunks.for_each(|chunk| self.file.fail(self.wave, chunk, fault));
     }
 
     fn task(&self, chunk: u32) -> ChunkTask {
@@ -349,18 +347,18 @@ impl Stream<'_> {
             let task = self.task(chunk);
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
             if let Err(failure) = self.hands.assemble(self.wave, &task, encoded) {
-                self.fail_decode(&task, failure);
+                self.fail_decode(chunk, failure);
             }
         }
         Ok(())
     }
 
     /// Bytes that do not decode may be somebody else's: the file is looked at first.
-    fn fail_decode(&mut self, task: &ChunkTask, (status, why): (Status, Why)) {
+    fn fail_decode(&mut self, chunk: u32, (status, why): (Status, Why)) {
         // Else all chunks of the job fail when it ends.
         if self.check().is_ok() {
             let file = &self.file;
-            fail_task(file.instance, self.wave, task, file.record, status, &why);
+            fail_task(file.instance, self.wave, chunk, file.record, status, &why);
         }
     }
 

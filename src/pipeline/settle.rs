@@ -4,7 +4,9 @@
 //! the caches of files and index pages do not know is asked for; equal questions share a lookup.
 
 use crate::base::math::index;
+use crate::chunk_cache::ChunkKey;
 use crate::config::MISSING_ERROR;
+use crate::decode::kept_bytes;
 use crate::fail;
 use crate::limits::{INDEX_PAGE_ENTRIES, compressed_bytes_max};
 use crate::os::FileStat;
@@ -16,6 +18,7 @@ use crate::read::{Outcome, Question};
 use crate::records::{ArrayRecord, Span};
 use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
 use crate::status::{Status, Why};
+use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
@@ -44,8 +47,12 @@ impl Planner {
                 }
                 let Some((_, found)) = record.as_ref() else { break };
                 let mut why = Why::new();
+                let was_new = matches!(entry.place, Place::New);
                 match look_up(instance, &mut guard, &mut entry, found, &mut why) {
-                    Ok(LookUp::Settled) => progress = true,
+                    Ok(LookUp::Settled) => {
+                        keep(instance, &mut guard, &mut entry, found, was_new);
+                        progress = true;
+                    }
                     Ok(LookUp::Asked) => progress |= matches!(self.window[place].place, Place::New),
                     Ok(LookUp::Full) => {
                         asked_all = false;
@@ -122,6 +129,9 @@ fn look_up(
         };
     }
     let stats = &instance.stats;
+    if find_kept(instance, state, entry, record) {
+        return Ok(LookUp::Settled);
+    }
     if let Some(slot) = state.files.find(entry.array_id, entry.file) {
         if state.files.is_absent(slot, entry.batch_id) {
             stats.chunk_layout_hits.fetch_add(1, Relaxed);
@@ -151,6 +161,70 @@ fn look_up(
     let Some(request) = state.requests.ask(question) else { return Ok(LookUp::Full) };
     entry.place = Place::Waiting(request);
     Ok(LookUp::Asked)
+}
+
+fn chunk_key(entry: &Planned) -> ChunkKey {
+    ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
+}
+
+/// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
+/// cache keeps as well.
+fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
+    instance.settings.cache_memory_bytes > 0 && !record.is_read_partly()
+}
+
+/// Settles a chunk that is kept, or is being decoded to be kept.
+fn find_kept(
+    instance: &Instance,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+) -> bool {
+    if !is_keeping(instance, record) {
+        return false;
+    }
+    let key = chunk_key(entry);
+    let Some((slot, _)) = state.chunks.find(key) else { return false };
+    state.chunks.pin(slot);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
+    entry.place = Place::Kept;
+    instance.stats.chunk_cache_hits.fetch_add(1, Relaxed);
+    instance.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
+    true
+}
+
+/// A chunk that will be read: takes a place in the cache for it. It is decoded whole, whether it
+/// got one or not, so that what is refused does not depend on what is kept.
+///
+/// A chunk that had to wait for its place in the file (not `was_new`) may find that one behind it in
+/// the plan is decoding the same already. It does not wait for that, because what it waits for must
+/// always be before it: it is decoded twice.
+fn keep(
+    instance: &Instance,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+    was_new: bool,
+) {
+    if !matches!(entry.place, Place::Data { .. }) || !is_keeping(instance, record) {
+        return;
+    }
+    entry.need = Span { first: 0, limit: record.chunk_bytes };
+    instance.stats.chunk_cache_misses.fetch_add(1, Relaxed);
+    let key = chunk_key(entry);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    if state.chunks.find(key).is_some() {
+        assert!(!was_new);
+        return;
+    }
+    let evictions = state.chunks.evictions();
+    let inserted = state.chunks.insert(key, kept_bytes(record));
+    let evicted = state.chunks.evictions() - evictions;
+    instance.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
+    let Some(slot) = inserted else { return };
+    state.chunks.pin(slot);
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
 }
 
 fn set_missing(instance: &Instance, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {

@@ -7,13 +7,14 @@ use crate::arrays::Arrays;
 use crate::base::arena::Carver;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
+use crate::chunk_cache::ChunkCache;
 use crate::pipeline::Instance;
 use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
 use crate::read::{FileTable, PageCache, Requests};
 use crate::settings::{Geometry, Settings};
 use crate::status::Failure;
-use crate::wave::Waves;
+use crate::wave::{ChunkKind, ChunkTask, Waves};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
@@ -52,6 +53,8 @@ pub struct State {
     pub pages: PageCache,
     /// Index lookups.
     pub requests: Requests,
+    /// Decoded chunks that are kept.
+    pub chunks: ChunkCache,
     /// Waves.
     pub waves: Waves,
     /// Batches.
@@ -110,6 +113,12 @@ impl State {
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
             pages: PageCache::carve(carver, config.n_shard_index_cache),
             requests: Requests::carve(carver, config.metadata_io_concurrency),
+            chunks: ChunkCache::carve(
+                carver,
+                settings.cache_memory_bytes,
+                settings.cache_uses,
+                config.host_buffer_waves * config.max_chunks_per_wave,
+            ),
             waves: Waves::carve(
                 carver,
                 config.host_buffer_waves,
@@ -169,6 +178,9 @@ impl State {
         let tables = &instance.tables;
         let task = |chunk: u32| tables.chunks.read(instance.wave_row(wave, chunk));
         instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
+        for chunk in first..first + count {
+            self.let_go(instance, &task(chunk));
+        }
         let mut at = first;
         while at < first + count {
             let head = task(at);
@@ -187,6 +199,26 @@ impl State {
         self.plan_wanted = true;
     }
 
+    /// A task is done with its place in the cache. Chunks that waited for what it decoded are ready.
+    fn let_go(&mut self, instance: &Instance, task: &ChunkTask) {
+        let Some(kept) = task.kept else { return };
+        if task.kind == ChunkKind::Data {
+            self.chunks.set_ready(kept.slot);
+            while let Some(row) = self.chunks.take_waiter(kept.slot) {
+                let (wave, op) = instance.wave_and_position(row);
+                self.waves.waves[wave as usize].ready.push(op);
+            }
+        }
+        self.chunks.unpin(kept.slot);
+    }
+
+    /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
+    /// Gives the descriptor to close.
+    pub fn forget_file(&mut self, slot: u32) -> Option<i32> {
+        self.chunks.invalidate_all();
+        self.files.forget(slot)
+    }
+
     /// Forgets everything that is under way. No job runs.
     pub fn reset(&mut self) {
         assert!(self.running == 0);
@@ -198,6 +230,7 @@ impl State {
         self.arrays.reset();
         self.files.reset();
         self.requests.clear();
+        self.chunks.clear();
         self.waves.clear();
         self.slots.reset();
         self.plan_wanted = false;
