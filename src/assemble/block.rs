@@ -1,7 +1,8 @@
-//! A rectangular copy between two strided layouts, cut into the longest rows that there are.
+//! A rectangular copy between two strided layouts, cut into planes of the longest rows that there
+//! are.
 //!
-//! In: extents and the distances of both sides along each axis. Out: one call per row that is
-//! contiguous in the target. Invariant: the rows are disjoint and cover the block exactly; axes
+//! In: extents and the distances of both sides along each axis. Out: one call per plane, whose rows
+//! are contiguous in the target. Invariant: the rows are disjoint and cover the block exactly; axes
 //! that lie seamlessly in both layouts become one, so a plane or a whole chunk can be one row.
 
 use crate::limits::RANK_MAX;
@@ -29,14 +30,23 @@ pub struct Block {
     pub target: u64,
 }
 
-/// A block as rows.
-struct Rows {
-    /// Elements of a row.
-    length: u64,
+/// Equal rows at equal distances.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPlane {
+    /// First byte of the first element in the source.
+    pub source: u64,
+    /// First byte of the first element in the target.
+    pub target: u64,
+    /// Elements of a row, side by side in the target.
+    pub length: u64,
     /// Bytes from one element of a row to the next in the source.
-    source_step: i64,
-    /// The axes across rows, innermost first.
-    outer: ArrayVec<BlockAxis, RANK_MAX>,
+    pub source_step: i64,
+    /// Number of rows.
+    pub count: u64,
+    /// Bytes from one row to the next in the source.
+    pub source_pitch: i64,
+    /// Bytes from one row to the next in the target.
+    pub target_pitch: u64,
 }
 
 impl Block {
@@ -45,16 +55,15 @@ impl Block {
         self.axes.iter().map(|axis| axis.length).product()
     }
 
-    /// Calls `row(source, target, length, source_step)` for each row: first byte in the source,
-    /// first byte in the target, number of elements, bytes between elements in the source. Elements
-    /// of the target have `target_bytes` bytes.
-    pub fn for_each_row(&self, target_bytes: u64, mut row: impl FnMut(u64, u64, u64, i64)) {
-        let Rows { length, source_step, outer } = self.rows(target_bytes);
+    /// Calls `each` for every plane. Elements of the target have `target_bytes` bytes.
+    pub fn for_each_plane(&self, target_bytes: u64, mut each: impl FnMut(&BlockPlane)) {
+        let (mut plane, outer) = self.first_plane(target_bytes);
         let mut at = [0u64; RANK_MAX];
-        let (mut source, mut target) = (self.source as i64, self.target);
-        // One turn per row: the product of the outer lengths.
+        let mut source = self.source as i64;
+        // One turn per plane: the product of the outer lengths.
         loop {
-            row(source as u64, target, length, source_step);
+            plane.source = source as u64;
+            each(&plane);
             let mut axis = 0;
             loop {
                 let Some(BlockAxis { length, source_step, target_step }) = outer.get(axis) else {
@@ -62,19 +71,20 @@ impl Block {
                 };
                 at[axis] += 1;
                 source += source_step;
-                target += target_step;
+                plane.target += target_step;
                 if at[axis] < *length {
                     break;
                 }
                 at[axis] = 0;
                 source -= source_step * *length as i64;
-                target -= target_step * length;
+                plane.target -= target_step * length;
                 axis += 1;
             }
         }
     }
 
-    fn rows(&self, target_bytes: u64) -> Rows {
+    /// The first plane, and the axes across planes, innermost first.
+    fn first_plane(&self, target_bytes: u64) -> (BlockPlane, ArrayVec<BlockAxis, RANK_MAX>) {
         let mut row = BlockAxis { length: 1, source_step: 0, target_step: target_bytes };
         let mut outer = ArrayVec::<BlockAxis, RANK_MAX>::new();
         for axis in self.axes.iter().rev().filter(|axis| axis.length > 1) {
@@ -93,6 +103,17 @@ impl Block {
                 outer.push(*axis);
             }
         }
-        Rows { length: row.length, source_step: row.source_step, outer }
+        let one = BlockAxis { length: 1, source_step: 0, target_step: 0 };
+        let across = outer.pop_at(0).unwrap_or(one);
+        let plane = BlockPlane {
+            source: self.source,
+            target: self.target,
+            length: row.length,
+            source_step: row.source_step,
+            count: across.length,
+            source_pitch: across.source_step,
+            target_pitch: across.target_step,
+        };
+        (plane, outer)
     }
 }

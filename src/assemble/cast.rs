@@ -1,8 +1,8 @@
-//! Element types into element types, row by row.
+//! Element types into element types, a plane of rows at a time.
 //!
-//! In: a row of source elements as they lie in a decoded chunk (any distance between them, either
-//! byte order). Out: a contiguous row of target elements. Invariant: what numpy and ml_dtypes give,
-//! bit for bit, except that a NaN in a change of type becomes the quiet NaN with its sign.
+//! In: rows of source elements as they lie in a decoded chunk (any distance between them, either
+//! byte order). Out: rows of target elements side by side. Invariant: what numpy and ml_dtypes
+//! give, bit for bit, except that a NaN in a change of type becomes the quiet NaN with its sign.
 //!
 //! | target        | sources                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
@@ -15,63 +15,119 @@
 //! Bool is a truth value, not a number: it only copies to Bool and RAW. Integers and F64 round once
 //! to nearest even, to BF16 through F32; what is too large becomes infinity.
 //!
+//! Every pair of types has one kernel, for elements side by side in the machine's order: that of
+//! `simd`, or the loop of this file, which is the oracle of those. All other elements are first
+//! gathered so, in a buffer that stays in L1, by code that knows only their size: a kernel for each
+//! distance, order and pair would be three times the code.
+//!
 //! Where rounding needs the float unit, the thread holds a [`crate::simd::FloatEnvironment`].
 
+use super::convert::{Brain, Convert, Half, Target};
+use crate::base::arena::{Rows, RowsMut};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, Dtype};
+use crate::simd::{COPY_KERNELS, Level, RowsKernels, RowsPath, cast_kernels, swap_kernels};
+use core::marker::PhantomData;
 
-/// Bits of a binary16.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Half(pub u16);
+/// Bytes of gathered elements between two passes: with their results well inside L1, and enough
+/// that a call costs nothing beside its work. A multiple of every element size up to 16 that a
+/// change of type has.
+const GATHERED_BYTES: usize = 2048;
 
-/// Bits of a bfloat16.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Brain(pub u16);
-
-/// Converts or copies rows of elements of one type into another. Found once per array.
+/// Converts or copies elements of one type into another. Found once per array.
 #[derive(Clone, Copy, Debug)]
 pub struct Cast {
     source_bytes: u32,
     target_bytes: u32,
+    /// Bytes that change places in the other byte order.
+    word_bytes: u32,
     /// Elements side by side in the machine's byte order.
-    dense: fn(&[u8], &mut [u8]),
-    /// Elements at any distance in the machine's byte order.
-    sparse: Sparse,
-    /// Elements at any distance, most significant byte first.
-    sparse_big: Sparse,
+    dense: Dense,
+    /// Elements side by side in the other order into the machine's.
+    swap: Dense,
+    /// Elements at any distance side by side, as they are and swapped.
+    gather: [Gather; 2],
+    /// Whether the elements are only copied, so that gathering them is all.
+    copies: bool,
 }
 
-/// Source bytes, first byte of the first element, bytes to the next element, bytes of an element,
-/// target.
-type Sparse = fn(&[u8], usize, isize, &mut [u8]);
-
-/// A row of source elements: element `i` starts at byte `first + i * step`.
+/// A kernel of `simd`, if there is one, and the loop that also does rows too short for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// The bytes in which the row lies.
+struct Dense {
+    path: Option<RowsPath>,
+    portable: Portable,
+}
+
+/// One row.
+type Portable = fn(&[u8], &mut [u8]);
+
+impl Dense {
+    fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
+        match self.path {
+            Some(path) if path.takes(source.row_bytes()) => path.run(source, target),
+            _ => {
+                for row in 0..target.count() {
+                    (self.portable)(source.row(row), target.row(row));
+                }
+            }
+        }
+    }
+}
+
+/// A change of type, at all levels.
+struct Pair {
+    source_bytes: u32,
+    target_bytes: u32,
+    kernels: RowsKernels,
+    portable: Portable,
+}
+
+/// Gives each pair of types its [`Pair`].
+struct Of<S, T>(PhantomData<(S, T)>);
+
+impl<S: Convert<T>, T: Target> Of<S, T> {
+    const PAIR: &Pair = &Pair {
+        source_bytes: S::BYTES as u32,
+        target_bytes: T::BYTES as u32,
+        kernels: cast_kernels::<S, T>(),
+        portable: dense::<S, T>,
+    };
+}
+
+/// Source bytes, first byte of the first element, bytes to the next element, target.
+type Gather = fn(&[u8], usize, isize, &mut [u8]);
+
+/// Rows of source elements: element `i` of row `r` starts at byte `first + r * pitch + i * step`.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane<'a> {
+    /// The bytes in which the rows lie.
     pub bytes: &'a [u8],
     /// First byte of the first element.
     pub first: u64,
-    /// Bytes from one element to the next: negative where the row runs backwards, 0 where every
-    /// element is the same.
+    /// Bytes from one element of a row to the next: negative where the row runs backwards, 0 where
+    /// every element is the same.
     pub step: i64,
+    /// Bytes from one row to the next, likewise.
+    pub pitch: i64,
     /// Order of the bytes of a word.
     pub order: ByteOrder,
 }
 
 impl Cast {
-    /// The bit copy of bytes.
-    pub const BYTES: Cast = Cast {
-        source_bytes: 1,
-        target_bytes: 1,
-        dense: copy_dense,
-        sparse: copy_sparse::<1, 1>,
-        sparse_big: copy_sparse::<1, 1>,
-    };
-
     /// The cast from one element type to another; None where the contract has no such cast. The
     /// sizes matter for RAW; those of other types must be their own.
     pub fn find(
+        source: Dtype,
+        source_bytes: u32,
+        target: Dtype,
+        target_bytes: u32,
+    ) -> Option<Cast> {
+        Cast::find_at(Level::here(), source, source_bytes, target, target_bytes)
+    }
+
+    /// [`Cast::find`] with the instructions of one level: all give the same bits.
+    pub fn find_at(
+        level: Level,
         source: Dtype,
         source_bytes: u32,
         target: Dtype,
@@ -82,9 +138,13 @@ impl Cast {
         }
         let copies = source == target || target == Dtype::Raw;
         if copies {
-            return if source_bytes == target_bytes { copy(source, source_bytes) } else { None };
+            return if source_bytes == target_bytes {
+                copy(level, source_bytes, source.word_bytes())
+            } else {
+                None
+            };
         }
-        match source {
+        let pair = match source {
             Dtype::U8 => from_narrow::<u8>(target),
             Dtype::I8 => from_narrow::<i8>(target),
             Dtype::U16 => from_narrow::<u16>(target),
@@ -93,12 +153,16 @@ impl Cast {
             Dtype::I32 => from_word::<i32>(target),
             Dtype::U64 => to_float::<u64>(target),
             Dtype::I64 => to_float::<i64>(target),
-            Dtype::F16 => to_float::<Half>(target),
-            Dtype::Bf16 => to_float::<Brain>(target),
-            Dtype::F32 => to_float::<f32>(target),
+            Dtype::F16 | Dtype::Bf16 | Dtype::F32 => between_floats(source, target),
             Dtype::F64 => to_float::<f64>(target),
             Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => None,
-        }
+        }?;
+        Some(Cast {
+            target_bytes: pair.target_bytes,
+            dense: Dense { path: pair.kernels.at(level), portable: pair.portable },
+            copies: false,
+            ..copy(level, pair.source_bytes, pair.source_bytes)?
+        })
     }
 
     /// Bytes of a source element.
@@ -111,34 +175,73 @@ impl Cast {
         self.target_bytes
     }
 
-    /// Casts as many elements of `row` as `target` holds.
-    pub fn row(&self, row: &Row<'_>, target: &mut [u8]) {
-        let target_bytes = self.target_bytes as usize;
-        assert!(target.len().is_multiple_of(target_bytes));
-        let count = target.len() / target_bytes;
-        if count == 0 {
+    /// Casts as many rows of `plane` as `target` has, each as many elements as a row of it holds.
+    pub fn plane(&self, plane: &Plane<'_>, target: &mut RowsMut<'_>) {
+        let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);
+        let length = target.row_bytes() / target_bytes;
+        assert!(target.row_bytes() == length * target_bytes);
+        if length == 0 || target.count() == 0 {
             return;
         }
-        let source_bytes = self.source_bytes as usize;
-        let first = row.first as usize;
-        if row.step == source_bytes as i64 && row.order == ByteOrder::Little {
-            (self.dense)(&row.bytes[first..][..count * source_bytes], target);
-            return;
+        let is_swapped = plane.order == ByteOrder::Big && self.word_bytes > 1;
+        if length > 1 && plane.step != source_bytes as i64 {
+            let gather = self.gather[usize::from(is_swapped)];
+            return self.gathered(gather, plane, length, target);
         }
-        let step = row.step as isize;
-        match row.order {
-            ByteOrder::Little => (self.sparse)(row.bytes, first, step, target),
-            ByteOrder::Big => (self.sparse_big)(row.bytes, first, step, target),
+        let (row_bytes, count) = ((length * source_bytes) as u64, target.count() as u64);
+        let rows = Rows::new(plane.bytes, plane.first, row_bytes, count, plane.pitch);
+        match self.swap {
+            _ if !is_swapped => self.dense.run(&rows, target),
+            swap if self.copies => swap.run(&rows, target),
+            swap => self.through_buffer(length, target, |row, count, at, piece, buffer| {
+                let (first, bytes) = (at * source_bytes, piece * source_bytes);
+                swap.run(&rows.part(row, count, first, bytes), &mut RowsMut::packed(buffer, bytes));
+            }),
         }
     }
 
-    fn of<S: Convert<T>, T: Target>() -> Cast {
-        Cast {
-            source_bytes: S::BYTES as u32,
-            target_bytes: T::BYTES as u32,
-            dense: dense::<S, T>,
-            sparse: sparse::<S, T, false>,
-            sparse_big: sparse::<S, T, true>,
+    fn gathered(&self, gather: Gather, plane: &Plane<'_>, length: usize, target: &mut RowsMut<'_>) {
+        let (step, pitch) = (plane.step as isize, plane.pitch as isize);
+        let first_of_row = |row: usize| plane.first as isize + row as isize * pitch;
+        if self.copies {
+            for row in 0..target.count() {
+                gather(plane.bytes, first_of_row(row) as usize, step, target.row(row));
+            }
+            return;
+        }
+        self.through_buffer(length, target, |row, _, at, piece, buffer| {
+            let rows = buffer.chunks_exact_mut(piece * self.source_bytes as usize);
+            for (row, gathered) in (row..).zip(rows) {
+                let first = first_of_row(row) + at as isize * step;
+                gather(plane.bytes, first as usize, step, gathered);
+            }
+        });
+    }
+
+    /// Casts rows of `length` elements that `fill` makes dense: it gets the first row, the number
+    /// of rows, the first element, the number of elements, and a buffer of just that size. Several
+    /// rows at once where they are short, a piece of one where it is long.
+    fn through_buffer(
+        &self,
+        length: usize,
+        target: &mut RowsMut<'_>,
+        mut fill: impl FnMut(usize, usize, usize, usize, &mut [u8]),
+    ) {
+        let mut buffer = [0; GATHERED_BYTES];
+        let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);
+        let piece_max = length.min(GATHERED_BYTES / source_bytes);
+        let group = GATHERED_BYTES / (piece_max * source_bytes);
+        for row in (0..target.count()).step_by(group) {
+            let count = group.min(target.count() - row);
+            for at in (0..length).step_by(piece_max) {
+                let piece = piece_max.min(length - at);
+                let bytes = piece * source_bytes;
+                let buffer = &mut buffer[..count * bytes];
+                fill(row, count, at, piece, buffer);
+                let dense = Rows::new(buffer, 0, bytes as u64, count as u64, bytes as i64);
+                let (first, bytes) = (at * target_bytes, piece * target_bytes);
+                self.dense.run(&dense, &mut target.part(row, count, first, bytes));
+            }
         }
     }
 }
@@ -150,77 +253,96 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
     }
 }
 
-fn from_narrow<S>(target: Dtype) -> Option<Cast>
+fn from_narrow<S>(target: Dtype) -> Option<&'static Pair>
 where
     S: Convert<f32> + Convert<Half> + Convert<Brain> + Convert<i32> + Convert<i64>,
 {
-    if target == Dtype::I32 { Some(Cast::of::<S, i32>()) } else { from_word::<S>(target) }
+    if target == Dtype::I32 { Some(Of::<S, i32>::PAIR) } else { from_word::<S>(target) }
 }
 
-fn from_word<S>(target: Dtype) -> Option<Cast>
+fn from_word<S>(target: Dtype) -> Option<&'static Pair>
 where
     S: Convert<f32> + Convert<Half> + Convert<Brain> + Convert<i64>,
 {
-    if target == Dtype::I64 { Some(Cast::of::<S, i64>()) } else { to_float::<S>(target) }
+    if target == Dtype::I64 { Some(Of::<S, i64>::PAIR) } else { to_float::<S>(target) }
 }
 
-fn to_float<S>(target: Dtype) -> Option<Cast>
+fn to_float<S>(target: Dtype) -> Option<&'static Pair>
 where
     S: Convert<f32> + Convert<Half> + Convert<Brain>,
 {
     match target {
-        Dtype::F32 => Some(Cast::of::<S, f32>()),
-        Dtype::F16 => Some(Cast::of::<S, Half>()),
-        Dtype::Bf16 => Some(Cast::of::<S, Brain>()),
+        Dtype::F32 => Some(Of::<S, f32>::PAIR),
+        Dtype::F16 => Some(Of::<S, Half>::PAIR),
+        Dtype::Bf16 => Some(Of::<S, Brain>::PAIR),
         _ => None,
     }
 }
 
-/// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `source`.
-fn copy(source: Dtype, bytes: u32) -> Option<Cast> {
-    let (sparse, sparse_big): (Sparse, Sparse) = match (bytes, source.word_bytes()) {
-        (2, 2) => (copy_sparse::<2, 1>, copy_sparse::<2, 2>),
-        (4, 4) => (copy_sparse::<4, 1>, copy_sparse::<4, 4>),
-        (8, 8) => (copy_sparse::<8, 1>, copy_sparse::<8, 8>),
-        (8, 4) => (copy_sparse::<8, 1>, copy_sparse::<8, 4>),
-        (16, 8) => (copy_sparse::<16, 1>, copy_sparse::<16, 8>),
+/// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `word_bytes`.
+fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
+    const PLAIN: [Gather; ELEMENT_BYTES_MAX] = [
+        gather::<1, 1>,
+        gather::<2, 1>,
+        gather::<3, 1>,
+        gather::<4, 1>,
+        gather::<5, 1>,
+        gather::<6, 1>,
+        gather::<7, 1>,
+        gather::<8, 1>,
+        gather::<9, 1>,
+        gather::<10, 1>,
+        gather::<11, 1>,
+        gather::<12, 1>,
+        gather::<13, 1>,
+        gather::<14, 1>,
+        gather::<15, 1>,
+        gather::<16, 1>,
+    ];
+    let plain = *PLAIN.get((bytes as usize).wrapping_sub(1))?;
+    let (swapped, portable): (Gather, Portable) = match (bytes, word_bytes) {
+        (2, 2) => (gather::<2, 2>, swap_dense::<2>),
+        (4, 4) => (gather::<4, 4>, swap_dense::<4>),
+        (8, 8) => (gather::<8, 8>, swap_dense::<8>),
+        (8, 4) => (gather::<8, 4>, swap_dense::<4>),
+        (16, 8) => (gather::<16, 8>, swap_dense::<8>),
         // Words of one byte have no order.
-        (bytes, _) => {
-            let plain = copy_plain(bytes)?;
-            (plain, plain)
-        }
+        _ => (plain, copy_dense),
     };
-    Some(Cast { source_bytes: bytes, target_bytes: bytes, dense: copy_dense, sparse, sparse_big })
+    Some(Cast {
+        source_bytes: bytes,
+        target_bytes: bytes,
+        word_bytes,
+        dense: Dense { path: COPY_KERNELS.at(level), portable: copy_dense },
+        swap: Dense { path: swap_kernels(word_bytes).at(level), portable },
+        gather: [plain, swapped],
+        copies: true,
+    })
 }
 
 fn copy_dense(source: &[u8], target: &mut [u8]) {
     target.copy_from_slice(source);
 }
 
-fn copy_plain(bytes: u32) -> Option<Sparse> {
-    const COPIES: [Sparse; ELEMENT_BYTES_MAX] = [
-        copy_sparse::<1, 1>,
-        copy_sparse::<2, 1>,
-        copy_sparse::<3, 1>,
-        copy_sparse::<4, 1>,
-        copy_sparse::<5, 1>,
-        copy_sparse::<6, 1>,
-        copy_sparse::<7, 1>,
-        copy_sparse::<8, 1>,
-        copy_sparse::<9, 1>,
-        copy_sparse::<10, 1>,
-        copy_sparse::<11, 1>,
-        copy_sparse::<12, 1>,
-        copy_sparse::<13, 1>,
-        copy_sparse::<14, 1>,
-        copy_sparse::<15, 1>,
-        copy_sparse::<16, 1>,
-    ];
-    COPIES.get((bytes as usize).wrapping_sub(1)).copied()
+fn swap_dense<const WORD: usize>(source: &[u8], target: &mut [u8]) {
+    copy_dense(source, target);
+    target.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
 }
 
-/// `WORD` bytes are swapped as one; 1 swaps nothing.
-fn copy_sparse<const BYTES: usize, const WORD: usize>(
+fn between_floats(source: Dtype, target: Dtype) -> Option<&'static Pair> {
+    match (source, target) {
+        (Dtype::F16, Dtype::F32) => Some(Of::<Half, f32>::PAIR),
+        (Dtype::F16, Dtype::Bf16) => Some(Of::<Half, Brain>::PAIR),
+        (Dtype::Bf16, Dtype::F32) => Some(Of::<Brain, f32>::PAIR),
+        (Dtype::Bf16, Dtype::F16) => Some(Of::<Brain, Half>::PAIR),
+        (Dtype::F32, Dtype::F16) => Some(Of::<f32, Half>::PAIR),
+        (Dtype::F32, Dtype::Bf16) => Some(Of::<f32, Brain>::PAIR),
+        _ => None,
+    }
+}
+
+/// The step past the last element may leave the address range, so it wraps; every read is checked.
+fn gather<const BYTES: usize, const WORD: usize>(
     source: &[u8],
     first: usize,
     step: isize,
@@ -238,230 +360,6 @@ fn copy_sparse<const BYTES: usize, const WORD: usize>(
 
 fn dense<S: Convert<T>, T: Target>(source: &[u8], target: &mut [u8]) {
     for (target, source) in target.chunks_exact_mut(T::BYTES).zip(source.chunks_exact(S::BYTES)) {
-        S::read(source, false).convert().write(target);
+        S::read(source).convert().write(target);
     }
-}
-
-/// The step past the last element may leave the address range, so it wraps; every read is checked.
-fn sparse<S: Convert<T>, T: Target, const BIG: bool>(
-    source: &[u8],
-    first: usize,
-    step: isize,
-    target: &mut [u8],
-) {
-    let mut at = first;
-    for target in target.chunks_exact_mut(T::BYTES) {
-        S::read(&source[at..][..S::BYTES], BIG).convert().write(target);
-        at = at.wrapping_add_signed(step);
-    }
-}
-
-/// A type that chunks hold.
-trait Source: Copy {
-    const BYTES: usize;
-
-    /// The element whose bytes these are, most significant first if `big`.
-    fn read(bytes: &[u8], big: bool) -> Self;
-}
-
-/// A type that batches hold, in the machine's byte order.
-trait Target: Copy {
-    const BYTES: usize;
-
-    fn write(self, bytes: &mut [u8]);
-}
-
-/// A change of type as the head of this file tells it.
-trait Convert<T>: Source {
-    fn convert(self) -> T;
-}
-
-macro_rules! source {
-    ($($element:ty, $word:ty, $from:expr;)*) => {$(
-        impl Source for $element {
-            const BYTES: usize = size_of::<$word>();
-
-            #[inline(always)]
-            fn read(bytes: &[u8], big: bool) -> Self {
-                let mut word = [0; size_of::<$word>()];
-                word.copy_from_slice(bytes);
-                let little = <$word>::from_le_bytes(word);
-                $from(if big { little.swap_bytes() } else { little })
-            }
-        }
-    )*};
-}
-
-source! {
-    u8, u8, |word| word;
-    i8, u8, |word| word as i8;
-    u16, u16, |word| word;
-    i16, u16, |word| word as i16;
-    u32, u32, |word| word;
-    i32, u32, |word| word as i32;
-    u64, u64, |word| word;
-    i64, u64, |word| word as i64;
-    Half, u16, Half;
-    Brain, u16, Brain;
-    f32, u32, f32::from_bits;
-    f64, u64, f64::from_bits;
-}
-
-macro_rules! target {
-    ($($element:ty, $to:expr;)*) => {$(
-        impl Target for $element {
-            const BYTES: usize = size_of::<$element>();
-
-            #[inline(always)]
-            fn write(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&$to(self));
-            }
-        }
-    )*};
-}
-
-target! {
-    i32, i32::to_ne_bytes;
-    i64, i64::to_ne_bytes;
-    f32, f32::to_ne_bytes;
-    Half, |half: Half| half.0.to_ne_bytes();
-    Brain, |brain: Brain| brain.0.to_ne_bytes();
-}
-
-macro_rules! convert {
-    ($($source:ty => $target:ty, $convert:expr;)*) => {$(
-        impl Convert<$target> for $source {
-            #[inline(always)]
-            fn convert(self) -> $target {
-                $convert(self)
-            }
-        }
-    )*};
-}
-
-/// Integers to floats. A binary16 is infinite from 65,520 on, so a clamped integer rounds as the
-/// whole one would, and it is exact in an f32 on the way.
-macro_rules! convert_integer {
-    ($($source:ty, $halves:expr;)*) => {$(
-        convert! {
-            $source => f32, |value| value as f32;
-            $source => Half, |value| half_from_f32($halves(value) as f32);
-            $source => Brain, |value| brain_from_f32(value as f32);
-        }
-    )*};
-}
-
-convert_integer! {
-    u8, i32::from;
-    i8, i32::from;
-    u16, |value: u16| i32::from(value.min(65_520));
-    i16, i32::from;
-    u32, |value: u32| value.min(65_520) as i32;
-    i32, |value: i32| value.clamp(-65_520, 65_520);
-    u64, |value: u64| value.min(65_520) as i32;
-    i64, |value: i64| value.clamp(-65_520, 65_520) as i32;
-}
-
-convert! {
-    u8 => i32, i32::from;
-    i8 => i32, i32::from;
-    u16 => i32, i32::from;
-    i16 => i32, i32::from;
-    u8 => i64, i64::from;
-    i8 => i64, i64::from;
-    u16 => i64, i64::from;
-    i16 => i64, i64::from;
-    u32 => i64, i64::from;
-    i32 => i64, i64::from;
-    Half => f32, f32_from_half;
-    Half => Half, |half| half;
-    Half => Brain, |half| brain_from_f32(f32_from_half(half));
-    Brain => f32, f32_from_brain;
-    Brain => Half, |brain| half_from_f32(f32_from_brain(brain));
-    Brain => Brain, |brain| brain;
-    f32 => f32, |value| value;
-    f32 => Half, half_from_f32;
-    f32 => Brain, brain_from_f32;
-    f64 => f32, f32_from_f64;
-    f64 => Half, half_from_f64;
-    f64 => Brain, |value| brain_from_f32(f32_from_f64(value));
-}
-
-/// Exact. A subnormal half is a normal f32: its 10 bits in an f32 of exponent -14, less that
-/// exponent's leading one.
-#[inline(always)]
-pub fn f32_from_half(half: Half) -> f32 {
-    const LEADING_ONE: u32 = (127 - 14) << 23;
-    let sign = u32::from(half.0 & 0x8000) << 16;
-    let magnitude = u32::from(half.0 & 0x7FFF) << 13;
-    let normal = magnitude + ((127 - 15) << 23);
-    let subnormal = f32::from_bits(magnitude + LEADING_ONE) - f32::from_bits(LEADING_ONE);
-    let finite = if magnitude < 1 << 23 { subnormal.to_bits() } else { normal };
-    let infinite = if magnitude == 0x1F << 23 { 0x7F80_0000 } else { 0x7FC0_0000 };
-    f32::from_bits(sign | if magnitude < 0x1F << 23 { finite } else { infinite })
-}
-
-/// Exact.
-#[inline(always)]
-pub fn f32_from_brain(brain: Brain) -> f32 {
-    let bits = u32::from(brain.0) << 16;
-    let is_nan = bits & 0x7FFF_FFFF > 0x7F80_0000;
-    f32::from_bits(if is_nan { bits & 0x8000_0000 | 0x7FC0_0000 } else { bits })
-}
-
-/// One rounding to nearest even.
-#[inline(always)]
-pub fn f32_from_f64(value: f64) -> f32 {
-    let sign = ((value.to_bits() >> 32) as u32) & 0x8000_0000;
-    let quiet = f32::from_bits(sign | 0x7FC0_0000);
-    if value.is_nan() { quiet } else { value as f32 }
-}
-
-/// One rounding to nearest even, by adding just under half of the last place that stays, and one
-/// more where that place is odd.
-#[inline(always)]
-pub fn brain_from_f32(value: f32) -> Brain {
-    let bits = value.to_bits();
-    let rounded = (bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16) as u16;
-    let quiet = (bits >> 16) as u16 & 0x8000 | 0x7FC0;
-    Brain(if value.is_nan() { quiet } else { rounded })
-}
-
-/// One rounding to nearest even. Normal results round as in [`brain_from_f32`]; subnormal ones by
-/// adding 0.5, whose last place is that of a subnormal half, in the float unit.
-#[inline(always)]
-pub fn half_from_f32(value: f32) -> Half {
-    const NORMAL_MIN: u32 = (127 - 14) << 23;
-    const INFINITE_MIN: u32 = 0x477F_F000;
-    const INFINITY: u32 = 0x7F80_0000;
-    let bits = value.to_bits();
-    let magnitude = bits & 0x7FFF_FFFF;
-    let odd = magnitude >> 13 & 1;
-    let normal = magnitude.wrapping_sub((127 - 15) << 23).wrapping_add(0xFFF + odd) >> 13;
-    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
-    let finite = if magnitude < NORMAL_MIN { subnormal } else { normal };
-    let infinite = if magnitude > INFINITY { 0x7E00 } else { 0x7C00 };
-    let half = if magnitude < INFINITE_MIN { finite } else { infinite };
-    Half((bits >> 16) as u16 & 0x8000 | half as u16)
-}
-
-/// One rounding to nearest even, as [`half_from_f32`] at twice the width: through an f32 it would
-/// be two.
-#[inline(always)]
-pub fn half_from_f64(value: f64) -> Half {
-    const NORMAL_MIN: u64 = (1023 - 14) << 52;
-    const INFINITE_MIN: u64 = 0x40EF_FE00_0000_0000;
-    const INFINITY: u64 = 0x7FF0_0000_0000_0000;
-    /// Its last place is 2^-24, that of a subnormal half.
-    const ALIGNED: f64 = (1u64 << 28) as f64;
-    let bits = value.to_bits();
-    let magnitude = bits & !(1 << 63);
-    let odd = magnitude >> 42 & 1;
-    let normal = magnitude.wrapping_sub((1023 - 15) << 52).wrapping_add((1 << 41) - 1 + odd) >> 42;
-    let aligned = (f64::from_bits(magnitude) + ALIGNED).to_bits();
-    let subnormal = aligned.wrapping_sub(ALIGNED.to_bits());
-    let finite = if magnitude < NORMAL_MIN { subnormal } else { normal };
-    let infinite = if magnitude > INFINITY { 0x7E00 } else { 0x7C00 };
-    let half = if magnitude < INFINITE_MIN { finite } else { infinite };
-    Half((bits >> 48) as u16 & 0x8000 | half as u16)
 }

@@ -1,9 +1,11 @@
 //! Casts against numpy and ml_dtypes (tests/data/make_casts.py) and against the crate `half`.
 
 use super::cast::*;
+use super::convert::*;
+use crate::base::arena::{Region, RowsMut};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, DTYPES, Dtype};
-use crate::simd::FloatEnvironment;
+use crate::simd::{FloatEnvironment, Level};
 use std::vec;
 use std::vec::Vec;
 
@@ -38,7 +40,26 @@ fn known() -> Vec<Known<'static>> {
 }
 
 fn find(source: Dtype, target: Dtype) -> Cast {
-    Cast::find(source, source.bytes(), target, target.bytes()).unwrap()
+    find_at(Level::here(), source, target)
+}
+
+fn find_at(level: Level, source: Dtype, target: Dtype) -> Cast {
+    Cast::find_at(level, source, source.bytes(), target, target.bytes()).unwrap()
+}
+
+/// A row of source elements.
+struct Row<'a> {
+    bytes: &'a [u8],
+    first: u64,
+    step: i64,
+    order: ByteOrder,
+}
+
+fn cast_row(cast: &Cast, row: &Row<'_>, target: &mut [u8]) {
+    let &Row { bytes, first, step, order } = row;
+    let row_bytes = target.len();
+    let plane = Plane { bytes, first, step, pitch: 0, order };
+    cast.plane(&plane, &mut RowsMut::packed(target, row_bytes));
 }
 
 /// Casts the elements of `input` in the order in which they lie.
@@ -46,7 +67,8 @@ fn cast_dense(cast: &Cast, input: &[u8]) -> Vec<u8> {
     let step = i64::from(cast.source_bytes());
     let count = input.len() / cast.source_bytes() as usize;
     let mut output = vec![0xA5; count * cast.target_bytes() as usize];
-    cast.row(&Row { bytes: input, first: 0, step, order: ByteOrder::Little }, &mut output);
+    let row = Row { bytes: input, first: 0, step, order: ByteOrder::Little };
+    cast_row(cast, &row, &mut output);
     output
 }
 
@@ -64,7 +86,7 @@ fn cast_sparse(cast: &Cast, word: usize, input: &[u8], order: ByteOrder) -> Vec<
     }
     let mut output = vec![0xA5; count * cast.target_bytes() as usize];
     let (first, step) = (((count - 1) * (size + 3)) as u64, -(size as i64 + 3));
-    cast.row(&Row { bytes: &spread, first, step, order }, &mut output);
+    cast_row(cast, &Row { bytes: &spread, first, step, order }, &mut output);
     output
 }
 
@@ -78,14 +100,136 @@ fn check(known: &Known<'_>, output: &[u8]) {
     }
 }
 
-/// All fixture values, side by side and spread out in both byte orders.
+/// All fixture values at all levels, side by side and spread out in both byte orders.
 fn check_all() {
-    for known in known() {
-        let cast = find(known.source, known.target);
-        let word = known.source.word_bytes() as usize;
-        check(&known, &cast_dense(&cast, known.input));
-        check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Little));
-        check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Big));
+    for level in Level::each() {
+        for known in known() {
+            let cast = find_at(level, known.source, known.target);
+            let word = known.source.word_bytes() as usize;
+            check(&known, &cast_dense(&cast, known.input));
+            check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Little));
+            check(&known, &cast_sparse(&cast, word, known.input, ByteOrder::Big));
+        }
+    }
+}
+
+/// The values of a type: all of up to 16 bits; of wider ones every top 16 bits with the bits below
+/// them clear, set, at ties of every target and on either side of them.
+fn values(dtype: Dtype) -> Vec<u8> {
+    let below32 = [0u64, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0FFF, 0x1000, 0x1001, 0x5A5A];
+    let ties64 = [0u64, 1 << 28, 1 << 31, 1 << 41, 1 << 42, 0x1234_5678_9ABC, (1 << 48) - 1];
+    let below64 = ties64.iter().flat_map(|tie| [*tie, tie ^ 1, tie.saturating_sub(1)]);
+    match dtype.bytes() {
+        1 => (0..=u8::MAX).collect(),
+        2 => (0..=u16::MAX).flat_map(u16::to_le_bytes).collect(),
+        4 => (0..=u16::MAX)
+            .step_by(5)
+            .flat_map(|top| below32.map(|below| u32::from(top) << 16 | below as u32))
+            .flat_map(u32::to_le_bytes)
+            .collect(),
+        _ => (0..=u16::MAX)
+            .step_by(7)
+            .flat_map(|top| below64.clone().map(move |below| u64::from(top) << 48 | below))
+            .flat_map(u64::to_le_bytes)
+            .collect(),
+    }
+}
+
+/// All pairs that change the type and are not the lowest level.
+fn for_each_level_and_pair(mut check: impl FnMut(Level, Dtype, Dtype)) {
+    let pairs: Vec<_> = known().iter().map(|known| (known.source, known.target)).collect();
+    for level in Level::each().skip(1) {
+        pairs.iter().for_each(|(source, target)| check(level, *source, *target));
+    }
+}
+
+#[test]
+fn every_level_gives_the_bits_of_the_lowest() {
+    for_each_level_and_pair(|level, source, target| {
+        let input = values(source);
+        let output = cast_dense(&find_at(level, source, target), &input);
+        let expected = cast_dense(&find_at(Level::baseline(), source, target), &input);
+        let size = target.bytes() as usize;
+        let wrong = (0..output.len()).find(|at| output[*at] != expected[*at]);
+        if let Some(at) = wrong {
+            let (element, bytes) = (at / size, source.bytes() as usize);
+            let (from, to) = (source.name(), target.name());
+            panic!("{from} to {to} at {level:?}: {:02x?}", &input[element * bytes..][..bytes]);
+        }
+    });
+}
+
+/// Casts `count` rows of `length` elements in `order`, `gap` elements between rows on both sides,
+/// into poison; also gives what it must be, element by element at the lowest level.
+fn cast_rows(
+    (level, source, target): (Level, Dtype, Dtype),
+    (length, count, gap): (usize, usize, usize),
+    order: ByteOrder,
+) -> (Vec<u8>, Vec<u8>) {
+    let (from, to) = (source.bytes() as usize, target.bytes() as usize);
+    let pitch = length + gap;
+    let elements = pitch * count - gap;
+    let input: Vec<u8> = (0..elements * from).map(|at| (at * 37 + at / 7 * 11) as u8).collect();
+    let plane = |first: usize| Plane {
+        bytes: &input,
+        first: (first * from) as u64,
+        step: from as i64,
+        pitch: (pitch * from) as i64,
+        order,
+    };
+    let mut expected = vec![0xA5; elements * to];
+    let mut output = expected.clone();
+    let slow = find_at(Level::baseline(), source, target);
+    for at in (0..elements).filter(|at| at % pitch < length) {
+        let place = &mut expected[at * to..][..to];
+        slow.plane(&plane(at), &mut RowsMut::packed(place, to));
+    }
+    let start = std::ptr::NonNull::from(&mut output[0]);
+    // SAFETY: the region covers `output`, which is not touched while it is written.
+    let region = unsafe { Region::over(start, (elements * to) as u64) };
+    let grid = (length * to, count, pitch * to);
+    let mut rows = region.row_grid(0, grid.0 as u64, grid.1 as u64, grid.2 as u64);
+    find_at(level, source, target).plane(&plane(0), &mut rows);
+    (output, expected)
+}
+
+#[test]
+fn rows_of_every_length_leave_the_bytes_between_them() {
+    for_each_level_and_pair(|level, source, target| {
+        for length in 1..70 {
+            let pair = (level, source, target);
+            let (output, expected) = cast_rows(pair, (length, 3, 5), ByteOrder::Little);
+            assert!(output == expected, "{} to {} {length}", source.name(), target.name());
+        }
+    });
+}
+
+#[test]
+fn rows_in_the_other_order_are_cast_in_groups_and_in_pieces() {
+    for level in Level::each() {
+        for (source, target) in
+            [(Dtype::U16, Dtype::F32), (Dtype::F64, Dtype::F16), (Dtype::U8, Dtype::Bf16)]
+        {
+            for shape in [(1, 3000, 2), (3, 700, 1), (64, 40, 5), (1500, 3, 0), (2048, 1, 0)] {
+                let (output, expected) = cast_rows((level, source, target), shape, ByteOrder::Big);
+                assert!(output == expected, "{} to {} {shape:?}", source.name(), target.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_of_rows_leave_the_bytes_between_them_in_both_orders() {
+    for level in Level::each() {
+        for dtype in [Dtype::U8, Dtype::I16, Dtype::F32, Dtype::U64, Dtype::C64, Dtype::C128] {
+            for length in (1..40).chain(60..70).chain([200]) {
+                for order in [ByteOrder::Little, ByteOrder::Big] {
+                    let (output, expected) =
+                        cast_rows((level, dtype, dtype), (length, 3, 2), order);
+                    assert!(output == expected, "{} {length} {order:?}", dtype.name());
+                }
+            }
+        }
     }
 }
 
@@ -161,7 +305,7 @@ fn a_step_of_zero_repeats_one_element() {
     let cast = find(Dtype::U16, Dtype::F32);
     let mut output = vec![0xA5; 12];
     let row = Row { bytes: &[9, 9, 1, 2], first: 2, step: 0, order: ByteOrder::Big };
-    cast.row(&row, &mut output);
+    cast_row(&cast, &row, &mut output);
     assert_eq!(output, 258f32.to_le_bytes().repeat(3));
 }
 
@@ -169,7 +313,7 @@ fn a_step_of_zero_repeats_one_element() {
 #[should_panic]
 fn a_row_that_leaves_its_bytes_is_our_defect() {
     let row = Row { bytes: &[1, 2, 3], first: 0, step: 2, order: ByteOrder::Little };
-    find(Dtype::U16, Dtype::F32).row(&row, &mut [0xA5; 8]);
+    cast_row(&find(Dtype::U16, Dtype::F32), &row, &mut [0xA5; 8]);
 }
 
 #[test]

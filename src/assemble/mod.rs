@@ -2,27 +2,28 @@
 //!
 //! In: a decoded chunk (or the fact that it is missing) and a [`Target`]. Out: those elements of
 //! the sample's box whose source lies in that chunk. Invariant: nothing else is written. Other
-//! threads fill the rest of the box from other chunks at the same time, so the region is taken one
-//! contiguous row at a time and never as a whole; two chunks of an array share no element, so their
-//! rows share no byte.
+//! threads fill the rest of the box from other chunks at the same time, so the region is taken as
+//! the rows of a plane, with nothing of the gaps between them, and never as a whole; two chunks of
+//! an array share no element, so their rows share no byte.
 //!
 //! All calls expect the thread to hold a [`crate::simd::FloatEnvironment`].
 
 pub mod axis;
 pub mod block;
 pub mod cast;
+mod convert;
 mod value;
 
 pub use value::value_element;
 
-use crate::base::arena::Region;
+use crate::base::arena::{Region, RowsMut};
 use crate::base::math::{index, product};
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
 use arrayvec::ArrayVec;
 use axis::{PadMode, Run, Runs, runs};
-use block::{Block, BlockAxis};
-use cast::{Cast, Row};
+use block::{Block, BlockAxis, BlockPlane};
+use cast::{Cast, Plane};
 
 /// Where one sample goes. The box is one that [`axis::source_range`] accepts along every axis.
 #[derive(Clone, Copy)]
@@ -133,10 +134,16 @@ impl Target<'_> {
 
     fn fill_block(&self, block: &Block, element: &[u8]) -> u64 {
         let target_bytes = self.target_bytes();
-        block.for_each_row(target_bytes, |_, target, length, _| {
-            fill_row(self.region.rows(target, length * target_bytes), element);
+        block.for_each_plane(target_bytes, |plane| {
+            let mut rows = self.rows_of(plane);
+            (0..rows.count()).for_each(|row| fill_row(rows.row(row), element));
         });
         block.element_count() * target_bytes
+    }
+
+    fn rows_of(&self, plane: &BlockPlane) -> RowsMut<'static> {
+        let row_bytes = plane.length * self.target_bytes();
+        self.region.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch)
     }
 }
 
@@ -148,10 +155,11 @@ pub fn scatter(target: &Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes<'_>
     let target_bytes = target.target_bytes();
     let mut written = 0;
     target.for_each_block(chunk_origin, |block| {
-        block.for_each_row(target_bytes, |source, place, length, step| {
+        block.for_each_plane(target_bytes, |plane| {
+            let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
             let first = source - chunk.first;
-            let row = Row { bytes: chunk.bytes, first, step, order };
-            target.cast.row(&row, target.region.rows(place, length * target_bytes));
+            let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
+            target.cast.plane(&source, &mut target.rows_of(plane));
         });
         written += block.element_count() * target_bytes;
     });
@@ -176,9 +184,9 @@ pub fn scatter_fill(target: &Target<'_>, chunk_origin: &[u64]) -> u64 {
 /// The array's fill value as an element of the batch.
 pub fn fill_element(record: &ArrayRecord, cast: &Cast) -> [u8; ELEMENT_BYTES_MAX] {
     let mut element = [0; ELEMENT_BYTES_MAX];
-    let step = i64::from(cast.source_bytes());
-    let row = Row { bytes: &record.fill, first: 0, step, order: ByteOrder::Little };
-    cast.row(&row, &mut element[..cast.target_bytes() as usize]);
+    let fill = Plane { bytes: &record.fill, first: 0, step: 0, pitch: 0, order: ByteOrder::Little };
+    let target_bytes = index(u64::from(cast.target_bytes()));
+    cast.plane(&fill, &mut RowsMut::packed(&mut element[..target_bytes], target_bytes));
     element
 }
 

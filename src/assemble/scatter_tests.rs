@@ -115,7 +115,9 @@ impl Case {
                 continue;
             }
             let target = &mut sample[place..][..self.cast.target_bytes() as usize];
-            let mut row = Row { bytes: &record.fill, first: 0, step: 0, order: ByteOrder::Little };
+            let fill = &record.fill;
+            let order = ByteOrder::Little;
+            let mut row = Plane { bytes: fill, first: 0, step: 0, pitch: 0, order };
             if let Some(chunk) = chunk {
                 row.bytes = chunk;
                 row.order = record.byte_order;
@@ -123,8 +125,9 @@ impl Case {
                     |axis: usize| (source[axis] - origin[axis]) * record.chunk_strides[axis] as u64;
                 row.first = (0..record.axes()).map(of_axis).sum();
             }
-            self.cast.row(&row, target);
             written += target.len() as u64;
+            let bytes = target.len();
+            self.cast.plane(&row, &mut RowsMut::packed(target, bytes));
         }
         written
     }
@@ -302,23 +305,33 @@ fn rank_16_is_scattered_like_any_other() {
     assert_eq!(case.sample(), floats);
 }
 
+/// The planes of a block, as (source, target, length, source_step, rows).
+fn planes(axes: &[BlockAxis]) -> Vec<(u64, u64, u64, i64, u64)> {
+    let block = Block { axes: axes.iter().copied().collect(), source: 0, target: 0 };
+    let mut planes = Vec::new();
+    block.for_each_plane(4, |plane| {
+        let BlockPlane { source, target, length, source_step, count, .. } = *plane;
+        planes.push((source, target, length, source_step, count));
+    });
+    planes
+}
+
 #[test]
 fn planes_that_are_whole_in_both_layouts_become_one_row() {
     let axis = |length, source_step, target_step| BlockAxis { length, source_step, target_step };
-    let rows = |axes: &[BlockAxis]| {
-        let block = Block { axes: axes.iter().copied().collect(), source: 0, target: 0 };
-        let mut rows = Vec::new();
-        block.for_each_row(4, |source, target, length, step| {
-            rows.push((source, target, length, step));
-        });
-        rows
-    };
     let dense = [axis(2, 24, 48), axis(3, 8, 16), axis(4, 2, 4)];
-    assert_eq!(rows(&dense), [(0, 0, 24, 2)]);
+    assert_eq!(planes(&dense), [(0, 0, 24, 2, 1)]);
+}
+
+#[test]
+fn the_innermost_axis_that_has_gaps_makes_the_rows_of_a_plane() {
+    let axis = |length, source_step, target_step| BlockAxis { length, source_step, target_step };
     let cropped = [axis(2, 48, 48), axis(3, 8, 16), axis(4, 2, 4)];
-    assert_eq!(rows(&cropped), [(0, 0, 12, 2), (48, 48, 12, 2)]);
-    let column = [axis(2, 24, 48), axis(2, 8, 16), axis(1, 2, 4)];
-    assert_eq!(rows(&column).len(), 4);
+    assert_eq!(planes(&cropped), [(0, 0, 12, 2, 2)]);
+    let twice = [axis(2, 100, 200), axis(3, 8, 20), axis(4, 2, 4)];
+    assert_eq!(planes(&twice), [(0, 0, 4, 2, 3), (100, 200, 4, 2, 3)]);
+    let column = [axis(2, 32, 64), axis(2, 8, 16), axis(1, 2, 4)];
+    assert_eq!(planes(&column), [(0, 0, 1, 0, 2), (32, 64, 1, 0, 2)]);
 }
 
 #[test]

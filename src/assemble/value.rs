@@ -3,7 +3,7 @@
 //! In: a double and a type. Out: the element's bytes in the machine's order, the rest 0. Invariant:
 //! integers are exact or refused; floats round as casts do.
 
-use super::cast::{brain_from_f32, f32_from_f64, half_from_f64};
+use super::convert::{brain_from_f32, f32_from_f64, half_from_f64};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
 

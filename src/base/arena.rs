@@ -6,6 +6,9 @@
 //! In: a block that lives until close. Out: slices, [`Table`]s and [`Region`]s into it. Invariant:
 //! no two pieces overlap, and none outlives the instance, because the instance joins its threads
 //! and refuses late handles before the block is given back.
+//!
+//! [`Rows`] and [`RowsMut`] are two-dimensional views for loops that step from row to row without
+//! a check each: the bounds of all rows are asserted once, when the view is made.
 
 use crate::base::math::{align_up, index};
 use crate::limits::MEMORY_PAGE_BYTES;
@@ -253,12 +256,185 @@ impl Region {
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(index(offset)), index(bytes)) }
     }
 
+    /// `count` rows of `row_bytes` bytes, `pitch` bytes apart, the first at `offset`, to be written
+    /// by one owner: as [`Region::rows`] for each of them. The bytes between rows are others' and
+    /// are never touched.
+    pub fn row_grid(
+        &self,
+        offset: u64,
+        row_bytes: u64,
+        count: u64,
+        pitch: u64,
+    ) -> RowsMut<'static> {
+        let limit = limit_of_rows(offset, row_bytes, count, pitch);
+        assert!(limit.is_some_and(|limit| limit <= self.bytes));
+        RowsMut {
+            // SAFETY: offset <= limit <= bytes, so the pointer stays inside the region.
+            start: unsafe { self.start.add(index(offset)) },
+            row_bytes: index(row_bytes),
+            count: index(count),
+            pitch: index(pitch),
+            bytes: PhantomData,
+        }
+    }
+
     /// A part of the region as a region of its own.
     pub fn part(&self, offset: u64, bytes: u64) -> Region {
         assert!(offset.checked_add(bytes).is_some_and(|limit| limit <= self.bytes));
         // SAFETY: in bounds by the assertion.
         Region { start: unsafe { self.start.add(index(offset)) }, bytes }
     }
+}
+
+/// The byte behind the last of `count` rows; None where rows overlap or numbers do.
+pub(super) fn limit_of_rows(offset: u64, row_bytes: u64, count: u64, pitch: u64) -> Option<u64> {
+    let steps = count.checked_sub(1)?;
+    if steps > 0 && pitch < row_bytes {
+        return None;
+    }
+    offset.checked_add(pitch.checked_mul(steps)?)?.checked_add(row_bytes)
+}
+
+/// Equal rows at equal distances, to be read: row `i` starts at byte `first + i * pitch`.
+/// Invariant: all rows lie inside `bytes`. They may overlap, run backwards, or be one and the same.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    bytes: &'a [u8],
+    first: usize,
+    row_bytes: usize,
+    count: usize,
+    pitch: isize,
+}
+
+impl<'a> Rows<'a> {
+    /// `count` rows, at least one, of `row_bytes` bytes.
+    pub fn new(bytes: &'a [u8], first: u64, row_bytes: u64, count: u64, pitch: i64) -> Rows<'a> {
+        let distance = count.checked_sub(1).and_then(|steps| pitch.checked_mul(steps as i64));
+        let last = distance.and_then(|distance| first.checked_add_signed(distance));
+        // Places between the first and the last row lie between their ends.
+        let limit = last.and_then(|last| first.max(last).checked_add(row_bytes));
+        assert!(limit.is_some_and(|limit| limit <= bytes.len() as u64));
+        assert!(count <= i64::MAX as u64);
+        Rows {
+            bytes,
+            first: index(first),
+            row_bytes: index(row_bytes),
+            count: index(count),
+            pitch: pitch as isize,
+        }
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Number of rows.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes from one row to the next.
+    pub fn pitch(&self) -> isize {
+        self.pitch
+    }
+
+    /// Address of the first row; the others lie in the same allocation.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.bytes[self.first..].as_ptr()
+    }
+
+    /// Row `number`.
+    pub fn row(&self, number: usize) -> &'a [u8] {
+        assert!(number < self.count);
+        let start = self.first as isize + number as isize * self.pitch;
+        &self.bytes[start as usize..][..self.row_bytes]
+    }
+
+    /// Bytes `[first_byte, first_byte + bytes)` of `count` rows, at least one, from `first_row` on.
+    pub fn part(
+        &self,
+        first_row: usize,
+        count: usize,
+        first_byte: usize,
+        bytes: usize,
+    ) -> Rows<'a> {
+        check_part((self.count, self.row_bytes), first_row, count, first_byte, bytes);
+        let row = self.first as isize + first_row as isize * self.pitch;
+        Rows { first: row as usize + first_byte, row_bytes: bytes, count, ..*self }
+    }
+}
+
+/// Equal rows at equal distances, to be written. Invariant: the rows are disjoint, and they belong
+/// to the one who has this view, who has nothing of the bytes between them.
+pub struct RowsMut<'a> {
+    start: NonNull<u8>,
+    row_bytes: usize,
+    count: usize,
+    pitch: usize,
+    bytes: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> RowsMut<'a> {
+    /// Rows side by side that fill `bytes`.
+    pub fn packed(bytes: &'a mut [u8], row_bytes: usize) -> RowsMut<'a> {
+        assert!(row_bytes > 0 && bytes.len().is_multiple_of(row_bytes));
+        let count = bytes.len() / row_bytes;
+        let start = NonNull::from(bytes).cast();
+        RowsMut { start, row_bytes, count, pitch: row_bytes, bytes: PhantomData }
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Number of rows.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes from one row to the next.
+    pub fn pitch(&self) -> usize {
+        self.pitch
+    }
+
+    /// Address of the first row; the others lie in the same allocation.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Row `number`.
+    pub fn row(&mut self, number: usize) -> &mut [u8] {
+        assert!(number < self.count);
+        // SAFETY: the rows are in bounds and ours by the invariant; the slice covers one row alone
+        // and borrows the view, so there is no other.
+        unsafe {
+            let start = self.start.as_ptr().add(number * self.pitch);
+            core::slice::from_raw_parts_mut(start, self.row_bytes)
+        }
+    }
+
+    /// Bytes `[first_byte, first_byte + bytes)` of `count` rows, at least one, from `first_row` on.
+    pub fn part(
+        &mut self,
+        first_row: usize,
+        count: usize,
+        first_byte: usize,
+        bytes: usize,
+    ) -> RowsMut<'_> {
+        check_part((self.count, self.row_bytes), first_row, count, first_byte, bytes);
+        // SAFETY: first_row < count and first_byte <= row_bytes by the check, so this lies in a row
+        // or at its end.
+        let start = unsafe { self.start.add(first_row * self.pitch + first_byte) };
+        RowsMut { start, row_bytes: bytes, count, pitch: self.pitch, bytes: PhantomData }
+    }
+}
+
+fn check_part(whole: (usize, usize), row: usize, count: usize, byte: usize, bytes: usize) {
+    let (rows, row_bytes) = whole;
+    assert!(count > 0 && row < rows && count <= rows - row);
+    assert!(byte <= row_bytes && bytes <= row_bytes - byte);
 }
 
 /// Records that pass from one owner to the next by a state change under the lock: a wave's tasks
@@ -311,43 +487,5 @@ impl<T: Clone> Table<T> {
     /// The same table under another name; the protocol holds for both together.
     pub fn share(&self) -> Table<T> {
         Table { start: self.start, count: self.count, element: PhantomData }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[repr(align(4096))]
-    struct Block([u8; 1 << 16]);
-
-    fn layout(carver: &mut Carver) -> (usize, u64) {
-        let numbers = carver.slice::<u32>("numbers", 100, &7);
-        let region = carver.region("bytes", 1000, 256);
-        let _ = carver.place("one", 5u8);
-        (numbers.len(), region.bytes())
-    }
-
-    #[test]
-    fn counting_and_carving_agree_to_the_byte() {
-        let mut counting = Carver::counting();
-        assert_eq!(layout(&mut counting), (0, 0));
-        let need = counting.bill().total(Kind::Host);
-        let mut block = Block([0xEE; 1 << 16]);
-        let start = NonNull::from(&mut block.0).cast();
-        // SAFETY: the block outlives the pieces of this test and is used through them only.
-        let mut carving = unsafe { Carver::over(start, need) };
-        assert_eq!(layout(&mut carving), (100, 1000));
-        assert_eq!(carving.bill().total(Kind::Host), need);
-    }
-
-    #[test]
-    #[should_panic]
-    fn a_region_refuses_a_part_that_overflows() {
-        let mut block = Block([0; 1 << 16]);
-        // SAFETY: as above.
-        let mut carver = unsafe { Carver::over(NonNull::from(&mut block.0).cast(), 4096) };
-        let region = carver.region("bytes", 64, 64);
-        region.rows(u64::MAX, 2);
     }
 }

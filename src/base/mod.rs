@@ -3,3 +3,6 @@
 pub mod arena;
 pub mod math;
 pub mod text;
+
+#[cfg(test)]
+mod arena_tests;

@@ -1,11 +1,27 @@
-//! The inverse of blosc's two filters, on one block.
+//! The inverse of blosc's two filters, on one block or a part of it.
 //!
-//! In: a filtered block. Out: the block as it was, in another buffer of the same length. Invariant:
-//! every byte of the target is written, whatever the lengths.
+//! In: a filtered block. Out: a range of the bytes of the block as it was, in another buffer.
+//! Invariant: every byte of the target is written, whatever the lengths.
 //!
 //! Byte shuffle puts byte 0 of every element first, then byte 1 of every element, and so on. Bit
 //! shuffle does the same with single bits: row `8 * byte + bit` holds that bit of all elements,
 //! eight elements to a byte. Bytes behind the last whole element stay where they are.
+//!
+//! The loops of this file are the oracle of those in `simd`, and do what those leave: few elements
+//! at the end, unusual sizes, other machines.
+
+use crate::simd::{Level, plane_of_bits, unshuffle_bytes};
+
+/// Largest element; blosc writes its size as one byte.
+pub const TYPESIZE_MAX: usize = 255;
+
+/// Bytes of the planes that are made from bits at a time: they stay in L1, and every row of them is
+/// read for several cache lines, so that the CPU fetches ahead. Rows are often 4 KiB or a multiple
+/// apart, where few lines of all rows fit in L1 together.
+const PLANES_BYTES: usize = 16 << 10;
+
+/// Elements between two turns through the planes of an unusual size.
+const TILE_ELEMENTS: usize = 64;
 
 /// A filter of blosc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,97 +48,128 @@ impl Shuffle {
     }
 }
 
-/// Undoes `shuffle` on `source` for the bytes from `first` on that `target` holds.
+/// Undoes `shuffle` (as [`Shuffle::of_block`] gave it) on the block `source` of elements of
+/// `typesize` bytes, and writes the bytes from `first_byte` on that `target` holds.
 pub fn unshuffle(
     shuffle: Shuffle,
     typesize: usize,
     source: &[u8],
-    first: usize,
+    first_byte: usize,
     target: &mut [u8],
 ) {
-    if first == 0 && target.len() == source.len() {
-        return unshuffle_all(shuffle, typesize, source, target);
+    unshuffle_at(Level::here(), shuffle, typesize, source, first_byte, target);
+}
+
+/// [`unshuffle`] with the instructions of one level: all give the same bytes.
+pub fn unshuffle_at(
+    level: Level,
+    shuffle: Shuffle,
+    typesize: usize,
+    source: &[u8],
+    first_byte: usize,
+    target: &mut [u8],
+) {
+    assert!((1..=TYPESIZE_MAX).contains(&typesize));
+    assert!(first_byte <= source.len() && target.len() <= source.len() - first_byte);
+    if shuffle == Shuffle::None {
+        return target.copy_from_slice(&source[first_byte..][..target.len()]);
     }
-    let count = source.len() / typesize;
-    let whole = count * typesize;
-    for (at, byte) in (first..).zip(target.iter_mut()) {
-        let (element, part) = (at / typesize, at % typesize);
-        *byte = match shuffle {
-            _ if at >= whole => source[at],
-            Shuffle::None => source[at],
-            Shuffle::Bytes => source[part * count + element],
-            Shuffle::Bits => (0..8).fold(0, |byte, bit| {
-                let row = (part * 8 + bit) * (count / 8);
-                byte | (source[row + element / 8] >> (element % 8) & 1) << bit
-            }),
-        };
+    let (whole, behind) = source.split_at(source.len() / typesize * typesize);
+    let filtered_bytes = target.len().min(whole.len().saturating_sub(first_byte));
+    let (target, tail) = target.split_at_mut(filtered_bytes);
+    let tail_first = (first_byte + filtered_bytes).saturating_sub(whole.len());
+    tail.copy_from_slice(&behind[tail_first..][..tail.len()]);
+    if shuffle == Shuffle::Bytes {
+        return for_whole_units(typesize, first_byte, target, |first, target| {
+            bytes(level, typesize, whole, first, target);
+        });
+    }
+    assert!((whole.len() / typesize).is_multiple_of(8));
+    for_whole_units(8 * typesize, first_byte, target, |first, target| {
+        bits(level, typesize, whole, first, target);
+    });
+}
+
+/// Calls `decode` with the number of a unit of `unit_bytes` and a target of whole units, up to
+/// three times: for the unit that `first_byte` cuts, for the whole ones, and for the one that is
+/// cut at the end of `target`. Of cut ones the part that is wanted is copied.
+fn for_whole_units(
+    unit_bytes: usize,
+    first_byte: usize,
+    target: &mut [u8],
+    mut decode: impl FnMut(usize, &mut [u8]),
+) {
+    let mut cut = [0; 8 * TYPESIZE_MAX];
+    let cut = &mut cut[..unit_bytes];
+    let mut unit = first_byte / unit_bytes;
+    let skip = first_byte % unit_bytes;
+    let head_bytes = if skip == 0 { 0 } else { target.len().min(unit_bytes - skip) };
+    let (head, rest) = target.split_at_mut(head_bytes);
+    let (body, tail) = rest.split_at_mut(rest.len() / unit_bytes * unit_bytes);
+    if !head.is_empty() {
+        decode(unit, cut);
+        head.copy_from_slice(&cut[skip..][..head_bytes]);
+        unit += 1;
+    }
+    if !body.is_empty() {
+        decode(unit, body);
+        unit += body.len() / unit_bytes;
+    }
+    if !tail.is_empty() {
+        decode(unit, cut);
+        tail.copy_from_slice(&cut[..tail.len()]);
     }
 }
 
-/// Undoes `shuffle` (as [`Shuffle::of_block`] gave it) on `source` into `target` of equal length.
-pub fn unshuffle_all(shuffle: Shuffle, typesize: usize, source: &[u8], target: &mut [u8]) {
-    assert!(source.len() == target.len());
-    assert!(typesize > 0);
-    let whole = source.len() / typesize * typesize;
-    let (source, source_tail) = source.split_at(whole);
-    let (target, target_tail) = target.split_at_mut(whole);
-    target_tail.copy_from_slice(source_tail);
-    match shuffle {
-        Shuffle::None => target.copy_from_slice(source),
-        Shuffle::Bytes => match typesize {
-            2 => bytes_by::<2>(source, target),
-            4 => bytes_by::<4>(source, target),
-            8 => bytes_by::<8>(source, target),
-            _ => bytes_by_any(typesize, source, target),
-        },
-        Shuffle::Bits => bits(typesize, source, target),
-    }
-}
-
-/// The element size as a constant lets the compiler turn the gather into vector interleaves.
-fn bytes_by<const SIZE: usize>(source: &[u8], target: &mut [u8]) {
-    let count = source.len() / SIZE;
-    let mut planes = [&source[..0]; SIZE];
-    for (byte, plane) in planes.iter_mut().enumerate() {
-        *plane = &source[byte * count..][..count];
-    }
-    for (at, element) in target.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
-        for byte in 0..SIZE {
-            element[byte] = planes[byte][at];
-        }
-    }
-}
-
-fn bytes_by_any(typesize: usize, source: &[u8], target: &mut [u8]) {
-    let count = source.len() / typesize;
-    if count == 0 {
-        return;
-    }
-    for (byte, plane) in source.chunks_exact(count).enumerate() {
-        for (element, value) in target.chunks_exact_mut(typesize).zip(plane) {
-            element[byte] = *value;
-        }
-    }
-}
-
-/// Eight elements at a time: byte `at` of the eight rows of one byte position is an 8x8 matrix of
-/// bits, and its transpose is that byte of eight elements.
-fn bits(typesize: usize, source: &[u8], target: &mut [u8]) {
-    let row_bytes = source.len() / typesize / 8;
-    if row_bytes == 0 {
-        return;
-    }
-    for (byte, rows) in source.chunks_exact(8 * row_bytes).enumerate() {
-        for (at, group) in target.chunks_exact_mut(8 * typesize).enumerate() {
-            let mut matrix = [0u8; 8];
-            for (bit, value) in matrix.iter_mut().enumerate() {
-                *value = rows[bit * row_bytes + at];
-            }
-            let columns = transposed(u64::from_le_bytes(matrix)).to_le_bytes();
-            for (element, value) in columns.into_iter().enumerate() {
-                group[element * typesize + byte] = value;
+/// The elements from `first` on that `target` holds, from the planes of a block.
+fn bytes(level: Level, typesize: usize, planes: &[u8], first: usize, target: &mut [u8]) {
+    let done = unshuffle_bytes(level, typesize, planes, first, target);
+    let (first, target) = (first + done, &mut target[done * typesize..]);
+    let pitch = planes.len() / typesize;
+    // A few elements at a time, so that they stay in L1 while plane after plane fills them.
+    for (tile, elements) in target.chunks_mut(TILE_ELEMENTS * typesize).enumerate() {
+        let first = first + tile * TILE_ELEMENTS;
+        let count = elements.len() / typesize;
+        for byte in 0..typesize {
+            let plane = &planes[byte * pitch + first..][..count];
+            for (value, element) in plane.iter().zip(elements.chunks_exact_mut(typesize)) {
+                element[byte] = *value;
             }
         }
+    }
+}
+
+/// The groups of eight elements from group `first` on that `target` holds: first all planes of some
+/// groups, then their elements.
+fn bits(level: Level, typesize: usize, rows: &[u8], first: usize, target: &mut [u8]) {
+    let rows_bytes = rows.len() / typesize;
+    if typesize == 1 {
+        return plane(level, rows, first, target);
+    }
+    let mut buffer = [0; PLANES_BYTES];
+    let groups_max = PLANES_BYTES / (8 * typesize);
+    for (tile, elements) in target.chunks_mut(groups_max * 8 * typesize).enumerate() {
+        let planes = &mut buffer[..elements.len()];
+        let plane_bytes = planes.len() / typesize;
+        for (byte, target) in planes.chunks_exact_mut(plane_bytes).enumerate() {
+            let rows = &rows[byte * rows_bytes..][..rows_bytes];
+            plane(level, rows, first + tile * groups_max, target);
+        }
+        bytes(level, typesize, planes, 0, elements);
+    }
+}
+
+/// The plane of one byte position, for the groups from `first` on that `target` holds: byte `group`
+/// of its eight rows is an 8x8 matrix of bits, and the transpose is that byte of eight elements.
+fn plane(level: Level, rows: &[u8], first: usize, target: &mut [u8]) {
+    let done = plane_of_bits(level, rows, first, target);
+    let pitch = rows.len() / 8;
+    let groups = target[8 * done..].as_chunks_mut::<8>().0;
+    let part = |bit: usize| &rows[bit * pitch + first + done..][..groups.len()];
+    let parts: [&[u8]; 8] = core::array::from_fn(part);
+    for (at, elements) in groups.iter_mut().enumerate() {
+        let matrix = u64::from_le_bytes(core::array::from_fn(|bit| parts[bit][at]));
+        *elements = transposed(matrix).to_le_bytes();
     }
 }
 
@@ -171,11 +218,23 @@ mod tests {
         filtered
     }
 
+    /// All levels, the whole block and then ranges of it.
     fn comes_back(shuffle: Shuffle, typesize: usize, bytes: &[u8]) {
         let filtered = shuffled(shuffle, typesize, bytes);
-        let mut target = vec![0x5A; bytes.len()];
-        unshuffle(shuffle, typesize, &filtered, 0, &mut target);
-        assert_eq!(target, bytes, "{shuffle:?} of {typesize}, {} bytes", bytes.len());
+        let length = bytes.len();
+        let cuts = [(0, length), (1, length), (0, length - length.min(1)), (length / 3, length)];
+        for level in Level::each() {
+            for (first, limit) in cuts {
+                let first = first.min(limit);
+                let mut target = vec![0x5A; limit - first];
+                unshuffle_at(level, shuffle, typesize, &filtered, first, &mut target);
+                let expected = &bytes[first..limit];
+                assert!(
+                    target == expected,
+                    "{shuffle:?} of {typesize} at {level:?}, [{first}, {limit}) of {length}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -189,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn shuffled_bytes_come_back_for_every_count_around_the_vectors() {
+        for typesize in [2, 4, 8, 16] {
+            for count in (1..70).chain(120..140).chain(250..260) {
+                comes_back(Shuffle::Bytes, typesize, &painted(count * typesize));
+            }
+        }
+    }
+
+    #[test]
     fn shuffled_bits_come_back_for_every_typesize_and_tail() {
         for typesize in 1..40 {
             for elements in [8, 16, 64, 136] {
@@ -196,6 +264,36 @@ mod tests {
                 comes_back(Shuffle::Bits, typesize, &painted(elements * typesize + typesize / 2));
             }
         }
+    }
+
+    #[test]
+    fn shuffled_bits_come_back_for_every_count_around_the_vectors() {
+        for typesize in [1, 2, 4, 8] {
+            for groups in (31..35).chain(62..68).chain([96, 127, 128, 129, 200]) {
+                comes_back(Shuffle::Bits, typesize, &painted(8 * groups * typesize + 3 % typesize));
+            }
+        }
+    }
+
+    #[test]
+    fn every_range_of_a_block_is_that_part_of_it() {
+        for (shuffle, typesize) in [(Shuffle::Bytes, 4), (Shuffle::Bits, 2), (Shuffle::None, 4)] {
+            let bytes = painted(32 * typesize + 1);
+            let filtered = shuffled(shuffle, typesize, &bytes);
+            for first in 0..=bytes.len() {
+                for limit in first..=bytes.len() {
+                    let mut target = vec![0x5A; limit - first];
+                    unshuffle(shuffle, typesize, &filtered, first, &mut target);
+                    assert_eq!(target, bytes[first..limit], "{shuffle:?} [{first}, {limit})");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_range_behind_the_block_is_our_defect() {
+        unshuffle(Shuffle::Bytes, 2, &[1, 2, 3, 4], 3, &mut [0; 2]);
     }
 
     #[test]

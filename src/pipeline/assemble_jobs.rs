@@ -119,13 +119,13 @@ impl<'a> Hands<'a> {
         let record = instance.array_record(array);
         let settings = &instance.settings;
         let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
-        let cast = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes);
-        // The planner refused arrays without a cast.
-        assert!(cast.is_some());
+        let Some(cast) = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes) else {
+            unreachable!("the planner refuses arrays without a cast");
+        };
         Hands {
             instance,
             record,
-            cast: cast.unwrap_or(Cast::BYTES),
+            cast,
             decoder: worker.decoder.as_mut(),
             target: worker.target,
             block: worker.block,

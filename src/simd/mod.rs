@@ -1,9 +1,39 @@
 //! What needs the processor by name: the floating-point environment and instructions that only
 //! some CPUs have.
 //!
-//! In: nothing but the machine. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
-//! and instruction paths that say whether they exist here. Invariant: every path gives the same
-//! bytes as the portable code beside which it stands, so results never depend on the CPU.
+//! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
+//! and instruction paths that say whether they exist at that level. Invariant: every path gives the
+//! same bytes as the portable code of its caller, so results never depend on the CPU.
+//!
+//! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters.
+
+#[cfg(target_arch = "x86_64")]
+mod floats;
+mod level;
+mod path;
+#[cfg(not(target_arch = "x86_64"))]
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod rows;
+#[cfg(target_arch = "x86_64")]
+mod unshuffle;
+
+pub use level::Level;
+pub use path::{RowsKernels, RowsPath};
+#[cfg(not(target_arch = "x86_64"))]
+pub use portable::*;
+#[cfg(target_arch = "x86_64")]
+pub use rows::{COPY_KERNELS, Wide, cast_kernels, swap_kernels};
+#[cfg(target_arch = "x86_64")]
+pub use unshuffle::{plane_of_bits, unshuffle_bytes};
+
+/// Bits of a binary16.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Half(pub u16);
+
+/// Bits of a bfloat16.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brain(pub u16);
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.
@@ -34,8 +64,7 @@ impl Drop for FloatEnvironment {
 #[cfg(target_arch = "x86_64")]
 mod machine {
     use core::arch::asm;
-    use core::arch::x86_64::{__cpuid, _mm_crc32_u8, _mm_crc32_u64};
-    use core::sync::atomic::{AtomicU8, Ordering};
+    use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 
     /// The MXCSR register.
     pub type Control = u32;
@@ -60,30 +89,9 @@ mod machine {
         }
     }
 
-    const UNKNOWN: u8 = 0;
-    const ABSENT: u8 = 1;
-    const PRESENT: u8 = 2;
-
-    /// Whether SSE4.2 is here. Written by any thread that finds UNKNOWN, always with the same
-    /// value, so relaxed order is enough; kept because cpuid costs a trap in a virtual machine.
-    static SSE42: AtomicU8 = AtomicU8::new(UNKNOWN);
-
-    /// SSE registers are part of every 64-bit process, so cpuid alone decides (wider registers
-    /// would also need the system's consent in xgetbv).
-    fn has_sse42() -> bool {
-        match SSE42.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                let present = __cpuid(1).ecx & (1 << 20) != 0;
-                SSE42.store(if present { PRESENT } else { ABSENT }, Ordering::Relaxed);
-                present
-            }
-            known => known == PRESENT,
-        }
-    }
-
     pub fn crc32c_state(state: u32, bytes: &[u8]) -> Option<u32> {
         // SAFETY: the instruction exists on this CPU.
-        has_sse42().then(|| unsafe { crc32c_sse42(state, bytes) })
+        super::level::has_sse42().then(|| unsafe { crc32c_sse42(state, bytes) })
     }
 
     #[target_feature(enable = "sse4.2")]

@@ -1,0 +1,58 @@
+//! Machines without vector paths of their own: what the compiler makes of plain loops; other paths
+//! say that they do not exist, and the portable code of their callers does the work.
+
+use super::{Level, RowsKernels};
+
+/// A pair of element types that a vector path could convert.
+pub trait Wide<T> {}
+
+impl<S, T> Wide<T> for S {}
+
+/// No kernels.
+pub const fn cast_kernels<S: Wide<T>, T>() -> RowsKernels {
+    RowsKernels::NONE
+}
+
+/// No kernels.
+pub fn swap_kernels(_word_bytes: u32) -> RowsKernels {
+    RowsKernels::NONE
+}
+
+/// No kernels.
+pub const COPY_KERNELS: RowsKernels = RowsKernels::NONE;
+
+/// The elements of usual sizes; the size as a constant lets the compiler make vector interleaves.
+pub fn unshuffle_bytes(
+    _level: Level,
+    typesize: usize,
+    planes: &[u8],
+    first: usize,
+    target: &mut [u8],
+) -> usize {
+    match typesize {
+        2 => bytes_by::<2>(planes, first, target),
+        4 => bytes_by::<4>(planes, first, target),
+        8 => bytes_by::<8>(planes, first, target),
+        _ => 0,
+    }
+}
+
+fn bytes_by<const SIZE: usize>(planes: &[u8], first: usize, target: &mut [u8]) -> usize {
+    let pitch = planes.len() / SIZE;
+    let elements = target.as_chunks_mut::<SIZE>().0;
+    let mut parts = [&planes[..0]; SIZE];
+    for (byte, part) in parts.iter_mut().enumerate() {
+        *part = &planes[byte * pitch + first..][..elements.len()];
+    }
+    for (at, element) in elements.iter_mut().enumerate() {
+        for byte in 0..SIZE {
+            element[byte] = parts[byte][at];
+        }
+    }
+    elements.len()
+}
+
+/// No path: no groups are done.
+pub fn plane_of_bits(_level: Level, _rows: &[u8], _first: usize, _target: &mut [u8]) -> usize {
+    0
+}
