@@ -1,0 +1,278 @@
+//! What single stages do, on one thread, without a loader around them: the library's own functions
+//! on painted data. Unshuffle and casts have a bench of their own (benches/kernels.rs).
+//!
+//! Out: a table, with `--json` one line of JSON per stage. `--only TEXT` takes the stages whose
+//! name contains it; `--seconds S` is how long each runs [0.3]. Rates are per CPU second, median
+//! of five parts, so neighbours on the machine hardly matter.
+//!
+//!     cargo bench --bench stages -- --only blosc
+
+mod common;
+
+use common::{Array, Scratch, cpu_seconds, flag_value, has_flag, median, painted, zstd_frame};
+use serde_json::json;
+use std::hint::black_box;
+use std::ptr::NonNull;
+use wavetrain::base::arena::{Carver, Kind};
+use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
+use wavetrain::decode::blosc;
+use wavetrain::decode::crc32c::crc32c;
+use wavetrain::decode::zstd::Decoder;
+use wavetrain::json;
+use wavetrain::limits::RANK_MAX;
+use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::meta::array_from_zarr3;
+use wavetrain::plan::{Cursor, Merge};
+use wavetrain::records::ArrayRecord;
+use wavetrain::status::Why;
+
+const PARTS: usize = 5;
+/// Bytes of a chunk of 32x64x64 uint16.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Runs stages and prints what they do.
+struct Report {
+    seconds: f64,
+    only: String,
+    is_json: bool,
+}
+
+impl Report {
+    /// `work` does a piece of the stage and says how many `unit`s it was.
+    fn stage(&self, name: &str, unit: &str, mut work: impl FnMut() -> u64) {
+        if !name.contains(&self.only) {
+            return;
+        }
+        black_box(work());
+        let mut rates = Vec::new();
+        for _ in 0..PARTS {
+            let (begin, mut units) = (cpu_seconds(), 0);
+            let mut spent = 0.0;
+            while spent < self.seconds / PARTS as f64 {
+                units += work();
+                spent = cpu_seconds() - begin;
+            }
+            rates.push(units as f64 / spent);
+        }
+        self.print(name, unit, median(rates));
+    }
+
+    fn print(&self, name: &str, unit: &str, rate: f64) {
+        if self.is_json {
+            println!("{}", json!({ "stage": name, "unit": unit, "per_cpu_second": rate }));
+        } else if unit == "byte" {
+            println!("{name:<52} {:>10.2} GB/s", rate * 1e-9);
+        } else {
+            println!("{name:<52} {:>10.2} M {unit}s/s {:>9.1} ns", rate * 1e-6, 1e9 / rate);
+        }
+    }
+}
+
+fn main() {
+    let report = Report {
+        seconds: flag_value("--seconds").map_or(0.3, |text| text.parse().expect("--seconds S")),
+        only: flag_value("--only").unwrap_or_default(),
+        is_json: has_flag("--json"),
+    };
+    decoders(&report);
+    checksums(&report);
+    merges(&report);
+    planner(&report);
+    documents(&report);
+}
+
+fn decoder() -> Decoder {
+    let words = vec![0u64; Decoder::workspace_bytes().div_ceil(8) as usize].leak();
+    // SAFETY: any bytes are a u64's bytes, and the leaked words are used nowhere else.
+    let bytes = unsafe { words.align_to_mut::<u8>().1 };
+    Decoder::new(bytes).expect("a workspace of the size that was asked for")
+}
+
+fn decoders(report: &Report) {
+    let mut why = Why::new();
+    let mut decoder = decoder();
+    for bytes in [4 << 10, 64 << 10, CHUNK_BYTES, 4 << 20] {
+        let frame = zstd_frame(&painted(1, bytes));
+        let mut target = vec![1; bytes];
+        report.stage(&format!("zstd frame of {} KiB", bytes >> 10), "byte", || {
+            decoder.decompress(black_box(&frame), &mut target, &mut why).expect("decodes") as u64
+        });
+    }
+    for (name, flag) in [("as it is", 0), ("bytes shuffled", 1), ("bits shuffled", 4)] {
+        for block_bytes in [32 << 10, CHUNK_BYTES] {
+            let chunk = blosc_chunk(&painted(2, CHUNK_BYTES), block_bytes, flag);
+            let header = blosc::header(&chunk, &mut why).expect("a header");
+            let (mut target, mut scratch) = (vec![1; block_bytes], vec![1; block_bytes]);
+            let mut number = 0;
+            let stage = format!("blosc block of {} KiB, {name}", block_bytes >> 10);
+            report.stage(&stage, "byte", || {
+                number = (number + 1) % header.block_count;
+                let (chunk, target, scratch) = (black_box(&chunk), &mut target, &mut scratch);
+                let decoder = &mut decoder;
+                blosc::decode_block(decoder, chunk, &header, number, target, scratch, &mut why)
+                    .expect("decodes");
+                block_bytes as u64
+            });
+        }
+    }
+}
+
+/// A blosc1 chunk of uint16 with zstd inside, one stream per block, as c-blosc lays it out.
+/// `flag`: 0, 1 (byte shuffle) or 4 (bit shuffle).
+fn blosc_chunk(plain: &[u8], block_bytes: usize, flag: u8) -> Vec<u8> {
+    let blocks = plain.chunks(block_bytes);
+    let first = 16 + 4 * blocks.len();
+    let (mut offsets, mut streams) = (Vec::new(), Vec::new());
+    for block in blocks {
+        offsets.extend(((first + streams.len()) as u32).to_le_bytes());
+        let stream = zstd_frame(&shuffled(block, flag));
+        streams.extend((stream.len() as u32).to_le_bytes());
+        streams.extend(stream);
+    }
+    let mut chunk = vec![2, 1, flag | 0x10 | 4 << 5, 2];
+    for size in [plain.len(), block_bytes, first + streams.len()] {
+        chunk.extend((size as u32).to_le_bytes());
+    }
+    [chunk, offsets, streams].concat()
+}
+
+/// blosc's filter on a block of uint16, bit by bit.
+fn shuffled(block: &[u8], flag: u8) -> Vec<u8> {
+    let elements = block.len() / 2;
+    let mut filtered = vec![0; block.len()];
+    for (at, byte) in block.iter().enumerate() {
+        let (element, part) = (at / 2, at % 2);
+        match flag {
+            0 => filtered[at] = *byte,
+            1 => filtered[part * elements + element] = *byte,
+            _ => {
+                for bit in 0..8 {
+                    let row = (8 * part + bit) * (elements / 8);
+                    filtered[row + element / 8] |= (byte >> bit & 1) << (element % 8);
+                }
+            }
+        }
+    }
+    filtered
+}
+
+fn checksums(report: &Report) {
+    for bytes in [16, 4 << 10, 1 << 20] {
+        let data = painted(3, bytes);
+        let name = match bytes {
+            16 => "crc32c of 16 bytes".to_owned(),
+            _ => format!("crc32c of {} KiB", bytes >> 10),
+        };
+        report.stage(&name, "byte", || {
+            // Often enough that the clock costs nothing.
+            for _ in 0..1 + (64 << 10) / bytes {
+                black_box(crc32c(0, black_box(&data)));
+            }
+            (1 + (64 << 10) / bytes as u64) * bytes as u64
+        });
+    }
+}
+
+/// The walk of a batch: cursors over one array, merged so that every chunk comes out once.
+fn merges(report: &Report) {
+    let mut why = Why::new();
+    let array =
+        Array { shape: [1024; 3], chunk: [32, 64, 64], shard: Some([256, 512, 512]), zstd: true };
+    let record = array_from_zarr3(array.metadata().as_bytes(), "a", &mut why).expect("a record");
+    for samples in [1, 16, 256, 4096] {
+        let mut counting = Carver::counting();
+        Merge::carve(&mut counting, samples);
+        let bytes = counting.bill().total(Kind::Host);
+        let block = vec![0u8; bytes as usize + 4096].leak();
+        let start = block.as_ptr().align_offset(4096);
+        let block = NonNull::from(&mut block[start..]).cast();
+        // SAFETY: the block is leaked, aligned, as long as the bill, and used nowhere else.
+        let mut merge = Merge::carve(&mut unsafe { Carver::over(block, bytes) }, samples);
+        let name = format!("plan: chunks of {samples} boxes of 64x128x128 merged");
+        report.stage(&name, "chunk", || walk(&mut merge, &record, samples));
+    }
+}
+
+fn walk(merge: &mut Merge, record: &ArrayRecord, samples: u32) -> u64 {
+    let mut dice = common::Dice(4);
+    for sample in 0..samples {
+        let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
+        for (axis, extent) in [64, 128, 128].into_iter().enumerate() {
+            lo[axis] = dice.below(1024 - extent + 1);
+            hi[axis] = lo[axis] + extent;
+        }
+        merge.add(sample, Cursor::start(record, &lo, &hi));
+    }
+    let mut uses = 0;
+    while merge.next(record, |_| uses += 1).is_some() {}
+    uses
+}
+
+/// Everything between push and pop but reading and decoding: walk, window, lookup, wave, fill. The
+/// chunks are not there, and the instance runs on this thread alone.
+fn planner(report: &Report) {
+    let scratch = Scratch::new("stages");
+    let uri = scratch.uri("sparse");
+    let array = Array { shape: [256; 3], chunk: [8; 3], shard: Some([256; 3]), zstd: false };
+    array.write(&uri, &[[0; 3]]);
+    for (edge, batch) in [(128, 1), (32, 16), (8, 64)] {
+        let mut config = Config {
+            samples_per_batch: batch,
+            sample_rank: 3,
+            backend: BACKEND_HOST,
+            thread_mode: THREADS_PUMP,
+            n_decode_threads: 1,
+            max_chunk_uncompressed_bytes: 1 << 20,
+            ..Config::default()
+        };
+        config.sample_shape[..3].copy_from_slice(&[edge as u64; 3]);
+        let loader = Loader::open(&config).unwrap_or_else(|failure| panic!("open: {failure}"));
+        let mut dice = common::Dice(6);
+        let chunks = (edge as u64 / 8).pow(3) * u64::from(batch);
+        let name = format!("pipeline: missing chunks, {batch} x {edge}^3 a batch");
+        report.stage(&name, "chunk", || {
+            for _ in 0..batch {
+                let steps = (256 - edge as u64) / 8 + 1;
+                let begin: [i64; 3] = std::array::from_fn(|_| 8 * dice.below(steps) as i64);
+                let end = begin.map(|at| at + edge);
+                let request = Request { uri: &uri, begin: &begin, end: &end, tag: 0 };
+                loader.push(&[request], u64::MAX).unwrap_or_else(|f| panic!("push: {f}"));
+            }
+            match loader.pop(u64::MAX) {
+                Ok(Pop::Batch(batch)) => black_box(batch.data()[0]),
+                Ok(_) => panic!("no batch"),
+                Err(failure) => panic!("pop: {failure}"),
+            };
+            chunks
+        });
+    }
+}
+
+fn documents(report: &Report) {
+    let mut why = Why::new();
+    let array =
+        Array { shape: [1024; 3], chunk: [32, 64, 64], shard: Some([256, 512, 512]), zstd: true };
+    let text = array.metadata();
+    let name = format!("zarr.json of {} bytes: record", text.len());
+    report.stage(&name, "document", || {
+        let bytes = black_box(text.as_bytes());
+        black_box(array_from_zarr3(bytes, "a", &mut why).expect("a record").chunk_bytes);
+        1
+    });
+    let entries: Vec<String> = (0..20_000)
+        .map(|n| format!(r#""level{n}":{{"scale":[1.0,{n}.25e-3,-7],"unit":"µm","on":true}}"#))
+        .collect();
+    let attributes = format!(r#""attributes":{{{}}}}}"#, entries.join(","));
+    let large = text.replace(r#""attributes":{}}"#, &attributes);
+    let name = format!("json of {:.1} MB checked", large.len() as f64 * 1e-6);
+    report.stage(&name, "byte", || {
+        black_box(json::parse(black_box(large.as_bytes())).expect("JSON").kind());
+        large.len() as u64
+    });
+    let name = format!("zarr.json of {:.1} MB: record", large.len() as f64 * 1e-6);
+    report.stage(&name, "byte", || {
+        let bytes = black_box(large.as_bytes());
+        black_box(array_from_zarr3(bytes, "a", &mut why).expect("a record").chunk_bytes);
+        large.len() as u64
+    });
+}
