@@ -13,8 +13,8 @@ standard output. `--table results.jsonl` only makes the table again.
 In every repeat each program runs once, in an order shuffled from a seed, so that what changes on the
 machine meets all alike. Before a run this waits until other processes leave the CPUs alone (at most
 --quiet-wait seconds), and after it notes what they took meanwhile (`foreign_cores`). Medians of rates
-are over the runs with less than 0.10 foreign cores; where these are fewer than three, over the three
-least disturbed, and the table marks it (*). The page cache is warm, unless --cold: then the files are
+are over the runs with less than 0.10 foreign cores; where there is none, over the three least
+disturbed, and the table marks it (*). The page cache is warm, unless --cold: then the files are
 dropped from it before every run (posix_fadvise, which needs no privilege).
 
 Programs: wavetrain, wavetrain-cache (chunk_cache_bytes 512 MiB, lookahead 512), tensorstore and
@@ -36,7 +36,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CACHE_BYTES = 512 << 20
 QUIET_CORES = 0.10
-QUIET_RUNS = 3
+LEAST_DISTURBED = 3
 PROGRAMS = [
     "wavetrain",
     "wavetrain-cache",
@@ -207,8 +207,8 @@ def medians(rows):
     for program in dict.fromkeys(row["program"] for row in rows):
         runs = [row for row in rows if row["program"] == program]
         quiet = [row for row in runs if row["foreign_cores"] < QUIET_CORES]
-        if len(quiet) < min(QUIET_RUNS, len(runs)):
-            quiet = sorted(runs, key=lambda row: row["foreign_cores"])[:QUIET_RUNS]
+        if not quiet:
+            quiet = sorted(runs, key=lambda row: row["foreign_cores"])[:LEAST_DISTURBED]
         found[program] = {
             name: statistics.median(row[name] for row in quiet if name in row)
             for name in ("samples_per_s", "cpu_seconds", "peak_rss_bytes", "bill_bytes")

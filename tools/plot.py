@@ -29,7 +29,7 @@ from compare import best_of, medians
 INK = "#77818c"
 # Name, colour, program family, with a cache.
 BARS = [
-    ("limit of this machine", "#9aa4af66", "limit", False),
+    ("limit without a cache", "#9aa4af66", "limit", False),
     ("wavetrain", "#2f7fe6", "wavetrain", False),
     ("wavetrain, 512 MiB cache", "#8dbbf5", "wavetrain", True),
     ("tensorstore", "#dd8a2e", "tensorstore", False),
