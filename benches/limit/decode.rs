@@ -79,7 +79,7 @@ pub fn blosc(
             }
             rest = behind;
         }
-        unshuffle(shuffle, typesize, filtered, target);
+        unshuffle(shuffle, typesize, filtered, 0, target);
     }
 }
 
