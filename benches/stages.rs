@@ -23,7 +23,7 @@ use wavetrain::limits::RANK_MAX;
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::meta::array_from_zarr3;
 use wavetrain::plan::{Cursor, Merge};
-use wavetrain::records::ArrayRecord;
+use wavetrain::records::{ArrayRecord, Span};
 use wavetrain::status::Why;
 
 const PARTS: usize = 5;
@@ -98,18 +98,26 @@ fn decoders(report: &Report) {
             decoder.decompress(black_box(&frame), &mut target, &mut why).expect("decodes") as u64
         });
     }
+    let frame = zstd_frame(&painted(1, 4 << 20));
+    let mut target = vec![1; 4 << 20];
+    report.stage("zstd frame of 4096 KiB, its first 512 KiB", "byte", || {
+        decoder
+            .decompress_prefix(black_box(&frame), &mut target, 512 << 10, &mut why)
+            .expect("decodes") as u64
+    });
     for (name, flag) in [("as it is", 0), ("bytes shuffled", 1), ("bits shuffled", 4)] {
         for block_bytes in [32 << 10, CHUNK_BYTES] {
             let chunk = blosc_chunk(&painted(2, CHUNK_BYTES), block_bytes, flag);
             let header = blosc::header(&chunk, &mut why).expect("a header");
-            let (mut target, mut scratch) = (vec![1; block_bytes], vec![1; block_bytes]);
+            let (mut target, mut scratch) = (vec![1; CHUNK_BYTES], vec![1; block_bytes]);
             let mut number = 0;
             let stage = format!("blosc block of {} KiB, {name}", block_bytes >> 10);
             report.stage(&stage, "byte", || {
                 number = (number + 1) % header.block_count;
+                let first = u64::from(number) * block_bytes as u64;
+                let span = Span { first, limit: first + block_bytes as u64 };
                 let (chunk, target, scratch) = (black_box(&chunk), &mut target, &mut scratch);
-                let decoder = &mut decoder;
-                blosc::decode_block(decoder, chunk, &header, number, target, scratch, &mut why)
+                blosc::decode(&mut decoder, chunk, 0, span, target, scratch, &mut why)
                     .expect("decodes");
                 block_bytes as u64
             });

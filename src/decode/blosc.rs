@@ -244,13 +244,11 @@ pub fn decode<'a>(
 }
 
 /// A block of a chunk that is not memcpyed.
-pub struct Block<'a> {
+struct Block<'a> {
     /// The chunk.
-    pub bytes: &'a [u8],
-    /// Its header.
-    pub header: &'a Header,
-    /// Which block.
-    pub number: u32,
+    bytes: &'a [u8],
+    header: &'a Header,
+    number: u32,
 }
 
 /// Decodes a block into `target` (exactly `header.block_bytes(number)` long), at least its bytes
