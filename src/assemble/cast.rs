@@ -49,6 +49,8 @@ pub struct Cast {
     gather: [Gather; 2],
     /// Whether the elements are only copied, so that gathering them is all.
     copies: bool,
+    /// Whether the target is not read soon.
+    is_streamed: bool,
 }
 
 /// A kernel of `simd`, if there is one, and the loop that also does rows too short for it.
@@ -62,9 +64,9 @@ struct Dense {
 type Portable = fn(&[u8], &mut [u8]);
 
 impl Dense {
-    fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
+    fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         match self.path {
-            Some(path) if path.takes(source.row_bytes()) => path.run(source, target),
+            Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
             _ => {
                 for row in 0..target.count() {
                     (self.portable)(source.row(row), target.row(row));
@@ -161,8 +163,14 @@ impl Cast {
             target_bytes: pair.target_bytes,
             dense: Dense { path: pair.kernels.at(level), portable: pair.portable },
             copies: false,
+            is_streamed: false,
             ..copy(level, pair.source_bytes, pair.source_bytes)?
         })
+    }
+
+    /// The same cast for targets that are not read before much else was written.
+    pub fn streamed(self, is_streamed: bool) -> Cast {
+        Cast { is_streamed, ..self }
     }
 
     /// Bytes of a source element.
@@ -191,11 +199,12 @@ impl Cast {
         let (row_bytes, count) = ((length * source_bytes) as u64, target.count() as u64);
         let rows = Rows::new(plane.bytes, plane.first, row_bytes, count, plane.pitch);
         match self.swap {
-            _ if !is_swapped => self.dense.run(&rows, target),
-            swap if self.copies => swap.run(&rows, target),
+            _ if !is_swapped => self.dense.run(&rows, target, self.is_streamed),
+            swap if self.copies => swap.run(&rows, target, false),
             swap => self.through_buffer(length, target, |row, count, at, piece, buffer| {
                 let (first, bytes) = (at * source_bytes, piece * source_bytes);
-                swap.run(&rows.part(row, count, first, bytes), &mut RowsMut::packed(buffer, bytes));
+                let mut packed = RowsMut::packed(buffer, bytes);
+                swap.run(&rows.part(row, count, first, bytes), &mut packed, false);
             }),
         }
     }
@@ -240,7 +249,8 @@ impl Cast {
                 fill(row, count, at, piece, buffer);
                 let dense = Rows::new(buffer, 0, bytes as u64, count as u64, bytes as i64);
                 let (first, bytes) = (at * target_bytes, piece * target_bytes);
-                self.dense.run(&dense, &mut target.part(row, count, first, bytes));
+                let mut rows = target.part(row, count, first, bytes);
+                self.dense.run(&dense, &mut rows, self.is_streamed);
             }
         }
     }
@@ -317,6 +327,7 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         swap: Dense { path: swap_kernels(word_bytes).at(level), portable },
         gather: [plain, swapped],
         copies: true,
+        is_streamed: false,
     })
 }
 

@@ -193,6 +193,43 @@ fn cast_rows(
     (output, expected)
 }
 
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+#[test]
+fn rows_stored_past_the_caches_hold_the_same_bits_wherever_they_lie() {
+    for_each_level_and_pair(|level, source, target| {
+        let (from, to) = (source.bytes() as usize, target.bytes() as usize);
+        for (skew, length, pitch) in [(0, 64, 64), (0, 128, 192), (16, 64, 128), (0, 65, 128)] {
+            let input: Vec<u8> =
+                (0..3 * length * from).map(|at| (at * 59 + at / 5) as u8).collect();
+            let plane = Plane {
+                bytes: &input,
+                first: 0,
+                step: from as i64,
+                pitch: (length * from) as i64,
+                order: ByteOrder::Little,
+            };
+            let grid = [length, 3, pitch].map(|count| count as u64);
+            let outputs = [true, false].map(|is_streamed| {
+                let mut lines = vec![Line([0xA5; 64]); 3 * pitch * to / 64 + 1];
+                let bytes = 64 * lines.len() as u64;
+                let start = std::ptr::NonNull::from(&mut lines[0]).cast();
+                // SAFETY: the region covers `lines`, which is not touched while it is written.
+                let region = unsafe { Region::over(start, bytes) };
+                let row_bytes = grid[0] * to as u64;
+                let mut rows = region.row_grid(skew, row_bytes, grid[1], grid[2] * to as u64);
+                find_at(level, source, target).streamed(is_streamed).plane(&plane, &mut rows);
+                lines.iter().flat_map(|line| line.0).collect::<Vec<u8>>()
+            });
+            assert!(outputs[0] == outputs[1], "{} {} {skew}", source.name(), target.name());
+            assert!(outputs[1].iter().any(|byte| *byte != 0xA5));
+        }
+    });
+}
+
 #[test]
 fn rows_of_every_length_leave_the_bytes_between_them() {
     for_each_level_and_pair(|level, source, target| {

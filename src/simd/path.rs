@@ -23,6 +23,8 @@ pub struct RowsKernels {
     pub(super) target_bytes: usize,
     /// With AVX-512; takes rows of one element or more.
     pub(super) wide: Option<Kernel>,
+    /// With AVX-512 and stores past the caches; takes rows that are whole lines at lines.
+    pub(super) streamed: Option<Kernel>,
     /// With AVX2; takes rows of `narrow_length_min` elements or more.
     pub(super) narrow: Option<Kernel>,
     pub(super) narrow_length_min: usize,
@@ -34,6 +36,7 @@ impl RowsKernels {
         source_bytes: 1,
         target_bytes: 1,
         wide: None,
+        streamed: None,
         narrow: None,
         narrow_length_min: 0,
     };
@@ -41,13 +44,15 @@ impl RowsKernels {
     /// The best kernel of a level, if there is one.
     pub fn at(&self, level: Level) -> Option<RowsPath> {
         let narrow = || Some((self.narrow?, self.narrow_length_min));
+        let is_wide = matches!(level.tier(), Tier::Avx512 | Tier::Avx512Gfni);
         let (kernel, length_min) = match level.tier() {
             Tier::Avx512 | Tier::Avx512Gfni => self.wide.map(|wide| (wide, 1)).or_else(narrow),
             Tier::Avx2 => narrow(),
             Tier::Baseline => None,
         }?;
+        let streamed = self.streamed.filter(|_| is_wide);
         let RowsKernels { source_bytes, target_bytes, .. } = *self;
-        Some(RowsPath { kernel, source_bytes, target_bytes, length_min })
+        Some(RowsPath { kernel, streamed, source_bytes, target_bytes, length_min })
     }
 }
 
@@ -55,10 +60,14 @@ impl RowsKernels {
 #[derive(Clone, Copy, Debug)]
 pub struct RowsPath {
     kernel: Kernel,
+    streamed: Option<Kernel>,
     source_bytes: usize,
     target_bytes: usize,
     length_min: usize,
 }
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 impl RowsPath {
     /// Whether source rows of `row_bytes` bytes are long enough.
@@ -67,17 +76,27 @@ impl RowsPath {
     }
 
     /// Does all rows of `source` into those of `target`, which has as many of as many elements.
-    pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
+    ///
+    /// `is_streamed`: the target is not read soon, so it need not be in the caches. Where the rows
+    /// are whole cache lines they are then stored past the caches, which saves reading them first;
+    /// of any other rows that would write parts of lines, and takes up to twice as long.
+    pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         let length = source.row_bytes() / self.source_bytes;
         assert!(length >= self.length_min);
         assert!(source.count() == target.count());
         assert!(source.row_bytes() == length * self.source_bytes);
         assert!(target.row_bytes() == length * self.target_bytes);
         let (from, to) = (source.as_ptr(), target.as_mut_ptr());
+        let is_whole_lines = [to as usize, target.pitch(), target.row_bytes()]
+            .iter()
+            .all(|bytes| bytes.is_multiple_of(LINE_BYTES));
+        let streamed = self.streamed.filter(|_| is_streamed && is_whole_lines);
         // SAFETY: `at` gave the kernel to a level that has its instructions. Both views have
-        // `count` rows of `length` elements, in bounds by their own invariants.
+        // `count` rows of `length` elements, in bounds by their own invariants. A streamed kernel
+        // gets rows that are whole lines.
         unsafe {
-            (self.kernel)(from, source.pitch(), to, target.pitch(), source.count(), length);
+            let kernel = streamed.unwrap_or(self.kernel);
+            kernel(from, source.pitch(), to, target.pitch(), source.count(), length);
         }
     }
 }

@@ -47,7 +47,10 @@ pub trait Wide<T> {
 
 /// The kernels that convert rows of `S` to rows of `T`.
 pub const fn cast_kernels<S: Wide<T>, T>() -> RowsKernels {
-    kernels::<S::Step>()
+    let mut kernels = kernels::<S::Step>();
+    kernels.streamed =
+        const { if <S::Step as Step>::WIDE > 0 { Some(rows_streamed::<S::Step>) } else { None } };
+    kernels
 }
 
 /// The kernels that reverse each word of 2, 4 or 8 bytes.
@@ -67,6 +70,7 @@ const fn kernels<P: Step>() -> RowsKernels {
     RowsKernels {
         source_bytes: P::SOURCE,
         target_bytes: P::TARGET,
+        streamed: None,
         wide: const { if P::WIDE > 0 { Some(rows_wide::<P>) } else { None } },
         narrow: const { if P::NARROW > 0 { Some(rows_narrow::<P>) } else { None } },
         narrow_length_min: P::NARROW,
@@ -101,6 +105,50 @@ unsafe fn rows_wide<P: Step>(
         source = source.wrapping_offset(source_pitch);
         target = target.wrapping_add(target_pitch);
     }
+}
+
+/// Stores whole lines past the caches, and waits for them at the end, so that whoever learns of the
+/// rows by a lock sees them: such stores are not ordered by locks.
+///
+/// # Safety
+/// As for [`rows_wide`]; the target rows are whole cache lines.
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn rows_streamed<P: Step>(
+    mut source: *const u8,
+    source_pitch: isize,
+    mut target: *mut u8,
+    target_pitch: usize,
+    count: usize,
+    length: usize,
+) {
+    let line_length = 64 / P::TARGET;
+    for _ in 0..count {
+        let mut at = 0;
+        while at < length {
+            let mut line = [0u64; 8];
+            // SAFETY: a row is a whole number of lines, and a line a whole number of steps or less
+            // than one; elements [at, at + line_length) are the row's. The line lies at a line.
+            unsafe {
+                let (from, to) = (source.add(at * P::SOURCE), line.as_mut_ptr().cast::<u8>());
+                if P::WIDE > line_length {
+                    P::wide::<false>(from, to, line_length);
+                } else {
+                    let mut done = 0;
+                    while done < line_length {
+                        let (from, to) = (from.add(done * P::SOURCE), to.add(done * P::TARGET));
+                        P::wide::<true>(from, to, P::WIDE);
+                        done += P::WIDE;
+                    }
+                }
+                let bytes = _mm512_loadu_si512(line.as_ptr().cast());
+                _mm512_stream_si512(target.add(at * P::TARGET).cast(), bytes);
+            }
+            at += line_length;
+        }
+        source = source.wrapping_offset(source_pitch);
+        target = target.wrapping_add(target_pitch);
+    }
+    _mm_sfence();
 }
 
 /// # Safety
