@@ -529,7 +529,8 @@ typedef struct wavetrain_config {
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
                                        256 MiB [0] */
     uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
-                                   more; 0 = derived: two batches [0] */
+                                   more; 0 = derived: two batches, with a chunk cache
+                                   as many as fill it four times over, at most 4,096 [0] */
     uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 to 64 [3] */
     uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
     uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
@@ -545,7 +546,10 @@ typedef struct wavetrain_config {
     uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */
     uint32_t n_chunk_layout_cache;    /* files whose size and presence are kept, 1 or more [1024] */
     uint32_t max_shards_per_sample;   /* that a box may touch; 0 = no limit [0] */
-    uint64_t chunk_cache_bytes;       /* of decoded chunks that are kept; not built yet [0] */
+    uint64_t chunk_cache_bytes;       /* for decoded chunks that are kept, a part in 32 for tables;
+                                         those whose next use is farthest ahead leave first, so
+                                         look far ahead; chunks are then decoded whole, those that
+                                         nothing compressed are not kept; 65,536 or more [0] */
 
     /* Behaviour. */
     uint32_t backend;        /* WAVETRAIN_BACKEND_ [AUTO] */

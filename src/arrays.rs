@@ -84,7 +84,8 @@ impl Arrays {
     /// The entry of a uri, made the youngest.
     pub fn find(&mut self, uri: &[u8], hash: u64) -> Option<u32> {
         let uris = &self.uris;
-        let slot = self.cache.find(hash, |slot| uris.read(slot as usize).as_bytes() == uri)?;
+        let slot =
+            self.cache.find(hash, |slot| uris.rows(slot as usize, 1)[0].as_bytes() == uri)?;
         self.cache.touch(slot);
         Some(slot)
     }

@@ -133,7 +133,9 @@ pub struct Config {
     pub n_chunk_layout_cache: u32,
     /// Most shards that a box may touch. 0 = no limit. Default 0.
     pub max_shards_per_sample: u32,
-    /// Bytes of the cache of decoded chunks, its tables included: 0 for none. Default 0.
+    /// Bytes of the cache of decoded chunks, one part in 32 of them for its tables: 0 for none,
+    /// else at least 65,536. Chunks are then decoded whole. Uncompressed chunks are not kept.
+    /// Default 0.
     pub chunk_cache_bytes: u64,
     /// BACKEND_AUTO, _HOST or _CUDA. Default AUTO.
     pub backend: u32,

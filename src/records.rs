@@ -164,17 +164,38 @@ pub struct Span {
 }
 
 impl Span {
-    /// No bytes: what a union begins with.
-    pub const NONE: Span = Span { first: u64::MAX, limit: 0 };
-
-    /// The smallest span that holds both.
-    pub fn union(self, other: Span) -> Span {
-        Span { first: self.first.min(other.first), limit: self.limit.max(other.limit) }
-    }
+    /// No bytes.
+    pub const NONE: Span = Span { first: 0, limit: 0 };
 
     /// Number of bytes.
     pub fn bytes(self) -> u64 {
         self.limit - self.first
+    }
+}
+
+/// What is needed of a decoded chunk: strips of equal length at equal distances.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Need {
+    /// From the first byte of the first strip to behind the last of the last.
+    pub span: Span,
+    /// Number of strips, at least 1.
+    pub strip_count: u32,
+    /// Bytes from one strip to the next.
+    pub strip_pitch: u32,
+}
+
+impl Need {
+    /// Nothing.
+    pub const NONE: Need = Need::of(Span::NONE);
+
+    /// All of a span.
+    pub const fn of(span: Span) -> Need {
+        Need { span, strip_count: 1, strip_pitch: 0 }
+    }
+
+    /// Bytes of a strip.
+    pub fn strip_bytes(&self) -> u64 {
+        self.span.bytes() - u64::from(self.strip_count - 1) * u64::from(self.strip_pitch)
     }
 }
 

@@ -29,6 +29,8 @@ const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 const USES_PER_GRANULE: u64 = 4;
 /// The share of the chunk cache, one part in so many, that its tables take.
 const CACHE_BOOK_SHARE: u64 = 32;
+/// Smallest chunk cache: less would hold next to nothing.
+const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
 const CHUNK_CACHE_BYTES_MAX: u64 = 1 << 44;
 /// Largest batch slot: keeps every sum of the bill far below u64.
@@ -158,8 +160,8 @@ pub fn settings_from_config(
     })
 }
 
-/// Two batches; with a chunk cache as many samples as fill it four times over, so that it knows what
-/// comes back: beyond that, and beyond some thousands of samples, looking farther gains little.
+/// Two batches; with a chunk cache as many samples as fill it four times over, so that it knows
+/// what comes back: beyond that, and beyond some thousands of samples, looking farther gains little.
 fn derived_lookahead(samples: u32, sample_bytes: u64, chunk_cache_bytes: u64) -> u32 {
     let known = 4 * chunk_cache_bytes / sample_bytes.max(1);
     let least = samples.saturating_mul(2).min(SAMPLES_MAX);
@@ -187,7 +189,10 @@ fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
     range(why, "n_io_threads", c.n_io_threads as u64, 1, THREADS_MAX as u64)?;
     range(why, "n_decode_threads", c.n_decode_threads as u64, 0, THREADS_MAX as u64)?;
     range(why, "metadata_io_concurrency", c.metadata_io_concurrency as u64, 1, 4096)?;
-    range(why, "chunk_cache_bytes", c.chunk_cache_bytes, 0, CHUNK_CACHE_BYTES_MAX)?;
+    if c.chunk_cache_bytes != 0 {
+        let (least, most) = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
+        range(why, "chunk_cache_bytes (unless it is 0)", c.chunk_cache_bytes, least, most)?;
+    }
     range(why, "n_array_meta_cache", c.n_array_meta_cache as u64, 1, 1 << 20)?;
     range(why, "n_shard_index_cache", c.n_shard_index_cache as u64, 1, 1 << 24)?;
     range(why, "n_chunk_layout_cache", c.n_chunk_layout_cache as u64, 1, 1 << 24)?;

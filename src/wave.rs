@@ -12,7 +12,7 @@ use crate::base::math::{align_up, index};
 use crate::cache::{Fifo, List};
 use crate::limits::BUFFER_ALIGN;
 use crate::os::FileStat;
-use crate::records::Span;
+use crate::records::Need;
 
 /// What a chunk task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub struct ChunkTask {
     /// Number of samples that touch it.
     pub pair_count: u32,
     /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
-    pub need: Span,
+    pub need: Need,
     /// Where it is kept, or is to be.
     pub kept: Option<Kept>,
     /// First byte to read in the file.
@@ -77,7 +77,7 @@ impl ChunkTask {
 
     /// Bytes of the decoded chunk that its samples read; 0 where it has none.
     pub fn need_bytes(&self) -> u64 {
-        if self.kind == ChunkKind::Data { self.need.bytes() } else { 0 }
+        if self.kind == ChunkKind::Data { self.need.span.bytes() } else { 0 }
     }
 
     const EMPTY: ChunkTask = ChunkTask {
@@ -89,7 +89,7 @@ impl ChunkTask {
         number: 0,
         pair_first: 0,
         pair_count: 0,
-        need: Span::NONE,
+        need: Need::NONE,
         kept: None,
         offset: 0,
         bytes: 0,

@@ -136,6 +136,7 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
         n_array_meta_cache: pick(dice, &[1, 2, 16]),
         n_shard_index_cache: pick(dice, &[1, 2, 64]),
         n_chunk_layout_cache: pick(dice, &[1, 2, 64]),
+        chunk_cache_bytes: pick(dice, &[0, 0, 64 << 10, 256 << 10, 4 << 20]),
         thread_mode: pick(dice, &[0, 0, THREADS_PUMP]),
         on_error: pick(dice, &[0, ON_ERROR_SKIP]),
         missing_chunks: pick(dice, &[0, 0, MISSING_ERROR]),

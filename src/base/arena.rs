@@ -183,8 +183,9 @@ impl Carver {
         }
     }
 
-    /// A region of raw bytes that starts at a multiple of `align`. One byte of each page is written,
-    /// so that none is taken later; what the rest holds is the block's affair. Empty while counting.
+    /// A region of raw bytes that starts at a multiple of `align`. One byte of each page is
+    /// written, so that none is taken later; what the rest holds is the block's affair. Empty while
+    /// counting.
     pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
         let Some(start) = self.take(name, bytes, align) else {
             return Region { start: NonNull::dangling(), bytes: 0 };

@@ -76,6 +76,8 @@ struct Resident {
     /// Its key; NONE: it lost it.
     record: u32,
     bytes: u32,
+    /// Its bytes never came.
+    is_failed: bool,
     pins: u32,
     waiter_first: u32,
     waiter_last: u32,
@@ -85,6 +87,7 @@ const NOBODY: Resident = Resident {
     state: State::Free,
     record: NONE,
     bytes: 0,
+    is_failed: false,
     pins: 0,
     waiter_first: NONE,
     waiter_last: NONE,
@@ -218,6 +221,16 @@ impl ChunkCache {
         Some(slot)
     }
 
+    /// Whether the slot, which the caller pins, was abandoned.
+    pub fn is_failed(&self, slot: Slot) -> bool {
+        self.residents[slot as usize].is_failed
+    }
+
+    /// Whether the slot is nobody's.
+    pub fn is_free(&self, slot: Slot) -> bool {
+        self.residents[slot as usize].state == State::Free
+    }
+
     /// Whether the slot's bytes are there.
     pub fn is_ready(&self, slot: Slot) -> bool {
         self.residents[slot as usize].state == State::Ready
@@ -241,6 +254,7 @@ impl ChunkCache {
     /// The pending slot's bytes never come: it is not found any more. Without a pin on it, the slot
     /// is gone.
     pub fn abandon(&mut self, slot: Slot) {
+        self.residents[slot as usize].is_failed = true;
         self.lose_key(slot);
         self.set_ready(slot);
     }

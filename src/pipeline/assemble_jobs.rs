@@ -55,19 +55,27 @@ pub fn fail_task(
             let state = &mut *instance.lock.lock();
             let waiter = state.chunks.take_waiter(kept.slot);
             if waiter.is_none() {
-                state.chunks.abandon(kept.slot);
+                state.abandon_kept(kept.slot, status, why);
             }
             waiter
         };
         let Some(waiter) = waiter else { return };
         let (wave, op) = instance.wave_and_position(waiter);
-        let read = instance.tables.ops.read(waiter as usize);
-        let row = instance.wave_row(wave, read.chunk_first);
-        let task = instance.tables.chunks.read(row);
-        fail_samples(instance, wave, &task, &failure);
-        instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
-        instance.lock.lock().waves.set_ready(wave, op);
+        fail_waiter(instance, wave, op, status, why);
     }
+}
+
+/// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
+pub fn fail_waiter(instance: &Instance, wave: u32, op: u32, status: Status, why: &Why) {
+    let chunk = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
+    let row = instance.wave_row(wave, chunk);
+    let task = instance.tables.chunks.read(row);
+    assert!(task.kind == ChunkKind::Kept);
+    let record = instance.array_record(task.array);
+    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(instance, wave, &task, &failure);
+    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    instance.lock.lock().waves.set_ready(wave, op);
 }
 
 fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Failure) {
@@ -204,12 +212,12 @@ impl<'a> Hands<'a> {
         let scratch =
             Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
         let decoded =
-            decode_chunk(decoder, self.record, most, encoded, task.need, scratch, &mut why)
+            decode_chunk(decoder, self.record, most, encoded, task.need.span, scratch, &mut why)
                 .map_err(|status| (status, why))?;
         if task.kept.is_none() || decoded.bytes.as_ptr() == target.as_ptr() {
             return Ok(decoded);
         }
-        // What nothing compressed lies in the encoded bytes, which are gone before it is used again.
+        // What nothing compressed lies in the encoded bytes, which are gone when it is used again.
         let bytes = target.rows(0, decoded.bytes.len() as u64);
         bytes.copy_from_slice(decoded.bytes);
         Ok(ChunkBytes { bytes, first: decoded.first })
@@ -314,11 +322,11 @@ pub fn chunk_failure(
 ) -> Failure {
     let coordinates = chunk_coordinates(record, file, chunk);
     let coordinates = &coordinates[..record.axes()];
-    let uri = instance.uris.read(array as usize);
+    let uri = instance.array_uri(array);
     let mut failure = Failure::new(status);
     failure.chunk.extend(coordinates.iter().copied());
     let list = List(coordinates);
-    let (shown, key) = (Tail(uri.as_str(), SHOWN_BYTES), file_key(record, file));
+    let (shown, key) = (Tail(uri, SHOWN_BYTES), file_key(record, file));
     let key = Tail(key.as_str(), SHOWN_KEY_BYTES);
     failure.text.fail(status, format_args!("{shown}: chunk {list} in {key}: {why}"));
     failure
@@ -326,9 +334,9 @@ pub fn chunk_failure(
 
 /// A failure of a sample that no chunk is to blame for.
 pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
-    let uri = instance.uris.read(array as usize);
+    let uri = instance.array_uri(array);
     let mut failure = Failure::new(status);
-    let shown = Tail(uri.as_str(), SHOWN_BYTES);
+    let shown = Tail(uri, SHOWN_BYTES);
     failure.text.fail(status, format_args!("{shown}: {why}"));
     failure
 }

@@ -25,9 +25,9 @@ pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, f
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
     let mut path = Path::new();
-    let uri = instance.uris.read(array as usize);
-    path.push_str(uri.as_str());
-    if !uri.as_str().ends_with('/') {
+    let uri = instance.array_uri(array);
+    path.push_str(uri);
+    if !uri.ends_with('/') {
         path.push_str("/");
     }
     write_file_key(record, &coordinates[..axes], &mut path);
@@ -36,7 +36,7 @@ pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, f
 
 pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
     let start = (instance.os.now_ns)();
-    let uri = instance.uris.read(array as usize);
+    let uri = instance.array_uri(array);
     let mut why = Why::new();
     let buffer = match large {
         Some(hold) => instance.common_scratch.part(hold.offset, hold.bytes),
@@ -49,13 +49,13 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
         is_later = opened.is_none();
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
-    let result = read_document(&instance.store, open, uri.as_str(), buffer, &mut why);
+    let result = read_document(&instance.store, open, uri, buffer, &mut why);
     instance.stats.files_opened.fetch_add(1, Relaxed);
     let mut bytes = 0;
     let loaded = match result {
         Ok(Some(document)) => {
             bytes = document.len() as u64;
-            array_from_zarr3(document, uri.as_str(), &mut why)
+            array_from_zarr3(document, uri, &mut why)
         }
         Ok(None) => {
             let state = &mut *instance.lock.lock();
@@ -238,8 +238,8 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
     if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
         return Outcome::Absent;
     }
-    let uri = instance.uris.read(question.array as usize);
-    let path = metadata_path(uri.as_str());
+    let uri = instance.array_uri(question.array);
+    let path = metadata_path(uri);
     match instance.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(

@@ -5,6 +5,7 @@
 
 use crate::base::math::{align_up, index};
 use crate::pipeline::Instance;
+use crate::pipeline::assemble_jobs::fail_waiter;
 use crate::pipeline::planner::{Place, Planned, Planner};
 use crate::pipeline::state::State;
 use crate::read::{Piece, merge_pieces};
@@ -123,11 +124,18 @@ impl Planner {
         self.first += count;
         self.drop_gone();
         let now = (instance.os.now_ns)();
-        let state = &mut *instance.lock.lock();
-        state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
-        for op in reads.0..ops {
-            set_idle_ready(instance, state, wave, op);
+        let mut failed = 0;
+        {
+            let state = &mut *instance.lock.lock();
+            state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
+            for op in reads.0..ops {
+                if !set_idle_ready(instance, state, wave, op) {
+                    self.sorted[failed] = op;
+                    failed += 1;
+                }
+            }
         }
+        self.sorted[..failed].iter().for_each(|op| fail_kept(instance, wave, *op));
         instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
         true
     }
@@ -165,7 +173,7 @@ impl Planner {
         self.each_read(instance, data, |first, limit, bytes| {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
-            let need = |task: usize| self.task(task).need.bytes().max(4096);
+            let need = |task: usize| self.task(task).need.span.bytes().max(4096);
             let read = ReadOp {
                 array: entry.array,
                 array_id: entry.array_id,
@@ -284,15 +292,28 @@ impl Planner {
     }
 }
 
-/// A read of nothing is ready, unless its chunk is still being decoded to be kept.
-fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) {
+/// A read of nothing is ready, unless its chunk is still being decoded to be kept. False: that
+/// failed.
+fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) -> bool {
     let row = instance.wave_row(wave, op);
     let head = instance.tables.ops.read(row).chunk_first;
     let task = instance.tables.chunks.read(instance.wave_row(wave, head));
     match task.kept {
+        Some(kept) if state.chunks.is_failed(kept.slot) => return false,
         Some(kept) if !state.chunks.is_ready(kept.slot) => {
             state.chunks.add_waiter(kept.slot, row as u32);
         }
         _ => state.waves.set_ready(wave, op),
     }
+    true
+}
+
+/// Fails a chunk of a new wave that was to wait for a kept chunk, which has failed since it was
+/// planned. Those that came to wait in time are told by whoever failed.
+fn fail_kept(instance: &Instance, wave: u32, op: u32) {
+    let head = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
+    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+    let Some(kept) = task.kept else { return };
+    let failure = instance.lock.lock().kept_failure(kept.slot);
+    fail_waiter(instance, wave, op, failure.status, &failure.why);
 }

@@ -7,6 +7,7 @@
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
 mod assemble_jobs;
+mod boxes;
 mod calls;
 mod file_jobs;
 mod form;
@@ -150,6 +151,11 @@ impl Instance {
     fn wave_and_position(&self, row: u32) -> (u32, u32) {
         let chunks = self.settings.config.max_chunks_per_wave;
         (row / chunks, row % chunks)
+    }
+
+    /// The uri of the array in a slot, likewise.
+    fn array_uri(&self, array: u32) -> &'static str {
+        self.uris.rows(array as usize, 1)[0].as_str()
     }
 
     fn wave_row(&self, wave: u32, position: u32) -> usize {

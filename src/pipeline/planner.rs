@@ -14,24 +14,21 @@
 //! of its array and a place in the `remaining` of its batch.
 
 use crate::arrays::ArrayState;
-use crate::assemble::axis::{AxisFault, PadMode, source_range};
-use crate::assemble::cast::Cast;
+use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
 use crate::base::math::index;
-use crate::base::text::List;
 use crate::batch::{SampleGeometry, SlotState};
-use crate::fail;
-use crate::limits::RANK_MAX;
+use crate::chunk_cache::GRANULE_BYTES;
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::sample_failure;
+use crate::pipeline::boxes::{check_record, source_box};
 use crate::pipeline::scout::Scouted;
 use crate::pipeline::state::State;
-use crate::plan::{Cursor, Merge, files_touched};
-use crate::queue::QueuedSample;
-use crate::records::{ArrayRecord, Span};
+use crate::plan::{Cursor, Merge};
+use crate::records::{ArrayRecord, Need};
 use crate::settings::Settings;
-use crate::status::{Failure, Status, Why};
+use crate::status::{Failure, Why};
 use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -67,7 +64,7 @@ pub(super) struct Planned {
     pub(super) chunk: u64,
     pub(super) number: u64,
     /// Bytes of the decoded chunk to decode.
-    pub(super) need: Span,
+    pub(super) need: Need,
     /// Its place in the cache of decoded chunks, pinned.
     pub(super) kept: Option<Kept>,
     /// Number of the sample behind its batch.
@@ -114,6 +111,12 @@ pub struct Planner {
     pub(super) pairs: &'static mut [u32],
     pub(super) pair_first: u64,
     pub(super) pair_limit: u64,
+    /// Window entries before this one were looked at by `settle`.
+    pub(super) looked: u64,
+    /// Lookups that had ended when `settle` looked last.
+    pub(super) ended: u64,
+    /// Number of the window entry that decodes the chunk in each slot of the cache.
+    pub(super) owners: &'static mut [u64],
     pub(super) scouted: Scouted,
     /// Scratch of `form`: positions in the window, then ranks of reads.
     pub(super) sorted: &'static mut [u32],
@@ -132,7 +135,7 @@ impl Planner {
             file: 0,
             chunk: 0,
             number: 0,
-            need: Span::NONE,
+            need: Need::NONE,
             kept: None,
             sample_limit: 0,
             pair_first: 0,
@@ -151,6 +154,13 @@ impl Planner {
             pairs: carver.slice("plan window", settings.window_pairs as u64, &0),
             pair_first: 0,
             pair_limit: 0,
+            looked: 0,
+            ended: 0,
+            owners: carver.slice(
+                "chunk cache tables",
+                settings.cache_memory_bytes / GRANULE_BYTES,
+                &0,
+            ),
             scouted: Scouted::NONE,
             sorted: carver.slice("plan window", chunks, &0),
             ranks: carver.slice("plan window", chunks, &0),
@@ -393,7 +403,7 @@ impl Planner {
             let pair_first = self.pair_limit;
             self.pairs[index(pair_first % self.pairs.len() as u64)] = sample;
             self.pair_limit += 1;
-            self.plan(current, Place::Pad, (0, 0), Span::NONE, pair_first);
+            self.plan(current, Place::Pad, (0, 0), Need::NONE, pair_first);
         }
     }
 
@@ -409,7 +419,7 @@ impl Planner {
         current: &mut Current,
         place: Place,
         (file, chunk): (u64, u64),
-        need: Span,
+        need: Need,
         pairs: u64,
     ) {
         let at = index(self.limit % self.window.len() as u64);
@@ -431,91 +441,4 @@ impl Planner {
         current.chunk_number += 1;
         self.limit += 1;
     }
-}
-
-/// What holds for an array in this instance, whatever the box.
-fn check_record(instance: &Instance, record: &ArrayRecord, why: &mut Why) -> Result<(), Status> {
-    let settings = &instance.settings;
-    if record.rank == 0 {
-        return Err(fail!(why, Rank, "an array of rank 0 has no boxes"));
-    }
-    let cast = Cast::find(record.dtype, record.dtype_bytes, settings.dtype, settings.dtype_bytes);
-    if cast.is_none() {
-        return Err(fail!(
-            why,
-            Dtype,
-            "no cast from {} ({} bytes) to {} ({} bytes): choose another output dtype",
-            record.dtype.name(),
-            record.dtype_bytes,
-            settings.dtype.name(),
-            settings.dtype_bytes
-        ));
-    }
-    let cap = settings.config.max_chunk_uncompressed_bytes;
-    if record.chunk_bytes > cap {
-        return Err(fail!(
-            why,
-            Budget,
-            "a chunk of {} bytes exceeds max_chunk_uncompressed_bytes = {cap}: raise it",
-            record.chunk_bytes
-        ));
-    }
-    Ok(())
-}
-
-pub(super) type Corner = [u64; RANK_MAX];
-
-/// The part of the array that a sample's box reads, padding included; empty along an axis where it
-/// reads nothing.
-pub(super) fn source_box(
-    instance: &Instance,
-    record: &ArrayRecord,
-    sample: &QueuedSample,
-    why: &mut Why,
-) -> Result<(Corner, Corner), Status> {
-    if sample.rank != record.rank {
-        return Err(fail!(
-            why,
-            Rank,
-            "the box has {} axes, the array {}: shape {}",
-            sample.rank,
-            record.rank,
-            List(&record.shape[..record.axes()])
-        ));
-    }
-    let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
-    for axis in 0..record.axes() {
-        let (begin, end, extent) = (sample.begin[axis], sample.end[axis], record.shape[axis]);
-        match source_range(begin, end, extent, instance.pad_mode) {
-            Ok(range) => (lo[axis], hi[axis]) = range,
-            Err(fault) => return Err(axis_failure(axis, begin, end, extent, fault, why)),
-        }
-    }
-    let most = instance.settings.config.max_shards_per_sample;
-    let touched = files_touched(record, &lo, &hi);
-    if most > 0 && touched > most as u64 {
-        return Err(fail!(
-            why,
-            Invalid,
-            "the box touches {touched} files, max_shards_per_sample = {most}: raise it"
-        ));
-    }
-    Ok((lo, hi))
-}
-
-fn axis_failure(
-    axis: usize,
-    begin: i64,
-    end: i64,
-    extent: u64,
-    fault: AxisFault,
-    why: &mut Why,
-) -> Status {
-    let reason = match fault {
-        AxisFault::Empty => "the box is empty",
-        AxisFault::Outside => "it reaches outside where pad_mode gives no value",
-        AxisFault::NoElement => "there is no element to repeat or mirror",
-        AxisFault::Overflow => "its length does not fit 63 bits",
-    };
-    fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) of an extent of {extent}: {reason}")
 }

@@ -14,7 +14,7 @@ use crate::pipeline::file_jobs::{
 use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
 use crate::read::{Lease, OpenFault};
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, Need};
 use crate::stats::Tally;
 use crate::status::{Status, Why};
 use crate::wave::{ChunkTask, ReadOp};
@@ -205,10 +205,11 @@ pub fn run_stream(
     let staging = worker.staging.rows(0, worker.staging.bytes());
     let hands = Hands::new(instance, worker, head.array);
     let file = LeasedFile::open(instance, lease, head);
-    let mut stream = Stream { file, hands, wave, is_checked: false, io: Tally::default() };
+    let mut stream =
+        Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
     let (done, fault) = stream.run(reads, staging);
     stream.hands.add_stats();
-    instance.stats.reads_issued.fetch_add(stream.io.count(), Relaxed);
+    instance.stats.reads_issued.fetch_add(stream.reads, Relaxed);
     instance.stats.io.add(&stream.io);
     let state = &mut *instance.lock.lock();
     stream.file.give_back(state, fault);
@@ -242,6 +243,7 @@ struct Stream<'a> {
     wave: u32,
     /// The file was looked at again since the last read.
     is_checked: bool,
+    reads: u64,
     io: Tally,
 }
 
@@ -340,9 +342,17 @@ impl Stream<'_> {
         }
         let bytes = &mut staging[..(end - offset) as usize];
         self.is_checked = false;
-        self.file.read(bytes, offset, true)?;
+        let need = self.task(chunks.start).need;
+        let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
+        let got = if has_strips && need.strip_count > 1 {
+            self.read_strips(&need, bytes, offset)?
+        } else {
+            self.file.read(bytes, offset, true)?;
+            self.reads += 1;
+            end - offset
+        };
         let ns = (self.file.instance.os.now_ns)() - start;
-        self.io.observe(ns, end - offset, needed);
+        self.io.observe(ns, got, needed.min(got));
         for chunk in chunks {
             let task = self.task(chunk);
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
@@ -351,6 +361,23 @@ impl Stream<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads the strips of a chunk that is read partly to where they belong in `bytes`; what lies
+    /// between holds anything, and no sample reads it. The number of bytes read.
+    fn read_strips(
+        &mut self,
+        need: &Need,
+        bytes: &mut [u8],
+        offset: u64,
+    ) -> Result<u64, OpenFault> {
+        let (pitch, length) = (u64::from(need.strip_pitch), need.strip_bytes());
+        for strip in 0..u64::from(need.strip_count) {
+            let target = &mut bytes[(strip * pitch) as usize..][..length as usize];
+            self.file.read(target, offset + strip * pitch, true)?;
+            self.reads += 1;
+        }
+        Ok(u64::from(need.strip_count) * length)
     }
 
     /// Bytes that do not decode may be somebody else's: the file is looked at first.

@@ -7,7 +7,8 @@
 use crate::arrays::ArrayState;
 use crate::chunk_cache::ChunkKey;
 use crate::pipeline::Instance;
-use crate::pipeline::planner::{Planner, RUN_CHUNKS, source_box};
+use crate::pipeline::boxes::source_box;
+use crate::pipeline::planner::{Planner, RUN_CHUNKS};
 use crate::pipeline::state::State;
 use crate::plan::Cursor;
 use crate::status::Why;

@@ -15,66 +15,76 @@ use crate::pipeline::assemble_jobs::chunk_failure;
 use crate::pipeline::planner::{Place, Planned, Planner, RUN_CHUNKS};
 use crate::pipeline::state::State;
 use crate::read::{Outcome, Question};
-use crate::records::{ArrayRecord, Span};
+use crate::records::{ArrayRecord, Need, Span};
 use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
 use crate::status::{Status, Why};
 use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
-    /// Looks up where the chunks of the window lie.
+    /// Looks up where the chunks of the window lie: those that nobody looked at, and, when a lookup
+    /// ended since the last time, those that wait for one.
     pub(super) fn settle(&mut self, instance: &Instance) -> bool {
+        let ended = instance.lock.lock().requests.ended();
+        let mut at = if ended == self.ended { self.looked.max(self.first) } else { self.first };
+        self.ended = ended;
         let mut progress = false;
-        let mut at = self.first;
-        let mut record: Option<(u32, ArrayRecord)> = None;
-        let mut asked_all = true;
-        while at < self.limit && asked_all {
-            let mut guard = instance.lock.lock();
-            let mut failed = None;
-            for _ in 0..RUN_CHUNKS {
-                if at == self.limit || failed.is_some() {
-                    break;
-                }
-                let place = index(at % self.window.len() as u64);
-                let mut entry = self.window[place];
-                at += 1;
-                if !matches!(entry.place, Place::New | Place::Waiting(_)) {
-                    continue;
-                }
-                if record.as_ref().is_none_or(|(array, _)| *array != entry.array) {
-                    let read = guard.arrays.records.read(entry.array as usize);
-                    record = Some((entry.array, read));
-                }
-                let Some((_, found)) = record.as_ref() else { break };
-                let mut why = Why::new();
-                let was_new = matches!(entry.place, Place::New);
-                match look_up(instance, &mut guard, &mut entry, found, &mut why) {
-                    Ok(LookUp::Settled) => {
-                        keep(instance, &mut guard, &mut entry, found, was_new);
-                        progress = true;
-                    }
-                    Ok(LookUp::Asked) => progress |= matches!(self.window[place].place, Place::New),
-                    Ok(LookUp::Full) => {
-                        asked_all = false;
-                        break;
-                    }
-                    Err(status) => {
-                        failed = Some((place, entry, status, why));
-                        entry.place = Place::Gone;
-                        progress = true;
-                    }
-                }
-                self.window[place] = entry;
-            }
-            if guard.requests.has_queued() {
-                instance.wake(&guard);
-            }
-            drop(guard);
-            if let Some((_, entry, status, why)) = failed {
+        while at < self.limit {
+            let step = self.settle_some(instance, at);
+            progress |= step.progress;
+            self.looked = self.looked.max(step.limit);
+            at = step.limit;
+            if let Some((entry, status, why)) = step.failed {
                 self.fail_planned(instance, &entry, status, &why);
+            }
+            if step.is_full {
+                break;
             }
         }
         progress
+    }
+
+    /// Looks at window entries from `first` on, a bounded number of them or up to one that fails.
+    fn settle_some(&mut self, instance: &Instance, first: u64) -> Step {
+        let limit = self.limit.min(first + RUN_CHUNKS);
+        let mut step = Step { limit: first, progress: false, is_full: false, failed: None };
+        let state = &mut *instance.lock.lock();
+        while step.limit < limit && step.failed.is_none() {
+            let at = step.limit;
+            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            step.limit += 1;
+            let is_new = matches!(entry.place, Place::New);
+            if !is_new && !matches!(entry.place, Place::Waiting(_)) {
+                continue;
+            }
+            let record = instance.array_record(entry.array);
+            let mut why = Why::new();
+            if is_new && find_kept(instance, state, (entry, at), record, self.owners) {
+                step.progress = true;
+                continue;
+            }
+            match look_up(instance, state, entry, record, &mut why) {
+                Ok(LookUp::Settled) => {
+                    keep(instance, state, (entry, at), record, self.owners);
+                    step.progress = true;
+                }
+                Ok(LookUp::Asked) => step.progress |= is_new,
+                Ok(LookUp::Full) => {
+                    step.limit = at;
+                    step.is_full = true;
+                    break;
+                }
+                Err(status) => {
+                    step.failed = Some((*entry, status, why));
+                    entry.place = Place::Gone;
+                    step.progress = true;
+                }
+            }
+        }
+        if state.requests.has_queued() {
+            instance.wake(state);
+        }
+        step
     }
 
     /// Reports a chunk that cannot be read and takes it out of its batch.
@@ -92,6 +102,16 @@ impl Planner {
             state.complete_slot(instance, entry.slot);
         }
     }
+}
+
+/// What a look at some of the window gave.
+struct Step {
+    /// Behind the last entry that was looked at.
+    limit: u64,
+    progress: bool,
+    /// No further lookup can be begun now.
+    is_full: bool,
+    failed: Option<(Planned, Status, Why)>,
 }
 
 enum LookUp {
@@ -129,9 +149,6 @@ fn look_up(
         };
     }
     let stats = &instance.stats;
-    if find_kept(instance, state, entry, record) {
-        return Ok(LookUp::Settled);
-    }
     if let Some(slot) = state.files.find(entry.array_id, entry.file) {
         if state.files.is_absent(slot, entry.batch_id) {
             stats.chunk_layout_hits.fetch_add(1, Relaxed);
@@ -173,18 +190,25 @@ fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
     instance.settings.cache_memory_bytes > 0 && !record.is_read_partly()
 }
 
-/// Settles a chunk that is kept, or is being decoded to be kept.
+/// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
+/// entry before it. What an entry waits for must always be before it in the plan, or waves that are full
+/// of waiting chunks could keep out the one that they wait for; so in the rare case that an entry
+/// found its place in the file later than another behind it, the chunk is decoded twice.
 fn find_kept(
     instance: &Instance,
     state: &mut State,
-    entry: &mut Planned,
+    (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
+    owners: &[u64],
 ) -> bool {
     if !is_keeping(instance, record) {
         return false;
     }
     let key = chunk_key(entry);
-    let Some((slot, _)) = state.chunks.find(key) else { return false };
+    let Some((slot, is_ready)) = state.chunks.find(key) else { return false };
+    if !is_ready && owners[slot as usize] > at {
+        return false;
+    }
     state.chunks.pin(slot);
     state.chunks.pass_chunk(key, entry.sample_limit);
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
@@ -194,28 +218,28 @@ fn find_kept(
     true
 }
 
-/// A chunk that will be read: takes a place in the cache for it. It is decoded whole, whether it
-/// got one or not, so that what is refused does not depend on what is kept.
-///
-/// A chunk that had to wait for its place in the file (not `was_new`) may find that one behind it in
-/// the plan is decoding the same already. It does not wait for that, because what it waits for must
-/// always be before it: it is decoded twice.
+/// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
+/// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
+/// place too, so that what is refused does not depend on what is kept.
 fn keep(
     instance: &Instance,
     state: &mut State,
-    entry: &mut Planned,
+    (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
-    was_new: bool,
+    owners: &mut [u64],
 ) {
-    if !matches!(entry.place, Place::Data { .. }) || !is_keeping(instance, record) {
+    let is_data = matches!(entry.place, Place::Data { .. });
+    if !is_data || !is_keeping(instance, record) {
         return;
     }
-    entry.need = Span { first: 0, limit: record.chunk_bytes };
+    if find_kept(instance, state, (entry, at), record, owners) {
+        return;
+    }
+    entry.need = Need::of(Span { first: 0, limit: record.chunk_bytes });
     instance.stats.chunk_cache_misses.fetch_add(1, Relaxed);
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
     if state.chunks.find(key).is_some() {
-        assert!(!was_new);
         return;
     }
     let evictions = state.chunks.evictions();
@@ -224,6 +248,7 @@ fn keep(
     instance.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
     let Some(slot) = inserted else { return };
     state.chunks.pin(slot);
+    owners[slot as usize] = at;
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
 }
 
@@ -247,7 +272,7 @@ fn place_entry(
 ) -> Result<LookUp, Status> {
     if record.shard_levels == 0 {
         let bytes = whole_file_bytes(record, stat.bytes, why)?;
-        entry.place = data_place(record, entry.need, (0, bytes), stat);
+        entry.place = data_place(record, entry.need.span, (0, bytes), stat);
         return Ok(LookUp::Settled);
     }
     let place = IndexPlace::find(record, 0, stat.bytes, why)?;
@@ -255,7 +280,7 @@ fn place_entry(
     match parse_entry(&raw, &record.index[0], &place, stat.bytes, rule, why)? {
         Entry::Missing => return set_missing(instance, entry, why),
         Entry::Range { offset, bytes } => {
-            entry.place = data_place(record, entry.need, (offset, bytes), stat);
+            entry.place = data_place(record, entry.need.span, (offset, bytes), stat);
         }
     }
     Ok(LookUp::Settled)

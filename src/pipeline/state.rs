@@ -8,13 +8,15 @@ use crate::base::arena::Carver;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::chunk_cache::ChunkCache;
+use crate::fail;
 use crate::pipeline::Instance;
 use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
 use crate::read::{FileTable, PageCache, Requests};
 use crate::settings::{Geometry, Settings};
-use crate::status::Failure;
+use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask, Waves};
+use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
@@ -29,6 +31,19 @@ pub enum Life {
     Resetting,
     /// Close was called.
     Closing,
+}
+
+/// Most reasons of failed chunks that are remembered at a time; others are told without theirs.
+const KEPT_FAILURES_MAX: usize = 16;
+
+/// Why the chunk in a slot of the cache failed.
+#[derive(Clone, Copy)]
+pub struct KeptFailure {
+    slot: u32,
+    /// Its status.
+    pub status: Status,
+    /// The reason.
+    pub why: Why,
 }
 
 /// See the module.
@@ -55,6 +70,8 @@ pub struct State {
     pub requests: Requests,
     /// Decoded chunks that are kept.
     pub chunks: ChunkCache,
+    /// Why chunks that were to be kept failed, for tasks that were planned to wait for them.
+    pub kept_failures: ArrayVec<KeptFailure, KEPT_FAILURES_MAX>,
     /// Waves.
     pub waves: Waves,
     /// Batches.
@@ -125,6 +142,7 @@ impl State {
                 config.max_chunks_per_wave,
                 geometry.slab_bytes,
             ),
+            kept_failures: ArrayVec::new(),
             slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
             plan_wanted: false,
             planning: false,
@@ -199,7 +217,8 @@ impl State {
         self.plan_wanted = true;
     }
 
-    /// A task is done with its place in the cache. Chunks that waited for what it decoded are ready.
+    /// A task is done with its place in the cache. Chunks that waited for what it decoded are
+    /// ready.
     fn let_go(&mut self, instance: &Instance, task: &ChunkTask) {
         let Some(kept) = task.kept else { return };
         if task.kind == ChunkKind::Data {
@@ -210,6 +229,27 @@ impl State {
             }
         }
         self.chunks.unpin(kept.slot);
+        if self.chunks.is_free(kept.slot) {
+            self.kept_failures.retain(|failure| failure.slot != kept.slot);
+        }
+    }
+
+    /// The chunk in a slot failed, and nobody waits for it who was not told.
+    pub fn abandon_kept(&mut self, slot: u32, status: Status, why: &Why) {
+        self.chunks.abandon(slot);
+        if !self.kept_failures.is_full() {
+            self.kept_failures.push(KeptFailure { slot, status, why: *why });
+        }
+    }
+
+    /// Why the chunk in a slot failed.
+    pub fn kept_failure(&self, slot: u32) -> KeptFailure {
+        let found = self.kept_failures.iter().find(|failure| failure.slot == slot);
+        found.copied().unwrap_or_else(|| {
+            let mut why = Why::new();
+            let status = fail!(why, Decode, "it failed in a batch before");
+            KeptFailure { slot, status, why }
+        })
     }
 
     /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
@@ -231,6 +271,7 @@ impl State {
         self.files.reset();
         self.requests.clear();
         self.chunks.clear();
+        self.kept_failures.clear();
         self.waves.clear();
         self.slots.reset();
         self.plan_wanted = false;

@@ -6,7 +6,8 @@
 
 use crate::base::math::linear_from_coordinates;
 use crate::limits::RANK_MAX;
-use crate::records::{ArrayRecord, Span};
+use crate::plan::need::Part;
+use crate::records::ArrayRecord;
 
 /// Where a sample's walk stands.
 #[derive(Clone, Copy, Debug)]
@@ -45,22 +46,16 @@ impl Cursor {
         self.position
     }
 
-    /// Bytes of the decoded chunk that the box reads: from its first to its last.
-    ///
-    /// Worked example: chunks of [4, 10] u16, box [1, 3) x [2, 5) of the chunk: from byte
-    /// (1 * 10 + 2) * 2 = 24 to behind byte (2 * 10 + 4) * 2 + 1 = 49.
-    pub fn span(&self, record: &ArrayRecord) -> Span {
-        let (mut first, mut last) = (0, 0);
+    /// The part of the box that lies in the chunk, from the chunk's first element.
+    pub fn part(&self, record: &ArrayRecord) -> Part {
+        let mut part = Part::NONE;
         for axis in 0..record.axes() {
             let edge = record.chunk_shape[axis];
             let start = self.file[axis] * record.file_shape()[axis] + self.chunk[axis] * edge;
-            let low = self.lo[axis].saturating_sub(start);
-            let high = (self.hi[axis] - 1 - start).min(edge - 1);
-            let stride = record.chunk_strides[axis].unsigned_abs();
-            first += low * stride;
-            last += high * stride;
+            part.low[axis] = self.lo[axis].saturating_sub(start);
+            part.high[axis] = (self.hi[axis] - start).min(edge);
         }
-        Span { first, limit: last + u64::from(record.dtype_bytes) }
+        part
     }
 
     /// Goes to the next chunk; false past the last one.
@@ -163,42 +158,6 @@ pub(super) mod tests {
         let mut array = [0; RANK_MAX];
         array[..values.len()].copy_from_slice(values);
         array
-    }
-
-    #[test]
-    fn the_span_is_the_hull_of_the_voxels_that_the_box_reads_in_the_chunk() {
-        let mut record = record(&[21, 34, 50], &[8, 12, 20], &[4, 3, 10]);
-        record.dtype_bytes = 2;
-        record.chunk_strides[..3].copy_from_slice(&[2, 80, 8]);
-        let mut state = 5u64;
-        let mut random = |limit: u64| {
-            state = crate::cache::hash_words(&[state]);
-            state % limit
-        };
-        for _ in 0..100 {
-            let (mut lo, mut hi) = ([0; 3], [0; 3]);
-            for axis in 0..3 {
-                lo[axis] = random(record.shape[axis]);
-                hi[axis] = lo[axis] + 1 + random(record.shape[axis] - lo[axis]);
-            }
-            let mut spans = std::collections::BTreeMap::new();
-            for z in lo[0]..hi[0] {
-                for y in lo[1]..hi[1] {
-                    for x in lo[2]..hi[2] {
-                        let position = brute(&record, &[z, y, x], &[z + 1, y + 1, x + 1])[0];
-                        let first = z % 4 * 2 + y % 3 * 80 + x % 10 * 8;
-                        let span = Span { first, limit: first + 2 };
-                        let hull = spans.entry(position).or_insert(Span::NONE);
-                        *hull = span.union(*hull);
-                    }
-                }
-            }
-            let mut cursor = Cursor::start(&record, &padded(&lo), &padded(&hi));
-            for (position, span) in spans {
-                assert_eq!((cursor.position(), cursor.span(&record)), (position, span));
-                cursor.advance(&record);
-            }
-        }
     }
 
     #[test]

@@ -6,7 +6,8 @@
 
 use crate::base::arena::Carver;
 use crate::plan::Cursor;
-use crate::records::{ArrayRecord, Span};
+use crate::plan::need::Part;
+use crate::records::{ArrayRecord, Need};
 
 /// See the module. Samples are numbered in their batch.
 #[derive(Debug)]
@@ -53,23 +54,23 @@ impl Merge {
         &mut self,
         record: &ArrayRecord,
         mut take: impl FnMut(u32),
-    ) -> Option<((u64, u64), Span)> {
+    ) -> Option<((u64, u64), Need)> {
         if self.len == 0 {
             return None;
         }
         let position = self.cursors[self.heap[0] as usize].position();
-        let mut span = Span::NONE;
+        let mut part = Part::NONE;
         while self.len > 0 && self.cursors[self.heap[0] as usize].position() == position {
             let sample = self.heap[0];
             take(sample);
-            span = span.union(self.cursors[sample as usize].span(record));
+            part.add(&self.cursors[sample as usize].part(record), record.axes());
             if !self.cursors[sample as usize].advance(record) {
                 self.len -= 1;
                 self.heap[0] = self.heap[self.len];
             }
             self.sink();
         }
-        Some((position, span))
+        Some((position, part.need(record)))
     }
 
     fn sink(&mut self) {

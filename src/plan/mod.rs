@@ -7,6 +7,7 @@
 
 mod cursor;
 mod merge;
+mod need;
 
 pub use cursor::{Cursor, files_touched};
 pub use merge::Merge;

@@ -109,6 +109,7 @@ pub struct Requests {
     cache: Cache,
     slots: &'static mut [Request],
     queue: Fifo,
+    ended: u64,
 }
 
 impl Requests {
@@ -126,6 +127,7 @@ impl Requests {
             cache: Cache::carve(carver, "index lookups", count),
             slots: carver.slice("index lookups", count as u64, &request),
             queue: Fifo::carve(carver, "index lookups", count),
+            ended: 0,
         }
     }
 
@@ -174,11 +176,17 @@ impl Requests {
         let request = &mut self.slots[slot as usize];
         assert!(request.outcome == Outcome::Pending);
         request.outcome = outcome;
+        self.ended += 1;
         match outcome {
             Outcome::Found(_) => request.data = *page,
             Outcome::Failed(_) => request.why = *why,
             Outcome::Absent | Outcome::Pending => {}
         }
+    }
+
+    /// Lookups that ended since open.
+    pub fn ended(&self) -> u64 {
+        self.ended
     }
 
     /// How the lookup stands.

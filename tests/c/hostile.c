@@ -206,7 +206,7 @@ static void check_config(void) {
     REFUSED(max_read_op_bytes, 0, WAVETRAIN_INVALID);
     REFUSED(max_host_memory_bytes, 1, WAVETRAIN_BUDGET);
     /* Not built yet, so not silently ignored. */
-    REFUSED(chunk_cache_bytes, 1, WAVETRAIN_UNSUPPORTED);
+    REFUSED(chunk_cache_bytes, 1, WAVETRAIN_INVALID);
     REFUSED(numa_node, 0, WAVETRAIN_UNSUPPORTED);
     REFUSED(consumer_stream, scratch, WAVETRAIN_UNSUPPORTED);
 
