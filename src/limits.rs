@@ -82,3 +82,5 @@ const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
 const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
 const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
 const_assert!(ERROR_TEXT_BYTES >= 256);
+// A worker's place for an encoded chunk, of whatever size, holds a small metadata document too.
+const_assert!(compressed_bytes_max(1) >= METADATA_SMALL_BYTES as u64);

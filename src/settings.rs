@@ -161,7 +161,7 @@ pub fn settings_from_config(
 }
 
 /// Two batches; with a chunk cache as many samples as fill it four times over, so that it knows
-/// what comes back: beyond that, and beyond some thousands of samples, looking farther gains little.
+/// what comes back: to look farther than that, or than some thousands of samples, gains little.
 fn derived_lookahead(samples: u32, sample_bytes: u64, chunk_cache_bytes: u64) -> u32 {
     let known = 4 * chunk_cache_bytes / sample_bytes.max(1);
     let least = samples.saturating_mul(2).min(SAMPLES_MAX);

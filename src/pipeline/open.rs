@@ -28,9 +28,9 @@ use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 
 /// Stack of a thread that decodes: zstd and the planner take most of it.
-const DECODE_STACK_BYTES: u64 = 256 << 10;
+const DECODE_STACK_BYTES: u64 = 192 << 10;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
-const IO_STACK_BYTES: u64 = 128 << 10;
+const IO_STACK_BYTES: u64 = 96 << 10;
 
 /// The bill of a config, and the geometry behind it.
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
@@ -246,7 +246,13 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     let staging = part(geometry.staging_bytes);
     let target = part(geometry.target_bytes);
     let block = part(geometry.block_bytes);
-    let buffer = carver.region("io buffers", METADATA_SMALL_BYTES as u64, 4096);
+    // A worker that decodes looks files up in pump mode only, and never while it decodes.
+    let buffer_bytes = METADATA_SMALL_BYTES as u64;
+    let buffer = match decodes {
+        true if carver.is_counting() => staging,
+        true => staging.part(0, buffer_bytes),
+        false => carver.region("io buffers", buffer_bytes, MEMORY_PAGE_BYTES),
+    };
     let mut decoder = None;
     if decodes {
         let bytes = Decoder::workspace_bytes();

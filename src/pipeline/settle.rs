@@ -191,9 +191,9 @@ fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
 }
 
 /// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
-/// entry before it. What an entry waits for must always be before it in the plan, or waves that are full
-/// of waiting chunks could keep out the one that they wait for; so in the rare case that an entry
-/// found its place in the file later than another behind it, the chunk is decoded twice.
+/// entry before it. What an entry waits for must always be before it in the plan, or waves that are
+/// full of waiting chunks could keep out the one that they wait for; so in the rare case that an
+/// entry found its place in the file later than another behind it, the chunk is decoded twice.
 fn find_kept(
     instance: &Instance,
     state: &mut State,
