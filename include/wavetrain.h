@@ -99,9 +99,9 @@
  *
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
- * n_decode_threads threads at open; they block all signals. thread_mode = PUMP starts none: work
- * happens on your thread, in wavetrain_pump and in pops that wait. Only push, pop and close with a
- * timeout wait, and hooks that you make wait.
+ * n_decode_threads threads at open, and one more with reader = URING or DIRECT; they block all
+ * signals. thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in
+ * pops that wait. Only push, pop and close with a timeout wait, and hooks that you make wait.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *
@@ -333,6 +333,9 @@ typedef struct wavetrain_stats_view {
     uint64_t chunk_cache_evictions;   /* chunks that left it for others */
     uint64_t chunk_cache_bytes_saved; /* decoded bytes of the hits */
     uint64_t chunk_cache_bytes_held;  /* decoded bytes in it now */
+    uint32_t reader;                 /* WAVETRAIN_READER_, not AUTO: who reads now */
+    uint32_t reserved;               /* 0 */
+    char reader_reason[WAVETRAIN_NAME_BYTES]; /* why that reader */
 } wavetrain_stats_view;
 
 /* What an array is. Yours; set struct_size before the call. */
@@ -488,6 +491,29 @@ enum {
     WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
 };
 
+/* reader: who reads chunk data that is not in the page cache. What is in it is always read by the
+ * thread that decodes it.
+ *
+ * AUTO takes THREADS, which came out ahead or even in most of what was measured; measure yours. The
+ * others need thread_mode = OWN and no files hook (else INVALID) and io_uring of Linux 5.7 or later
+ * (else open is UNSUPPORTED and the text has the errno). The n_io_threads still open files, load
+ * metadata, and do what the ring cannot. The ring takes two descriptors and, outside of the bill, a
+ * mapping of the kernel's: at most 16 KiB at the default n_io_threads, 200 bytes for each more. The
+ * staging slabs are pinned where RLIMIT_MEMLOCK allows. The kernel may start worker threads
+ * (iou-wrk) for file systems that cannot read without waiting.
+ *
+ * DIRECT costs no copy and leaves the page cache to others, but what it reads does not get into the
+ * cache: a second pass over the same chunks comes from storage again. It is for data that is much
+ * larger than memory, or read once. It takes a second descriptor per open file. A file without
+ * direct reads is read as with URING. */
+enum {
+    WAVETRAIN_READER_AUTO = 0,
+    WAVETRAIN_READER_THREADS = 1, /* n_io_threads threads, one read each */
+    WAVETRAIN_READER_URING = 2,   /* io_uring: one thread more, 2 * n_io_threads reads at a time */
+    WAVETRAIN_READER_DIRECT = 3,  /* as URING, but past the page cache (O_DIRECT) */
+    WAVETRAIN_READER_FORCE32 = 0x7FFFFFFF
+};
+
 /* log_level, and the level that a log hook gets */
 enum {
     WAVETRAIN_LOG_TRACE = 0,
@@ -578,6 +604,9 @@ typedef struct wavetrain_config {
     wavetrain_fatal_hook fatal;
     wavetrain_workers_hook workers;
     wavetrain_profiler_hook profiler;
+
+    uint32_t reader;    /* WAVETRAIN_READER_ [AUTO] */
+    uint32_t reserved2; /* 0 */
 } wavetrain_config;
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */

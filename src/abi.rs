@@ -263,6 +263,12 @@ pub struct Stats {
     pub chunk_cache_bytes_saved: u64,
     /// Decoded bytes in the chunk cache now.
     pub chunk_cache_bytes_held: u64,
+    /// READER_THREADS, _URING or _DIRECT: who reads chunk data that is not in the page cache.
+    pub reader: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// NUL-terminated: why this reader was taken.
+    pub reader_reason: [c_char; NAME_BYTES],
 }
 
 /// What an array is: `wavetrain_array_info`.
@@ -393,6 +399,9 @@ impl Stats {
         chunk_cache_evictions: 0,
         chunk_cache_bytes_saved: 0,
         chunk_cache_bytes_held: 0,
+        reader: 0,
+        reserved: 0,
+        reader_reason: [0; NAME_BYTES],
     };
 }
 

@@ -49,6 +49,14 @@ pub const GDS_ON: u32 = 2;
 pub const NUMA_OFF: u32 = 1;
 /// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
 pub const NUMA_PIN: u32 = 2;
+/// `reader`: decide at open.
+pub const READER_AUTO: u32 = 0;
+/// `reader`: threads that wait in read calls.
+pub const READER_THREADS: u32 = 1;
+/// `reader`: one thread, many reads in flight through io_uring.
+pub const READER_URING: u32 = 2;
+/// `reader`: as READER_URING, past the page cache (O_DIRECT) where the bytes are not in it.
+pub const READER_DIRECT: u32 = 3;
 /// `log_level`: every step.
 pub const LOG_TRACE: u32 = 0;
 /// `log_level`: every decision.
@@ -186,6 +194,11 @@ pub struct Config {
     pub workers: WorkersHook,
     /// The host's profiler. Not built yet.
     pub profiler: ProfilerHook,
+    /// READER_AUTO, _THREADS, _URING or _DIRECT: who reads chunk data that is not in the page
+    /// cache. Default AUTO.
+    pub reader: u32,
+    /// Always 0.
+    pub reserved2: u32,
 }
 
 impl Default for Config {
@@ -244,6 +257,8 @@ impl Default for Config {
             fatal: FatalHook::NONE,
             workers: WorkersHook::NONE,
             profiler: ProfilerHook::NONE,
+            reader: READER_AUTO,
+            reserved2: 0,
         }
     }
 }

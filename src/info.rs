@@ -39,7 +39,7 @@ pub fn load(
     }
     let mut normal = Uri::new();
     normalize_uri(uri, &mut normal, why)?;
-    let store = Store::new(&SYSTEM, *files);
+    let store = Store::new(&SYSTEM, *files, false);
     let Some(document) =
         read_document(&store, |path| store.open(path), normal.as_str(), scratch, why)?
     else {

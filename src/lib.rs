@@ -24,7 +24,7 @@
 //! Modules, top to bottom; each names only modules below it (`ffi` and `loader` share the handles):
 //!
 //! ```text
-//! surface    ffi loader info            control    pipeline settings config
+//! surface    ffi loader info            control    pipeline geometry settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch
 //! floor      os chunk_cache cache records stats abi status simd base limits
 //! ```
@@ -38,6 +38,7 @@ pub mod info;
 pub mod loader;
 
 pub mod config;
+pub mod geometry;
 pub mod pipeline;
 pub mod settings;
 

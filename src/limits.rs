@@ -60,6 +60,10 @@ pub const BUFFER_ALIGN: u64 = 256;
 /// A page of memory: what large pieces of the arena start at.
 pub const MEMORY_PAGE_BYTES: u64 = 4096;
 
+/// What direct reads are aligned to, in the file and in memory: the page, which no block device
+/// with a file system on it exceeds. A file that asks for more is not read direct.
+pub const DIRECT_ALIGN: u64 = 4096;
+
 /// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
 
@@ -81,6 +85,7 @@ const_assert!(INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES == 4096);
 const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
 const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
 const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
+const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(DIRECT_ALIGN));
 const_assert!(ERROR_TEXT_BYTES >= 256);
 // A worker's place for an encoded chunk, of whatever size, holds a small metadata document too.
 const_assert!(compressed_bytes_max(1) >= METADATA_SMALL_BYTES as u64);

@@ -295,7 +295,7 @@ pub(crate) fn fill_memory(
     let settings = checked(config, why)?;
     need.host_align = crate::os::memory::BLOCK_ALIGN;
     need.slot_bytes = settings.slots_bytes();
-    need.threads = if settings.is_pump() { 0 } else { settings.worker_count() };
+    need.threads = settings.thread_count();
     let (bill, result) = match pipeline::bill(&settings, why) {
         Ok((bill, _)) => (bill, Ok(())),
         Err(status) => (pipeline::floor_bill(&settings), Err(status)),

@@ -1,8 +1,7 @@
-//! From a caller's config to settings: every field checked, every derived value filled in, and the
-//! wave geometry solved in closed form from the memory cap.
+//! From a caller's config to settings: every field checked, every derived value filled in.
 //!
-//! In: [`Config`]. Out: [`Settings`], then [`Geometry`] once the fixed part of the bill is known.
-//! Invariant: settings that were accepted stream every array whose chunks are within their caps.
+//! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
+//! accepted stream every array whose chunks are within their caps.
 
 use crate::abi::FilesHook;
 use crate::base::math::{align_up, product};
@@ -10,17 +9,11 @@ use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
 use crate::fail;
 use crate::limits::{
-    BUFFER_ALIGN, CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX,
-    RANK_MAX, SAMPLES_MAX, THREADS_MAX, compressed_bytes_max,
+    CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
 };
 use crate::records::Dtype;
 use crate::status::{Status, Why};
 
-/// Chunks up to this size are read and decoded in a worker's own scratch, which stays in its cache;
-/// larger ones are staged in the slab and borrow from the common scratch.
-pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
-/// Staging memory that the geometry asks for where the cap allows it.
-const SLAB_WISH_BYTES: u64 = 16 << 20;
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
 /// Most samples of lookahead that a chunk cache asks for.
@@ -57,6 +50,10 @@ pub struct Settings {
     pub decode_threads: u32,
     /// Threads of ours that wait for storage; 0 in pump mode.
     pub io_threads: u32,
+    /// Most reads in flight of the ring thread; 0: there is none.
+    pub ring_depth: u32,
+    /// The ring reads past the page cache.
+    pub reads_direct: bool,
     /// Planned chunks that may wait for their place in a file to be known.
     pub window_chunks: u32,
     /// Chunk x sample pairs in a wave.
@@ -70,22 +67,6 @@ pub struct Settings {
     pub cache_memory_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
     pub cache_uses: u32,
-}
-
-/// Sizes that follow from the memory cap.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Geometry {
-    /// Bytes of each worker's place for an encoded chunk.
-    pub staging_bytes: u64,
-    /// Bytes of each worker's place for a decoded chunk.
-    pub target_bytes: u64,
-    /// Bytes of each worker's place for a block before its filter is undone.
-    pub block_bytes: u64,
-    /// Bytes of the common scratch: large chunks, and metadata documents that are too large for a
-    /// worker's buffer.
-    pub pool_bytes: u64,
-    /// Bytes of the ring that waves are staged in.
-    pub slab_bytes: u64,
 }
 
 fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {
@@ -116,6 +97,7 @@ pub fn settings_from_config(
     check_choices(config, why)?;
     check_hooks(config, why)?;
     check_not_built(config, why)?;
+    check_reader(config, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
     let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
     let samples = config.samples_per_batch;
@@ -137,6 +119,7 @@ pub fn settings_from_config(
     let cache_memory_bytes =
         region_bytes(config.chunk_cache_bytes - config.chunk_cache_bytes / CACHE_BOOK_SHARE);
     let own_threads = config.thread_mode == config::THREADS_OWN;
+    let has_ring = matches!(config.reader, config::READER_URING | config::READER_DIRECT);
     let chunks = config.max_chunks_per_wave;
     Ok(Settings {
         config: *config,
@@ -151,6 +134,8 @@ pub fn settings_from_config(
             given => given,
         },
         io_threads: if own_threads { config.n_io_threads } else { 0 },
+        ring_depth: if has_ring { 2 * config.n_io_threads } else { 0 },
+        reads_direct: config.reader == config::READER_DIRECT,
         window_chunks: 2 * chunks,
         pairs_per_wave: samples + 2 * chunks,
         window_pairs: 2 * samples + 4 * chunks,
@@ -206,7 +191,7 @@ fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
 
 fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
-    let choices: [(&str, u32, u32); 12] = [
+    let choices: [(&str, u32, u32); 14] = [
         ("backend", c.backend, config::BACKEND_CUDA),
         ("thread_mode", c.thread_mode, config::THREADS_HOOK),
         ("drop_last", c.drop_last, 1),
@@ -219,6 +204,8 @@ fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("log_level", c.log_level, config::LOG_OFF),
         ("log_quiet", c.log_quiet, 1),
         ("reserved", c.reserved, 0),
+        ("reader", c.reader, config::READER_DIRECT),
+        ("reserved2", c.reserved2, 0),
     ];
     for (name, value, most) in choices {
         range(why, name, value as u64, 0, most as u64)?;
@@ -255,6 +242,25 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     let FilesHook { size, read, .. } = config.files;
     if size.is_some() != read.is_some() {
         return Err(fail!(why, Invalid, "files: size and read must be set together"));
+    }
+    Ok(())
+}
+
+fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let name = match config.reader {
+        config::READER_URING => "uring",
+        config::READER_DIRECT => "direct",
+        _ => return Ok(()),
+    };
+    if config.thread_mode != config::THREADS_OWN {
+        return Err(fail!(
+            why,
+            Invalid,
+            "reader = {name} is a thread of its own, which only thread_mode = own has"
+        ));
+    }
+    if config.files.size.is_some() {
+        return Err(fail!(why, Invalid, "reader = {name} reads files, but the files hook is set"));
     }
     Ok(())
 }
@@ -335,6 +341,16 @@ impl Settings {
         self.decode_threads + self.io_threads
     }
 
+    /// Threads of ours.
+    pub fn thread_count(&self) -> u32 {
+        if self.is_pump() { 0 } else { self.worker_count() + u32::from(self.ring_depth > 0) }
+    }
+
+    /// Whether the instance has no threads of its own.
+    pub fn is_pump(&self) -> bool {
+        self.config.thread_mode == config::THREADS_PUMP
+    }
+
     /// Where the number of decoding threads is derived: as many as there are CPUs, but no more than
     /// take half of what the memory cap leaves beside everything else. `floor(s)` is the least
     /// bill of settings `s`, which is linear in the number of threads.
@@ -348,64 +364,6 @@ impl Settings {
         let spare = self.host_bytes_max().saturating_sub(one) / 2;
         let most = 1 + spare.checked_div(each).unwrap_or(0).min(THREADS_MAX as u64) as u32;
         self.decode_threads = self.decode_threads.min(most);
-    }
-
-    /// The least geometry that streams every chunk up to the cap: common scratch for one large
-    /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded
-    /// chunk.
-    pub fn floor_geometry(&self, target_bytes: impl Fn(u64) -> u64) -> Geometry {
-        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
-        let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
-        let large_bytes = if chunk_bytes > SMALL_CHUNK_BYTES {
-            2 * align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES)
-        } else {
-            0
-        };
-        Geometry {
-            staging_bytes: align_up(compressed_bytes_max(small_bytes), MEMORY_PAGE_BYTES),
-            target_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
-            block_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
-            pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
-            slab_bytes: align_up(
-                compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN,
-                MEMORY_PAGE_BYTES,
-            ),
-        }
-    }
-
-    /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
-    ///
-    /// Everything but common scratch and staging is fixed; of what the cap leaves, staging gets its
-    /// wish, then the common scratch room for as many large chunks as there are decoders.
-    pub fn solve(
-        &self,
-        target_bytes: impl Fn(u64) -> u64,
-        bill: impl Fn(&Geometry) -> u64,
-        why: &mut Why,
-    ) -> Result<Geometry, Status> {
-        let mut geometry = self.floor_geometry(&target_bytes);
-        let (floor, cap) = (bill(&geometry), self.host_bytes_max());
-        if floor > cap {
-            return Err(fail!(
-                why,
-                Budget,
-                "max_host_memory_bytes = {cap}: this config needs at least {floor} ({} of it batch \
-                 slots): raise the cap, or lower samples_per_batch, n_batch_slots, \
-                 n_decode_threads or max_chunk_uncompressed_bytes",
-                self.slots_bytes()
-            ));
-        }
-        let mut spare = (cap - floor) & !(MEMORY_PAGE_BYTES - 1);
-        let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
-        geometry.slab_bytes += slab_more;
-        spare -= slab_more;
-        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
-        if chunk_bytes > SMALL_CHUNK_BYTES {
-            let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
-            let wish = each * self.decode_threads as u64;
-            geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
-        }
-        Ok(geometry)
     }
 }
 
@@ -452,29 +410,5 @@ mod tests {
         let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
         assert_eq!(status, Status::Unsupported);
         assert!(text.contains("cuda"), "{text}");
-    }
-
-    #[test]
-    fn the_geometry_never_exceeds_the_cap_and_names_the_floor() {
-        let mut config = config();
-        let bill = |g: &Geometry| (1 << 20) + g.slab_bytes + g.pool_bytes;
-        let mut why = Why::new();
-        let mut accepted = 0;
-        for cap in (1..200).map(|mib| mib << 20) {
-            config.max_host_memory_bytes = cap;
-            let settings = settings_from_config(&config, 8, &mut why).unwrap();
-            match settings.solve(|chunk| chunk, bill, &mut why) {
-                Ok(geometry) => {
-                    assert!(bill(&geometry) <= cap);
-                    assert!(geometry.slab_bytes >= compressed_bytes_max(16 << 20));
-                    accepted += 1;
-                }
-                Err(status) => {
-                    assert_eq!(status, Status::Budget);
-                    assert!(why.as_str().contains("needs at least"), "{why}");
-                }
-            }
-        }
-        assert!(accepted > 100);
     }
 }

@@ -161,6 +161,8 @@ pub struct Wave {
     pub is_bound: bool,
     /// Reads that have to be waited for.
     pub blocking: Fifo,
+    /// Those of them that are for an io thread, not for the ring thread.
+    pub handed: Fifo,
     /// Reads whose bytes are there and whose chunks are not all handed out.
     pub ready: Fifo,
 }
@@ -197,6 +199,7 @@ impl Waves {
             activated_ns: 0,
             is_bound: false,
             blocking: Fifo::carve(carver, "waves", chunks_per_wave),
+            handed: Fifo::carve(carver, "waves", chunks_per_wave),
             ready: Fifo::carve(carver, "waves", chunks_per_wave),
         });
         let ops = count as u64 * chunks_per_wave as u64;
@@ -233,7 +236,7 @@ impl Waves {
         let row = self.row(wave, 0);
         let entry = &mut self.waves[wave as usize];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
-        assert!(idle <= ops);
+        assert!(entry.handed.is_empty() && idle <= ops);
         entry.is_active = true;
         entry.op_count = ops;
         entry.unissued = ops - idle;
@@ -327,6 +330,7 @@ impl Waves {
             let entry = &mut self.waves[wave as usize];
             entry.is_active = false;
             entry.blocking.clear();
+            entry.handed.clear();
             entry.ready.clear();
         }
         self.active_count = 0;

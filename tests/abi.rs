@@ -62,7 +62,8 @@ fn rust_layouts() -> Vec<Layout> {
             worker_steps, host_bytes_committed, pinned_bytes_committed,
             gpu_bytes_committed, backend, batches_held, backend_reason,
             chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
-            chunk_cache_bytes_saved, chunk_cache_bytes_held),
+            chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
+            reader_reason),
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
@@ -87,12 +88,12 @@ fn rust_layouts() -> Vec<Layout> {
             device, thread_mode, drop_last, on_error, missing_chunks, pad_mode,
             pad_value_set, pad_value, pop_timeout_ns, enable_gds, numa_strategy,
             numa_node, log_level, log_quiet, reserved, consumer_stream,
-            metadata_latency, memory, files, log, fatal, workers, profiler),
+            metadata_latency, memory, files, log, fatal, workers, profiler, reader, reserved2),
     ]
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 43] = [
+const CONSTANTS: [(&str, i64); 47] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -127,6 +128,10 @@ const CONSTANTS: [(&str, i64); 43] = [
     ("NUMA_AUTO", AUTO as i64),
     ("NUMA_OFF", NUMA_OFF as i64),
     ("NUMA_PIN", NUMA_PIN as i64),
+    ("READER_AUTO", READER_AUTO as i64),
+    ("READER_THREADS", READER_THREADS as i64),
+    ("READER_URING", READER_URING as i64),
+    ("READER_DIRECT", READER_DIRECT as i64),
     ("LOG_TRACE", LOG_TRACE as i64),
     ("LOG_DEBUG", LOG_DEBUG as i64),
     ("LOG_INFO", LOG_INFO as i64),

@@ -245,13 +245,50 @@ fn hello_prints_the_mean_of_every_batch() {
     );
 }
 
+/// Made once, because two tests run it.
+fn no_alloc_program(folder: &Path) -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| build(folder, "tests/c/no_alloc.c"))
+}
+
 #[test]
 fn nothing_is_allocated_between_open_and_close() {
     let Some(folder) = archive() else { return };
-    let program = build(folder, "tests/c/no_alloc.c");
+    let program = no_alloc_program(folder);
     let stores = many_stores("no-alloc");
-    print!("{}", run(&program, &[&stores, "10000"]));
-    print!("{}", run(&program, &[&stores, "10000", "seccomp"]));
+    print!("{}", run(program, &[&stores, "10000", "0"]));
+    print!("{}", run(program, &[&stores, "10000", "0", "seccomp"]));
+}
+
+#[test]
+fn nothing_is_allocated_between_open_and_close_while_a_ring_reads() {
+    let Some(folder) = archive() else { return };
+    let program = no_alloc_program(folder);
+    let stores = many_stores("no-alloc-ring");
+    for reader in ["2", "3"] {
+        for more in [&[][..], &["seccomp"]] {
+            // What is in the page cache would not go through the ring.
+            drop_from_page_cache(Path::new(&stores));
+            print!("{}", run(program, &[&[stores.as_str(), "2000", reader], more].concat()));
+        }
+    }
+}
+
+/// Writes all files of a folder to storage and takes them out of memory.
+fn drop_from_page_cache(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            drop_from_page_cache(&path);
+            continue;
+        }
+        let file = std::fs::File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        // SAFETY: advice about an open descriptor.
+        let failed = unsafe { libc::posix_fadvise(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+        assert_eq!(failed, 0);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use common::drive::{
-    Dice, Job, PATIENCE_NS, Span, config, open, pick_axes, stream, stream_boxes, stream_through,
+    Job, PATIENCE_NS, Span, config, mixed_jobs, open, stream, stream_boxes, stream_through,
 };
 use common::fixtures::{self, Scratch, Store};
 use common::oracle::{Image, cast, has_cast};
@@ -128,31 +128,6 @@ fn the_fixtures_hold_every_type_codec_layout_and_rank() {
         }
     }
     assert!(fixtures::all().iter().all(|store| store.image.pixels.iter().any(|byte| *byte != 0)));
-}
-
-/// Crops of 16 x 16 out of ten arrays that agree in nothing; some come twice.
-fn mixed_jobs(count: usize) -> Vec<Job> {
-    let stores: Vec<&Store> = fixtures::family("mixed").collect();
-    assert_eq!(stores.len(), 10);
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
-    let mut jobs: Vec<Job> = Vec::new();
-    for n in 0..count {
-        if n % 7 == 6 {
-            jobs.push(jobs[n - 3].clone());
-            continue;
-        }
-        let store = stores[dice.range(0, stores.len() as i64) as usize];
-        let kept = pick_axes(&store.image.shape, 16, 2);
-        let span = (0..store.image.shape.len())
-            .map(|axis| {
-                let length = if kept.contains(&axis) { 16 } else { 1 };
-                let begin = dice.range(0, store.image.shape[axis] as i64 - length + 1);
-                (begin, begin + length)
-            })
-            .unzip();
-        jobs.push(Job::of(store, span, Dtype::F32));
-    }
-    jobs
 }
 
 fn stream_mixed(count: usize, samples_per_batch: usize, change: impl Fn(&mut Config)) {

@@ -66,3 +66,14 @@ fn a_ring_that_gets_no_eventfd_leaves_nothing() {
     assert_eq!(opened.err(), Some(Errno(libc::EMFILE)));
     assert_eq!(taken(), before);
 }
+
+#[test]
+fn the_ring_of_the_default_config_maps_what_the_header_says() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_supported() {
+        return;
+    }
+    let mut ring = Ring::open(&SYSTEM, 32).unwrap();
+    assert!(ring.bytes() <= 16 << 10, "{}", ring.bytes());
+    ring.close().unwrap();
+}

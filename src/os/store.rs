@@ -6,7 +6,7 @@
 
 use crate::abi::{FILE_ABSENT, FilesHook};
 use crate::base::text::Text;
-use crate::limits::PATH_BYTES_MAX;
+use crate::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
 use crate::os::{Errno, FileStat, Os};
 use core::fmt;
 
@@ -53,11 +53,22 @@ fn fault_from(errno: Errno) -> Fault {
 /// Descriptor of a file that a hook reads.
 pub const HOOK_FD: i32 = -1;
 
+/// What is open of a data file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptors {
+    /// For reads through the page cache.
+    pub fd: i32,
+    /// For reads past it, aligned to DIRECT_ALIGN, where the store opens such and the file has
+    /// them.
+    pub direct: Option<i32>,
+}
+
 /// See the module.
 #[derive(Clone, Copy)]
 pub struct Store {
     os: &'static Os,
     hook: FilesHook,
+    reads_direct: bool,
 }
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
@@ -66,9 +77,10 @@ unsafe impl Send for Store {}
 unsafe impl Sync for Store {}
 
 impl Store {
-    /// Files of the hook where it has functions, else of the system.
-    pub fn new(os: &'static Os, hook: FilesHook) -> Store {
-        Store { os, hook }
+    /// Files of the hook where it has functions, else of the system; `reads_direct` asks that data
+    /// files are opened for direct reads as well.
+    pub fn new(os: &'static Os, hook: FilesHook, reads_direct: bool) -> Store {
+        Store { os, hook, reads_direct }
     }
 
     /// Whether reads go to the host, where waiting cannot be avoided.
@@ -95,6 +107,27 @@ impl Store {
         }
     }
 
+    /// Opens a data file and looks at it.
+    pub fn open_data(&self, path: &Path) -> Result<(Descriptors, FileStat), Fault> {
+        let (fd, stat) = self.open(path)?;
+        if !self.reads_direct || self.uses_hook() {
+            return Ok((Descriptors { fd, direct: None }, stat));
+        }
+        Ok((Descriptors { fd, direct: self.open_direct(path, stat) }, stat))
+    }
+
+    /// None where the file has no direct reads, where no descriptor is left for them, or where it
+    /// is another file by now: it is then read through the page cache, which always works.
+    fn open_direct(&self, path: &Path, stat: FileStat) -> Option<i32> {
+        let (fd, align) = (self.os.open_direct)(path.as_bytes_nul()).ok()?;
+        let is_fine = u64::from(align.memory.max(align.offset)) <= DIRECT_ALIGN
+            && (self.os.stat)(fd) == Ok(stat);
+        if !is_fine {
+            (self.os.close)(fd);
+        }
+        is_fine.then_some(fd)
+    }
+
     /// Looks at an open file again.
     pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
         if self.uses_hook() {
@@ -116,6 +149,12 @@ impl Store {
         if fd != HOOK_FD {
             (self.os.close)(fd);
         }
+    }
+
+    /// Gives the descriptors of a data file back.
+    pub fn close_data(&self, open: Descriptors) {
+        self.close(open.fd);
+        open.direct.into_iter().for_each(|fd| self.close(fd));
     }
 
     /// Fills `target` from `offset`, or says why not. With `cached_only` it never waits for

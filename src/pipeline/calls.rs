@@ -4,7 +4,7 @@
 //! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
 //! lock up; in pump mode they work instead of sleeping.
 
-use crate::abi::Stats;
+use crate::abi::{Stats, write_text};
 use crate::base::text::List;
 use crate::batch::SlotState;
 use crate::config::BACKEND_HOST;
@@ -383,6 +383,8 @@ impl Instance {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.in_state(SlotState::Held);
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
+            stats.reader = state.ring.reader;
+            write_text(&mut stats.reader_reason, state.ring.reason.as_str());
         }
         let reason: &[u8] = match self.settings.config.backend {
             BACKEND_HOST => b"host: asked for by the config",
@@ -403,7 +405,13 @@ impl Instance {
         let deadline = self.deadline(timeout_ns);
         let mut state = self.lock.lock();
         state.life = Life::Closing;
-        for condition in [&self.work_ready, &self.io_ready, &self.batch_ready, &self.space_ready] {
+        for condition in [
+            &self.work_ready,
+            &self.io_ready,
+            &self.ring_ready,
+            &self.batch_ready,
+            &self.space_ready,
+        ] {
             condition.broadcast();
         }
         self.idle.broadcast();
@@ -420,8 +428,8 @@ impl Instance {
             }
             self.idle.wait_until(&mut state, deadline);
         }
-        while let Some(fd) = state.files.drain() {
-            self.store.close(fd);
+        while let Some(open) = state.files.drain() {
+            self.store.close_data(open);
         }
         drop(state);
         if !self.has_joined.swap(true, Relaxed) {
@@ -430,6 +438,7 @@ impl Instance {
                     (self.os.thread_join)(thread);
                 }
             }
+            self.close_unused_ring();
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::base::math::coordinates_from_linear;
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::meta::{array_from_zarr3, write_file_key};
-use crate::os::store::{Fault, Path};
+use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::scratch::Hold;
@@ -92,7 +92,7 @@ fn open_making_room(instance: &Instance, path: &Path) -> Option<Result<(i32, Fil
         }
         let files = &mut instance.lock.lock().files;
         match files.drain() {
-            Some(idle) => instance.store.close(idle),
+            Some(idle) => instance.store.close_data(idle),
             None if files.leases() > 0 => return None,
             None => return Some(opened),
         }
@@ -117,9 +117,9 @@ pub fn run_locate(
     let mut page = [0; PAGE_BYTES];
     let mut checks = None;
     let outcome = match opened {
-        Ok((fd, stat)) if record.shard_levels > 0 => {
+        Ok((open, stat)) if record.shard_levels > 0 => {
             let buffer = worker.buffer.rows(0, worker.buffer.bytes());
-            let file = (fd, &path, stat);
+            let file = (open.fd, &path, stat);
             match locate(
                 &instance.store,
                 &record,
@@ -161,7 +161,7 @@ pub fn run_locate(
 /// old went stale.
 fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
     let state = &mut *instance.lock.lock();
-    let is_stale = is_stale(fault) && lease.fd.is_some();
+    let is_stale = is_stale(fault) && lease.open.is_some();
     if is_stale {
         state.files.set_stale(lease.slot);
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
@@ -177,7 +177,7 @@ type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<IndexChecks>, &'a
 fn finish_locate(
     instance: &Instance,
     (request, question, lease): (u32, &Question, &Lease),
-    opened: Result<(i32, FileStat), OpenFault>,
+    opened: Result<(Descriptors, FileStat), OpenFault>,
     (outcome, page, checks, why): LocateResult<'_>,
 ) {
     let state = &mut *instance.lock.lock();
@@ -189,9 +189,9 @@ fn finish_locate(
         state.files.set_absent(slot, question.batch_id);
         state.arrays.set_checked(question.array, question.batch_id);
     }
-    let fd = opened.ok().map(|(fd, _)| fd);
+    let open = opened.ok().map(|(open, _)| open);
     let stat = opened.ok().map(|(_, stat)| stat);
-    close_forgotten(instance, state.files.give_back(lease, fd, stat));
+    close_forgotten(instance, state.files.give_back(lease, open, stat));
     if opened == Err(OpenFault::Changed) {
         close_forgotten(instance, state.forget_file(slot));
     }
@@ -202,9 +202,9 @@ fn finish_locate(
     state.plan_wanted = true;
 }
 
-pub(super) fn close_forgotten(instance: &Instance, fd: Option<i32>) {
-    if let Some(fd) = fd {
-        instance.store.close(fd);
+pub(super) fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
+    if let Some(open) = open {
+        instance.store.close_data(open);
     }
 }
 
@@ -213,10 +213,10 @@ pub(super) fn open_counted(
     instance: &Instance,
     path: &Path,
     lease: &Lease,
-) -> Result<(i32, FileStat), OpenFault> {
-    instance.stats.files_opened.fetch_add(lease.fd.is_none() as u64, Relaxed);
+) -> Result<(Descriptors, FileStat), OpenFault> {
+    instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
     let opened = open_leased(&instance.store, path, lease);
-    if opened.is_err_and(is_stale) && lease.fd.is_none() {
+    if opened.is_err_and(is_stale) && lease.open.is_none() {
         let mut again = *lease;
         again.evicted = None;
         return open_leased(&instance.store, path, &again);

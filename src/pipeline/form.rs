@@ -3,18 +3,15 @@
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
 
-use crate::base::math::{align_up, index};
+use crate::base::math::index;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::fail_waiter;
 use crate::pipeline::planner::{Place, Planned, Planner};
 use crate::pipeline::state::State;
-use crate::read::{Piece, merge_pieces};
+use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Alignment of a read in the slab.
-const OP_ALIGN: u64 = 64;
 
 impl Planner {
     /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
@@ -71,7 +68,9 @@ impl Planner {
                     count += 1;
                     continue;
                 }
-                Place::Data { bytes, .. } => align_up(bytes, OP_ALIGN),
+                Place::Data { offset, bytes, .. } => {
+                    staged_bytes(instance.settings.reads_direct, offset, bytes).1
+                }
                 Place::Missing | Place::Pad | Place::Kept => 0,
             };
             let fits = tasks < chunks_max
@@ -114,7 +113,10 @@ impl Planner {
     fn fill_wave(&mut self, instance: &Instance, wave: u32, count: u64, tasks: u32) -> bool {
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
-        self.each_read(instance, data, |_, _, bytes| slab_bytes += align_up(bytes, OP_ALIGN));
+        self.each_read(instance, data, |first, _, bytes| {
+            slab_bytes +=
+                staged_bytes(instance.settings.reads_direct, self.data_offset(first), bytes).1;
+        });
         let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
@@ -148,6 +150,14 @@ impl Planner {
         self.entry(self.first + self.sorted[task] as u64)
     }
 
+    /// Where the bytes of a task that is read begin in its file.
+    fn data_offset(&self, task: usize) -> u64 {
+        match self.task(task).place {
+            Place::Data { offset, .. } => offset,
+            _ => 0,
+        }
+    }
+
     fn each_read(&self, instance: &Instance, data: usize, emit: impl FnMut(usize, usize, u64)) {
         let piece = |task: usize| {
             let entry = self.task(task);
@@ -174,6 +184,8 @@ impl Planner {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
             let need = |task: usize| self.task(task).need.span.bytes().max(4096);
+            let (front, staged) = staged_bytes(instance.settings.reads_direct, offset, bytes);
+            let slab_offset = slab + front;
             let read = ReadOp {
                 array: entry.array,
                 array_id: entry.array_id,
@@ -181,16 +193,16 @@ impl Planner {
                 stat,
                 offset,
                 bytes,
-                slab_offset: slab,
+                slab_offset,
                 chunk_first: first as u32,
                 chunk_count: (limit - first) as u32,
                 decoded_bytes: (first..limit).map(need).sum(),
             };
             tables.ops.write(base + ops as usize, read);
             for task in first..limit {
-                self.write_task(instance, wave, task, slab, offset, &mut pairs);
+                self.write_task(instance, wave, task, slab_offset, offset, &mut pairs);
             }
-            slab += align_up(bytes, OP_ALIGN);
+            slab += staged;
             ops += 1;
         });
         (ops, pairs)

@@ -5,12 +5,12 @@
 
 use crate::batch::SlotState;
 use crate::decode::{block_need, target_need};
+use crate::geometry::SMALL_CHUNK_BYTES;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::pipeline::Instance;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::state::{Life, State};
 use crate::read::{Lease, LeaseOutcome, Question};
-use crate::settings::SMALL_CHUNK_BYTES;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
 /// Decoded bytes that are handed out at a time: enough to make the lock cheap, little enough to
@@ -26,6 +26,8 @@ pub enum Role {
     Io,
     /// Everything, in one thread (pump).
     Both,
+    /// Read what has to be waited for through the ring, of files that are open.
+    Ring,
 }
 
 /// One bounded piece of work.
@@ -100,6 +102,8 @@ impl State {
         let job = match role {
             Role::Decode => self.next_decode_job(instance),
             Role::Io => self.next_io_job(instance),
+            Role::Ring if !self.ring.has_room() => None,
+            Role::Ring => self.next_waiting_read(instance, role),
             Role::Both => match self.next_decode_job(instance) {
                 None => self.next_io_job(instance),
                 job => job,
@@ -115,20 +119,31 @@ impl State {
         if self.life != Life::Running {
             return false;
         }
+        if role == Role::Ring && !self.ring.has_room() {
+            return false;
+        }
         let reads_here = self.reads_by(instance, role);
+        let waits_here = self.ring.is_live == (role == Role::Ring);
         let mut wave = self.waves.active.first();
         while let Some(at) = wave {
             let entry = &self.waves.waves[at as usize];
             let unissued = entry.unissued > 0 && reads_here;
             let found = match role {
                 Role::Decode => unissued || !entry.ready.is_empty(),
-                Role::Io => unissued || !entry.blocking.is_empty(),
+                Role::Ring => unissued || !entry.blocking.is_empty(),
+                Role::Io => {
+                    let blocking = waits_here && !entry.blocking.is_empty();
+                    unissued || blocking || !entry.handed.is_empty()
+                }
                 Role::Both => unissued || !entry.ready.is_empty() || !entry.blocking.is_empty(),
             };
             if found {
                 return true;
             }
             wave = self.waves.active.next(at);
+        }
+        if role == Role::Ring {
+            return false;
         }
         let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
         let waits = role != Role::Decode && (self.has_load() || self.requests.has_queued());
@@ -140,7 +155,8 @@ impl State {
         let must_wait = self.is_cold || instance.store.uses_hook();
         match role {
             Role::Decode => !must_wait,
-            Role::Io => must_wait,
+            Role::Io => must_wait && !self.ring.is_live,
+            Role::Ring => must_wait && self.ring.is_live,
             Role::Both => true,
         }
     }
@@ -189,11 +205,38 @@ impl State {
                 LeaseOutcome::Busy => self.requests.requeue(request),
             }
         }
-        let job = self.next_blocking(instance);
-        if job.is_none() && self.reads_by(instance, Role::Io) {
-            return self.next_alternating(instance);
+        if let Some(job) = self.next_handed(instance) {
+            return Some(job);
+        }
+        if self.ring.is_live { None } else { self.next_waiting_read(instance, Role::Io) }
+    }
+
+    /// The next read that has to be waited for.
+    fn next_waiting_read(&mut self, instance: &Instance, role: Role) -> Option<Job> {
+        let job = self.next_blocking(instance, role);
+        if job.is_none() && self.reads_by(instance, role) {
+            return self.next_alternating(instance, role);
         }
         job
+    }
+
+    /// The next read, of the oldest wave that has one, that the ring thread left.
+    fn next_handed(&mut self, instance: &Instance) -> Option<Job> {
+        let mut at = self.waves.active.first();
+        while let Some(wave) = at {
+            at = self.waves.active.next(wave);
+            for _ in 0..self.waves.waves[wave as usize].handed.len() {
+                let Some(op) = self.waves.waves[wave as usize].handed.pop() else { break };
+                let read = self.rest_of_read(instance, wave, op);
+                match self.files.lease(read.array_id, read.file, false) {
+                    LeaseOutcome::Leased(lease) => {
+                        return Some(Job::Read { wave, op, read, lease, cached_only: false });
+                    }
+                    LeaseOutcome::Busy => self.waves.waves[wave as usize].handed.push(op),
+                }
+            }
+        }
+        None
     }
 
     /// The next array whose metadata can be loaded now.
@@ -208,13 +251,13 @@ impl State {
     }
 
     /// The next read, of the oldest wave that has one, that was found to block.
-    fn next_blocking(&mut self, instance: &Instance) -> Option<Job> {
+    fn next_blocking(&mut self, instance: &Instance, role: Role) -> Option<Job> {
         let mut at = self.waves.active.first();
         while let Some(wave) = at {
             at = self.waves.active.next(wave);
             for _ in 0..self.waves.waves[wave as usize].blocking.len() {
                 let Some(op) = self.waves.waves[wave as usize].blocking.pop() else { break };
-                if let Some(job) = self.lease_read(instance, wave, op, false) {
+                if let Some(job) = self.lease_waiting(instance, wave, op, role) {
                     return Some(job);
                 }
             }
@@ -223,13 +266,13 @@ impl State {
     }
 
     /// The next read that nobody began, for a thread that may wait: alternating across files.
-    fn next_alternating(&mut self, instance: &Instance) -> Option<Job> {
+    fn next_alternating(&mut self, instance: &Instance, role: Role) -> Option<Job> {
         let mut at = self.waves.active.first();
         while let Some(wave) = at {
             at = self.waves.active.next(wave);
             while let Some(op) = self.waves.next_by_order(wave, &instance.tables.order) {
                 self.waves.issue(wave, op);
-                if let Some(job) = self.lease_read(instance, wave, op, false) {
+                if let Some(job) = self.lease_waiting(instance, wave, op, role) {
                     return Some(job);
                 }
             }
@@ -284,6 +327,22 @@ impl State {
             count += 1;
         }
         count
+    }
+
+    /// A read for a thread that may wait. The ring thread opens no file: it hands the read on.
+    fn lease_waiting(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        op: u32,
+        role: Role,
+    ) -> Option<Job> {
+        let read = instance.tables.ops.read(instance.wave_row(wave, op));
+        if role == Role::Ring && self.files.is_closed(read.array_id, read.file) {
+            self.waves.waves[wave as usize].handed.push(op);
+            return None;
+        }
+        self.lease_read(instance, wave, op, false)
     }
 
     /// A read on its own, into the slab; where its file is busy it waits among the blocking ones.

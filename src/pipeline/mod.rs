@@ -15,6 +15,7 @@ mod jobs;
 mod open;
 mod planner;
 mod read_jobs;
+mod ring_jobs;
 mod scout;
 mod scratch;
 mod settle;
@@ -28,14 +29,15 @@ use crate::arrays::Uri;
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
 use crate::batch::SampleGeometry;
-use crate::config::{ON_ERROR_SKIP, THREADS_PUMP};
+use crate::config::ON_ERROR_SKIP;
+use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::{Condvar, Guard, Mutex};
 use crate::os::{Os, Thread};
 use crate::records::ArrayRecord;
-use crate::settings::{Geometry, Settings};
+use crate::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::stats::StatsCells;
 use crate::status::{Failure, Why};
@@ -43,6 +45,7 @@ use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 use jobs::{Job, Role};
 use planner::Planner;
+use ring_jobs::RingReader;
 use state::{Life, State};
 use worker::Worker;
 
@@ -69,10 +72,13 @@ pub struct Instance {
     planner: Mutex<Option<&'static mut Planner>>,
     work_ready: Condvar,
     io_ready: Condvar,
+    ring_ready: Condvar,
     batch_ready: Condvar,
     space_ready: Condvar,
     idle: Condvar,
     workers: &'static [Mutex<Worker>],
+    /// The ring thread's, from its start to its end.
+    ring: Mutex<RingReader>,
     threads: &'static [Mutex<Option<Thread>>],
     has_joined: AtomicBool,
     tables: WaveTables,
@@ -210,15 +216,20 @@ impl Instance {
             work::run(self, worker, job);
         }
         let mut state = self.lock.lock();
-        state.running -= 1;
-        if state.running == 0 && state.life != Life::Running {
-            self.idle.broadcast();
-        }
+        self.end_job(&mut state);
         if self.settings.is_pump() {
             state.contexts.push(context);
         }
         self.wake(&state);
         state
+    }
+
+    /// A job is over.
+    fn end_job(&self, state: &mut State) {
+        state.running -= 1;
+        if state.running == 0 && state.life != Life::Running {
+            self.idle.broadcast();
+        }
     }
 
     /// Wakes a sleeping worker of each kind for which there is work.
@@ -229,6 +240,7 @@ impl Instance {
         if state.idle_io > 0 && state.has_job(self, Role::Io) {
             self.io_ready.signal();
         }
+        self.wake_ring(state);
         if self.settings.is_pump() && state.waiters > 0 && state.has_job(self, Role::Both) {
             self.batch_ready.broadcast();
             self.space_ready.broadcast();
@@ -237,6 +249,9 @@ impl Instance {
 
     /// What own thread number `number` does until close.
     fn thread_main(&self, number: u32) {
+        if number == self.settings.worker_count() {
+            return self.ring_main();
+        }
         let role = if number < self.settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();
         loop {
@@ -265,12 +280,5 @@ impl Instance {
                 }
             }
         }
-    }
-}
-
-impl Settings {
-    /// Whether the instance has no threads of its own.
-    pub fn is_pump(&self) -> bool {
-        self.config.thread_mode == THREADS_PUMP
     }
 }

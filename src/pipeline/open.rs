@@ -10,6 +10,7 @@ use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::decode::target_bytes;
 use crate::decode::zstd::Decoder;
 use crate::fail;
+use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::os::memory::Block;
 use crate::os::sink::Sink;
@@ -18,9 +19,10 @@ use crate::os::sync::{Condvar, Mutex};
 use crate::os::{Errno, Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
 use crate::pipeline::planner::Planner;
+use crate::pipeline::ring_jobs::RingReader;
 use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
-use crate::settings::{Geometry, Settings};
+use crate::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::stats::StatsCells;
 use crate::status::{Status, Why};
@@ -92,6 +94,7 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
     for condition in [
         &instance.work_ready,
         &instance.io_ready,
+        &instance.ring_ready,
         &instance.batch_ready,
         &instance.space_ready,
         &instance.idle,
@@ -99,6 +102,12 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
         condition.init();
     }
     let opened = Opened { instance, block };
+    if settings.ring_depth > 0
+        && let Err(errno) = instance.open_ring()
+    {
+        opened.give_back();
+        return Err(no_ring(errno, why));
+    }
     if let Err(errno) = start_threads(instance, starts) {
         // Closing waits for the threads that did start; nothing was read, so they end at once.
         let closed = instance.close(u64::MAX);
@@ -107,6 +116,17 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
         return Err(fail!(why, OutOfMemory, "starting threads: {errno}"));
     }
     Ok(opened)
+}
+
+fn no_ring(errno: Errno, why: &mut Why) -> Status {
+    let status = match errno.0 {
+        libc::ENOMEM | libc::EMFILE | libc::ENFILE => Status::OutOfMemory,
+        _ => Status::Unsupported,
+    };
+    why.fail(
+        status,
+        format_args!("reader: the system gives no io_uring: {errno}; use auto or threads"),
+    )
 }
 
 /// What is derived from the settings once, apart from sizes.
@@ -150,7 +170,8 @@ const COUNTED: Values = Values {
 /// the host keeps its own.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     let limit = (os.open_files_max)();
-    let share = (limit.saturating_sub(32) / 2).clamp(4, 4096) as u32;
+    let each = if settings.reads_direct { 2 } else { 1 };
+    let share = (limit.saturating_sub(32) / 2 / each).clamp(4, 4096) as u32;
     share.min(settings.config.n_chunk_layout_cache).max(1)
 }
 
@@ -174,7 +195,8 @@ fn layout(
     let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
     let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let own = if settings.is_pump() { 0 } else { settings.worker_count() };
+    let own = settings.thread_count();
+    let ring = Mutex::new(RingReader::carve(carver, settings));
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
@@ -185,7 +207,7 @@ fn layout(
         settings: settings.clone(),
         geometry: *geometry,
         process_id: (os.process_id)(),
-        store: Store::new(os, config.files),
+        store: Store::new(os, config.files, settings.reads_direct),
         sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
         stats: StatsCells::default(),
         host_bytes: values.host_bytes,
@@ -197,10 +219,12 @@ fn layout(
         planner: Mutex::new(planners.first_mut()),
         work_ready: Condvar::new(),
         io_ready: Condvar::new(),
+        ring_ready: Condvar::new(),
         batch_ready: Condvar::new(),
         space_ready: Condvar::new(),
         idle: Condvar::new(),
         workers,
+        ring,
         threads,
         has_joined: AtomicBool::new(false),
         tables,

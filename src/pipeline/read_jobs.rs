@@ -5,7 +5,7 @@
 //! the samples that fail. No lock is held while a file is opened or read.
 
 use crate::os::FileStat;
-use crate::os::store::{Fault, Path};
+use crate::os::store::{Descriptors, Fault, Path};
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{Hands, fail_task};
 use crate::pipeline::file_jobs::{
@@ -21,6 +21,9 @@ use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// Reads in a row that find their bytes cached before the decoding threads try themselves.
+const WARM_READS: u32 = 16;
+
 /// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
 /// second level until they are decoded, and only chunks that are large take a call each.
 const STREAM_BYTES: u64 = 256 << 10;
@@ -32,8 +35,8 @@ struct LeasedFile<'a> {
     record: &'static ArrayRecord,
     read: &'a ReadOp,
     path: Path,
-    /// Descriptor and state of the file; why it cannot be used.
-    opened: Result<(i32, FileStat), OpenFault>,
+    /// Descriptors and state of the file; why it cannot be used.
+    opened: Result<(Descriptors, FileStat), OpenFault>,
 }
 
 impl<'a> LeasedFile<'a> {
@@ -42,8 +45,8 @@ impl<'a> LeasedFile<'a> {
     fn open(instance: &'a Instance, lease: &'a Lease, read: &'a ReadOp) -> LeasedFile<'a> {
         let record = instance.array_record(read.array);
         let path = file_path(instance, read.array, record, read.file);
-        let opened = match lease.fd {
-            Some(fd) => Ok((fd, lease.stat.unwrap_or(read.stat))),
+        let opened = match lease.open {
+            Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
             None => open_counted(instance, &path, lease),
         };
         let mut file = LeasedFile { instance, lease, record, read, path, opened };
@@ -55,27 +58,27 @@ impl<'a> LeasedFile<'a> {
 
     /// The file is of no use: a descriptor that this job opened is closed.
     fn refuse(&mut self, fault: OpenFault) {
-        if let (Ok((fd, _)), None) = (self.opened, self.lease.fd) {
-            self.instance.store.close(fd);
+        if let (Ok((open, _)), None) = (self.opened, self.lease.open) {
+            self.instance.store.close_data(open);
         }
         self.opened = Err(fault);
     }
 
     fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
-        let (fd, _) = self.opened?;
+        let (open, _) = self.opened?;
         let store = &self.instance.store;
-        store.read_exact(fd, &self.path, target, offset, cached_only).map_err(OpenFault::Store)
+        store.read_exact(open.fd, &self.path, target, offset, cached_only).map_err(OpenFault::Store)
     }
 
     /// Looks at the file again once bytes are here, because a chunk's place in a file that was
     /// rewritten meanwhile is somebody else's place. A files hook is not asked: it knows no time of
     /// change, and its size may be a round trip.
     fn check_unchanged(&mut self) -> Result<(), OpenFault> {
-        let (fd, stat) = self.opened?;
+        let (open, stat) = self.opened?;
         if self.instance.store.uses_hook() {
             return Ok(());
         }
-        let fault = match self.instance.store.stat(fd, &self.path) {
+        let fault = match self.instance.store.stat(open.fd, &self.path) {
             Ok(now) if now == stat => return Ok(()),
             Ok(_) => OpenFault::Changed,
             Err(fault) => OpenFault::Store(fault),
@@ -89,9 +92,9 @@ impl<'a> LeasedFile<'a> {
     fn is_for_later(&self, fault: OpenFault) -> bool {
         match fault {
             OpenFault::Store(Fault::WouldBlock) => true,
-            fault if is_stale(fault) => self.lease.fd.is_some(),
+            fault if is_stale(fault) => self.lease.open.is_some(),
             fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
-                self.lease.fd.is_none() && self.instance.lock.lock().files.lower_open_max()
+                self.lease.open.is_none() && self.instance.lock.lock().files.lower_open_max()
             }
             _ => false,
         }
@@ -107,12 +110,12 @@ impl<'a> LeasedFile<'a> {
     /// Ends the lease. `fault`: why the job ended early, if it did.
     fn give_back(&self, state: &mut State, fault: Option<OpenFault>) {
         let slot = self.lease.slot;
-        if fault.is_some_and(is_stale) && self.lease.fd.is_some() {
+        if fault.is_some_and(is_stale) && self.lease.open.is_some() {
             state.files.set_stale(slot);
         }
-        let (fd, stat) =
+        let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
-        close_forgotten(self.instance, state.files.give_back(self.lease, fd, stat));
+        close_forgotten(self.instance, state.files.give_back(self.lease, open, stat));
         if self.opened == Err(OpenFault::Changed) {
             close_forgotten(self.instance, state.forget_file(slot));
         }
@@ -156,13 +159,26 @@ pub fn run_read(
 /// A blocking read that took about as long as a copy found its bytes cached; after a few of those
 /// the decoding threads try again themselves.
 fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
-    const WARM_READS: u32 = 16;
     let copy_ns = 20_000 + bytes / 2;
-    state.warm_reads = if ns < copy_ns { state.warm_reads + 1 } else { 0 };
-    if state.warm_reads >= WARM_READS && !instance.store.uses_hook() {
-        state.is_cold = false;
-        state.warm_reads = 0;
+    state.note_cached(ns < copy_ns && !instance.store.uses_hook());
+}
+
+impl State {
+    /// Notes whether a read by a thread that may wait found its bytes in the page cache.
+    pub fn note_cached(&mut self, is_cached: bool) {
+        self.warm_reads = if is_cached { self.warm_reads + 1 } else { 0 };
+        if self.warm_reads >= WARM_READS {
+            self.is_cold = false;
+            self.warm_reads = 0;
+        }
     }
+}
+
+/// Bytes that the chunks of a read need of it.
+pub fn needed_bytes(instance: &Instance, wave: u32, read: &ReadOp) -> u64 {
+    let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+    let bytes = |chunk| instance.tables.chunks.read(instance.wave_row(wave, chunk)).bytes;
+    chunks.map(bytes).sum()
 }
 
 /// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not

@@ -9,11 +9,14 @@ use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::chunk_cache::ChunkCache;
 use crate::fail;
+use crate::geometry::Geometry;
+use crate::os::store::Descriptors;
 use crate::pipeline::Instance;
+use crate::pipeline::ring_jobs::RingState;
 use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
 use crate::read::{FileTable, PageCache, Requests};
-use crate::settings::{Geometry, Settings};
+use crate::settings::Settings;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask, Waves};
 use arrayvec::ArrayVec;
@@ -90,6 +93,8 @@ pub struct State {
     pub patching: u64,
     /// The common scratch.
     pub pool: Pool,
+    /// The ring of reads.
+    pub ring: RingState,
     /// Worker contexts that are free (pump).
     pub contexts: Fifo,
     /// Jobs that run.
@@ -151,6 +156,7 @@ impl State {
             loads_wait_since: None,
             patching: 0,
             pool: Pool::new(geometry.pool_bytes),
+            ring: RingState::new(settings),
             contexts,
             running: 0,
             waiters: 0,
@@ -253,8 +259,8 @@ impl State {
     }
 
     /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
-    /// Gives the descriptor to close.
-    pub fn forget_file(&mut self, slot: u32) -> Option<i32> {
+    /// Gives the descriptors to close.
+    pub fn forget_file(&mut self, slot: u32) -> Option<Descriptors> {
         self.chunks.invalidate_all();
         self.files.forget(slot)
     }

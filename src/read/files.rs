@@ -4,6 +4,10 @@
 //! shard index. It outlives its descriptor: when descriptors run short an idle one is closed, and
 //! the file is opened again later and must still look the same.
 //!
+//! A file has one descriptor, or two where it is read past the page cache as well: one for attempts
+//! that only the page cache answers, one for direct reads. They are opened, leased, evicted and
+//! closed together and count as one here; whoever sets `open_max` allows for both.
+//!
 //! Invariant: a record is pinned while leased; `users` counts its leases; its descriptor is in
 //! `idle` exactly while it is open and has no users. Opening is exclusive, so each file is opened
 //! once however many workers want it.
@@ -11,6 +15,7 @@
 use crate::base::arena::Carver;
 use crate::cache::{Cache, List, hash_words};
 use crate::os::FileStat;
+use crate::os::store::Descriptors;
 use crate::read::IndexChecks;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +24,9 @@ struct FileRecord {
     file: u64,
     /// Changes whenever the record stands for another file or another state of it.
     epoch: u64,
-    fd: Option<i32>,
+    open: Option<Descriptors>,
+    /// A direct read of it was refused: it is read through the page cache.
+    is_direct_refused: bool,
     stat: Option<FileStat>,
     /// Batch that found the file absent; absence is looked at again by every batch.
     absent_batch: Option<u64>,
@@ -35,7 +42,8 @@ impl FileRecord {
         array_id: 0,
         file: 0,
         epoch: 0,
-        fd: None,
+        open: None,
+        is_direct_refused: false,
         stat: None,
         absent_batch: None,
         users: 0,
@@ -50,14 +58,14 @@ impl FileRecord {
 pub struct Lease {
     /// Slot of the record.
     pub slot: u32,
-    /// The descriptor; None: the worker must open the file.
-    pub fd: Option<i32>,
+    /// Its descriptors; None: the worker must open the file.
+    pub open: Option<Descriptors>,
     /// What the file looked like when it was first opened.
     pub stat: Option<FileStat>,
     /// Checksums of its index, once it was checked.
     pub checks: Option<IndexChecks>,
-    /// A descriptor to close before opening another.
-    pub evicted: Option<i32>,
+    /// Descriptors to close before opening another file.
+    pub evicted: Option<Descriptors>,
     /// Nobody else may lease the file until this lease ends.
     exclusive: bool,
 }
@@ -140,7 +148,7 @@ impl FileTable {
         if record.exclusive || record.stale {
             return LeaseOutcome::Busy;
         }
-        if record.fd.is_none() {
+        if record.open.is_none() {
             // Opening is exclusive, so a record without descriptor has no users.
             assert!(record.users == 0);
             if evicted.is_none() && self.open_count >= self.open_max {
@@ -151,34 +159,38 @@ impl FileTable {
         } else if record.users == 0 {
             self.idle.remove(slot);
         }
-        let exclusive = record.fd.is_none() || (exclusive_check && record.checks.is_none());
+        let exclusive = record.open.is_none() || (exclusive_check && record.checks.is_none());
         let record = &mut self.records[slot as usize];
         record.users += 1;
         record.exclusive = exclusive;
         self.cache.pin(slot, 1);
         self.leases += 1;
-        let FileRecord { fd, stat, checks, .. } = self.records[slot as usize];
-        LeaseOutcome::Leased(Lease { slot, fd, stat, checks, evicted, exclusive })
+        let FileRecord { stat, checks, .. } = *record;
+        let is_direct = !record.is_direct_refused;
+        let open = record
+            .open
+            .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
+        LeaseOutcome::Leased(Lease { slot, open, stat, checks, evicted, exclusive })
     }
 
-    /// Ends a lease. `fd`: the descriptor that is open now; `stat`: what the file looks like.
+    /// Ends a lease. `open`: the descriptors that are open now; `stat`: what the file looks like.
     /// Gives the descriptor to close, if it went stale.
     #[must_use]
     pub fn give_back(
         &mut self,
         lease: &Lease,
-        fd: Option<i32>,
+        open: Option<Descriptors>,
         stat: Option<FileStat>,
-    ) -> Option<i32> {
+    ) -> Option<Descriptors> {
         let slot = lease.slot;
         let record = &mut self.records[slot as usize];
         assert!(record.users > 0);
         record.users -= 1;
         self.leases -= 1;
         self.give_backs += 1;
-        if lease.fd.is_none() {
-            record.fd = fd;
-            self.open_count -= fd.is_none() as u32;
+        if lease.open.is_none() {
+            record.open = open;
+            self.open_count -= open.is_none() as u32;
         }
         if lease.exclusive {
             record.exclusive = false;
@@ -187,7 +199,7 @@ impl FileTable {
             record.stat = stat;
         }
         let is_stale = record.stale && record.users == 0;
-        if record.users == 0 && record.fd.is_some() {
+        if record.users == 0 && record.open.is_some() {
             self.idle.push(slot);
         }
         self.cache.unpin(slot, 1);
@@ -202,8 +214,22 @@ impl FileTable {
     /// and the file is opened again for the next.
     pub fn set_stale(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
-        assert!(record.users > 0 && record.fd.is_some());
+        assert!(record.users > 0 && record.open.is_some());
         record.stale = true;
+    }
+
+    /// A direct read of a leased file was refused: it is read through the page cache from now on.
+    /// False where that was known.
+    pub fn refuse_direct(&mut self, slot: u32) -> bool {
+        !core::mem::replace(&mut self.records[slot as usize].is_direct_refused, true)
+    }
+
+    /// Whether a worker would have to open the file, and nobody does.
+    pub fn is_closed(&self, array_id: u64, file: u64) -> bool {
+        self.find(array_id, file).is_none_or(|slot| {
+            let record = &self.records[slot as usize];
+            record.open.is_none() && !record.exclusive
+        })
     }
 
     /// Notes that a batch found the file absent.
@@ -218,13 +244,13 @@ impl FileTable {
 
     /// Forgets what the file looked like: it changed. Index pages of the old state die with its
     /// epoch. The descriptor, if it is idle, is the caller's to close.
-    pub fn forget(&mut self, slot: u32) -> Option<i32> {
+    pub fn forget(&mut self, slot: u32) -> Option<Descriptors> {
         let epoch = self.take_epoch();
         let record = &mut self.records[slot as usize];
         record.epoch = epoch;
         record.stat = None;
         record.checks = None;
-        if record.users == 0 && record.fd.is_some() {
+        if record.users == 0 && record.open.is_some() {
             return self.take_descriptor(slot);
         }
         None
@@ -255,16 +281,16 @@ impl FileTable {
     }
 
     /// Closes every idle descriptor: all of them, once no lease is out.
-    pub fn drain(&mut self) -> Option<i32> {
+    pub fn drain(&mut self) -> Option<Descriptors> {
         let idle = self.idle.first()?;
         self.take_descriptor(idle)
     }
 
     /// A record for a new file, and the descriptor of the file that it stood for before, which
     /// the worker closes that opens the new one. None while every record is leased.
-    fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<i32>)> {
+    fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<Descriptors>)> {
         let oldest = self.cache.oldest()?;
-        let descriptor = if self.records[oldest as usize].fd.is_some() {
+        let descriptor = if self.records[oldest as usize].open.is_some() {
             self.take_descriptor(oldest)
         } else {
             None
@@ -276,10 +302,10 @@ impl FileTable {
         Some((slot, descriptor))
     }
 
-    fn take_descriptor(&mut self, slot: u32) -> Option<i32> {
+    fn take_descriptor(&mut self, slot: u32) -> Option<Descriptors> {
         self.idle.remove(slot);
         self.open_count -= 1;
-        self.records[slot as usize].fd.take()
+        self.records[slot as usize].open.take()
     }
 
     fn take_epoch(&mut self) -> u64 {

@@ -9,7 +9,7 @@ use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
 use crate::limits::PAGE_GROUPS_MAX;
-use crate::os::store::{Fault, Path, Store};
+use crate::os::store::{Descriptors, Fault, Path, Store};
 use crate::os::{Errno, FileStat};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
@@ -39,21 +39,21 @@ pub fn open_leased(
     store: &Store,
     path: &Path,
     lease: &Lease,
-) -> Result<(i32, FileStat), OpenFault> {
+) -> Result<(Descriptors, FileStat), OpenFault> {
     if let Some(evicted) = lease.evicted {
-        store.close(evicted);
+        store.close_data(evicted);
     }
-    let (fd, stat) = match lease.fd {
-        Some(fd) => (fd, store.stat(fd, path).map_err(OpenFault::Store)?),
-        None => store.open(path).map_err(OpenFault::Store)?,
+    let (open, stat) = match lease.open {
+        Some(open) => (open, store.stat(open.fd, path).map_err(OpenFault::Store)?),
+        None => store.open_data(path).map_err(OpenFault::Store)?,
     };
     if lease.stat.is_some_and(|before| before != stat) {
-        if lease.fd.is_none() {
-            store.close(fd);
+        if lease.open.is_none() {
+            store.close_data(open);
         }
         return Err(OpenFault::Changed);
     }
-    Ok((fd, stat))
+    Ok((open, stat))
 }
 
 /// Bytes of a uri or path that an error text shows.

@@ -4,6 +4,24 @@
 //! most a given size, each covering whole pieces in order. A piece that is larger than the cap is a
 //! read of its own. Nothing that no chunk needs is read: a gap of one byte ends a read.
 
+use crate::base::math::align_up;
+use crate::limits::DIRECT_ALIGN;
+
+/// Alignment in the slab of a read through the page cache.
+const READ_ALIGN: u64 = 64;
+
+/// The staging that a read of `bytes` bytes at `offset` of its file takes: in front of its first
+/// byte, and altogether. Reads that may be direct bring whole pages, so they begin on one.
+///
+/// Worked example: 100 bytes at offset 5000 take 904 bytes in front, and one page altogether.
+pub fn staged_bytes(may_be_direct: bool, offset: u64, bytes: u64) -> (u64, u64) {
+    if !may_be_direct {
+        return (0, align_up(bytes, READ_ALIGN));
+    }
+    let front = offset % DIRECT_ALIGN;
+    (front, align_up(front + bytes, DIRECT_ALIGN))
+}
+
 /// The bytes of one chunk in a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Piece {
@@ -47,6 +65,19 @@ pub fn merge_pieces(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn staged_pages_hold_the_read_and_less_than_two_pages_more() {
+        assert_eq!(staged_bytes(true, 5000, 100), (904, 4096));
+        for (offset, bytes) in
+            (0..9000).step_by(89).flat_map(|at| [(at, 1), (at, 4096), (at, 9001)])
+        {
+            let (front, staged) = staged_bytes(true, offset, bytes);
+            assert!((offset - front).is_multiple_of(4096) && staged.is_multiple_of(4096));
+            assert!(front + bytes <= staged && staged < bytes + 2 * 4096);
+        }
+        assert_eq!(staged_bytes(false, 5000, 100), (0, 128));
+    }
     use std::vec::Vec;
 
     fn merged(pieces: &[(u64, u64, u64)], cap: u64) -> Vec<(usize, usize, u64)> {

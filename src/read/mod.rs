@@ -13,5 +13,5 @@ mod pages;
 pub use document::{metadata_path, read_document};
 pub use files::{FileTable, Lease, LeaseOutcome};
 pub use locate::{IndexChecks, Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
-pub use merge::{Piece, merge_pieces};
+pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{Outcome, PAGE_BYTES, PageCache, Question, Requests};

@@ -4,7 +4,7 @@
 //! number, shape, tags, statuses and content; whatever does not come within half a minute is a
 //! failure.
 
-use crate::common::fixtures::Store;
+use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use std::collections::BTreeMap;
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
@@ -268,4 +268,29 @@ pub fn pick_axes(shape: &[u64], extent: u64, count: usize) -> Vec<usize> {
     let axes: Vec<usize> = (0..shape.len()).rev().filter(|axis| shape[*axis] >= extent).collect();
     assert!(axes.len() >= count);
     axes[..count].to_vec()
+}
+
+/// Crops of 16 x 16 out of ten arrays that agree in nothing; some come twice.
+pub fn mixed_jobs(count: usize) -> Vec<Job> {
+    let stores: Vec<&Store> = fixtures::family("mixed").collect();
+    assert_eq!(stores.len(), 10);
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut jobs: Vec<Job> = Vec::new();
+    for n in 0..count {
+        if n % 7 == 6 {
+            jobs.push(jobs[n - 3].clone());
+            continue;
+        }
+        let store = stores[dice.range(0, stores.len() as i64) as usize];
+        let kept = pick_axes(&store.image.shape, 16, 2);
+        let span = (0..store.image.shape.len())
+            .map(|axis| {
+                let length = if kept.contains(&axis) { 16 } else { 1 };
+                let begin = dice.range(0, store.image.shape[axis] as i64 - length + 1);
+                (begin, begin + length)
+            })
+            .unzip();
+        jobs.push(Job::of(store, span, Dtype::F32));
+    }
+    jobs
 }

@@ -32,7 +32,7 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes.
-peak_rss_bytes: of the process, from before open.
+peak_rss_bytes: of the process, from before open. reader: who read chunk data, and why.
 
 Caps are raised to what the arrays need, unless one is given.
 
@@ -93,6 +93,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "bill_bytes": budget::total(&bill),
         "chunks_decoded": median.stats.decode.count,
         "bytes_read": median.stats.io.input_bytes,
+        "reader": report::name_text(&median.stats.reader_reason),
         "stages": report::stages_json(&median.stats),
     });
     if options.repeat > 1 {

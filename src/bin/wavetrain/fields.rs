@@ -66,6 +66,12 @@ const PADS: Names = &[
 ];
 const GDS: Names = &[("auto", 0), ("off", 1), ("on", 2)];
 const NUMA: Names = &[("auto", 0), ("disabled", 1), ("pin", 2)];
+const READERS: Names = &[
+    ("auto", config::READER_AUTO),
+    ("threads", config::READER_THREADS),
+    ("uring", config::READER_URING),
+    ("direct", config::READER_DIRECT),
+];
 const LEVELS: Names = &[
     ("trace", 0),
     ("debug", 1),
@@ -163,6 +169,7 @@ const FIELDS: &[Field] = &[
     field("log-level", Kind::Choice(|c| &mut c.log_level, LEVELS), "least severe level logged"),
     field("log-quiet", Kind::Switch(|c| &mut c.log_quiet), "no log lines on stderr"),
     field("metadata-latency", Kind::Latency, "synthetic latency of metadata"),
+    field("reader", Kind::Choice(|c| &mut c.reader, READERS), "who reads what is not cached"),
 ];
 
 /// Fields that cap what config_fit would raise: whoever gives one means it.
@@ -422,7 +429,7 @@ mod tests {
         let source = include_str!("../../config.rs");
         let start = source.find("pub struct Config {").unwrap();
         let body = &source[start..start + source[start..].find("\n}").unwrap()];
-        let without = ["struct_size", "reserved", "consumer_stream"];
+        let without = ["struct_size", "reserved", "reserved2", "consumer_stream"];
         let hooks = ["memory", "files", "log", "fatal", "workers", "profiler"];
         let mut seen = 0;
         for line in body.lines().filter_map(|line| line.trim().strip_prefix("pub ")) {
