@@ -13,9 +13,9 @@ use crate::pipeline::state::{Life, State};
 use crate::read::{Lease, LeaseOutcome, Question};
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
-/// Decoded bytes that are handed out at a time: enough to make the lock cheap, little enough to
-/// share a wave evenly.
-const RUN_BYTES: u64 = 256 << 10;
+/// Decoded bytes that are handed out at a time: enough to make the lock and the look at the file
+/// cheap (uncompressed chunks gain 5 % over 256 KiB), little enough to share a wave evenly.
+const RUN_BYTES: u64 = 1 << 20;
 
 /// What a worker may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
