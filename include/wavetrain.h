@@ -73,7 +73,9 @@
  *             sample holds pad_value and its status says why, and the stream goes on.
  *   DROPPED   reset or close came first.
  *
- * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL).
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). Of a
+ * chunk without a checksum only what the boxes of a batch need is decoded, so damage in the rest is
+ * not noticed; a chunk with one is verified whole. With a chunk cache every chunk is decoded whole.
  *
  *
  * 4. Memory
@@ -699,13 +701,13 @@ wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch b
 wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
 
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
- * batches from 0 again. Held batches stay held, caches stay warm, nothing is allocated. Waits for
- * reads in flight of what it drops, if at all. OK. */
+ * batches from 0 again. Held batches stay held, metadata and indexes stay cached, decoded chunks do
+ * not, nothing is allocated. Waits for reads in flight of what it drops, if at all. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
- * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, one
- * chunk. Several threads may pump at once.
+ * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, or
+ * chunks of one file, a mebibyte or one chunk. Several threads may pump at once.
  * OK: it did something. AGAIN: there was nothing to do. INVALID: thread_mode is not PUMP. SHUTDOWN:
  * close was called. */
 wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);

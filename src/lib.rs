@@ -6,18 +6,23 @@
 //!                      │           │                                    ▲
 //!             uris     ▼           ▼ chunks of each box, each once      │ rows
 //!                   arrays       plan ──▶ wave ──▶ read ──▶ decode ──▶ assemble
-//!                      │                   ▲        │ bytes in the      │ scratch in
-//!          zarr.json   ▼                   │        ▼ staging slab      ▼ a worker's cache
-//!                    meta          shard_index    files            zstd, blosc, crc32c
+//!                      │           ▲       ▲        │          │ ▲ those kept
+//!          zarr.json   ▼           │       │        ▼          ▼ │ and used again
+//!                    meta  uses that are   │      files     chunk_cache
+//!                          foreseen   shard_index
 //! ```
 //!
 //! Samples wait in the `queue`; their arrays' metadata is loaded ahead (`arrays`, `meta`). The
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
 //! (`plan`), looks up where each lies (`read`, `shard_index`) and cuts the stream into `wave`s of
-//! fixed capacity. Workers read the waves' bytes into the slab, decode each chunk once and scatter
-//! it, cast, into every sample that touches it. A batch whose last chunk is there is popped in
-//! push order. All of it is bounded jobs that `pipeline` takes and runs one step at a time;
-//! threads only loop over that.
+//! fixed capacity. A worker that finds a chunk's bytes in the page cache reads and decodes them in
+//! its own scratch at once; what has to be waited for is read into the staging slab by io threads,
+//! or by one thread over io_uring, and decoded from there. As far as nothing checks a chunk as a
+//! whole, only what the boxes need of it is read and decoded. Each chunk is decoded once and
+//! scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if the samples
+//! that wait need it again sooner than others. A batch whose last chunk is there is popped in push
+//! order. All of it is bounded jobs that `pipeline` takes and runs one step at a time; threads only
+//! loop over that.
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
