@@ -4,11 +4,14 @@
 mod common;
 
 use common::damage::{outcomes, u16_config};
-use common::drive::{Dice, Job};
+use common::drive::{Dice, Job, config, stream};
 use common::fixtures::Scratch;
+use common::oracle::{Image, Pad};
 use common::synth::Meta;
 use std::fs;
-use wavetrain::config::{Config, THREADS_PUMP};
+use std::sync::Arc;
+use wavetrain::config::{Config, PAD_EDGE, PAD_NONE, PAD_REFLECT, THREADS_PUMP};
+use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
 /// Elements of the one chunk: 400,000 bytes, so that zstd makes four blocks.
@@ -123,4 +126,41 @@ fn a_broken_blosc_block_outside_the_box_is_not_looked_at() {
         assert!(needs_it || seen.1 == good.1, "box at {begin}");
     }
     assert!(failed > 0 && failed < 12, "{failed}");
+}
+
+#[test]
+fn strips_of_uncompressed_chunks_come_out_right_whatever_the_box_and_what_pads_it() {
+    // One chunk of 512 KiB in planes of 8 KiB: narrow boxes leave 4 KiB and more of each out, which
+    // is then not read, wide ones do not.
+    const EDGE: i64 = 64;
+    let scratch = Scratch::new();
+    let value = |at: u32| (at.wrapping_mul(40_503) >> 3) as u16;
+    let pixels: Vec<u8> = (0..64u32 * 64 * 64).flat_map(|at| value(at).to_le_bytes()).collect();
+    let uri = Meta::u16(&[64; 3], &[64; 3], None).write(&scratch, "raw", Some(&pixels));
+    let image = Image::new(Dtype::U16, vec![64; 3], Arc::new(pixels), vec![7, 0]);
+    let mut dice = Dice(99);
+    for (shape, mode, pad) in [
+        ([40, 10, 20], PAD_NONE, Pad::None),
+        ([40, 60, 64], PAD_NONE, Pad::None),
+        ([1, 64, 64], PAD_NONE, Pad::None),
+        ([64, 1, 1], PAD_NONE, Pad::None),
+        ([50, 20, 30], PAD_REFLECT, Pad::Reflect),
+        ([90, 20, 30], PAD_EDGE, Pad::Edge),
+    ] {
+        let mut begin = |axis: usize| match mode {
+            PAD_NONE => dice.range(0, EDGE - shape[axis] + 1),
+            _ => dice.range(1 - shape[axis].min(20), EDGE - 10),
+        };
+        let mut boxes = Vec::new();
+        for _ in 0..24 {
+            let first = vec![begin(0), begin(1), begin(2)];
+            let end: Vec<i64> = first.iter().zip(shape).map(|(at, edge)| at + edge).collect();
+            let want = image.crop(&first, &end, pad, &[]);
+            boxes.push(Job::new(&uri, (first, end), want));
+        }
+        let base = Config { pad_mode: mode, ..config(Dtype::U16, &shape.map(|n| n as u64), 3) };
+        for config in [base, Config { thread_mode: THREADS_PUMP, samples_per_batch: 1, ..base }] {
+            stream(&config, &boxes);
+        }
+    }
 }
