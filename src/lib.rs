@@ -19,10 +19,10 @@
 //! its own scratch at once; what has to be waited for is read into the staging slab by io threads,
 //! or by one thread over io_uring, and decoded from there. As far as nothing checks a chunk as a
 //! whole, only what the boxes need of it is read and decoded. Each chunk is decoded once and
-//! scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if the samples
-//! that wait need it again sooner than others. A batch whose last chunk is there is popped in push
-//! order. All of it is bounded jobs that `pipeline` takes and runs one step at a time; threads only
-//! loop over that.
+//! scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if the
+//! samples that wait need it again sooner than others. A batch whose last chunk is there is popped
+//! in push order. All of it is bounded jobs that `pipeline` takes and runs one step at a time;
+//! threads only loop over that.
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
