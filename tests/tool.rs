@@ -404,6 +404,41 @@ fn bench_prints_one_object_with_exactly_its_keys() {
     assert!((source - (7 * 12 * 2) as f64).abs() < 1e-3, "{source}");
 }
 
+/// Makes the chunks of a raw array zstd frames.
+fn compress(array: &Path) {
+    for cy in 0..SHAPE[0] / CHUNK[0] {
+        for cx in 0..SHAPE[1] / CHUNK[1] {
+            let chunk = array.join(format!("c/{cy}/{cx}"));
+            let frame = zstd::bulk::compress(&fs::read(&chunk).unwrap(), 3).unwrap();
+            fs::write(chunk, frame).unwrap();
+        }
+    }
+    let path = array.join("zarr.json");
+    let mut metadata: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let codec = json!({ "name": "zstd", "configuration": { "level": 3, "checksum": false } });
+    metadata["codecs"].as_array_mut().unwrap().push(codec);
+    fs::write(path, metadata.to_string()).unwrap();
+}
+
+#[test]
+fn bench_with_a_chunk_cache_tells_its_hits_and_gives_the_same_bytes() {
+    let folder = folder("bench_cache");
+    let (list, _) = bench_list(&folder);
+    compress(&folder.join("a"));
+    let run = |more: &[&str]| -> Value {
+        let args = ["bench", "--requests", &list, "--batch", "3", "--json", "--verify"];
+        serde_json::from_str(&good(&[&args, more].concat())).unwrap()
+    };
+    let (plain, kept) = (run(&[]), run(&["--chunk-cache-bytes", "1MiB"]));
+    assert_eq!(plain["crcs"], kept["crcs"]);
+    assert!(plain["chunk_cache"].is_null());
+    assert!(kept["chunk_cache"]["hits"].as_u64() > Some(0));
+    let cache = kept["chunk_cache"].as_object().unwrap();
+    let count = |key: &str| cache[key].as_u64().unwrap();
+    assert_eq!(count("hits") + count("misses"), plain["chunks_decoded"].as_u64().unwrap());
+    assert_eq!(count("misses"), kept["chunks_decoded"].as_u64().unwrap());
+}
+
 #[test]
 fn bench_verify_gives_the_crc_of_each_batch() {
     let folder = folder("verify");

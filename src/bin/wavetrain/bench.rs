@@ -33,6 +33,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes.
 peak_rss_bytes: of the process, from before open. reader: who read chunk data, and why.
+chunk_cache (with --chunk-cache-bytes): chunks found decoded, decoded, and evicted; decoded bytes of
+the hits, and held at the end.
 
 Caps are raised to what the arrays need, unless one is given.
 
@@ -96,6 +98,15 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "reader": report::name_text(&median.stats.reader_reason),
         "stages": report::stages_json(&median.stats),
     });
+    if config.chunk_cache_bytes > 0 {
+        figures["chunk_cache"] = json!({
+            "hits": median.stats.chunk_cache_hits,
+            "misses": median.stats.chunk_cache_misses,
+            "evictions": median.stats.chunk_cache_evictions,
+            "bytes_saved": median.stats.chunk_cache_bytes_saved,
+            "bytes_held": median.stats.chunk_cache_bytes_held,
+        });
+    }
     if options.repeat > 1 {
         figures["repeat_seconds"] = repeats.iter().map(|repeat| repeat.seconds).collect();
     }
@@ -248,6 +259,12 @@ fn table(figures: &Value, stats: &Stats) -> String {
         bytes("bytes_read"),
         figures["chunks_decoded"],
     );
+    if let Some(cache) = figures["chunk_cache"].as_object() {
+        text.push_str(&format!(
+            "         chunk cache      {} hits, {} misses, {} evictions\n\n",
+            cache["hits"], cache["misses"], cache["evictions"],
+        ));
+    }
     text.push_str(&report::stages_table(stats));
     if let Some(crcs) = figures["crcs"].as_array() {
         let list: Vec<String> =
