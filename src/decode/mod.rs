@@ -125,14 +125,6 @@ fn decode_zstd<'a>(
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
     let count = decoder.decompress_prefix(source, target, index(span.limit), why)?;
-    if count < index(span.limit) {
-        let expected = target.len();
-        return Err(fail!(
-            why,
-            Decode,
-            "zstd data decodes to {count} bytes where {expected} are expected"
-        ));
-    }
     Ok(ChunkBytes { bytes: &target[..count], first: 0 })
 }
 

@@ -152,6 +152,7 @@ impl Decoder {
             done += result;
             rest = behind;
         }
+        assert!(done >= limit);
         Ok(done)
     }
 }
