@@ -322,7 +322,9 @@ fn arrays(stores: &mut Stores, is_cached: bool) -> Curve {
         Point { size: count, config, items, units: 1 }
     };
     let note = match is_cached {
-        true => " (an instance keeps at most 4,096 descriptors: beyond, samples open their files)",
+        true => {
+            " (an instance keeps half of the descriptors that its process may have: beyond, samples open files)"
+        }
         false => " (beyond 64 arrays each sample loads its array)",
     };
     let points = [16, 64, 256, 1024, 10_000].map(point).into();

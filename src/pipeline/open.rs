@@ -29,6 +29,10 @@ use crate::status::{Status, Why};
 use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 
+/// Most descriptors of an instance. A sample that finds its file closed costs twice what one costs
+/// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
+const OPEN_FILES_MAX: u64 = 1 << 16;
+
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = 192 << 10;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
@@ -167,11 +171,11 @@ const COUNTED: Values = Values {
 };
 
 /// Descriptors that the table of files may hold open: half of what the process may have, so that
-/// the host keeps its own.
+/// the host keeps its own, and no more than files that it knows.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     let limit = (os.open_files_max)();
     let each = if settings.reads_direct { 2 } else { 1 };
-    let share = (limit.saturating_sub(32) / 2 / each).clamp(4, 4096) as u32;
+    let share = (limit.saturating_sub(32) / 2 / each).clamp(4, OPEN_FILES_MAX) as u32;
     share.min(settings.config.n_chunk_layout_cache).max(1)
 }
 
