@@ -10,6 +10,7 @@ use common::drive::{
     Job, PATIENCE_NS, check_batch, config, first_failure, mixed_jobs, stream_through,
 };
 use common::fixtures::{self, Scratch};
+use common::ring::is_supported;
 use common::synth::Meta;
 use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write, pipe};
@@ -20,7 +21,6 @@ use std::time::{Duration, Instant};
 use wavetrain::config::*;
 use wavetrain::limits::compressed_bytes_max;
 use wavetrain::loader::{Loader, Pop, memory_need};
-use wavetrain::os::uring::Ring;
 use wavetrain::os::uring::kernel::{CompleteSlot, RingMemory, SubmitSlot};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -29,16 +29,6 @@ use wavetrain::status::Status;
 const READERS: [u32; 2] = [READER_URING, READER_DIRECT];
 /// The number of the read that wakes the ring.
 const WAKE: u64 = u64::MAX;
-
-fn is_supported() -> bool {
-    match Ring::open(&SYSTEM, 1) {
-        Ok(mut ring) => ring.close().is_ok(),
-        Err(errno) => {
-            println!("skipped: no io_uring here: {errno}");
-            false
-        }
-    }
-}
 
 fn cold_read(fd: i32, target: &mut [u8], at: u64, cached_only: bool) -> Result<usize, Errno> {
     if cached_only { Err(Errno(libc::EAGAIN)) } else { (SYSTEM.read)(fd, target, at, false) }

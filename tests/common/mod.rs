@@ -9,4 +9,5 @@ pub mod drive;
 pub mod fixtures;
 pub mod hook;
 pub mod oracle;
+pub mod ring;
 pub mod synth;
