@@ -363,7 +363,7 @@ fn chunks_per_shard(stores: &mut Stores, pages: u32) -> Curve {
         _ => [1, 2, 4, 10, 22, 47, 100].map(point).into(),
     };
     let note = match pages {
-        1 => " (a shard of more than 128 pages is checked in 128 groups, which are read whole)",
+        1 => " (the first point has 4 pages, of which one is cached)",
         _ => "",
     };
     Curve { name: "", note, unit: "sample", points }

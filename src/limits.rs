@@ -45,9 +45,6 @@ pub const INDEX_ENTRY_BYTES: usize = 16;
 /// Most chunks in one shard (tensorstore has the same cap); keeps index sizes far below u64.
 pub const SHARD_CHUNKS_MAX: u64 = 1 << 30;
 
-/// Page checksums that a file record keeps. An index of more pages is checked in groups of pages.
-pub const PAGE_GROUPS_MAX: usize = 128;
-
 /// Instances that one process may have open at once; handles name a place in this table.
 pub const INSTANCES_MAX: usize = 64;
 

@@ -3,9 +3,9 @@
 //! In: a claim and, for data files, a lease. Out: records and lookup answers. No lock is held while
 //! a file is opened or read.
 
-use crate::base::math::coordinates_from_linear;
+use crate::base::math::{coordinates_from_linear, index};
 use crate::fail;
-use crate::limits::RANK_MAX;
+use crate::limits::{METADATA_SMALL_BYTES, RANK_MAX};
 use crate::meta::{array_from_zarr3, write_file_key};
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{Errno, FileStat};
@@ -13,12 +13,15 @@ use crate::pipeline::Instance;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::{
-    IndexChecks, Lease, OpenFault, Outcome, PAGE_BYTES, Question, locate, metadata_path,
-    open_leased, read_document, shown,
+    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate, metadata_path, open_leased,
+    read_document, shown,
 };
 use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
+const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 
 pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
     let mut coordinates = [0; RANK_MAX];
@@ -114,24 +117,18 @@ pub fn run_locate(
     if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
         return;
     }
-    let mut page = [0; PAGE_BYTES];
-    let mut checks = None;
+    let mut found = [0; PAGE_BYTES];
+    let (buffer, sums) = worker.buffer.rows(0, worker.buffer.bytes()).split_at_mut(PIECE_BYTES);
+    let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
+    let sums = &mut sums[..sums_bytes];
+    let mut checked = None;
     let outcome = match opened {
         Ok((open, stat)) if record.shard_levels > 0 => {
-            let buffer = worker.buffer.rows(0, worker.buffer.bytes());
-            let file = (open.fd, &path, stat);
-            match locate(
-                &instance.store,
-                &record,
-                file,
-                lease.checks,
-                question.page,
-                buffer,
-                &mut why,
-            ) {
+            let (file, page) = ((open.fd, &path, stat), (question.page, lease.check));
+            match locate(&instance.store, &record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
-                    page = located.page;
-                    checks = located.checks;
+                    found = located.page;
+                    checked = located.checked;
                     Outcome::Found(stat)
                 }
                 Err(Status::Again) => {
@@ -154,7 +151,9 @@ pub fn run_locate(
         &instance.stats.chunk_layout_misses
     };
     misses.fetch_add(1, Relaxed);
-    finish_locate(instance, (request, question, lease), opened, (outcome, &page, checks, &why));
+    let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
+    let result = (outcome, &found, checked, &why);
+    finish_locate(instance, (request, question, lease), opened, result);
 }
 
 /// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
@@ -172,18 +171,18 @@ fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: Open
     true
 }
 
-type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<IndexChecks>, &'a Why);
+type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<(u64, &'a [u8])>, &'a Why);
 
 fn finish_locate(
     instance: &Instance,
     (request, question, lease): (u32, &Question, &Lease),
     opened: Result<(Descriptors, FileStat), OpenFault>,
-    (outcome, page, checks, why): LocateResult<'_>,
+    (outcome, page, checked, why): LocateResult<'_>,
 ) {
     let state = &mut *instance.lock.lock();
     let slot = lease.slot;
-    if let Some(checks) = checks {
-        state.files.set_checks(slot, checks);
+    if let Some((group_pages, sums)) = checked {
+        state.files.set_checks(slot, group_pages, sums);
     }
     if outcome == Outcome::Absent {
         state.files.set_absent(slot, question.batch_id);

@@ -198,7 +198,7 @@ impl State {
         }
         for _ in 0..self.requests.queued() {
             let Some((request, question)) = self.requests.next_queued() else { break };
-            match self.files.lease(question.array_id, question.file, true) {
+            match self.files.lease(question.array_id, question.file, Some(question.page)) {
                 LeaseOutcome::Leased(lease) => {
                     return Some(Job::Locate { request, question, lease });
                 }
@@ -228,7 +228,7 @@ impl State {
             for _ in 0..self.waves.waves[wave as usize].handed.len() {
                 let Some(op) = self.waves.waves[wave as usize].handed.pop() else { break };
                 let read = self.rest_of_read(instance, wave, op);
-                match self.files.lease(read.array_id, read.file, false) {
+                match self.files.lease(read.array_id, read.file, None) {
                     LeaseOutcome::Leased(lease) => {
                         return Some(Job::Read { wave, op, read, lease, cached_only: false });
                     }
@@ -296,7 +296,7 @@ impl State {
                     }
                     continue;
                 }
-                let lease = match self.files.lease(read.array_id, read.file, false) {
+                let lease = match self.files.lease(read.array_id, read.file, None) {
                     LeaseOutcome::Leased(lease) => lease,
                     LeaseOutcome::Busy => {
                         self.waves.waves[wave as usize].blocking.push(first);
@@ -354,7 +354,7 @@ impl State {
         cached_only: bool,
     ) -> Option<Job> {
         let read = self.rest_of_read(instance, wave, op);
-        match self.files.lease(read.array_id, read.file, false) {
+        match self.files.lease(read.array_id, read.file, None) {
             LeaseOutcome::Leased(lease) => Some(Job::Read { wave, op, read, lease, cached_only }),
             LeaseOutcome::Busy => {
                 self.waves.waves[wave as usize].blocking.push(op);

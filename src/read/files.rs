@@ -16,7 +16,8 @@ use crate::base::arena::Carver;
 use crate::cache::{Cache, List, hash_words};
 use crate::os::FileStat;
 use crate::os::store::Descriptors;
-use crate::read::IndexChecks;
+use crate::read::PageCheck;
+use crate::read::sums::{IndexChecks, SumRing};
 
 #[derive(Clone, Copy, Debug)]
 struct FileRecord {
@@ -62,8 +63,10 @@ pub struct Lease {
     pub open: Option<Descriptors>,
     /// What the file looked like when it was first opened.
     pub stat: Option<FileStat>,
-    /// Checksums of its index, once it was checked.
-    pub checks: Option<IndexChecks>,
+    /// What the page that was asked for is compared with, once the index was checked.
+    pub check: Option<PageCheck>,
+    /// Most checksums of its index that are kept.
+    pub sums_max: u64,
     /// Descriptors to close before opening another file.
     pub evicted: Option<Descriptors>,
     /// Nobody else may lease the file until this lease ends.
@@ -90,7 +93,14 @@ pub struct FileTable {
     leases: u32,
     give_backs: u64,
     next_epoch: u64,
+    sums: SumRing,
+    /// Records that stood for a file once.
+    known: u32,
 }
+
+/// Checksums of index pages that there are for each file on average. Shards of 32,768 chunks have
+/// as many pages; files with fewer leave theirs to others.
+const SUMS_PER_FILE: u64 = 128;
 
 impl FileTable {
     /// A table of `count` records, with at most `open_max` open descriptors.
@@ -104,6 +114,8 @@ impl FileTable {
             leases: 0,
             give_backs: 0,
             next_epoch: 1,
+            sums: SumRing::carve(carver, count as u64 * SUMS_PER_FILE),
+            known: 0,
         }
     }
 
@@ -131,8 +143,9 @@ impl FileTable {
         self.cache.touch(slot);
     }
 
-    /// Leases a file. `exclusive_check` asks that nobody else checks its index meanwhile.
-    pub fn lease(&mut self, array_id: u64, file: u64, exclusive_check: bool) -> LeaseOutcome {
+    /// Leases a file. `page`: a page of its index that is to be looked at; nobody else then checks
+    /// the index meanwhile, if it was not checked.
+    pub fn lease(&mut self, array_id: u64, file: u64, page: Option<u64>) -> LeaseOutcome {
         let mut evicted = None;
         let slot = match self.find(array_id, file) {
             Some(slot) => slot,
@@ -159,18 +172,20 @@ impl FileTable {
         } else if record.users == 0 {
             self.idle.remove(slot);
         }
-        let exclusive = record.open.is_none() || (exclusive_check && record.checks.is_none());
+        let check = page.and_then(|page| self.sums.find(record.checks.as_ref()?, page));
+        let exclusive = record.open.is_none() || (page.is_some() && check.is_none());
         let record = &mut self.records[slot as usize];
         record.users += 1;
         record.exclusive = exclusive;
         self.cache.pin(slot, 1);
         self.leases += 1;
-        let FileRecord { stat, checks, .. } = *record;
+        let stat = record.stat;
+        let sums_max = self.sums.share(self.known);
         let is_direct = !record.is_direct_refused;
         let open = record
             .open
             .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
-        LeaseOutcome::Leased(Lease { slot, open, stat, checks, evicted, exclusive })
+        LeaseOutcome::Leased(Lease { slot, open, stat, check, sums_max, evicted, exclusive })
     }
 
     /// Ends a lease. `open`: the descriptors that are open now; `stat`: what the file looks like.
@@ -237,9 +252,9 @@ impl FileTable {
         self.records[slot as usize].absent_batch = Some(batch_id);
     }
 
-    /// Notes that the file's index was checked.
-    pub fn set_checks(&mut self, slot: u32, checks: IndexChecks) {
-        self.records[slot as usize].checks = Some(checks);
+    /// Notes that the file's index was checked, and the checksums of its groups of pages.
+    pub fn set_checks(&mut self, slot: u32, group_pages: u64, sums: &[u8]) {
+        self.records[slot as usize].checks = Some(self.sums.put(group_pages, sums));
     }
 
     /// Forgets what the file looked like: it changed. Index pages of the old state die with its
@@ -298,6 +313,7 @@ impl FileTable {
         let slot = self.cache.take(hash_words(&[array_id, file]))?;
         assert!(slot == oldest);
         let epoch = self.take_epoch();
+        self.known += (self.records[slot as usize].epoch == 0) as u32;
         self.records[slot as usize] = FileRecord { array_id, file, epoch, ..FileRecord::EMPTY };
         Some((slot, descriptor))
     }

@@ -8,29 +8,22 @@
 use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
-use crate::limits::PAGE_GROUPS_MAX;
 use crate::os::store::{Descriptors, Fault, Path, Store};
 use crate::os::{Errno, FileStat};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
+use crate::read::{PageCheck, SUM_BYTES};
 use crate::records::ArrayRecord;
 use crate::shard_index::IndexPlace;
 use crate::status::{Status, Why};
-
-/// Checksums of an index that was checked.
-#[derive(Clone, Copy, Debug)]
-pub struct IndexChecks {
-    /// Pages that one checksum covers.
-    group_pages: u64,
-    sums: [u32; PAGE_GROUPS_MAX],
-}
 
 /// What a visit found.
 pub struct Located {
     /// The page; zeroes past the end of the index.
     pub page: [u8; PAGE_BYTES],
-    /// Checksums, where the visit made them.
-    pub checks: Option<IndexChecks>,
+    /// Where the visit checked the whole index: pages of a group, and the number of groups whose
+    /// checksums it left.
+    pub checked: Option<(u64, usize)>,
 }
 
 /// Uses the lease: closes what it evicts, opens the file if it is not open, and compares with what
@@ -73,31 +66,33 @@ pub enum OpenFault {
     Changed,
 }
 
-/// Fetches page `page` of the index of the shard at `path`. `buffer` has at least two pages. AGAIN
-/// where the descriptor went stale on its server: open the file again.
+/// Fetches page `page` of the index of the shard at `path` and compares it with `check`, or checks
+/// the whole index and leaves the checksums of its groups of pages at the start of `sums`, which
+/// has room for at least one. `buffer` has at least two pages. AGAIN where the descriptor went
+/// stale on its server: open the file again.
 pub fn locate(
     store: &Store,
     record: &ArrayRecord,
     file: (i32, &Path, FileStat),
-    checks: Option<IndexChecks>,
-    page: u64,
+    (page, check): (u64, Option<PageCheck>),
     buffer: &mut [u8],
+    sums: &mut [u8],
     why: &mut Why,
 ) -> Result<Located, Status> {
     let place = IndexPlace::find(record, 0, file.2.bytes, why)?;
     let mut visit = Visit { store, file, place, page, found: [0; PAGE_BYTES] };
-    let checks = match checks {
-        Some(checks) => {
-            visit.fetch_again(&checks, buffer, why)?;
+    let checked = match check {
+        Some(check) => {
+            visit.fetch_again(&check, buffer, why)?;
             None
         }
-        None if record.index[0].has_crc => Some(visit.check_whole(buffer, why)?),
+        None if record.index[0].has_crc => Some(visit.check_whole(buffer, sums, why)?),
         None => {
             visit.fetch_unchecked(buffer, why)?;
             None
         }
     };
-    Ok(Located { page: visit.found, checks })
+    Ok(Located { page: visit.found, checked })
 }
 
 struct Visit<'a> {
@@ -130,12 +125,19 @@ impl Visit<'_> {
         }
     }
 
-    fn check_whole(&mut self, buffer: &mut [u8], why: &mut Why) -> Result<IndexChecks, Status> {
+    fn check_whole(
+        &mut self,
+        buffer: &mut [u8],
+        sums: &mut [u8],
+        why: &mut Why,
+    ) -> Result<(u64, usize), Status> {
+        let sums = sums.as_chunks_mut::<SUM_BYTES>().0;
         let entry_bytes = self.place.entry_bytes;
         let pages = entry_bytes.div_ceil(PAGE_BYTES as u64);
-        let group_pages = pages.div_ceil(PAGE_GROUPS_MAX as u64);
+        let group_pages = pages.div_ceil(sums.len() as u64);
         let group_bytes = group_pages * PAGE_BYTES as u64;
-        let mut checks = IndexChecks { group_pages, sums: [0; PAGE_GROUPS_MAX] };
+        let groups = pages.div_ceil(group_pages) as usize;
+        sums[..groups].fill([0; SUM_BYTES]);
         let (mut at, mut whole) = (0, 0);
         while at < entry_bytes {
             // A piece never crosses a group, so that each group's checksum is made of whole pieces.
@@ -144,8 +146,8 @@ impl Visit<'_> {
             let piece = (limit - at).min(buffer.len() as u64) as usize;
             self.read(at, &mut buffer[..piece], why)?;
             whole = crc32c(whole, &buffer[..piece]);
-            let sum = &mut checks.sums[group as usize];
-            *sum = crc32c(*sum, &buffer[..piece]);
+            let sum = &mut sums[group as usize];
+            *sum = crc32c(u32::from_le_bytes(*sum), &buffer[..piece]).to_le_bytes();
             self.keep(at, &buffer[..piece]);
             at += piece as u64;
         }
@@ -160,17 +162,17 @@ impl Visit<'_> {
                 shown(self.file.1)
             ));
         }
-        Ok(checks)
+        Ok((group_pages, groups))
     }
 
     fn fetch_again(
         &mut self,
-        checks: &IndexChecks,
+        check: &PageCheck,
         buffer: &mut [u8],
         why: &mut Why,
     ) -> Result<(), Status> {
-        let group = self.page / checks.group_pages;
-        let group_bytes = checks.group_pages * PAGE_BYTES as u64;
+        let group = self.page / check.group_pages;
+        let group_bytes = check.group_pages * PAGE_BYTES as u64;
         let limit = ((group + 1) * group_bytes).min(self.place.entry_bytes);
         let (mut at, mut sum) = (group * group_bytes, 0);
         while at < limit {
@@ -180,7 +182,7 @@ impl Visit<'_> {
             self.keep(at, &buffer[..piece]);
             at += piece as u64;
         }
-        if sum != checks.sums[group as usize] {
+        if sum != check.sum {
             return Err(fail!(
                 why,
                 Io,

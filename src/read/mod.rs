@@ -9,9 +9,11 @@ mod files;
 mod locate;
 mod merge;
 mod pages;
+mod sums;
 
 pub use document::{metadata_path, read_document};
 pub use files::{FileTable, Lease, LeaseOutcome};
-pub use locate::{IndexChecks, Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
+pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{Outcome, PAGE_BYTES, PageCache, Question, Requests};
+pub use sums::{PageCheck, SUM_BYTES};

@@ -1,0 +1,121 @@
+//! Checksums of shard indexes that were checked, for pages that are read again.
+//!
+//! In: the checksums of an index's groups of pages, once its own CRC was right. Out: the one that a
+//! page's group must have. All files share one ring of them: the newest overwrite the oldest, whose
+//! indexes are then checked as a whole again. A file gets no more than its share of the ring, so a
+//! few large indexes have a checksum for each page, and many have groups of pages.
+//!
+//! Invariant: a place of the ring is read only through [`IndexChecks`] that nothing overwrote.
+
+use crate::base::arena::Carver;
+use crate::base::math::index;
+
+/// Bytes of a checksum.
+pub const SUM_BYTES: usize = 4;
+
+/// Where the checksums of an index are.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexChecks {
+    /// Pages that one checksum covers.
+    group_pages: u64,
+    /// Number of the first since open.
+    first: u64,
+}
+
+/// What a page that is read again is compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct PageCheck {
+    /// Pages of its group.
+    pub group_pages: u64,
+    /// CRC-32C of its group.
+    pub sum: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct SumRing {
+    sums: &'static mut [u32],
+    limit: u64,
+}
+
+impl SumRing {
+    /// A ring of `count` checksums.
+    pub fn carve(carver: &mut Carver, count: u64) -> SumRing {
+        SumRing { sums: carver.slice("file layouts", count, &0), limit: 0 }
+    }
+
+    /// Most checksums that one of `files` files takes, at least 1.
+    pub fn share(&self, files: u32) -> u64 {
+        (self.sums.len() as u64 / u64::from(files.max(1))).max(1)
+    }
+
+    /// Keeps the checksums of an index: little-endian words, no more than the ring has.
+    pub fn put(&mut self, group_pages: u64, sums: &[u8]) -> IndexChecks {
+        let first = self.limit;
+        let words = sums.as_chunks::<SUM_BYTES>().0;
+        assert!(words.len() <= self.sums.len());
+        for word in words {
+            let at = index(self.limit % self.sums.len() as u64);
+            self.sums[at] = u32::from_le_bytes(*word);
+            self.limit += 1;
+        }
+        IndexChecks { group_pages, first }
+    }
+
+    /// What page `page` is compared with; None where that was overwritten.
+    pub fn find(&self, checks: &IndexChecks, page: u64) -> Option<PageCheck> {
+        let number = checks.first + page / checks.group_pages;
+        if number + (self.sums.len() as u64) < self.limit {
+            return None;
+        }
+        let sum = self.sums[index(number % self.sums.len() as u64)];
+        Some(PageCheck { group_pages: checks.group_pages, sum })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::NonNull;
+    use std::vec::Vec;
+
+    fn ring(count: u64) -> SumRing {
+        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
+        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
+        // SAFETY: the block is leaked, used once, and large enough after alignment.
+        let mut carver =
+            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
+        SumRing::carve(&mut carver, count)
+    }
+
+    fn words(first: u32, count: u32) -> Vec<u8> {
+        (first..first + count).flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn each_page_finds_the_checksum_of_its_group_until_it_is_overwritten() {
+        let mut ring = ring(10);
+        let small = ring.put(1, &words(100, 4));
+        let large = ring.put(3, &words(200, 5));
+        let sum = |ring: &SumRing, checks, page| ring.find(checks, page).map(|check| check.sum);
+        assert_eq!(
+            (0..4).map(|page| sum(&ring, &small, page)).collect::<Vec<_>>(),
+            [Some(100), Some(101), Some(102), Some(103)]
+        );
+        assert_eq!(sum(&ring, &large, 2), Some(200));
+        assert_eq!(sum(&ring, &large, 14), Some(204));
+        // Nine are taken; three more overwrite the first two.
+        let newest = ring.put(1, &words(300, 3));
+        assert_eq!(sum(&ring, &small, 0), None);
+        assert_eq!(sum(&ring, &small, 1), None);
+        assert_eq!(sum(&ring, &small, 2), Some(102));
+        assert_eq!(sum(&ring, &large, 0), Some(200));
+        assert_eq!(sum(&ring, &newest, 2), Some(302));
+    }
+
+    #[test]
+    fn files_share_the_ring_and_each_has_at_least_one_checksum() {
+        let ring = ring(10);
+        assert_eq!([0, 1, 2, 4, 10, 99].map(|files| ring.share(files)), [10, 10, 5, 2, 1, 1]);
+    }
+}
