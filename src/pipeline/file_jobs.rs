@@ -110,8 +110,8 @@ pub fn run_locate(
     lease: &Lease,
 ) {
     let start = (instance.os.now_ns)();
-    let record = instance.records.read(question.array as usize);
-    let path = file_path(instance, question.array, &record, question.file);
+    let record = instance.array_record(question.array);
+    let path = file_path(instance, question.array, record, question.file);
     let mut why = Why::new();
     let opened = open_counted(instance, &path, lease);
     if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
@@ -125,7 +125,7 @@ pub fn run_locate(
     let outcome = match opened {
         Ok((open, stat)) if record.shard_levels > 0 => {
             let (file, page) = ((open.fd, &path, stat), (question.page, lease.check));
-            match locate(&instance.store, &record, file, page, buffer, sums, &mut why) {
+            match locate(&instance.store, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = located.page;
                     checked = located.checked;

@@ -34,6 +34,7 @@ struct LeasedFile<'a> {
     lease: &'a Lease,
     record: &'static ArrayRecord,
     read: &'a ReadOp,
+    /// Empty where only the descriptor is needed.
     path: Path,
     /// Descriptors and state of the file; why it cannot be used.
     opened: Result<(Descriptors, FileStat), OpenFault>,
@@ -44,7 +45,12 @@ impl<'a> LeasedFile<'a> {
     /// located.
     fn open(instance: &'a Instance, lease: &'a Lease, read: &'a ReadOp) -> LeasedFile<'a> {
         let record = instance.array_record(read.array);
-        let path = file_path(instance, read.array, record, read.file);
+        // An open file of the system is read by its descriptor alone.
+        let needs_path = lease.open.is_none() || instance.store.uses_hook();
+        let path = match needs_path {
+            true => file_path(instance, read.array, record, read.file),
+            false => Path::new(),
+        };
         let opened = match lease.open {
             Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
             None => open_counted(instance, &path, lease),
@@ -103,7 +109,8 @@ impl<'a> LeasedFile<'a> {
     /// Reports that a chunk cannot be read.
     fn fail(&self, wave: u32, chunk: u32, fault: OpenFault) {
         let mut why = Why::new();
-        let status = open_failure(&self.path, fault, &mut why);
+        let path = file_path(self.instance, self.read.array, self.record, self.read.file);
+        let status = open_failure(&path, fault, &mut why);
         fail_task(self.instance, wave, chunk, self.record, status, &why);
     }
 

@@ -3,13 +3,11 @@
 //! In: a number of bytes. Out: a [`Hold`] on a part of the region until it is given back.
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
-use crate::limits::{MEMORY_PAGE_BYTES, THREADS_MAX};
+use crate::limits::MEMORY_PAGE_BYTES;
 use arrayvec::ArrayVec;
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
 const HOLDS_MAX: usize = 256;
-
-const _: () = assert!(HOLDS_MAX <= THREADS_MAX as usize);
 
 /// A part of the common scratch that is one worker's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

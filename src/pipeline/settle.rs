@@ -89,9 +89,9 @@ impl Planner {
 
     /// Reports a chunk that cannot be read and takes it out of its batch.
     fn fail_planned(&self, instance: &Instance, entry: &Planned, status: Status, why: &Why) {
-        let record = instance.records.read(entry.array as usize);
+        let record = instance.array_record(entry.array);
         let failure =
-            chunk_failure(instance, entry.array, &record, (entry.file, entry.chunk), status, why);
+            chunk_failure(instance, entry.array, record, (entry.file, entry.chunk), status, why);
         for pair in 0..entry.pair_count as u64 {
             let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
             instance.fail_sample(entry.slot, self.pairs[at], entry.number, &failure);
