@@ -9,7 +9,7 @@ use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
-use crate::meta::{array_from_zarr3, normalize_uri};
+use crate::meta::{array_from_document, normalize_uri};
 use crate::os::SYSTEM;
 use crate::os::store::Store;
 use crate::pipeline;
@@ -47,7 +47,7 @@ pub fn load(
         return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };
     let _float = FloatEnvironment::enter();
-    array_from_zarr3(document, normal.as_str(), why)
+    array_from_document(document.kind, document.bytes, normal.as_str(), why)
 }
 
 /// Checks a config on this machine.

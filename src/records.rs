@@ -239,6 +239,33 @@ pub struct IndexLayout {
     pub byte_order: ByteOrder,
 }
 
+/// Which metadata document describes an array or group; its name says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DocumentKind {
+    /// `zarr.json`: an array or a group of zarr v3, which the document itself tells apart.
+    Zarr3,
+    /// `.zarray`: an array of zarr v2.
+    Zarr2Array,
+    /// `.zgroup`: a group of zarr v2.
+    Zarr2Group,
+}
+
+/// All documents in the order in which they are looked for: where there are several, the first is
+/// the one that counts, as for zarr-python.
+pub const DOCUMENT_KINDS: [DocumentKind; 3] =
+    [DocumentKind::Zarr3, DocumentKind::Zarr2Array, DocumentKind::Zarr2Group];
+
+impl DocumentKind {
+    /// The name of the file.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            DocumentKind::Zarr3 => "zarr.json",
+            DocumentKind::Zarr2Array => ".zarray",
+            DocumentKind::Zarr2Group => ".zgroup",
+        }
+    }
+}
+
 /// How the path of a file follows from its coordinates in the file grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyEncoding {
@@ -252,6 +279,8 @@ pub enum KeyEncoding {
 /// order is the order of the metadata.
 #[derive(Clone, Debug)]
 pub struct ArrayRecord {
+    /// The document that says all this.
+    pub document: DocumentKind,
     /// Number of axes, at most RANK_MAX.
     pub rank: u32,
     /// Element type.
@@ -290,6 +319,7 @@ pub struct ArrayRecord {
 impl ArrayRecord {
     /// A record of rank 0, to be filled.
     pub const EMPTY: ArrayRecord = ArrayRecord {
+        document: DocumentKind::Zarr3,
         rank: 0,
         dtype: Dtype::U8,
         dtype_bytes: 1,

@@ -279,7 +279,7 @@ mod tests {
     fn fill(dtype: Dtype, dtype_bytes: u32, source: &str) -> Result<Vec<u8>, String> {
         let mut why = Why::new();
         let node = Node::root(json::parse(source.as_bytes()).unwrap());
-        let mut reader = Reader::new("/a", &mut why);
+        let mut reader = Reader::new("/a", "zarr.json", &mut why);
         match fill_from_node(&mut reader, &node, dtype, dtype_bytes) {
             Ok(bytes) => {
                 assert!(bytes[dtype_bytes as usize..].iter().all(|byte| *byte == 0));

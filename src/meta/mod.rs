@@ -15,12 +15,40 @@ mod node;
 mod zarr3;
 
 pub use key::{normalize_uri, write_file_key};
+use node::Reader;
 pub use zarr3::array_from_zarr3;
 
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
-use crate::records::{ArrayRecord, ByteOrder, Dtype, IndexLayout};
+use crate::fail;
+use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IndexLayout};
+use crate::status::{Status, Why};
 use core::fmt::Write;
+
+/// The record of the array that a document of this kind describes; `uri` names it in texts.
+///
+/// Errors: DECODE (not what the format says), NOT_FOUND (a group), UNSUPPORTED (well-formed, not
+/// read).
+pub fn array_from_document(
+    kind: DocumentKind,
+    document: &[u8],
+    uri: &str,
+    why: &mut Why,
+) -> Result<ArrayRecord, Status> {
+    match kind {
+        DocumentKind::Zarr3 => array_from_zarr3(document, uri, why),
+        DocumentKind::Zarr2Array => {
+            let file_name = kind.file_name();
+            Err(fail!(why, Unsupported, "{uri}/{file_name}: zarr v2 is not read"))
+        }
+        DocumentKind::Zarr2Group => {
+            Err(Reader::new(uri, kind.file_name(), why).not_found(IS_GROUP))
+        }
+    }
+}
+
+/// What is said of a group in place of an array.
+const IS_GROUP: &str = "is a group: name one of the arrays in it";
 
 /// What `array_info` tells in words.
 #[derive(Clone, Copy, Debug)]

@@ -80,19 +80,33 @@ pub(super) struct Extension<'a> {
     pub configuration: Option<Node<'a>>,
 }
 
+/// The name of a document as texts show it.
+struct FileName<'w> {
+    uri: &'w str,
+    file_name: &'static str,
+}
+
+impl fmt::Display for FileName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Tail(self.uri, SHOWN_URI_BYTES), self.file_name)
+    }
+}
+
 /// Reads one document and fills the text when something is wrong.
 pub(super) struct Reader<'w> {
     uri: &'w str,
+    file_name: &'static str,
     why: &'w mut Why,
 }
 
 impl<'w> Reader<'w> {
-    pub fn new(uri: &'w str, why: &'w mut Why) -> Self {
-        Reader { uri, why }
+    /// A reader of the document `file_name` of the array or group at `uri`.
+    pub fn new(uri: &'w str, file_name: &'static str, why: &'w mut Why) -> Self {
+        Reader { uri, file_name, why }
     }
 
-    fn file(&self) -> Tail<'w> {
-        Tail(self.uri, SHOWN_URI_BYTES)
+    fn file(&self) -> FileName<'w> {
+        FileName { uri: self.uri, file_name: self.file_name }
     }
 
     /// The document is not JSON.
@@ -100,25 +114,25 @@ impl<'w> Reader<'w> {
         let file = self.file();
         match error.fault {
             Fault::Depth => {
-                fail!(self.why, Unsupported, "{file}/zarr.json: {error}, move attributes out of it")
+                fail!(self.why, Unsupported, "{file}: {error}, move attributes out of it")
             }
-            _ => fail!(self.why, Decode, "{file}/zarr.json: {error}"),
+            _ => fail!(self.why, Decode, "{file}: {error}"),
         }
     }
 
     /// `node` is not what the format says.
     pub fn decode(&mut self, node: &Node<'_>, reason: fmt::Arguments<'_>) -> Status {
-        fail!(self.why, Decode, "{}/zarr.json: {node}: {reason}", self.file())
+        fail!(self.why, Decode, "{}: {node}: {reason}", self.file())
     }
 
     /// `node` is something that is not read.
     pub fn unsupported(&mut self, node: &Node<'_>, reason: fmt::Arguments<'_>) -> Status {
-        fail!(self.why, Unsupported, "{}/zarr.json: {node}: {reason}", self.file())
+        fail!(self.why, Unsupported, "{}: {node}: {reason}", self.file())
     }
 
     /// There is no array at the uri.
-    pub fn not_found(&mut self, reason: fmt::Arguments<'_>) -> Status {
-        fail!(self.why, NotFound, "{}/zarr.json: {reason}", self.file())
+    pub fn not_found(&mut self, reason: &str) -> Status {
+        fail!(self.why, NotFound, "{}: {reason}", self.file())
     }
 
     /// `node` has another type than `expected`.

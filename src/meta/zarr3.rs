@@ -14,7 +14,7 @@ use crate::base::math::product;
 use crate::base::text::List;
 use crate::json::{self, Str, Value};
 use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX};
-use crate::records::{ArrayRecord, AxisGrid, DTYPES, Dtype, KeyEncoding};
+use crate::records::{ArrayRecord, AxisGrid, DTYPES, DocumentKind, Dtype, KeyEncoding};
 use crate::status::{Status, Why};
 
 /// The record of the array whose `zarr.json` is `json`; `uri` names it in texts.
@@ -22,7 +22,7 @@ use crate::status::{Status, Why};
 /// Errors: DECODE (not JSON, a member missing, ill-typed or contradicting another), NOT_FOUND (a
 /// group), UNSUPPORTED (well-formed, not read). A record of rank 0 is handed out like any other.
 pub fn array_from_zarr3(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
-    let reader = &mut Reader::new(uri, why);
+    let reader = &mut Reader::new(uri, DocumentKind::Zarr3.file_name(), why);
     let document = json::parse(json).map_err(|error| reader.malformed(error))?;
     let root = &Node::root(document);
     let members = read_members(reader, root)?;
@@ -135,7 +135,7 @@ fn check_node(
     let node_type = reader.required(root, "node_type", node_type)?;
     let name = reader.string(&node_type)?;
     if name == *"group" {
-        return Err(reader.not_found(format_args!("is a group: name one of the arrays in it")));
+        return Err(reader.not_found(super::IS_GROUP));
     }
     if name != *"array" {
         let reason = format_args!("{name} is neither \"array\" nor \"group\"");

@@ -6,14 +6,14 @@
 use crate::base::math::{coordinates_from_linear, index};
 use crate::fail;
 use crate::limits::{METADATA_SMALL_BYTES, RANK_MAX};
-use crate::meta::{array_from_zarr3, write_file_key};
+use crate::meta::{array_from_document, write_file_key};
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::{
-    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate, metadata_path, open_leased,
+    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, locate, open_leased,
     read_document, shown,
 };
 use crate::records::ArrayRecord;
@@ -57,8 +57,8 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
     let mut bytes = 0;
     let loaded = match result {
         Ok(Some(document)) => {
-            bytes = document.len() as u64;
-            array_from_zarr3(document, uri, &mut why)
+            bytes = document.bytes.len() as u64;
+            array_from_document(document.kind, document.bytes, uri, &mut why)
         }
         Ok(None) => {
             let state = &mut *instance.lock.lock();
@@ -237,8 +237,8 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
     if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
         return Outcome::Absent;
     }
-    let uri = instance.array_uri(question.array);
-    let path = metadata_path(uri);
+    let record = instance.array_record(question.array);
+    let path = document_path(instance.array_uri(question.array), record.document);
     match instance.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(

@@ -1,6 +1,8 @@
-//! Reads the metadata document of an array.
+//! Reads the metadata document of an array or group.
 //!
-//! In: a uri and a buffer. Out: the document's bytes, or the fact that the buffer is too small.
+//! In: a uri and a buffer. Out: which document there is and its bytes, or the fact that the buffer
+//! is too small. Invariant: only "does not exist" makes the next name be tried, so a document that
+//! cannot be read now is never taken for one of another format.
 
 use crate::base::math::index;
 use crate::fail;
@@ -8,31 +10,92 @@ use crate::limits::METADATA_BYTES_MAX;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
 use crate::read::shown;
+use crate::records::{DOCUMENT_KINDS, DocumentKind};
 use crate::status::{Status, Why};
 
-/// Path of the metadata document of an array.
-pub fn metadata_path(uri: &str) -> Path {
+/// What the attributes of a zarr v2 array or group lie in, beside its document.
+pub const ATTRIBUTES_FILE_NAME: &str = ".zattrs";
+
+/// A metadata document.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    /// What it is, by its name.
+    pub kind: DocumentKind,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+/// Path of the document of this kind of an array or group.
+pub fn document_path(uri: &str, kind: DocumentKind) -> Path {
+    path_of(uri, kind.file_name())
+}
+
+fn path_of(uri: &str, file_name: &str) -> Path {
     let mut path = Path::new();
     path.push_str(uri);
-    path.push_str(if uri.ends_with('/') { "zarr.json" } else { "/zarr.json" });
+    path.push_str(if uri.ends_with('/') { "" } else { "/" });
+    path.push_str(file_name);
     path
 }
 
-/// Reads the metadata document of the array at `uri`, which `open` opens; None where `buffer` is
-/// too small for it.
+/// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, which
+/// `open` opens. None where `buffer` is too small for it.
 pub fn read_document<'a>(
+    store: &Store,
+    mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
+    uri: &str,
+    buffer: &'a mut [u8],
+    why: &mut Why,
+) -> Result<Option<Document<'a>>, Status> {
+    for kind in DOCUMENT_KINDS {
+        let path = document_path(uri, kind);
+        match open(&path) {
+            Err(Fault::Absent) => {}
+            Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(&path))),
+            Ok(opened) => {
+                let bytes = read_opened(store, opened, &path, buffer, why)?;
+                return Ok(bytes.map(|bytes| Document { kind, bytes }));
+            }
+        }
+    }
+    let [first, second, third] = DOCUMENT_KINDS;
+    let path = document_path(uri, first);
+    Err(fail!(
+        why,
+        NotFound,
+        "{}: no such file, nor {} or {} beside it: is it a zarr array?",
+        shown(&path),
+        second.file_name(),
+        third.file_name()
+    ))
+}
+
+/// Reads the attributes of the zarr v2 array or group at `uri`; an empty object where it has none,
+/// and None where `buffer` is too small for them.
+pub fn read_attributes<'a>(
     store: &Store,
     open: impl FnOnce(&Path) -> Result<(i32, FileStat), Fault>,
     uri: &str,
     buffer: &'a mut [u8],
     why: &mut Why,
 ) -> Result<Option<&'a [u8]>, Status> {
-    let path = metadata_path(uri);
-    let shown = shown(&path);
-    let (fd, stat) = open(&path).map_err(|fault| match fault {
-        Fault::Absent => fail!(why, NotFound, "{shown}: no such file: is it a zarr v3 array?"),
-        fault => fail!(why, Io, "{shown}: {fault}"),
-    })?;
+    let path = path_of(uri, ATTRIBUTES_FILE_NAME);
+    match open(&path) {
+        Err(Fault::Absent) => Ok(Some(b"{}")),
+        Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
+        Ok(opened) => read_opened(store, opened, &path, buffer, why),
+    }
+}
+
+/// Reads all of an open document and closes it; None where `buffer` is too small for it.
+fn read_opened<'a>(
+    store: &Store,
+    (fd, stat): (i32, FileStat),
+    path: &Path,
+    buffer: &'a mut [u8],
+    why: &mut Why,
+) -> Result<Option<&'a [u8]>, Status> {
+    let shown = shown(path);
     let result = if stat.bytes > METADATA_BYTES_MAX as u64 {
         Err(fail!(
             why,
@@ -44,7 +107,7 @@ pub fn read_document<'a>(
         Ok(None)
     } else {
         let document = &mut buffer[..index(stat.bytes)];
-        match store.read_exact(fd, &path, document, 0, false) {
+        match store.read_exact(fd, path, document, 0, false) {
             Ok(()) => Ok(Some(&*document)),
             Err(fault) => Err(fail!(why, Io, "{shown}: {fault}")),
         }

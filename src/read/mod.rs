@@ -11,7 +11,7 @@ mod merge;
 mod pages;
 mod sums;
 
-pub use document::{metadata_path, read_document};
+pub use document::{ATTRIBUTES_FILE_NAME, Document, document_path, read_attributes, read_document};
 pub use files::{FileTable, Lease, LeaseOutcome};
 pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
