@@ -27,6 +27,26 @@ pub const JSON_DEPTH_MAX: usize = 128;
 /// Bytes of an error text, its NUL included.
 pub const ERROR_TEXT_BYTES: usize = 512;
 
+/// Longest path of a node inside a group, its NUL included. Labels of fields of wells nest some ten
+/// short names; a longer path is refused by name.
+pub const ENTRY_PATH_BYTES: usize = 1024;
+
+/// Most levels of all multiscales of one group. Halving once per level, 2^63 elements end after 63;
+/// writers stop near 10.
+pub const GROUP_LEVELS_MAX: usize = 64;
+
+/// Most names of a directory that `array_info` looks at: a second or so of system calls, for a
+/// group that keeps no list of its nodes.
+pub const LISTED_NAMES_MAX: u32 = 1 << 16;
+
+/// Most names of a directory that a load job looks at to say what a group holds: some hundred
+/// system calls, no more than other jobs take; the text holds a few dozen names.
+pub const REFUSAL_NAMES_MAX: u32 = 256;
+
+/// Bytes of directory entries that are read at a time: any entry fits (its name has at most 255
+/// bytes), and it stands on the stack of an io thread.
+pub const DIRECTORY_READ_BYTES: usize = 4096;
+
 /// Largest element: complex128, and raw types up to it.
 pub const ELEMENT_BYTES_MAX: usize = 16;
 

@@ -20,6 +20,21 @@ impl<'a> Str<'a> {
         Str { raw }
     }
 
+    /// A text of our own as a string: it has no escapes.
+    pub const fn plain(text: &'static str) -> Str<'static> {
+        let mut at = 0;
+        while at < text.len() {
+            assert!(text.as_bytes()[at] != b'\\');
+            at += 1;
+        }
+        Str { raw: text }
+    }
+
+    /// Whether there is nothing between the quotes.
+    pub fn is_empty(self) -> bool {
+        self.raw.is_empty()
+    }
+
     /// The characters, escapes resolved.
     pub fn chars(self) -> Chars<'a> {
         Chars { rest: self.raw }

@@ -10,10 +10,16 @@
 
 mod codecs;
 mod fill;
+mod group;
 mod key;
+mod ngff;
 mod node;
 mod zarr3;
 
+pub use group::{
+    Axes, Axis, Detail, Entry, Group, GroupDocuments, GroupRefusal, Level, Names, NodeKind,
+    Transform, Visit, group_from_documents, node_kind,
+};
 pub use key::{normalize_uri, write_file_key};
 use node::Reader;
 pub use zarr3::array_from_zarr3;

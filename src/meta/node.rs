@@ -12,8 +12,9 @@ use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::fmt;
 
-/// Longest way to a member that is read: codecs[0].configuration.index_codecs[1].configuration.x.
-const STEPS_MAX: usize = 8;
+/// Longest way to a member that is read:
+/// attributes.ome.multiscales[0].datasets[1].coordinateTransformations[0].scale[2].
+const STEPS_MAX: usize = 10;
 
 /// Bytes of the uri that a text shows; the rest of the text is for the reason.
 const SHOWN_URI_BYTES: usize = 160;
@@ -213,6 +214,15 @@ impl<'w> Reader<'w> {
                 let reason = format_args!("{} is outside of {first} to {last}", node.value);
                 Err(self.decode(node, reason))
             }
+        }
+    }
+
+    /// A number that is finite.
+    pub fn number(&mut self, node: &Node<'_>) -> Result<f64, Status> {
+        match node.value.as_f64() {
+            Some(value) if value.is_finite() => Ok(value),
+            Some(_) => Err(self.decode(node, format_args!("{} is beyond f64", node.value))),
+            None => Err(self.ill_typed(node, "a number")),
         }
     }
 

@@ -108,7 +108,7 @@ fn read_members<'a>(reader: &mut Reader<'_>, root: &Node<'a>) -> Result<ArrayMem
 }
 
 /// Whether a member beside the known ones says nothing about the data.
-fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
+pub(super) fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
     let known = ["attributes", "dimension_names", "consolidated_metadata"];
     if known.iter().any(|known| name == **known) {
         return true;

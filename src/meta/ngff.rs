@@ -1,0 +1,380 @@
+//! OME-NGFF: what the attributes of a group say of an image, a plate or a well.
+//!
+//! Comes in: the attributes of a group. Goes out: entries (levels with axes and scales, wells,
+//! fields, label images) and what the group says of itself. Source: OME-NGFF 0.5 (`attributes.ome`
+//! of a zarr v3 group) and 0.1 to 0.4 (top level of `.zattrs`).
+//!
+//! Invariant: a level has one number per axis in scale and translation, all of them finite. A
+//! version, transformation or path that is not understood is refused by name; members that say
+//! nothing about where arrays are (omero, metadata, acquisitions) are passed over.
+
+use super::group::{
+    Axes, Axis, Detail, Entry, Group, Level, NodeKind, PathBuffer, Transform, Visitor, entry_path,
+    path_fault, present,
+};
+use super::node::{Node, Reader};
+use crate::json::{Kind, Str};
+use crate::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
+use crate::records::DocumentKind;
+use crate::status::Status;
+
+/// Versions that are read. Those of 0.5 differ in words of the specification only.
+const VERSIONS: [&str; 7] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.5.1", "0.5.2"];
+
+/// Axes of images before version 0.3, in this order.
+const IMPLIED_AXES: [&str; 5] = ["t", "c", "z", "y", "x"];
+
+const EMPTY: Str<'static> = Str::plain("");
+
+/// Reads the OME-NGFF part of a group's attributes, if there is one.
+pub(super) fn read_ome<'a>(
+    reader: &mut Reader<'_>,
+    attributes: &Node<'a>,
+    document: DocumentKind,
+    visitor: &mut Visitor<'_, 'a>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    let names = ["ome", "multiscales", "plate", "well", "labels"];
+    let [ome, mut multiscales, mut plate, mut well, mut labels] =
+        reader.pick(attributes, &names, |_, _| {})?;
+    if let Some(ome) = &ome {
+        let names = ["version", "multiscales", "plate", "well", "labels"];
+        let version;
+        [version, multiscales, plate, well, labels] = reader.pick(ome, &names, |_, _| {})?;
+        read_version(reader, version, group)?;
+    } else if document == DocumentKind::Zarr3 {
+        // Outside of "ome" this common word may be anybody's attribute.
+        labels = None;
+    }
+    match (&multiscales, &plate, &well) {
+        (None, None, None) => {}
+        (Some(node), None, None) => read_multiscales(reader, node, visitor, group)?,
+        (None, Some(node), None) => read_plate(reader, node, visitor, group)?,
+        (None, None, Some(node)) => read_well(reader, node, visitor, group)?,
+        _ => {
+            let reason = format_args!("more than one of multiscales, plate and well is not read");
+            return Err(reader.unsupported(ome.as_ref().unwrap_or(attributes), reason));
+        }
+    }
+    match &labels {
+        Some(node) if ome.is_some() || is_path_list(node) => {
+            read_labels(reader, node, visitor, group)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes the version, if one is said.
+fn read_version<'a>(
+    reader: &mut Reader<'_>,
+    node: Option<Node<'a>>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    let Some(node) = present(node) else { return Ok(()) };
+    let version = reader.string(&node)?;
+    if !VERSIONS.iter().any(|known| version == **known) {
+        let reason = format_args!("OME-NGFF {version} is not read, only 0.1 to 0.5");
+        return Err(reader.unsupported(&node, reason));
+    }
+    group.version = version;
+    Ok(())
+}
+
+/// A string for a C program; empty where there is none.
+fn label<'a>(reader: &mut Reader<'_>, node: Option<Node<'a>>) -> Result<Str<'a>, Status> {
+    let Some(node) = present(node) else { return Ok(EMPTY) };
+    let text = reader.string(&node)?;
+    if text.chars().any(|character| character == '\0') {
+        return Err(reader.decode(&node, format_args!("{text} has a NUL character")));
+    }
+    Ok(text)
+}
+
+fn read_multiscales<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'a>,
+    visitor: &mut Visitor<'_, 'a>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    group.kind = NodeKind::Image;
+    group.has_ome = true;
+    for item in reader.items(node)? {
+        let names = ["version", "name", "axes", "datasets", "coordinateTransformations"];
+        let [version, name, axes, datasets, common] = reader.pick(&item, &names, |_, _| {})?;
+        read_version(reader, version, group)?;
+        let name = label(reader, name)?;
+        if group.name.is_empty() {
+            group.name = name;
+        }
+        let axes = match axes {
+            None if may_lack_axes(group.version) => implied_axes(),
+            axes => {
+                let axes = reader.required(&item, "axes", axes)?;
+                read_axes(reader, &axes)?
+            }
+        };
+        let datasets = reader.required(&item, "datasets", datasets)?;
+        let common = present(common);
+        for (level, dataset) in reader.items(&datasets)?.enumerate() {
+            let (image, level) = (group.image_count, level as u32);
+            let transform = Transform::IDENTITY;
+            let level = Level { image, level, name, axes: &axes, transform };
+            read_dataset(reader, &dataset, common.as_ref(), level, visitor)?;
+        }
+        group.image_count += 1;
+    }
+    Ok(())
+}
+
+/// Whether images of this version have the implied axes.
+fn may_lack_axes(version: Str<'_>) -> bool {
+    ["", "0.1", "0.2"].iter().any(|old| version == **old)
+}
+
+fn read_dataset<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'a>,
+    common: Option<&Node<'a>>,
+    mut level: Level<'_>,
+    visitor: &mut Visitor<'_, 'a>,
+) -> Result<(), Status> {
+    let [path, own] = reader.pick(node, &["path", "coordinateTransformations"], |_, _| {})?;
+    let path_node = reader.required(node, "path", path)?;
+    let text = reader.string(&path_node)?;
+    let mut buffer: PathBuffer = [0; _];
+    let path = entry_path(reader, &path_node, text, &mut buffer)?;
+    let own = present(own);
+    for list in [own.as_ref(), common].into_iter().flatten() {
+        for item in reader.items(list)? {
+            apply(reader, &item, level.axes.len(), &mut level.transform)?;
+        }
+    }
+    if visitor.levels.try_push(text).is_err() {
+        let reason = format_args!("more than {GROUP_LEVELS_MAX} levels in a group are not read");
+        return Err(reader.unsupported(node, reason));
+    }
+    (visitor.visit)(&Entry { path, kind: NodeKind::Array, detail: Detail::Level(level) });
+    Ok(())
+}
+
+impl Transform {
+    /// Nothing said.
+    const IDENTITY: Transform =
+        Transform { is_given: false, scale: [1.0; RANK_MAX], translation: [0.0; RANK_MAX] };
+}
+
+/// Composes one more transformation on those that are there: it maps what they give.
+fn apply(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    rank: usize,
+    transform: &mut Transform,
+) -> Result<(), Status> {
+    let names = ["type", "scale", "translation", "path"];
+    let [kind, scale, translation, path] = reader.pick(node, &names, |_, _| {})?;
+    if let Some(path) = path {
+        let reason = format_args!("numbers in an array of their own, {}, are not read", path.value);
+        return Err(reader.unsupported(&path, reason));
+    }
+    let kind = reader.required(node, "type", kind)?;
+    let name = reader.string(&kind)?;
+    transform.is_given = true;
+    if name == *"scale" {
+        let scale = reader.required(node, "scale", scale)?;
+        let factors = read_numbers(reader, &scale, rank)?;
+        for axis in 0..rank {
+            transform.scale[axis] *= factors[axis];
+            transform.translation[axis] *= factors[axis];
+        }
+    } else if name == *"translation" {
+        let translation = reader.required(node, "translation", translation)?;
+        let offsets = read_numbers(reader, &translation, rank)?;
+        for axis in 0..rank {
+            transform.translation[axis] += offsets[axis];
+        }
+    } else if name != *"identity" {
+        let known = "identity, scale and translation";
+        let reason = format_args!("transformation {name} is not read, only {known}");
+        return Err(reader.unsupported(&kind, reason));
+    }
+    let is_finite = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite());
+    if !is_finite(&transform.scale) || !is_finite(&transform.translation) {
+        return Err(reader.decode(node, format_args!("what it leads to is beyond f64")));
+    }
+    Ok(())
+}
+
+/// One number per axis.
+fn read_numbers(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    rank: usize,
+) -> Result<[f64; RANK_MAX], Status> {
+    let mut numbers = [0.0; RANK_MAX];
+    let mut count = 0;
+    for item in reader.items(node)? {
+        if count < rank {
+            numbers[count] = reader.number(&item)?;
+        }
+        count += 1;
+    }
+    if count != rank {
+        return Err(reader.decode(node, format_args!("{count} numbers for {rank} axes")));
+    }
+    Ok(numbers)
+}
+
+/// Axes as objects (0.4, 0.5) or as names alone (0.3).
+fn read_axes<'a>(reader: &mut Reader<'_>, node: &Node<'a>) -> Result<Axes<'a>, Status> {
+    let mut axes = Axes::new();
+    for item in reader.items(node)? {
+        let axis = if let Some(name) = item.value.as_str() {
+            Axis { name, kind: kind_of_axis(name), unit: EMPTY }
+        } else {
+            let [name, kind, unit] = reader.pick(&item, &["name", "type", "unit"], |_, _| {})?;
+            let name = reader.required(&item, "name", name)?;
+            Axis {
+                name: label(reader, Some(name))?,
+                kind: label(reader, kind)?,
+                unit: label(reader, unit)?,
+            }
+        };
+        let is_same = |other: &Axis<'_>| other.name.chars().eq(axis.name.chars());
+        if axes.iter().any(is_same) {
+            let reason = format_args!("a second axis {}", axis.name);
+            return Err(reader.decode(&item, reason));
+        }
+        if axes.try_push(axis).is_err() {
+            let reason = format_args!("more than {RANK_MAX} axes are not read");
+            return Err(reader.unsupported(node, reason));
+        }
+    }
+    if axes.is_empty() {
+        return Err(reader.decode(node, format_args!("an image without axes")));
+    }
+    Ok(axes)
+}
+
+fn implied_axes() -> Axes<'static> {
+    IMPLIED_AXES
+        .iter()
+        .map(|name| {
+            let name = Str::plain(name);
+            Axis { name, kind: kind_of_axis(name), unit: EMPTY }
+        })
+        .collect()
+}
+
+/// What an axis of this name is in images that do not say.
+fn kind_of_axis(name: Str<'_>) -> Str<'static> {
+    if name == *"t" {
+        Str::plain("time")
+    } else if name == *"c" {
+        Str::plain("channel")
+    } else if ["z", "y", "x"].iter().any(|space| name == **space) {
+        Str::plain("space")
+    } else {
+        EMPTY
+    }
+}
+
+fn read_plate<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'a>,
+    visitor: &mut Visitor<'_, 'a>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    group.kind = NodeKind::Plate;
+    group.has_ome = true;
+    let names = ["version", "name", "rows", "columns", "wells", "field_count"];
+    let [version, name, rows, columns, wells, field_count] =
+        reader.pick(node, &names, |_, _| {})?;
+    read_version(reader, version, group)?;
+    group.name = label(reader, name)?;
+    let rows = reader.required(node, "rows", rows)?;
+    group.row_count = reader.items(&rows)?.count() as u32;
+    let columns = reader.required(node, "columns", columns)?;
+    group.column_count = reader.items(&columns)?.count() as u32;
+    if let Some(field_count) = present(field_count) {
+        group.field_count = reader.integer(&field_count, 0, u32::MAX as i64)? as u32;
+    }
+    let wells = reader.required(node, "wells", wells)?;
+    let mut buffer: PathBuffer = [0; _];
+    for well in reader.items(&wells)? {
+        let names = ["path", "rowIndex", "columnIndex"];
+        let [path, row, column] = reader.pick(&well, &names, |_, _| {})?;
+        let path = reader.required(&well, "path", path)?;
+        let text = reader.string(&path)?;
+        let path = entry_path(reader, &path, text, &mut buffer)?;
+        // Before 0.4 the path alone says where a well is.
+        let place = match (present(row), present(column)) {
+            (Some(row), Some(column)) => Some([
+                reader.integer(&row, 0, i64::from(group.row_count) - 1)? as u32,
+                reader.integer(&column, 0, i64::from(group.column_count) - 1)? as u32,
+            ]),
+            _ => None,
+        };
+        (visitor.visit)(&Entry { path, kind: NodeKind::Well, detail: Detail::Well(place) });
+    }
+    Ok(())
+}
+
+fn read_well<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'a>,
+    visitor: &mut Visitor<'_, 'a>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    group.kind = NodeKind::Well;
+    group.has_ome = true;
+    let [version, images] = reader.pick(node, &["version", "images"], |_, _| {})?;
+    read_version(reader, version, group)?;
+    let images = reader.required(node, "images", images)?;
+    let mut buffer: PathBuffer = [0; _];
+    for image in reader.items(&images)? {
+        let [path, acquisition] = reader.pick(&image, &["path", "acquisition"], |_, _| {})?;
+        let path = reader.required(&image, "path", path)?;
+        let text = reader.string(&path)?;
+        let path = entry_path(reader, &path, text, &mut buffer)?;
+        let acquisition = match present(acquisition) {
+            Some(node) => Some(reader.integer(&node, 0, u32::MAX as i64 - 1)? as u32),
+            None => None,
+        };
+        let detail = Detail::Field(acquisition);
+        (visitor.visit)(&Entry { path, kind: NodeKind::Image, detail });
+    }
+    Ok(())
+}
+
+/// Whether a node is a list of paths; at the top level of attributes the word "labels" alone is no
+/// sign of OME-NGFF.
+fn is_path_list(node: &Node<'_>) -> bool {
+    let mut buffer = [0; ENTRY_PATH_BYTES - 1];
+    let mut is_path = |text: Str<'_>| {
+        text.decode_into(&mut buffer).is_some_and(|path| path_fault(path).is_none())
+    };
+    node.value.kind() == Kind::Array
+        && node
+            .value
+            .items()
+            .into_iter()
+            .flatten()
+            .all(|item| item.as_str().is_some_and(&mut is_path))
+}
+
+/// The label images of a group of them.
+fn read_labels<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'a>,
+    visitor: &mut Visitor<'_, 'a>,
+    group: &mut Group<'a>,
+) -> Result<(), Status> {
+    group.has_ome = true;
+    let mut buffer: PathBuffer = [0; _];
+    for item in reader.items(node)? {
+        let text = reader.string(&item)?;
+        let path = entry_path(reader, &item, text, &mut buffer)?;
+        (visitor.visit)(&Entry { path, kind: NodeKind::Image, detail: Detail::None });
+    }
+    Ok(())
+}
