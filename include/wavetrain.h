@@ -174,6 +174,8 @@ enum {
 #define WAVETRAIN_HISTOGRAM_BUCKETS 32
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
+#define WAVETRAIN_NGFF_VERSION_BYTES 16
+#define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
 
 /* An instance, and a popped batch: numbers, never 0, never used twice. Copy them as you like. */
 typedef uint64_t wavetrain_loader;
@@ -340,7 +342,52 @@ typedef struct wavetrain_stats_view {
     char reader_reason[WAVETRAIN_NAME_BYTES]; /* why that reader */
 } wavetrain_stats_view;
 
-/* What an array is. Yours; set struct_size before the call. */
+/* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
+ * 0.5). */
+enum {
+    WAVETRAIN_NODE_UNKNOWN = 0, /* its document could not be looked at */
+    WAVETRAIN_NODE_ARRAY = 1,
+    WAVETRAIN_NODE_GROUP = 2, /* a group; in a list of entries: a group of any kind */
+    WAVETRAIN_NODE_IMAGE = 3, /* a group of arrays, the levels of a multiscale image */
+    WAVETRAIN_NODE_PLATE = 4, /* a group of wells */
+    WAVETRAIN_NODE_WELL = 5,  /* a group of images, the fields of a well */
+    WAVETRAIN_NODE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Where the entries of a group come from: bits of entry_sources. */
+enum {
+    WAVETRAIN_SOURCE_NGFF = 1,         /* OME-NGFF attributes: levels, wells, fields, labels */
+    WAVETRAIN_SOURCE_CONSOLIDATED = 2, /* consolidated metadata, .zmetadata */
+    WAVETRAIN_SOURCE_FOLDER = 4,       /* the group's folder, where neither of them names a node */
+    WAVETRAIN_SOURCE_FORCE32 = 0x7FFFFFFF
+};
+
+/* An axis of an image. UTF-8 with a NUL, never NULL, empty where the store does not say. */
+typedef struct wavetrain_axis {
+    const char *name; /* "z" */
+    const char *kind; /* "space", "time", "channel" */
+    const char *unit; /* "micrometer" */
+} wavetrain_axis;
+
+/* A node in a group. What its pointers lead to lies in the scratch block of the call. */
+typedef struct wavetrain_group_entry {
+    const char *path;           /* below the group, "labels/cells/0": the uri of the node is the uri
+                                   of the group, a '/' and this. Never leads out of the group */
+    const char *image_name;     /* of a level: the name of its image; empty where it has none */
+    const wavetrain_axis *axes; /* of a level: rank axes; else NULL */
+    uint32_t kind;              /* WAVETRAIN_NODE_ */
+    uint32_t rank;              /* axes of a level; else 0 */
+    uint32_t image;             /* of a level: which image of the group; else WAVETRAIN_NO_INDEX */
+    uint32_t level;             /* of a level: 0 is the finest; else WAVETRAIN_NO_INDEX */
+    uint32_t row;               /* of a well, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t column;            /* the same */
+    uint32_t acquisition;       /* of a field, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t has_transform;     /* 1: the store says scale or translation of this level */
+    double scale[WAVETRAIN_RANK_MAX];       /* element i is at i * scale + translation, in units */
+    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 where nothing is said */
+} wavetrain_group_entry;
+
+/* What an array or a group is. Yours; set struct_size before the call. */
 typedef struct wavetrain_array_view {
     size_t struct_size;
     uint32_t rank;
@@ -356,6 +403,21 @@ typedef struct wavetrain_array_view {
     uint8_t fill[16];                        /* one element, in this machine's byte order */
     char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it */
     char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd" */
+    uint32_t kind;            /* WAVETRAIN_NODE_ARRAY; else a group, and all above is 0 */
+    uint32_t entry_count;     /* that entries has */
+    uint64_t entry_total;     /* that were found; more than entry_count: take a larger scratch */
+    const wavetrain_group_entry *entries; /* what is in the group, in the scratch block; NULL where
+                                             nothing is */
+    uint32_t entry_sources;   /* WAVETRAIN_SOURCE_ bits; 0: a files hook lists no folders, and
+                                 nothing else says what is in the group */
+    uint32_t entries_are_cut; /* 1: there are more than entry_total: the folder has more than 65,536
+                                 names, or names that are no text */
+    uint32_t image_count;     /* multiscale images of an IMAGE */
+    uint32_t row_count;       /* of a PLATE */
+    uint32_t column_count;    /* of a PLATE */
+    uint32_t field_count;     /* most fields in a well of a PLATE, if it says so */
+    char ngff_version[WAVETRAIN_NGFF_VERSION_BYTES]; /* "0.5"; empty where it says none */
+    char name[WAVETRAIN_NAME_BYTES]; /* of the plate or the first image that has one; may be cut */
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */
@@ -723,10 +785,17 @@ wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
  * text if neither is. Reset clears it. error: yours. OK. Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
-/* Describes the array at uri (with a NUL). Needs no loader. files: NULL or a hook to read through.
- * scratch as in config_fit. info: yours. error: NULL or yours.
- * OK; NOT_FOUND, IO, DECODE, UNSUPPORTED: with the reason. Reads metadata, so it waits for
- * storage. */
+/* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read
+ * through. scratch as in config_fit; the entries of a group lie in it, as many as it has room for,
+ * and are yours with it; WAVETRAIN_SCRATCH_BYTES hold some eight thousand. info: yours. error: NULL
+ * or yours.
+ * The entries of an image are its levels, the finest first, those of a plate its wells, those of a
+ * well its fields; behind them come the arrays that consolidated metadata lists. Where a group has
+ * neither OME-NGFF attributes nor consolidated metadata, they are the nodes in its folder, in the
+ * order of their names. Entries name what the metadata names, whether it is there or not.
+ * OK; NOT_FOUND, IO, DECODE, UNSUPPORTED: with the reason. With the struct_size of a header that
+ * had no entries a group is NOT_FOUND, and the text names its arrays. Reads metadata, so it waits
+ * for storage. */
 wavetrain_status wavetrain_array_info(const char *uri, const wavetrain_files_hook *files,
                                       void *scratch, size_t scratch_bytes,
                                       wavetrain_array_view *info, wavetrain_error *error);

@@ -271,7 +271,62 @@ pub struct Stats {
     pub reader_reason: [c_char; NAME_BYTES],
 }
 
-/// What an array is: `wavetrain_array_info`.
+/// `GroupEntry::row` and its like where the store does not say.
+pub const NO_INDEX: u32 = u32::MAX;
+/// `ArrayInfo::entry_sources`: OME-NGFF attributes name entries.
+pub const SOURCE_NGFF: u32 = 1;
+/// `ArrayInfo::entry_sources`: consolidated metadata names entries.
+pub const SOURCE_CONSOLIDATED: u32 = 2;
+/// `ArrayInfo::entry_sources`: the folder of the group was listed.
+pub const SOURCE_FOLDER: u32 = 4;
+/// Bytes of `ArrayInfo::ngff_version`, its NUL included.
+pub const NGFF_VERSION_BYTES: usize = 16;
+
+/// An axis of an image: `wavetrain_axis`. Strings are NUL-terminated, empty where nothing is said.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AxisInfo {
+    /// "z".
+    pub name: *const c_char,
+    /// "space", "time" or "channel".
+    pub kind: *const c_char,
+    /// "micrometer".
+    pub unit: *const c_char,
+}
+
+/// A node in a group: `wavetrain_group_entry`. Pointers lead into the caller's scratch block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupEntry {
+    /// Path below the group, NUL-terminated.
+    pub path: *const c_char,
+    /// Name of the image that a level is of, NUL-terminated; empty where it has none.
+    pub image_name: *const c_char,
+    /// `rank` axes of a level; NULL for others.
+    pub axes: *const AxisInfo,
+    /// NODE_.
+    pub kind: u32,
+    /// Axes of a level; 0 for others.
+    pub rank: u32,
+    /// Which image of the group a level is of; NO_INDEX for others.
+    pub image: u32,
+    /// Place of a level in its image, 0 the finest; NO_INDEX for others.
+    pub level: u32,
+    /// Row of a well, or NO_INDEX.
+    pub row: u32,
+    /// Column of a well, or NO_INDEX.
+    pub column: u32,
+    /// Acquisition of a field, or NO_INDEX.
+    pub acquisition: u32,
+    /// 1: the store says scale or translation of this level.
+    pub has_transform: u32,
+    /// Physical units per element.
+    pub scale: [f64; RANK_MAX],
+    /// Physical units of element 0.
+    pub translation: [f64; RANK_MAX],
+}
+
+/// What an array or a group is: `wavetrain_array_info`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ArrayInfo {
@@ -303,6 +358,30 @@ pub struct ArrayInfo {
     pub dtype_name: [c_char; NAME_BYTES],
     /// Codecs of a chunk as a line: "bytes(little) zstd", NUL-terminated.
     pub codecs: [c_char; CODECS_TEXT_BYTES],
+    /// NODE_ARRAY; else a group, and what is above is 0.
+    pub kind: u32,
+    /// Entries that `entries` has.
+    pub entry_count: u32,
+    /// Entries that were found.
+    pub entry_total: u64,
+    /// What is in the group, in the caller's scratch block; NULL where there is nothing.
+    pub entries: *const GroupEntry,
+    /// SOURCE_ bits: where the entries come from; 0: nothing lists them.
+    pub entry_sources: u32,
+    /// 1: there are more than `entry_total`; the folder was not listed to its end.
+    pub entries_are_cut: u32,
+    /// Multiscale images in the group.
+    pub image_count: u32,
+    /// Rows of a plate.
+    pub row_count: u32,
+    /// Columns of a plate.
+    pub column_count: u32,
+    /// Most fields in a well of a plate, where it says so.
+    pub field_count: u32,
+    /// Version of OME-NGFF, NUL-terminated; empty where it is none or does not say.
+    pub ngff_version: [c_char; NGFF_VERSION_BYTES],
+    /// Name of the plate or of the first image that has one, NUL-terminated, cut to fit.
+    pub name: [c_char; NAME_BYTES],
 }
 
 /// Copies a name into a fixed field, cut to fit, with its NUL.
@@ -422,6 +501,18 @@ impl ArrayInfo {
         fill: [0; 16],
         dtype_name: [0; NAME_BYTES],
         codecs: [0; CODECS_TEXT_BYTES],
+        kind: 0,
+        entry_count: 0,
+        entry_total: 0,
+        entries: ptr::null(),
+        entry_sources: 0,
+        entries_are_cut: 0,
+        image_count: 0,
+        row_count: 0,
+        column_count: 0,
+        field_count: 0,
+        ngff_version: [0; NGFF_VERSION_BYTES],
+        name: [0; NAME_BYTES],
     };
 }
 

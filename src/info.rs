@@ -1,5 +1,5 @@
-//! What can be known of an array without an instance: its record, its description, and the caps
-//! that it needs.
+//! What can be known of an array or a group without an instance: its record, what is in it, and the
+//! caps that it needs.
 //!
 //! In: a uri and the caller's scratch block. Out: records. Nothing is kept.
 
@@ -9,12 +9,14 @@ use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
-use crate::meta::{array_from_document, normalize_uri};
+use crate::meta::{
+    Group, GroupDocuments, Visit, array_from_document, group_from_documents, normalize_uri,
+};
 use crate::os::SYSTEM;
-use crate::os::store::Store;
-use crate::pipeline;
-use crate::read::read_document;
-use crate::records::ArrayRecord;
+use crate::os::store::{Path, Store};
+use crate::pipeline::{self, GroupPlace};
+use crate::read::{Listing, read_document};
+use crate::records::{ArrayRecord, DocumentKind};
 use crate::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::status::{Status, Why};
@@ -22,13 +24,109 @@ use crate::status::{Status, Why};
 /// Bytes of scratch that the functions here take.
 pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
 
-/// Reads and understands the metadata of an array.
+/// What lies at a uri.
+pub enum Node<'a> {
+    /// An array.
+    Array(ArrayRecord),
+    /// A group.
+    Group(GroupFiles<'a>),
+}
+
+/// The documents of a group, and how to reach what is in it.
+pub struct GroupFiles<'a> {
+    store: Store,
+    uri: Uri,
+    documents: GroupDocuments<'a>,
+}
+
+impl GroupFiles<'_> {
+    /// Reads the documents; `visit` sees every node that they name.
+    pub fn group(&self, why: &mut Why, visit: &mut Visit<'_>) -> Result<Group<'_>, Status> {
+        let _float = FloatEnvironment::enter();
+        group_from_documents(&self.documents, self.uri.as_str(), why, visit)
+    }
+
+    /// Whether the folder of the group can be listed.
+    pub fn can_list(&self) -> bool {
+        !self.store.uses_hook()
+    }
+
+    /// Hands every node in the folder of the group to `visit`; whether those are all. Documents
+    /// of the nodes are read into `buffer`.
+    pub fn list(
+        &self,
+        buffer: &mut [u8],
+        why: &mut Why,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Status> {
+        let uri = self.uri.as_str();
+        let GroupDocuments { kind, group, .. } = self.documents;
+        let place = GroupPlace { store: &self.store, uri, kind, document_bytes: group.len() };
+        pipeline::list_nodes(&place, &mut |path| self.store.open(path), buffer, visit)
+            .map(|listing| listing == Listing::Whole)
+            .map_err(|fault| fail!(why, Io, "{}: its folder: {fault}", self.uri))
+    }
+}
+
+/// Reads and understands the metadata at `uri`. What it does not need of `scratch` is handed back.
+pub fn load_node<'a>(
+    uri: &str,
+    files: &FilesHook,
+    scratch: &'a mut [u8],
+    why: &mut Why,
+) -> Result<(Node<'a>, &'a mut [u8]), Status> {
+    let mut normal = Uri::new();
+    let store = Store::new(&SYSTEM, *files, false);
+    let (loaded, kind, document_bytes) = read(uri, &store, &mut normal, scratch, why)?;
+    match loaded {
+        Ok(record) => Ok((Node::Array(record), scratch)),
+        Err(Status::NotFound) => {
+            let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
+            let open = &mut |path: &Path| store.open(path);
+            let Some((documents, rest)) = pipeline::read_group(&place, open, scratch, why)? else {
+                return Err(fail!(
+                    why,
+                    Unsupported,
+                    "{normal}: the documents of the group do not fit the scratch block: use a \
+                     larger one"
+                ));
+            };
+            Ok((Node::Group(GroupFiles { store, uri: normal, documents }), rest))
+        }
+        Err(status) => Err(status),
+    }
+}
+
+/// Reads and understands the metadata of an array. A group is NOT_FOUND, and the text names what
+/// is in it.
 pub fn load(
     uri: &str,
     files: &FilesHook,
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
+    let mut normal = Uri::new();
+    let store = Store::new(&SYSTEM, *files, false);
+    let (loaded, kind, document_bytes) = read(uri, &store, &mut normal, scratch, why)?;
+    if !matches!(loaded, Err(Status::NotFound)) {
+        return loaded;
+    }
+    let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
+    let open = &mut |path: &Path| store.open(path);
+    let _float = FloatEnvironment::enter();
+    let refused = pipeline::refuse_group(&place, open, scratch, true, why);
+    Err(refused.unwrap_or(Status::NotFound))
+}
+
+/// Reads the document at `uri` into the start of `scratch`: the array that it describes or why it
+/// describes none (NOT_FOUND: it is a group's), its kind, and its bytes.
+fn read(
+    uri: &str,
+    store: &Store,
+    normal: &mut Uri,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<(Result<ArrayRecord, Status>, DocumentKind, usize), Status> {
     if scratch.len() < SCRATCH_BYTES {
         return Err(fail!(
             why,
@@ -37,17 +135,16 @@ pub fn load(
             scratch.len()
         ));
     }
-    let mut normal = Uri::new();
-    normalize_uri(uri, &mut normal, why)?;
-    let store = Store::new(&SYSTEM, *files, false);
+    normalize_uri(uri, normal, why)?;
     let Some(document) =
-        read_document(&store, |path| store.open(path), normal.as_str(), scratch, why)?
+        read_document(store, |path| store.open(path), normal.as_str(), scratch, why)?
     else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };
     let _float = FloatEnvironment::enter();
-    array_from_document(document.kind, document.bytes, normal.as_str(), why)
+    let loaded = array_from_document(document.kind, document.bytes, normal.as_str(), why);
+    Ok((loaded, document.kind, document.bytes.len()))
 }
 
 /// Checks a config on this machine.

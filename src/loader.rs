@@ -8,15 +8,19 @@ use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;
 use crate::fail;
+use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
+use crate::info;
 use crate::limits::RANK_MAX;
-use crate::meta::{describe, normalize_uri};
+use crate::meta::{NodeKind, describe, normalize_uri};
 use crate::os::{Os, SYSTEM};
 use crate::pipeline::{self, BatchView, Popped};
-use crate::records::Dtype;
+use crate::records::{ArrayRecord, Dtype};
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
+use core::marker::PhantomData;
 
+pub use crate::ffi::entries::{EntryView, GroupView};
 pub use crate::info::SCRATCH_BYTES;
 use crate::info::checked;
 pub use crate::status::Failure;
@@ -312,25 +316,93 @@ pub(crate) fn fill_memory(
     result
 }
 
-/// What an array is. `scratch` has at least SCRATCH_BYTES bytes.
+/// What an array is. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the text
+/// names what is in it: [`node_info`] describes it.
 pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
     let mut why = Why::new();
     let mut info = abi::ArrayInfo::EMPTY;
-    match fill_info(uri, &Config::default().files, scratch, &mut info, &mut why) {
+    match fill_node(uri, &Config::default().files, (scratch, false), &mut info, &mut why) {
         Ok(()) => Ok(info),
         Err(status) => Err(failure(status, &why)),
     }
 }
 
-pub(crate) fn fill_info(
+/// An array or a group.
+pub enum Node<'s> {
+    /// An array.
+    Array(abi::ArrayInfo),
+    /// A group and what is in it.
+    Group(GroupView<'s>),
+}
+
+/// What lies at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
+/// so a larger one holds more.
+pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
+    let mut why = Why::new();
+    let mut info = abi::ArrayInfo::EMPTY;
+    let files = &Config::default().files;
+    // The view lives as long as the borrow of the block that its entries lie in.
+    let borrow: PhantomData<&'s [u8]> = PhantomData;
+    match fill_node(uri, files, (scratch, true), &mut info, &mut why) {
+        Ok(()) if info.kind == NodeKind::Array as u32 => Ok(Node::Array(info)),
+        Ok(()) => Ok(Node::Group(GroupView::new(info, borrow))),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+/// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
+pub(crate) fn fill_node(
     uri: &str,
     files: &abi::FilesHook,
+    (scratch, knows_groups): (&mut [u8], bool),
+    info: &mut abi::ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    if !knows_groups {
+        fill_array(&info::load(uri, files, scratch, why)?, info);
+        return Ok(());
+    }
+    match info::load_node(uri, files, scratch, why)? {
+        (info::Node::Array(record), _) => fill_array(&record, info),
+        (info::Node::Group(group), rest) => fill_group(&group, rest, info, why)?,
+    }
+    Ok(())
+}
+
+/// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
+const DOCUMENT_PART: usize = 4;
+
+fn fill_group(
+    files: &info::GroupFiles<'_>,
     scratch: &mut [u8],
     info: &mut abi::ArrayInfo,
     why: &mut Why,
 ) -> Result<(), Status> {
-    let record = crate::info::load(uri, files, scratch, why)?;
-    let description = describe(&record);
+    let (documents, block) = scratch.split_at_mut(scratch.len() / DOCUMENT_PART);
+    let mut writer = EntryWriter::new(block);
+    let group = files.group(why, &mut |entry| writer.add(entry))?;
+    info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
+        | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
+    let is_listed = info.entry_sources == 0 && files.can_list();
+    if is_listed {
+        let is_whole = files.list(documents, why, &mut |entry| writer.add(entry))?;
+        info.entry_sources = abi::SOURCE_FOLDER;
+        info.entries_are_cut = !is_whole as u32;
+    }
+    info.kind = group.kind as u32;
+    info.image_count = group.image_count;
+    info.row_count = group.row_count;
+    info.column_count = group.column_count;
+    info.field_count = group.field_count;
+    write_str(&mut info.ngff_version, group.version);
+    write_str(&mut info.name, group.name);
+    writer.finish(info, is_listed);
+    Ok(())
+}
+
+fn fill_array(record: &ArrayRecord, info: &mut abi::ArrayInfo) {
+    info.kind = NodeKind::Array as u32;
+    let description = describe(record);
     info.rank = record.rank;
     info.dtype = record.dtype as u32;
     info.dtype_bytes = record.dtype_bytes;
@@ -344,7 +416,6 @@ pub(crate) fn fill_info(
     info.fill = record.fill;
     abi::write_text(&mut info.dtype_name, description.dtype_name.as_str());
     abi::write_text(&mut info.codecs, description.codecs.as_str());
-    Ok(())
 }
 
 /// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.

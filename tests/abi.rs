@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use wavetrain::abi::*;
 use wavetrain::config::*;
 use wavetrain::limits::{ERROR_TEXT_BYTES, RANK_MAX, URI_BYTES_MAX};
+use wavetrain::meta::NodeKind;
 use wavetrain::records::DTYPES;
 use wavetrain::status;
 
@@ -67,7 +68,13 @@ fn rust_layouts() -> Vec<Layout> {
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
-            codecs),
+            codecs, kind, entry_count, entry_total, entries, entry_sources,
+            entries_are_cut, image_count, row_count, column_count, field_count,
+            ngff_version, name),
+        layout!(AxisInfo, "wavetrain_axis": name, kind, unit),
+        layout!(GroupEntry, "wavetrain_group_entry":
+            path, image_name, axes, kind, rank, image, level, row, column,
+            acquisition, has_transform, scale, translation),
         layout!(MemoryHook, "wavetrain_memory_hook":
             struct_size, user, host_block, host_block_bytes, alloc, free),
         layout!(FilesHook, "wavetrain_files_hook": struct_size, user, size, read),
@@ -93,7 +100,7 @@ fn rust_layouts() -> Vec<Layout> {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 47] = [
+const CONSTANTS: [(&str, i64); 58] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -103,6 +110,17 @@ const CONSTANTS: [(&str, i64); 47] = [
     ("HISTOGRAM_BUCKETS", HISTOGRAM_BUCKETS as i64),
     ("SCRATCH_BYTES", SCRATCH_BYTES as i64),
     ("FOREVER", u64::MAX as i64),
+    ("NGFF_VERSION_BYTES", NGFF_VERSION_BYTES as i64),
+    ("NO_INDEX", NO_INDEX as i64),
+    ("NODE_UNKNOWN", NodeKind::Unknown as i64),
+    ("NODE_ARRAY", NodeKind::Array as i64),
+    ("NODE_GROUP", NodeKind::Group as i64),
+    ("NODE_IMAGE", NodeKind::Image as i64),
+    ("NODE_PLATE", NodeKind::Plate as i64),
+    ("NODE_WELL", NodeKind::Well as i64),
+    ("SOURCE_NGFF", SOURCE_NGFF as i64),
+    ("SOURCE_CONSOLIDATED", SOURCE_CONSOLIDATED as i64),
+    ("SOURCE_FOLDER", SOURCE_FOLDER as i64),
     ("MEMORY_HOST", MEMORY_HOST as i64),
     ("MEMORY_PINNED", MEMORY_PINNED as i64),
     ("MEMORY_DEVICE", MEMORY_DEVICE as i64),

@@ -4,6 +4,7 @@
 //! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
 //! callers of older and newer headers work; results are written only on success.
 
+pub mod entries;
 pub mod handles;
 mod structs;
 
@@ -11,15 +12,15 @@ use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
 use crate::config::{BACKEND_HOST, Config};
 use crate::fail;
 use crate::limits::RANK_MAX;
-use crate::loader::{close_token, fill_info, fill_memory, open_token};
+use crate::loader::{close_token, fill_memory, fill_node, open_token};
 use crate::os::SYSTEM;
 use crate::pipeline::{Popped, Request};
 use crate::status::{Failure, Status, Why};
 use core::ffi::{c_char, c_void};
 use handles::enter;
 use structs::{
-    fill_request, finish, read_sized, read_struct, scratch_from_c, string_from_c, write_error,
-    write_struct,
+    fill_request, finish, read_sized, read_struct, scratch_from_c, string_from_c, struct_size,
+    write_error, write_struct,
 };
 
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
@@ -27,6 +28,9 @@ use structs::{
 unsafe impl Send for Config {}
 // SAFETY: as for Send.
 unsafe impl Sync for Config {}
+
+/// Size of an ArrayInfo that has a place for the entries of a group.
+const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();
 
 /// Version of the library: major << 16 | minor << 8 | patch.
 pub const VERSION: u32 = 1 << 8;
@@ -417,7 +421,9 @@ pub unsafe extern "C" fn wavetrain_array_info(
                 if files.is_null() { default } else { read_struct(files, default, &mut why)? };
             let scratch = scratch_from_c(scratch, scratch_bytes, &mut why)?;
             let mut value = ArrayInfo::EMPTY;
-            fill_info(uri, &files, scratch, &mut value, &mut why)?;
+            // Who does not know of entries would take a group for an array of rank 0.
+            let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
+            fill_node(uri, &files, (scratch, knows_groups), &mut value, &mut why)?;
             if !write_struct(info, &value) {
                 return Err(fail!(why, Invalid, "info is NULL, or its struct_size is not set"));
             }

@@ -82,6 +82,15 @@ pub unsafe fn read_sized<T: Copy>(
     Ok(unsafe { source.read_unaligned() })
 }
 
+/// The size that the caller states of a struct; 0 where there is none.
+///
+/// # Safety
+/// `target` is NULL or points to a readable `struct_size`.
+pub unsafe fn struct_size<T>(target: *const T) -> usize {
+    // SAFETY: as the function asks.
+    if target.is_null() { 0 } else { unsafe { target.cast::<usize>().read_unaligned() } }
+}
+
 /// Writes the bytes that the caller knows of `value`, keeping its struct_size.
 ///
 /// # Safety

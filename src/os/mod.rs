@@ -4,6 +4,7 @@
 //! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
 
 pub mod direct;
+pub mod directory;
 pub mod memory;
 pub mod sink;
 pub mod store;
@@ -75,6 +76,11 @@ pub struct Os {
     /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
     /// EINVAL where the file has none.
     pub open_direct: fn(path: &[u8]) -> Result<(i32, DirectAlign), Errno>,
+    /// Opens a NUL-terminated path of a directory for reading its entries.
+    pub open_directory: fn(path: &[u8]) -> Result<i32, Errno>,
+    /// Reads the next entries of a directory as the kernel lays them out (getdents64), as many as
+    /// fit; 0 behind the last.
+    pub read_directory: fn(fd: i32, target: &mut [u8]) -> Result<usize, Errno>,
     /// Closes a descriptor.
     pub close: fn(fd: i32),
     /// Looks at an open file.
@@ -126,6 +132,8 @@ pub static SYSTEM: Os = Os {
     unmap,
     open,
     open_direct: direct::open_direct,
+    open_directory: directory::open_directory,
+    read_directory: directory::read_directory,
     close,
     stat,
     stat_path,

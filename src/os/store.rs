@@ -107,6 +107,19 @@ impl Store {
         }
     }
 
+    /// Opens a folder for [`Store::read_directory`]. A hook lists none.
+    pub fn open_directory(&self, path: &Path) -> Result<i32, Fault> {
+        if self.uses_hook() {
+            return Err(Fault::HookFailed);
+        }
+        (self.os.open_directory)(path.as_bytes_nul()).map_err(fault_from)
+    }
+
+    /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the last.
+    pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
+        (self.os.read_directory)(fd, buffer).map_err(Fault::Failed)
+    }
+
     /// Opens a data file and looks at it.
     pub fn open_data(&self, path: &Path) -> Result<(Descriptors, FileStat), Fault> {
         let (fd, stat) = self.open(path)?;

@@ -10,14 +10,16 @@ use crate::meta::{array_from_document, write_file_key};
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
+use crate::pipeline::groups::{GroupPlace, refuse_group};
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::{
-    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, locate, open_leased,
-    read_document, shown,
+    Document, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, locate,
+    open_leased, read_document, shown,
 };
 use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
+use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
@@ -46,34 +48,44 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
         None => worker.buffer,
     };
     let buffer = buffer.rows(0, buffer.bytes());
-    let mut is_later = false;
-    let open = |path: &Path| {
+    let is_later = Cell::new(false);
+    let mut open = |path: &Path| {
         let opened = open_making_room(instance, path);
-        is_later = opened.is_none();
+        is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
-    let result = read_document(&instance.store, open, uri, buffer, &mut why);
-    instance.stats.files_opened.fetch_add(1, Relaxed);
     let mut bytes = 0;
-    let loaded = match result {
-        Ok(Some(document)) => {
-            bytes = document.bytes.len() as u64;
-            array_from_document(document.kind, document.bytes, uri, &mut why)
+    let read = read_document(&instance.store, &mut open, uri, buffer, &mut why);
+    instance.stats.files_opened.fetch_add(1, Relaxed);
+    let loaded = match read {
+        Ok(Some(Document { kind, bytes: document })) => {
+            bytes = document.len() as u64;
+            let document_bytes = document.len();
+            match array_from_document(kind, document, uri, &mut why) {
+                Err(Status::NotFound) => {
+                    let place = GroupPlace { store: &instance.store, uri, kind, document_bytes };
+                    let refused =
+                        refuse_group(&place, &mut open, buffer, large.is_some(), &mut why);
+                    refused.map(Err)
+                }
+                loaded => Some(loaded),
+            }
         }
-        Ok(None) => {
-            let state = &mut *instance.lock.lock();
-            large.into_iter().for_each(|hold| state.pool.give_back(hold));
-            state.arrays.requeue_large(array);
-            return;
-        }
-        Err(_) if is_later => {
+        Ok(None) => None,
+        Err(_) if is_later.get() => {
             let state = &mut *instance.lock.lock();
             large.into_iter().for_each(|hold| state.pool.give_back(hold));
             state.arrays.requeue(array, large.is_some());
             state.loads_wait_since = Some(state.files.give_backs());
             return;
         }
-        Err(status) => Err(status),
+        Err(status) => Some(Err(status)),
+    };
+    let Some(loaded) = loaded else {
+        let state = &mut *instance.lock.lock();
+        large.into_iter().for_each(|hold| state.pool.give_back(hold));
+        state.arrays.requeue_large(array);
+        return;
     };
     instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
     instance.stats.array_meta_misses.fetch_add(1, Relaxed);

@@ -11,6 +11,7 @@ mod boxes;
 mod calls;
 mod file_jobs;
 mod form;
+mod groups;
 mod jobs;
 mod open;
 mod planner;
@@ -23,6 +24,7 @@ mod state;
 mod work;
 mod worker;
 
+pub use groups::{GroupPlace, list_nodes, read_group, refuse_group};
 pub use open::{Opened, bill, floor_bill, floor_bytes, open};
 
 use crate::arrays::Uri;

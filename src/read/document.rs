@@ -16,6 +16,12 @@ use crate::status::{Status, Why};
 /// What the attributes of a zarr v2 array or group lie in, beside its document.
 pub const ATTRIBUTES_FILE_NAME: &str = ".zattrs";
 
+/// What a zarr v2 group lists its nodes in, where somebody consolidated its metadata.
+pub const CONSOLIDATED_FILE_NAME: &str = ".zmetadata";
+
+/// Stands for a document beside another one that does not exist.
+const EMPTY_DOCUMENT: &[u8] = b"{}";
+
 /// A metadata document.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
@@ -39,7 +45,7 @@ fn path_of(uri: &str, file_name: &str) -> Path {
 }
 
 /// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, which
-/// `open` opens. None where `buffer` is too small for it.
+/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it.
 pub fn read_document<'a>(
     store: &Store,
     mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
@@ -70,20 +76,28 @@ pub fn read_document<'a>(
     ))
 }
 
-/// Reads the attributes of the zarr v2 array or group at `uri`; an empty object where it has none,
-/// and None where `buffer` is too small for them.
-pub fn read_attributes<'a>(
+/// Reads what lies beside the document of a zarr v2 array or group, [`ATTRIBUTES_FILE_NAME`] or
+/// [`CONSOLIDATED_FILE_NAME`], into the start of `buffer`; an empty object where there is none. How
+/// many bytes it takes, or None where `buffer` is too small.
+pub fn read_beside(
     store: &Store,
     open: impl FnOnce(&Path) -> Result<(i32, FileStat), Fault>,
     uri: &str,
-    buffer: &'a mut [u8],
+    file_name: &str,
+    buffer: &mut [u8],
     why: &mut Why,
-) -> Result<Option<&'a [u8]>, Status> {
-    let path = path_of(uri, ATTRIBUTES_FILE_NAME);
+) -> Result<Option<usize>, Status> {
+    let path = path_of(uri, file_name);
     match open(&path) {
-        Err(Fault::Absent) => Ok(Some(b"{}")),
+        Err(Fault::Absent) => Ok(buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
+            target.copy_from_slice(EMPTY_DOCUMENT);
+            target.len()
+        })),
         Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
-        Ok(opened) => read_opened(store, opened, &path, buffer, why),
+        Ok(opened) => {
+            let bytes = read_opened(store, opened, &path, buffer, why)?;
+            Ok(bytes.map(<[u8]>::len))
+        }
     }
 }
 

@@ -6,13 +6,18 @@
 
 mod document;
 mod files;
+mod listing;
 mod locate;
 mod merge;
 mod pages;
 mod sums;
 
-pub use document::{ATTRIBUTES_FILE_NAME, Document, document_path, read_attributes, read_document};
+pub use document::{
+    ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME, Document, document_path, read_beside,
+    read_document,
+};
 pub use files::{FileTable, Lease, LeaseOutcome};
+pub use listing::{Listing, list_folders};
 pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{Outcome, PAGE_BYTES, PageCache, Question, Requests};

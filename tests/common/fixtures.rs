@@ -1,6 +1,6 @@
 //! The packed stores of tests/data: unpacked once per build of the tests, read through a manifest.
 //!
-//! In: tests/data/fixtures.tar.zst. Out: [`all`], one [`Store`] per store. Invariant: nobody writes
+//! In: the packs of tests/data. Out: [`all`], one [`Store`] per store. Invariant: nobody writes
 //! to the unpacked stores; a test that damages one takes its own copy ([`Scratch::copy_of`]).
 
 use crate::common::oracle::Image;
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use wavetrain::records::DTYPES;
 
-const PACKED: &[u8] = include_bytes!("../data/fixtures.tar.zst");
+/// Each has a manifest of its own; no name is in two.
+const PACKS: &[&[u8]] = &[include_bytes!("../data/fixtures.tar.zst"), NGFF];
 
 /// One store and what it must read as.
 pub struct Store {
@@ -30,7 +31,7 @@ pub struct Store {
 /// All stores, in the order of the manifest.
 pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();
-    STORES.get_or_init(|| read_manifest(&unpacked()))
+    STORES.get_or_init(|| PACKS.iter().flat_map(|pack| read_manifest(&unpacked(pack))).collect())
 }
 
 /// The store of that name.
@@ -43,14 +44,31 @@ pub fn family(name: &str) -> impl Iterator<Item = &'static Store> {
     all().iter().filter(move |store| store.family == name)
 }
 
-/// The folder of the unpacked fixtures. Its name says which file it came from, and it appears
+const NGFF: &[u8] = include_bytes!("../data/ngff.tar.zst");
+
+/// The groups of tests/data/make_ngff.py: uri, and what their writers say of them.
+pub fn groups() -> Vec<(String, Value)> {
+    let text = fs::read_to_string(unpacked(NGFF).join("groups.json")).expect("the list is there");
+    let groups: Vec<Value> = serde_json::from_str(&text).expect("the list is JSON");
+    groups
+        .into_iter()
+        .map(|group| (group_uri(group["name"].as_str().expect("a name")), group))
+        .collect()
+}
+
+/// The uri of a group of tests/data/make_ngff.py, or of an array in it.
+pub fn group_uri(name: &str) -> String {
+    unpacked(NGFF).join("stores").join(name).to_str().expect("UTF-8").to_string()
+}
+
+/// The folder of an unpacked pack. Its name says which file it came from, and it appears
 /// whole or not at all, so that test programs can share it.
-fn unpacked() -> PathBuf {
+fn unpacked(pack: &[u8]) -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let target = tmp.join(format!("fixtures-{:08x}", crc32c::crc32c(PACKED)));
+    let target = tmp.join(format!("fixtures-{:08x}", crc32c::crc32c(pack)));
     if !target.exists() {
         let partial = tmp.join(format!("partial-{}", std::process::id()));
-        let data = zstd::decode_all(PACKED).expect("fixtures.tar.zst is a zstd frame");
+        let data = zstd::decode_all(pack).expect("a pack is a zstd frame");
         tar::Archive::new(&data[..]).unpack(&partial).expect("the fixtures unpack");
         // Where another program was faster, its folder is as good.
         if fs::rename(&partial, &target).is_err() {

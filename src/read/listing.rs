@@ -1,0 +1,67 @@
+//! The folders in a folder, for groups that keep no list of their nodes.
+//!
+//! In: a uri. Out: names, in the order of the file system. Invariant: what is left out is told.
+
+use crate::limits::DIRECTORY_READ_BYTES;
+use crate::os::directory::Entries;
+use crate::os::store::{Fault, Path, Store};
+
+/// How a listing ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listing {
+    /// Every folder was seen.
+    Whole,
+    /// There are more names, or names that no text can show: not UTF-8, or control characters.
+    Cut,
+}
+
+/// Hands the names of folders in the folder `uri` to `visit`, those that start with a dot left
+/// out: no node has such a name. At most `names_max` names of any kind are looked at.
+pub fn list_folders(
+    store: &Store,
+    uri: &str,
+    names_max: u32,
+    visit: &mut dyn FnMut(&str),
+) -> Result<Listing, Fault> {
+    let mut path = Path::new();
+    path.push_str(uri);
+    let fd = store.open_directory(&path)?;
+    let result = list_opened(store, fd, names_max, visit);
+    store.close(fd);
+    result
+}
+
+fn list_opened(
+    store: &Store,
+    fd: i32,
+    names_max: u32,
+    visit: &mut dyn FnMut(&str),
+) -> Result<Listing, Fault> {
+    let mut buffer = [0; DIRECTORY_READ_BYTES];
+    let mut listing = Listing::Whole;
+    let mut looked_at = 0;
+    // Ends: every turn looks at a name or returns, and names are counted.
+    loop {
+        let got = store.read_directory(fd, &mut buffer)?;
+        let before = looked_at;
+        for entry in Entries(buffer.get(..got).unwrap_or(&[])) {
+            if looked_at == names_max {
+                return Ok(Listing::Cut);
+            }
+            looked_at += 1;
+            if !entry.may_be_folder || entry.name.first().is_none_or(|first| *first == b'.') {
+                continue;
+            }
+            match core::str::from_utf8(entry.name) {
+                Ok(name) if !name.contains(char::is_control) => visit(name),
+                _ => listing = Listing::Cut,
+            }
+        }
+        if got == 0 {
+            return Ok(listing);
+        }
+        if looked_at == before {
+            return Ok(Listing::Cut);
+        }
+    }
+}
