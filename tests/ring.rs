@@ -10,7 +10,7 @@ use common::drive::{
     Job, PATIENCE_NS, check_batch, config, first_failure, mixed_jobs, stream_through,
 };
 use common::fixtures::{self, Scratch};
-use common::ring::is_supported;
+use common::ring::{each_completion, each_request, is_supported};
 use common::synth::Meta;
 use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write, pipe};
@@ -21,54 +21,15 @@ use std::time::{Duration, Instant};
 use wavetrain::config::*;
 use wavetrain::limits::compressed_bytes_max;
 use wavetrain::loader::{Loader, Pop, memory_need};
-use wavetrain::os::uring::kernel::{CompleteSlot, RingMemory, SubmitSlot};
+use wavetrain::os::uring::kernel::CompleteSlot;
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
 const READERS: [u32; 2] = [READER_URING, READER_DIRECT];
-/// The number of the read that wakes the ring.
-const WAKE: u64 = u64::MAX;
 
 fn cold_read(fd: i32, target: &mut [u8], at: u64, cached_only: bool) -> Result<usize, Errno> {
     if cached_only { Err(Errno(libc::EAGAIN)) } else { (SYSTEM.read)(fd, target, at, false) }
-}
-
-/// Looks at the requests that are about to be handed over.
-fn each_request(ring: &RingMemory, submit: u32, mut see: impl FnMut(&mut SubmitSlot)) {
-    // SAFETY: only the ring's thread is here, and the kernel looks at the queue in `ring_enter`.
-    unsafe {
-        let tail = ring.submit.tail.as_ref().load(SeqCst);
-        for turn in 1..=submit {
-            let slot = tail.wrapping_sub(turn) & (ring.submit.entries - 1);
-            let request = ring.submit.slots.add(slot as usize).as_mut();
-            if request.user_data != WAKE {
-                see(request);
-            }
-        }
-    }
-}
-
-/// Enters the kernel, and looks at the completions of reads that came of it.
-fn each_completion(
-    ring: &RingMemory,
-    (submit, complete_min): (u32, u32),
-    mut see: impl FnMut(&mut CompleteSlot),
-) -> Result<u32, Errno> {
-    // SAFETY: only the ring's thread is here, so nobody takes completions meanwhile.
-    unsafe {
-        let first = ring.complete.tail.as_ref().load(SeqCst);
-        let taken = (SYSTEM.ring_enter)(ring, submit, complete_min);
-        let limit = ring.complete.tail.as_ref().load(SeqCst);
-        for position in 0..limit.wrapping_sub(first) {
-            let slot = first.wrapping_add(position) & (ring.complete.entries - 1);
-            let complete = ring.complete.slots.add(slot as usize).as_mut();
-            if complete.user_data != WAKE {
-                see(complete);
-            }
-        }
-        taken
-    }
 }
 
 static SUBMITTED: AtomicU64 = AtomicU64::new(0);
