@@ -164,6 +164,9 @@ fn extents(call: Call, fault: Fault) -> &'static [Extent] {
         (Call::RingRead, Fault::Fails(libc::EINTR | libc::EAGAIN | libc::ECANCELED)) => {
             &[Extent::Once, Extent::File]
         }
+        (Call::Stat | Call::Probe | Call::Read | Call::RingRead, Fault::Fails(libc::ESTALE)) => {
+            &[Extent::Once, Extent::Descriptor, Extent::File, Extent::Onward]
+        }
         (Call::Thread | Call::RingOpen | Call::RingRegister, _) => {
             &[Extent::Once, Extent::Onward]
         }
@@ -278,6 +281,26 @@ fn blank() -> Outcome {
     Outcome { end: End::Streamed, samples: Vec::new(), record: Record::default() }
 }
 
+/// After reset everything comes, at once; but files that looked as if they had been written at
+/// another time have changed since, which is an error of its own, once for each.
+fn check_recovery(loader: &Loader, world: &World, plan: Plan) {
+    for round in 0.. {
+        let mut again = blank();
+        loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
+        stream(loader, world, &mut again);
+        let marks = again.samples.iter().any(|(status, _)| *status == Status::Io);
+        match &again.end {
+            _ if plan.fault != Fault::Later || round == 60 => {}
+            End::Failed(_, failure) if failure.text.as_str().contains("is not what it was") => {
+                continue;
+            }
+            _ if marks => continue,
+            _ => {}
+        }
+        return check_clean(world, &again);
+    }
+}
+
 /// One run: streams with the plan, resets, streams without it, closes, and looks what is left.
 fn run(scene: &Scene, world: &World, plan: Option<Plan>) -> Outcome {
     *RUN.lock().unwrap() = Some((Instant::now(), format!("{}: {plan:?}", scene.name)));
@@ -294,11 +317,8 @@ fn run(scene: &Scene, world: &World, plan: Option<Plan>) -> Outcome {
                 check_sticky(&loader, &world.jobs[0], failure);
             }
             outcome.record = seam::disarm();
-            if plan.is_some() {
-                let mut again = blank();
-                loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
-                stream(&loader, world, &mut again);
-                check_clean(world, &again);
+            if let Some(plan) = plan {
+                check_recovery(&loader, world, plan);
             }
             loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
         }
@@ -338,7 +358,7 @@ fn verdict(outcome: &Outcome) -> String {
 /// Tries everything in a scene and prints the table of what came of it.
 fn sweep(scene: &Scene, world: &World) {
     let counts = counts(scene, world);
-    println!("{}: {counts:?}", scene.name);
+    println!("{} ({} bytes): {counts:?}", scene.name, scene.config.max_host_memory_bytes);
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let mut wrongs: Vec<String> = Vec::new();
     for call in CALLS {

@@ -50,6 +50,9 @@ fn fault_from(errno: Errno) -> Fault {
     }
 }
 
+/// A network file system no longer knows the file behind a descriptor or a name: it is opened again.
+pub const STALE: Fault = Fault::Failed(Errno(libc::ESTALE));
+
 /// Descriptor of a file that a hook reads.
 pub const HOOK_FD: i32 = -1;
 
@@ -88,11 +91,19 @@ impl Store {
         self.hook.size.is_some()
     }
 
-    /// Opens a file and looks at it. The descriptor is HOOK_FD for a hook's file.
+    /// Opens a file and looks at it, once more where a network file system lost it between the two.
+    /// The descriptor is HOOK_FD for a hook's file.
     pub fn open(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
         if self.uses_hook() {
             return Ok((HOOK_FD, self.hook_stat(path)?));
         }
+        match self.open_once(path) {
+            Err(STALE) => self.open_once(path),
+            opened => opened,
+        }
+    }
+
+    fn open_once(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
         let fd = (self.os.open)(path.as_bytes_nul()).map_err(fault_from)?;
         match (self.os.stat)(fd) {
             Ok(stat) if stat.is_regular => Ok((fd, stat)),
@@ -154,7 +165,11 @@ impl Store {
         if self.uses_hook() {
             return self.hook_stat(path);
         }
-        (self.os.stat_path)(path.as_bytes_nul()).map_err(fault_from)
+        let looked = match (self.os.stat_path)(path.as_bytes_nul()) {
+            Err(Errno(libc::ESTALE)) => (self.os.stat_path)(path.as_bytes_nul()),
+            looked => looked,
+        };
+        looked.map_err(fault_from)
     }
 
     /// Gives a descriptor back.
@@ -198,6 +213,19 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Fills `target` from the start of a file that nobody else has open; opens the file once more
+    /// where its descriptor went stale.
+    pub fn read_start(&self, fd: i32, path: &Path, target: &mut [u8]) -> Result<(), Fault> {
+        let result = self.read_exact(fd, path, target, 0, false);
+        if result != Err(STALE) {
+            return result;
+        }
+        let (again, _) = self.open(path)?;
+        let result = self.read_exact(again, path, target, 0, false);
+        self.close(again);
+        result
     }
 
     fn hook_stat(&self, path: &Path) -> Result<FileStat, Fault> {

@@ -14,6 +14,7 @@ use crate::decode::{Scratch, decode_chunk, kept_bytes};
 use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
 use crate::pipeline::Instance;
+use crate::pipeline::file_jobs::look_anew;
 use crate::pipeline::jobs::scratch_need;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
@@ -49,6 +50,11 @@ pub fn fail_task(
         return;
     }
     instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    if status == Status::Decode {
+        let state = &mut *instance.lock.lock();
+        let file = (state.arrays.id(task.array), task.file);
+        look_anew(instance, state, file, record);
+    }
     let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
     loop {
         let waiter = {

@@ -7,11 +7,12 @@ use crate::base::math::{coordinates_from_linear, index};
 use crate::fail;
 use crate::limits::{METADATA_SMALL_BYTES, RANK_MAX};
 use crate::meta::{array_from_document, write_file_key};
-use crate::os::store::{Descriptors, Fault, Path};
+use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::os::{Errno, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::groups::{GroupPlace, refuse_group};
 use crate::pipeline::scratch::Hold;
+use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
 use crate::read::{
     Document, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, locate,
@@ -144,7 +145,10 @@ pub fn run_locate(
                     Outcome::Found(stat)
                 }
                 Err(Status::Again) => {
-                    if leave_for_later(instance, request, lease, STALE) {
+                    if leave_for_later(instance, request, lease, OpenFault::Store(STALE)) {
+                        if lease.open.is_none() {
+                            instance.store.close_data(open);
+                        }
                         return;
                     }
                     Outcome::Failed(Status::Io)
@@ -172,7 +176,7 @@ pub fn run_locate(
 /// old went stale.
 fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
     let state = &mut *instance.lock.lock();
-    let is_stale = is_stale(fault) && lease.open.is_some();
+    let is_stale = is_stale(fault) && !lease.is_reopened;
     if is_stale {
         state.files.set_stale(lease.slot);
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
@@ -200,8 +204,13 @@ fn finish_locate(
         state.files.set_absent(slot, question.batch_id);
         state.arrays.set_checked(question.array, question.batch_id);
     }
+    let has_failed = matches!(outcome, Outcome::Failed(_));
+    if opened.is_ok() && !has_failed {
+        state.files.set_fresh(slot);
+    }
     let open = opened.ok().map(|(open, _)| open);
-    let stat = opened.ok().map(|(_, stat)| stat);
+    // A file that is still being written is looked at anew by the next sample that needs it.
+    let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);
     close_forgotten(instance, state.files.give_back(lease, open, stat));
     if opened == Err(OpenFault::Changed) {
         close_forgotten(instance, state.forget_file(slot));
@@ -213,26 +222,36 @@ fn finish_locate(
     state.plan_wanted = true;
 }
 
+/// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
+/// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
+/// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
+pub(super) fn look_anew(
+    instance: &Instance,
+    state: &mut State,
+    (array_id, file): (u64, u64),
+    record: &ArrayRecord,
+) {
+    if record.shard_levels == 0
+        && let Some(slot) = state.files.find(array_id, file)
+    {
+        close_forgotten(instance, state.files.forget(slot));
+    }
+}
+
 pub(super) fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
     if let Some(open) = open {
         instance.store.close_data(open);
     }
 }
 
-/// Uses a lease, counts opens, and tries once more where a network file system lost the file.
+/// Uses a lease and counts opens.
 pub(super) fn open_counted(
     instance: &Instance,
     path: &Path,
     lease: &Lease,
 ) -> Result<(Descriptors, FileStat), OpenFault> {
     instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
-    let opened = open_leased(&instance.store, path, lease);
-    if opened.is_err_and(is_stale) && lease.open.is_none() {
-        let mut again = *lease;
-        again.evicted = None;
-        return open_leased(&instance.store, path, &again);
-    }
-    opened
+    open_leased(&instance.store, path, lease)
 }
 
 pub(super) fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
@@ -267,9 +286,7 @@ pub(super) fn is_short_of_descriptors(fault: OpenFault) -> bool {
     matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
 }
 
-const STALE: OpenFault = OpenFault::Store(Fault::Failed(Errno(libc::ESTALE)));
-
 /// Whether a network file system no longer knows the descriptor.
 pub(super) fn is_stale(fault: OpenFault) -> bool {
-    fault == STALE
+    fault == OpenFault::Store(STALE)
 }

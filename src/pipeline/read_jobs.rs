@@ -17,7 +17,8 @@ use crate::read::{Lease, OpenFault};
 use crate::records::{ArrayRecord, Need};
 use crate::stats::Tally;
 use crate::status::{Status, Why};
-use crate::wave::{ChunkTask, ReadOp};
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +39,10 @@ struct LeasedFile<'a> {
     path: Path,
     /// Descriptors and state of the file; why it cannot be used.
     opened: Result<(Descriptors, FileStat), OpenFault>,
+    /// It was shorter than it looked.
+    has_ended: Cell<bool>,
+    /// It was to be one chunk and does not decode.
+    is_no_chunk: Cell<bool>,
 }
 
 impl<'a> LeasedFile<'a> {
@@ -55,7 +60,16 @@ impl<'a> LeasedFile<'a> {
             Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
             None => open_counted(instance, &path, lease),
         };
-        let mut file = LeasedFile { instance, lease, record, read, path, opened };
+        let mut file = LeasedFile {
+            instance,
+            lease,
+            record,
+            read,
+            path,
+            opened,
+            has_ended: Cell::new(false),
+            is_no_chunk: Cell::new(false),
+        };
         if opened.is_ok_and(|(_, stat)| stat != read.stat) {
             file.refuse(OpenFault::Changed);
         }
@@ -73,7 +87,11 @@ impl<'a> LeasedFile<'a> {
     fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
         let (open, _) = self.opened?;
         let store = &self.instance.store;
-        store.read_exact(open.fd, &self.path, target, offset, cached_only).map_err(OpenFault::Store)
+        let result = store.read_exact(open.fd, &self.path, target, offset, cached_only);
+        if matches!(result, Err(Fault::Ended(_))) {
+            self.has_ended.set(true);
+        }
+        result.map_err(OpenFault::Store)
     }
 
     /// Looks at the file again once bytes are here, because a chunk's place in a file that was
@@ -98,7 +116,7 @@ impl<'a> LeasedFile<'a> {
     fn is_for_later(&self, fault: OpenFault) -> bool {
         match fault {
             OpenFault::Store(Fault::WouldBlock) => true,
-            fault if is_stale(fault) => self.lease.open.is_some(),
+            fault if is_stale(fault) => !self.lease.is_reopened,
             fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
                 self.lease.open.is_none() && self.instance.lock.lock().files.lower_open_max()
             }
@@ -115,16 +133,23 @@ impl<'a> LeasedFile<'a> {
     }
 
     /// Ends the lease. `fault`: why the job ended early, if it did.
-    fn give_back(&self, state: &mut State, fault: Option<OpenFault>) {
+    fn give_back(&mut self, state: &mut State, fault: Option<OpenFault>) {
         let slot = self.lease.slot;
-        if fault.is_some_and(is_stale) && self.lease.open.is_some() {
-            state.files.set_stale(slot);
+        match fault {
+            Some(fault) if is_stale(fault) => {
+                self.refuse(fault);
+                state.files.set_stale(slot);
+            }
+            None if self.opened.is_ok() => state.files.set_fresh(slot),
+            _ => {}
         }
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
         close_forgotten(self.instance, state.files.give_back(self.lease, open, stat));
-        if self.opened == Err(OpenFault::Changed) {
+        if self.opened == Err(OpenFault::Changed) || self.has_ended.get() {
             close_forgotten(self.instance, state.forget_file(slot));
+        } else if self.is_no_chunk.get() {
+            close_forgotten(self.instance, state.files.forget(slot));
         }
     }
 }
@@ -144,7 +169,7 @@ pub fn run_read(
     let result = result.and_then(|()| file.check_unchanged());
     let again = result.err().filter(|fault| file.is_for_later(*fault));
     if again.is_none() {
-        let needed = read_pieces(&file, wave, result);
+        let needed = read_pieces(&mut file, wave, result);
         instance.stats.reads_issued.fetch_add(1, Relaxed);
         instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
     }
@@ -190,9 +215,9 @@ pub fn needed_bytes(instance: &Instance, wave: u32, read: &ReadOp) -> u64 {
 
 /// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
 /// depend on how reads were merged. Returns the bytes that chunks needed.
-fn read_pieces(file: &LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) -> u64 {
+fn read_pieces(file: &mut LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) -> u64 {
     let (instance, read) = (file.instance, file.read);
-    let mut needed = 0;
+    let (mut needed, mut has_pieces) = (0, false);
     for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
         let row = instance.wave_row(wave, chunk);
         let task = instance.tables.chunks.read(row);
@@ -203,12 +228,23 @@ fn read_pieces(file: &LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) 
             (Err(_), Ok(_)) => {
                 let target = instance.tables.slab.rows(task.slab_offset, task.bytes);
                 match file.read(target, task.offset, false) {
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        has_pieces = true;
+                        continue;
+                    }
                     Err(fault) => fault,
                 }
             }
         };
         file.fail(wave, chunk, fault);
+    }
+    if has_pieces && let Err(fault) = file.check_unchanged() {
+        let is_whole = |chunk: &u32| {
+            let row = instance.wave_row(wave, *chunk);
+            instance.tables.chunks.read(row).kind != ChunkKind::Broken
+        };
+        let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+        chunks.filter(is_whole).for_each(|chunk| file.fail(wave, chunk, fault));
     }
     needed
 }
@@ -284,21 +320,21 @@ impl Stream<'_> {
                 if let Err(fault) = self.read_run(run.clone(), staging)
                     && let Some((chunk, fault)) = self.settle_run(run.clone(), fault, staging)
                 {
-                    self.check_done(first..chunk);
-                    return (chunk, Some(fault));
+                    return match self.check_done(first..chunk) {
+                        Some(stale) => (first, Some(stale)),
+                        None => (chunk, Some(fault)),
+                    };
                 }
                 done = run.end;
             }
             done = limit;
         }
-        match self.file.opened {
-            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => {
-                return (first, Some(fault));
-            }
-            Err(fault) => self.fail_chunks(first..done, fault),
+        let again = match self.file.opened {
+            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => Some(fault),
+            Err(fault) => self.redo_or_fail(first..done, fault),
             Ok(_) => self.check_done(first..done),
-        }
-        (done, None)
+        };
+        (if again.is_some() { first } else { done }, again)
     }
 
     /// Deals with a run that could not be read: fails the chunks that cannot be read, which must
@@ -408,6 +444,7 @@ impl Stream<'_> {
         // Else all chunks of the job fail when it ends.
         if self.check().is_ok() {
             let file = &self.file;
+            file.is_no_chunk.set(file.is_no_chunk.get() || file.record.shard_levels == 0);
             fail_task(file.instance, self.wave, chunk, file.record, status, &why);
         }
     }
@@ -421,12 +458,22 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Fails chunks that were done if the file is not what it was.
-    fn check_done(&mut self, chunks: Range<u32>) {
-        if !chunks.is_empty()
-            && let Err(fault) = self.check()
-        {
-            self.fail_chunks(chunks, fault);
+    /// Fails chunks that were done if the file is not what it was; or says why all of them are to
+    /// be done again.
+    fn check_done(&mut self, chunks: Range<u32>) -> Option<OpenFault> {
+        if chunks.is_empty() {
+            return None;
         }
+        self.check().err().and_then(|fault| self.redo_or_fail(chunks, fault))
+    }
+
+    /// Chunks were done and the file cannot be asked whether it is what it was. Where only its
+    /// descriptor went stale they are done again, which writes the same rows again.
+    fn redo_or_fail(&self, chunks: Range<u32>, fault: OpenFault) -> Option<OpenFault> {
+        if is_stale(fault) && self.file.is_for_later(fault) {
+            return Some(fault);
+        }
+        self.fail_chunks(chunks, fault);
+        None
     }
 }

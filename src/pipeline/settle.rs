@@ -12,6 +12,7 @@ use crate::limits::{INDEX_PAGE_ENTRIES, compressed_bytes_max};
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::chunk_failure;
+use crate::pipeline::file_jobs::look_anew;
 use crate::pipeline::planner::{Place, Planned, Planner, RUN_CHUNKS};
 use crate::pipeline::state::State;
 use crate::read::{Outcome, Question};
@@ -75,6 +76,7 @@ impl Planner {
                     break;
                 }
                 Err(status) => {
+                    look_anew(instance, state, (entry.array_id, entry.file), record);
                     step.failed = Some((*entry, status, why));
                     entry.place = Place::Gone;
                     step.progress = true;

@@ -8,8 +8,8 @@
 use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
-use crate::os::store::{Descriptors, Fault, Path, Store};
-use crate::os::{Errno, FileStat};
+use crate::os::store::{Descriptors, Fault, Path, STALE, Store};
+use crate::os::FileStat;
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::read::{PageCheck, SUM_BYTES};
@@ -109,8 +109,7 @@ impl Visit<'_> {
         let offset = self.place.offset + at;
         self.store.read_exact(fd, path, target, offset, false).map_err(|fault| {
             let status = fail!(why, Io, "reading the shard index of {}: {fault}", shown(path));
-            let is_stale = fault == Fault::Failed(Errno(libc::ESTALE));
-            if is_stale { Status::Again } else { status }
+            if fault == STALE { Status::Again } else { status }
         })
     }
 

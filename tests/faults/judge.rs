@@ -37,7 +37,9 @@ fn effect(plan: Plan) -> Effect {
         (Call::RingOpen, _) => Effect::Refused(&[Status::Unsupported]),
         (Call::Probe, Fails(libc::EAGAIN | libc::EOPNOTSUPP)) => Effect::Nothing,
         // A server that forgot a file is asked once more.
-        (_, Fails(libc::ESTALE)) if plan.extent == Extent::Once => Effect::Nothing,
+        (_, Fails(libc::ESTALE)) if matches!(plan.extent, Extent::Once | Extent::Descriptor) => {
+            Effect::Nothing
+        }
         (Call::Open, Fails(libc::ENOENT | libc::ENOTDIR)) => Effect::Absent,
         (Call::HookSize, Absent) => Effect::Absent,
         // A size that is not the file's is a change of the file, a place where no index is, or an
@@ -129,7 +131,10 @@ fn check_failure(world: &World, effect: &Effect, outcome: &Outcome, failure: &Fa
         let is_place = failure.chunk.is_empty()
             || World::is_metadata(path)
             || world.holds_chunk(path, &failure.chunk);
-        is_place && world.needs(path, job) && text.contains(path.as_str())
+        // "ARRAY: chunk [0, 1] in KEY: ..."
+        let key = path.strip_prefix(&world.jobs[job].uri).and_then(|key| key.strip_prefix('/'));
+        let is_key = key.is_some_and(|key| text.contains(&format!(" in {key}: ")));
+        is_place && world.needs(path, job) && (is_key || text.contains(path.as_str()))
     });
     assert!(is_named, "no file that was hit is named: {text}");
 }

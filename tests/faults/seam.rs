@@ -93,6 +93,8 @@ pub enum Fault {
 pub enum Extent {
     /// The n-th alone.
     Once,
+    /// The n-th, and all calls of any kind on the same descriptor until it is closed.
+    Descriptor,
     /// The n-th, and all of its kind for the same file.
     File,
     /// The n-th and all behind it.
@@ -128,14 +130,16 @@ struct Seam {
     total: u64,
     /// The file that `Extent::File` is about.
     file: Option<String>,
+    /// The descriptor that `Extent::Descriptor` is about.
+    descriptor: Option<i32>,
     seen: BTreeSet<String>,
     open: HashMap<i32, String>,
     blocks: HashMap<usize, u64>,
     allocated: HashMap<usize, u64>,
     rings: i64,
     threads: i64,
-    /// Reads that are with a ring: path and address of the target.
-    reads: HashMap<u64, (String, u64)>,
+    /// Reads that are with a ring: path, address of the target, descriptor.
+    reads: HashMap<u64, (String, u64, i32)>,
     wrongs: Vec<String>,
     last: VecDeque<String>,
 }
@@ -206,6 +210,11 @@ pub fn dump() -> String {
 
 /// Counts a call and says what is to go wrong with it. A slow call has been waited for.
 fn meet(call: Call, path: &str) -> Option<Fault> {
+    meet_on(call, path, None)
+}
+
+/// The same for a call on a descriptor.
+fn meet_on(call: Call, path: &str, fd: Option<i32>) -> Option<Fault> {
     let fault = {
         let seam = &mut *seam();
         let number = *seam.record.counts.entry(call).and_modify(|n| *n += 1).or_insert(1) - 1;
@@ -215,10 +224,15 @@ fn meet(call: Call, path: &str) -> Option<Fault> {
         }
         seam.last.push_back(format!("{call:?} {number} {path}"));
         let is_first = !path.is_empty() && seam.seen.insert(path.to_string());
-        let plan = seam.plan.filter(|plan| plan.call == call)?;
-        if number == plan.number {
+        let plan = seam.plan?;
+        if plan.call == call && number == plan.number {
             seam.file = Some(path.to_string());
+            seam.descriptor = fd;
             seam.record.is_first_of_file = is_first;
+        }
+        let is_descriptor = plan.extent == Extent::Descriptor;
+        if plan.call != call && !is_descriptor {
+            return None;
         }
         let limit = match plan.fault {
             Fault::Interrupted(count) => plan.number + count,
@@ -227,6 +241,7 @@ fn meet(call: Call, path: &str) -> Option<Fault> {
         let is_met = match plan.extent {
             Extent::Once => (plan.number..limit).contains(&number),
             Extent::Onward => number >= plan.number,
+            Extent::Descriptor => fd.is_some() && seam.descriptor == fd,
             Extent::File => number >= plan.number && seam.file.as_deref() == Some(path),
         };
         if !is_met {
@@ -246,11 +261,11 @@ fn meet(call: Call, path: &str) -> Option<Fault> {
     }
 }
 
-/// Ends once eight other calls came, or none in two thousand turns of the scheduler.
+/// Ends once eight other calls came, or none in three hundred turns of the scheduler.
 fn let_others_go_on() {
     let first = seam().total;
     let (mut before, mut idle) = (first, 0);
-    while before < first + 8 && idle < 2000 {
+    while before < first + 8 && idle < 300 {
         std::thread::yield_now();
         let now = seam().total;
         idle = if now == before { idle + 1 } else { 0 };
@@ -301,6 +316,7 @@ fn close(fd: i32) {
     {
         // Removed first, because another thread may be given the number at once.
         let seam = &mut *seam();
+        seam.descriptor.take_if(|descriptor| *descriptor == fd);
         if seam.open.remove(&fd).is_none() {
             seam.wrongs.push(format!("descriptor {fd} is closed and was not open"));
             return;
@@ -320,7 +336,7 @@ fn bent(stat: FileStat, fault: Option<Fault>) -> Result<FileStat, Errno> {
 }
 
 fn stat(fd: i32) -> Result<FileStat, Errno> {
-    let fault = meet(Call::Stat, &path_of(fd));
+    let fault = meet_on(Call::Stat, &path_of(fd), Some(fd));
     (SYSTEM.stat)(fd).and_then(|stat| bent(stat, fault))
 }
 
@@ -331,7 +347,7 @@ fn stat_path(path: &[u8]) -> Result<FileStat, Errno> {
 
 fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> {
     let call = if cached_only { Call::Probe } else { Call::Read };
-    let fault = meet(call, &path_of(fd));
+    let fault = meet_on(call, &path_of(fd), Some(fd));
     let most = match fault {
         None => target.len(),
         Some(Fault::OneByte) => 1,
@@ -411,7 +427,7 @@ fn ring_enter(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, 
     let fault = meet(Call::RingEnter, "");
     each_request(ring, submit, |request| {
         let path = path_of(request.fd);
-        seam().reads.insert(request.user_data, (path, request.address));
+        seam().reads.insert(request.user_data, (path, request.address, request.fd));
     });
     match fault {
         None => each_completion(ring, (submit, complete_min), complete),
@@ -422,8 +438,8 @@ fn ring_enter(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, 
 
 /// Spoils the completion of a read.
 fn complete(complete: &mut CompleteSlot) {
-    let (path, address) = seam().reads.remove(&complete.user_data).expect("a read of ours");
-    let Some(fault) = meet(Call::RingRead, &path) else { return };
+    let (path, address, fd) = seam().reads.remove(&complete.user_data).expect("a read of ours");
+    let Some(fault) = meet_on(Call::RingRead, &path, Some(fd)) else { return };
     let got = complete.result.max(0);
     let result = match fault {
         Fault::OneByte => got.min(1),
