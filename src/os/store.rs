@@ -215,15 +215,24 @@ impl Store {
         Ok(())
     }
 
-    /// Fills `target` from the start of a file that nobody else has open; opens the file once more
-    /// where its descriptor went stale.
-    pub fn read_start(&self, fd: i32, path: &Path, target: &mut [u8]) -> Result<(), Fault> {
-        let result = self.read_exact(fd, path, target, 0, false);
+    /// The same, and it may wait; where the descriptor went stale, through another one that is
+    /// opened for this read alone, if the file still looks like `stat`.
+    pub fn read_again(
+        &self,
+        (fd, stat): (i32, FileStat),
+        path: &Path,
+        target: &mut [u8],
+        offset: u64,
+    ) -> Result<(), Fault> {
+        let result = self.read_exact(fd, path, target, offset, false);
         if result != Err(STALE) {
             return result;
         }
-        let (again, _) = self.open(path)?;
-        let result = self.read_exact(again, path, target, 0, false);
+        let (again, now) = self.open(path)?;
+        let result = match now == stat {
+            true => self.read_exact(again, path, target, offset, false),
+            false => Err(STALE),
+        };
         self.close(again);
         result
     }

@@ -144,15 +144,6 @@ pub fn run_locate(
                     checked = located.checked;
                     Outcome::Found(stat)
                 }
-                Err(Status::Again) => {
-                    if leave_for_later(instance, request, lease, OpenFault::Store(STALE)) {
-                        if lease.open.is_none() {
-                            instance.store.close_data(open);
-                        }
-                        return;
-                    }
-                    Outcome::Failed(Status::Io)
-                }
                 Err(status) => Outcome::Failed(status),
             }
         }
@@ -176,7 +167,7 @@ pub fn run_locate(
 /// old went stale.
 fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
     let state = &mut *instance.lock.lock();
-    let is_stale = is_stale(fault) && !lease.is_reopened;
+    let is_stale = is_stale(fault) && lease.open.is_some();
     if is_stale {
         state.files.set_stale(lease.slot);
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
@@ -205,9 +196,6 @@ fn finish_locate(
         state.arrays.set_checked(question.array, question.batch_id);
     }
     let has_failed = matches!(outcome, Outcome::Failed(_));
-    if opened.is_ok() && !has_failed {
-        state.files.set_fresh(slot);
-    }
     let open = opened.ok().map(|(open, _)| open);
     // A file that is still being written is looked at anew by the next sample that needs it.
     let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);

@@ -5,7 +5,7 @@
 //! the samples that fail. No lock is held while a file is opened or read.
 
 use crate::os::FileStat;
-use crate::os::store::{Descriptors, Fault, Path};
+use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{Hands, fail_task};
 use crate::pipeline::file_jobs::{
@@ -39,7 +39,7 @@ struct LeasedFile<'a> {
     path: Path,
     /// Descriptors and state of the file; why it cannot be used.
     opened: Result<(Descriptors, FileStat), OpenFault>,
-    /// It was shorter than it looked.
+    /// It was shorter than it looked, as far as is known.
     has_ended: Cell<bool>,
     /// It was to be one chunk and does not decode.
     is_no_chunk: Cell<bool>,
@@ -85,10 +85,15 @@ impl<'a> LeasedFile<'a> {
     }
 
     fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
-        let (open, _) = self.opened?;
+        let (open, stat) = self.opened?;
         let store = &self.instance.store;
-        let result = store.read_exact(open.fd, &self.path, target, offset, cached_only);
-        if matches!(result, Err(Fault::Ended(_))) {
+        let mut result = store.read_exact(open.fd, &self.path, target, offset, cached_only);
+        if result == Err(STALE) && self.lease.open.is_none() {
+            // It was opened just now: there is no older descriptor to blame.
+            result = store.read_again((open.fd, stat), &self.path, target, offset);
+        }
+        // A hook is not asked whether the file is what it was, so its no may be the answer.
+        if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
             self.has_ended.set(true);
         }
         result.map_err(OpenFault::Store)
@@ -102,7 +107,13 @@ impl<'a> LeasedFile<'a> {
         if self.instance.store.uses_hook() {
             return Ok(());
         }
-        let fault = match self.instance.store.stat(open.fd, &self.path) {
+        let mut now = self.instance.store.stat(open.fd, &self.path);
+        if now == Err(STALE) {
+            // The bytes are here: only their descriptor is of no more use.
+            let path = file_path(self.instance, self.read.array, self.record, self.read.file);
+            now = self.instance.store.stat_path(&path);
+        }
+        let fault = match now {
             Ok(now) if now == stat => return Ok(()),
             Ok(_) => OpenFault::Changed,
             Err(fault) => OpenFault::Store(fault),
@@ -116,7 +127,7 @@ impl<'a> LeasedFile<'a> {
     fn is_for_later(&self, fault: OpenFault) -> bool {
         match fault {
             OpenFault::Store(Fault::WouldBlock) => true,
-            fault if is_stale(fault) => !self.lease.is_reopened,
+            fault if is_stale(fault) => self.lease.open.is_some(),
             fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
                 self.lease.open.is_none() && self.instance.lock.lock().files.lower_open_max()
             }
@@ -133,15 +144,10 @@ impl<'a> LeasedFile<'a> {
     }
 
     /// Ends the lease. `fault`: why the job ended early, if it did.
-    fn give_back(&mut self, state: &mut State, fault: Option<OpenFault>) {
+    fn give_back(&self, state: &mut State, fault: Option<OpenFault>) {
         let slot = self.lease.slot;
-        match fault {
-            Some(fault) if is_stale(fault) => {
-                self.refuse(fault);
-                state.files.set_stale(slot);
-            }
-            None if self.opened.is_ok() => state.files.set_fresh(slot),
-            _ => {}
+        if fault.is_some_and(is_stale) && self.lease.open.is_some() {
+            state.files.set_stale(slot);
         }
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
@@ -320,21 +326,21 @@ impl Stream<'_> {
                 if let Err(fault) = self.read_run(run.clone(), staging)
                     && let Some((chunk, fault)) = self.settle_run(run.clone(), fault, staging)
                 {
-                    return match self.check_done(first..chunk) {
-                        Some(stale) => (first, Some(stale)),
-                        None => (chunk, Some(fault)),
-                    };
+                    self.check_done(first..chunk);
+                    return (chunk, Some(fault));
                 }
                 done = run.end;
             }
             done = limit;
         }
-        let again = match self.file.opened {
-            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => Some(fault),
-            Err(fault) => self.redo_or_fail(first..done, fault),
+        match self.file.opened {
+            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => {
+                return (first, Some(fault));
+            }
+            Err(fault) => self.fail_chunks(first..done, fault),
             Ok(_) => self.check_done(first..done),
-        };
-        (if again.is_some() { first } else { done }, again)
+        }
+        (done, None)
     }
 
     /// Deals with a run that could not be read: fails the chunks that cannot be read, which must
@@ -458,22 +464,12 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Fails chunks that were done if the file is not what it was; or says why all of them are to
-    /// be done again.
-    fn check_done(&mut self, chunks: Range<u32>) -> Option<OpenFault> {
-        if chunks.is_empty() {
-            return None;
+    /// Fails chunks that were done if the file is not what it was.
+    fn check_done(&mut self, chunks: Range<u32>) {
+        if !chunks.is_empty()
+            && let Err(fault) = self.check()
+        {
+            self.fail_chunks(chunks, fault);
         }
-        self.check().err().and_then(|fault| self.redo_or_fail(chunks, fault))
-    }
-
-    /// Chunks were done and the file cannot be asked whether it is what it was. Where only its
-    /// descriptor went stale they are done again, which writes the same rows again.
-    fn redo_or_fail(&self, chunks: Range<u32>, fault: OpenFault) -> Option<OpenFault> {
-        if is_stale(fault) && self.file.is_for_later(fault) {
-            return Some(fault);
-        }
-        self.fail_chunks(chunks, fault);
-        None
     }
 }

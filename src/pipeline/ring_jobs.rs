@@ -291,9 +291,6 @@ impl RingReader {
         while let Some(place) = self.ended.pop() {
             let Some(entry) = self.places[index(u64::from(place))].take() else { continue };
             let (lease, wave) = (&entry.lease, entry.wave as usize);
-            if entry.outcome == Outcome::Done {
-                state.files.set_fresh(lease.slot);
-            }
             close_forgotten(instance, state.files.give_back(lease, None, lease.stat));
             if entry.outcome == Outcome::Done {
                 state.waves.waves[wave].ready.push(entry.op);

@@ -121,7 +121,7 @@ fn read_opened<'a>(
         Ok(None)
     } else {
         let document = &mut buffer[..index(stat.bytes)];
-        match store.read_start(fd, path, document) {
+        match store.read_again((fd, stat), path, document, 0) {
             Ok(()) => Ok(Some(&*document)),
             Err(fault) => Err(fail!(why, Io, "{shown}: {fault}")),
         }

@@ -35,8 +35,6 @@ struct FileRecord {
     exclusive: bool,
     /// The descriptor went stale: close it when its last user is done.
     stale: bool,
-    /// A descriptor went stale, and nothing was read through another one since.
-    reopened: bool,
     checks: Option<IndexChecks>,
 }
 
@@ -52,7 +50,6 @@ impl FileRecord {
         users: 0,
         exclusive: false,
         stale: false,
-        reopened: false,
         checks: None,
     };
 }
@@ -72,8 +69,6 @@ pub struct Lease {
     pub sums_max: u64,
     /// Descriptors to close before opening another file.
     pub evicted: Option<Descriptors>,
-    /// The descriptor before this one went stale: if this one does too, the file is lost.
-    pub is_reopened: bool,
     /// Nobody else may lease the file until this lease ends.
     exclusive: bool,
 }
@@ -184,22 +179,13 @@ impl FileTable {
         record.exclusive = exclusive;
         self.cache.pin(slot, 1);
         self.leases += 1;
-        let (stat, is_reopened) = (record.stat, record.reopened);
+        let stat = record.stat;
         let sums_max = self.sums.share(self.known);
         let is_direct = !record.is_direct_refused;
         let open = record
             .open
             .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
-        LeaseOutcome::Leased(Lease {
-            slot,
-            open,
-            stat,
-            check,
-            sums_max,
-            evicted,
-            is_reopened,
-            exclusive,
-        })
+        LeaseOutcome::Leased(Lease { slot, open, stat, check, sums_max, evicted, exclusive })
     }
 
     /// Ends a lease. `open`: the descriptors that are open now; `stat`: what the file looks like.
@@ -240,19 +226,11 @@ impl FileTable {
     }
 
     /// The descriptor of a leased file went stale on its server: it is closed with the last lease,
-    /// unless it was the worker's own, and the file is opened again for the next.
+    /// and the file is opened again for the next.
     pub fn set_stale(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
-        assert!(record.users > 0);
-        record.stale = record.open.is_some();
-        record.reopened = true;
-    }
-
-    /// Something was read of a leased file: should its descriptor go stale, another is tried.
-    pub fn set_fresh(&mut self, slot: u32) {
-        let record = &mut self.records[slot as usize];
-        assert!(record.users > 0);
-        record.reopened = false;
+        assert!(record.users > 0 && record.open.is_some());
+        record.stale = true;
     }
 
     /// A direct read of a leased file was refused: it is read through the page cache from now on.

@@ -8,8 +8,8 @@
 use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
-use crate::os::store::{Descriptors, Fault, Path, STALE, Store};
 use crate::os::FileStat;
+use crate::os::store::{Descriptors, Fault, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::read::{PageCheck, SUM_BYTES};
@@ -68,8 +68,7 @@ pub enum OpenFault {
 
 /// Fetches page `page` of the index of the shard at `path` and compares it with `check`, or checks
 /// the whole index and leaves the checksums of its groups of pages at the start of `sums`, which
-/// has room for at least one. `buffer` has at least two pages. AGAIN where the descriptor went
-/// stale on its server: open the file again.
+/// has room for at least one. `buffer` has at least two pages.
 pub fn locate(
     store: &Store,
     record: &ArrayRecord,
@@ -105,12 +104,11 @@ struct Visit<'a> {
 
 impl Visit<'_> {
     fn read(&self, at: u64, target: &mut [u8], why: &mut Why) -> Result<(), Status> {
-        let (fd, path, _) = self.file;
+        let (fd, path, stat) = self.file;
         let offset = self.place.offset + at;
-        self.store.read_exact(fd, path, target, offset, false).map_err(|fault| {
-            let status = fail!(why, Io, "reading the shard index of {}: {fault}", shown(path));
-            if fault == STALE { Status::Again } else { status }
-        })
+        self.store
+            .read_again((fd, stat), path, target, offset)
+            .map_err(|fault| fail!(why, Io, "reading the shard index of {}: {fault}", shown(path)))
     }
 
     /// Copies the part of the wanted page that lies in `bytes`, which start at `at` of the index.
