@@ -9,6 +9,8 @@ mod blosc1_header;
 mod json;
 #[path = "../fuzz/bodies/shard_index.rs"]
 mod shard_index;
+#[path = "../fuzz/bodies/zarr2_metadata.rs"]
+mod zarr2_metadata;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
 mod zarr_metadata;
 
@@ -16,10 +18,11 @@ mod zarr_metadata;
 type Body = fn(&[u8]);
 
 /// The targets by name.
-const TARGETS: [(&str, Body); 4] = [
+const TARGETS: [(&str, Body); 5] = [
     ("blosc1_header", blosc1_header::run),
     ("json", json::run),
     ("shard_index", shard_index::run),
+    ("zarr2_metadata", zarr2_metadata::run),
     ("zarr_metadata", zarr_metadata::run),
 ];
 
@@ -42,6 +45,9 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let mut seeds = files(&root().join("fuzz/seeds").join(name));
     if name.starts_with("zarr_metadata") || name == "json" {
         seeds.extend(files(&root().join("tests/data/metadata")));
+    }
+    if name == "zarr2_metadata" {
+        seeds.extend(files(&root().join("tests/data/metadata_v2")));
     }
     seeds
 }
@@ -108,7 +114,7 @@ fn mutants_of_the_seeds_pass() {
 
 /// Documents of the menus with `choices` choices, of which most take the first entry of their
 /// menu, the sound one. What fails names itself by its choices.
-fn records_of_the_menus(is_plain: u8, choices: usize) -> usize {
+fn records_of_the_menus(run: fn(&[u8]) -> bool, first: u8, choices: usize) -> usize {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut records = 0;
     for _ in 0..20_000 {
@@ -117,8 +123,8 @@ fn records_of_the_menus(is_plain: u8, choices: usize) -> usize {
             let value = next(&mut state);
             *byte = if value.is_multiple_of(6) { (value >> 8) as u8 % 120 } else { 0 };
         }
-        data[0] = is_plain;
-        let outcome = std::panic::catch_unwind(|| zarr_metadata::becomes_record(&data[..choices]));
+        data[0] = first;
+        let outcome = std::panic::catch_unwind(|| run(&data[..choices]));
         records += outcome.unwrap_or_else(|_| panic!("choices {data:?}")) as usize;
     }
     records
@@ -127,8 +133,12 @@ fn records_of_the_menus(is_plain: u8, choices: usize) -> usize {
 #[test]
 fn random_choices_of_the_menus_pass_and_often_become_records() {
     // More choices than a document has would overwrite bytes of it.
-    let (plain, sharded) = (records_of_the_menus(1, 14), records_of_the_menus(0, 20));
+    let records =
+        |first, choices| records_of_the_menus(zarr_metadata::becomes_record, first, choices);
+    let (plain, sharded) = (records(1, 14), records(0, 20));
     assert!(plain > 2_000 && sharded > 2_000, "{plain} plain and {sharded} sharded records");
+    let v2 = records_of_the_menus(zarr2_metadata::becomes_record, 0, 10);
+    assert!(v2 > 2_000, "{v2} records of zarr v2");
 }
 
 #[test]

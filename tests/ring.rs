@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use wavetrain::config::*;
 use wavetrain::limits::compressed_bytes_max;
 use wavetrain::loader::{Loader, Pop, memory_need};
-use wavetrain::os::uring::kernel::CompleteSlot;
+use wavetrain::os::uring::kernel::{CompleteSlot, SubmitSlot};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;

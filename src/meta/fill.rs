@@ -93,7 +93,7 @@ fn not_an_integer(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Statu
 }
 
 /// The low bytes of `bits` as an element of this machine.
-fn write_bits(bits: u64, element: &mut [u8]) {
+pub(super) fn write_bits(bits: u64, element: &mut [u8]) {
     let bytes = bits.to_le_bytes();
     element.copy_from_slice(&bytes[..element.len()]);
     if cfg!(target_endian = "big") {
@@ -231,7 +231,7 @@ fn raw(reader: &mut Reader<'_>, node: &Node<'_>, element: &mut [u8]) -> Result<(
 }
 
 /// Fills `out` with exactly the bytes that `text` spells (RFC 4648, section 4, padded).
-fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
+pub(super) fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
     let mut buffer = [0; ELEMENT_BYTES_MAX.div_ceil(3) * 4];
     let digits = text.decode_into(&mut buffer)?.as_bytes();
     if digits.len() != out.len().div_ceil(3) * 4 {

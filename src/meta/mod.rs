@@ -14,6 +14,8 @@ mod group;
 mod key;
 mod ngff;
 mod node;
+mod zarr2;
+mod zarr2_fill;
 mod zarr3;
 
 pub use group::{
@@ -22,11 +24,11 @@ pub use group::{
 };
 pub use key::{normalize_uri, write_file_key};
 use node::Reader;
+pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
 
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
-use crate::fail;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IndexLayout};
 use crate::status::{Status, Why};
 use core::fmt::Write;
@@ -43,10 +45,7 @@ pub fn array_from_document(
 ) -> Result<ArrayRecord, Status> {
     match kind {
         DocumentKind::Zarr3 => array_from_zarr3(document, uri, why),
-        DocumentKind::Zarr2Array => {
-            let file_name = kind.file_name();
-            Err(fail!(why, Unsupported, "{uri}/{file_name}: zarr v2 is not read"))
-        }
+        DocumentKind::Zarr2Array => array_from_zarr2(document, uri, why),
         DocumentKind::Zarr2Group => {
             Err(Reader::new(uri, kind.file_name(), why).not_found(IS_GROUP))
         }
@@ -59,15 +58,19 @@ const IS_GROUP: &str = "is a group: name one of the arrays in it";
 /// What `array_info` tells in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
-    /// The element type as zarr v3 names it: "float32", "r24".
+    /// The element type as the document names it: "float32", "r24"; "<f4", "|V3" in zarr v2.
     pub dtype_name: Text<NAME_BYTES>,
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", or for shards
-    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)".
+    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)". For zarr v2 the compressor, if
+    /// there is one, and the order of the elements: "zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
 }
 
 /// The words for a record.
 pub fn describe(record: &ArrayRecord) -> Description {
+    if record.document == DocumentKind::Zarr2Array {
+        return zarr2::describe_zarr2(record);
+    }
     let mut dtype_name = Text::new();
     match record.dtype {
         Dtype::Raw => {
@@ -123,3 +126,5 @@ const fn zarr_name(dtype: Dtype) -> &'static str {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod zarr2_tests;

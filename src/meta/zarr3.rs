@@ -238,7 +238,7 @@ fn read_key_encoding(
 }
 
 /// Whether files and chunks of the whole array can be counted, and its padded extents be reached.
-fn check_grid(
+pub(super) fn check_grid(
     reader: &mut Reader<'_>,
     shape: &Node<'_>,
     chunk_grid: &Node<'_>,
@@ -265,7 +265,7 @@ fn check_grid(
 }
 
 /// Row-major strides and the size of a chunk.
-fn set_strides(
+pub(super) fn set_strides(
     reader: &mut Reader<'_>,
     codecs: &Node<'_>,
     record: &mut ArrayRecord,

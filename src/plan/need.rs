@@ -37,18 +37,19 @@ impl Part {
     /// to behind byte (2 * 10 + 4) * 2 + 1 = 49. With rows of 10,000 elements it would be two
     /// strips of 6 bytes, 20,000 bytes apart.
     pub fn need(&self, record: &ArrayRecord) -> Need {
-        let (mut first, mut last, mut outer) = (0, 0, None);
+        let (mut first, mut last, mut outer) = (0, 0, None::<(u64, u64)>);
         for axis in 0..record.axes() {
             let stride = record.chunk_strides[axis].unsigned_abs();
             first += self.low[axis] * stride;
             last += (self.high[axis] - 1) * stride;
             let count = self.high[axis] - self.low[axis];
-            if count > 1 && outer.is_none() {
+            if count > 1 && outer.is_none_or(|(_, longest)| longest < stride) {
                 outer = Some((count, stride));
             }
         }
         let span = Span { first, limit: last + u64::from(record.dtype_bytes) };
-        // Strips along the outermost axis that has more than one element.
+        // Strips along the axis of the longest stride that has more than one element: the outermost
+        // in memory, whichever that is in a transposed chunk.
         let Some((count, pitch)) = outer else { return Need::of(span) };
         let strip_bytes = span.bytes() - (count - 1) * pitch;
         let fits = u32::try_from(count).is_ok() && u32::try_from(pitch).is_ok();

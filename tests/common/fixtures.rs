@@ -1,7 +1,7 @@
 //! The packed stores of tests/data: unpacked once per build of the tests, read through a manifest.
 //!
-//! In: the packs of tests/data. Out: [`all`], one [`Store`] per store. Invariant: nobody writes
-//! to the unpacked stores; a test that damages one takes its own copy ([`Scratch::copy_of`]).
+//! In: the packs of tests/data. Out: [`all`], one [`Store`] per store. Invariant: nobody writes to
+//! the unpacked stores; a test that damages one takes its own copy ([`Scratch::copy_of`]).
 
 use crate::common::oracle::Image;
 use serde_json::Value;
@@ -10,10 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use wavetrain::records::DTYPES;
+use wavetrain::records::{DTYPES, Dtype};
 
-/// Each has a manifest of its own; no name is in two.
-const PACKS: &[&[u8]] = &[include_bytes!("../data/fixtures.tar.zst"), NGFF];
+/// The packs by name.
+const PACKS: &[(&str, &[u8])] = &[
+    ("fixtures", include_bytes!("../data/fixtures.tar.zst")),
+    ("ngff", include_bytes!("../data/ngff.tar.zst")),
+    ("v2", include_bytes!("../data/v2.tar.zst")),
+];
 
 /// One store and what it must read as.
 pub struct Store {
@@ -28,10 +32,39 @@ pub struct Store {
     pub image: Image,
 }
 
-/// All stores, in the order of the manifest.
+/// All stores, in the order of the packs and their manifests.
 pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();
-    STORES.get_or_init(|| PACKS.iter().flat_map(|pack| read_manifest(&unpacked(pack))).collect())
+    STORES.get_or_init(|| {
+        let packs = PACKS.iter().map(|(name, packed)| unpacked(name, packed));
+        packs.flat_map(|root| read_manifest(&root, "manifest.json")).collect()
+    })
+}
+
+/// The stores of a pack that stand in a manifest of their own, because they are no pictures.
+pub fn apart(pack: &str) -> Vec<Store> {
+    read_manifest(&folder(pack), "apart.json")
+}
+
+/// The folder of a pack.
+fn folder(pack: &str) -> PathBuf {
+    let (name, packed) = PACKS.iter().find(|(name, _)| *name == pack).expect("a pack");
+    unpacked(name, packed)
+}
+
+/// The groups of tests/data/make_ngff.py: uri, and what their writers say of them.
+pub fn groups() -> Vec<(String, Value)> {
+    let text = fs::read_to_string(folder("ngff").join("groups.json")).expect("the list is there");
+    let groups: Vec<Value> = serde_json::from_str(&text).expect("the list is JSON");
+    groups
+        .into_iter()
+        .map(|group| (group_uri(group["name"].as_str().expect("a name")), group))
+        .collect()
+}
+
+/// The uri of a group of tests/data/make_ngff.py, or of an array in it.
+pub fn group_uri(name: &str) -> String {
+    folder("ngff").join("stores").join(name).to_str().expect("UTF-8").to_string()
 }
 
 /// The store of that name.
@@ -44,31 +77,14 @@ pub fn family(name: &str) -> impl Iterator<Item = &'static Store> {
     all().iter().filter(move |store| store.family == name)
 }
 
-const NGFF: &[u8] = include_bytes!("../data/ngff.tar.zst");
-
-/// The groups of tests/data/make_ngff.py: uri, and what their writers say of them.
-pub fn groups() -> Vec<(String, Value)> {
-    let text = fs::read_to_string(unpacked(NGFF).join("groups.json")).expect("the list is there");
-    let groups: Vec<Value> = serde_json::from_str(&text).expect("the list is JSON");
-    groups
-        .into_iter()
-        .map(|group| (group_uri(group["name"].as_str().expect("a name")), group))
-        .collect()
-}
-
-/// The uri of a group of tests/data/make_ngff.py, or of an array in it.
-pub fn group_uri(name: &str) -> String {
-    unpacked(NGFF).join("stores").join(name).to_str().expect("UTF-8").to_string()
-}
-
-/// The folder of an unpacked pack. Its name says which file it came from, and it appears
-/// whole or not at all, so that test programs can share it.
-fn unpacked(pack: &[u8]) -> PathBuf {
+/// The folder of an unpacked pack. Its name says which file it came from, and it appears whole or
+/// not at all, so that test programs can share it.
+fn unpacked(name: &str, packed: &[u8]) -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let target = tmp.join(format!("fixtures-{:08x}", crc32c::crc32c(pack)));
+    let target = tmp.join(format!("{name}-{:08x}", crc32c::crc32c(packed)));
     if !target.exists() {
-        let partial = tmp.join(format!("partial-{}", std::process::id()));
-        let data = zstd::decode_all(pack).expect("a pack is a zstd frame");
+        let partial = tmp.join(format!("partial-{name}-{}", std::process::id()));
+        let data = zstd::decode_all(packed).expect("the pack is a zstd frame");
         tar::Archive::new(&data[..]).unpack(&partial).expect("the fixtures unpack");
         // Where another program was faster, its folder is as good.
         if fs::rename(&partial, &target).is_err() {
@@ -79,8 +95,8 @@ fn unpacked(pack: &[u8]) -> PathBuf {
     target
 }
 
-fn read_manifest(root: &Path) -> Vec<Store> {
-    let text = fs::read_to_string(root.join("manifest.json")).expect("the manifest is there");
+fn read_manifest(root: &Path, file_name: &str) -> Vec<Store> {
+    let text = fs::read_to_string(root.join(file_name)).expect("the manifest is there");
     let entries: Vec<Value> = serde_json::from_str(&text).expect("the manifest is JSON");
     let mut pixels: HashMap<String, Arc<Vec<u8>>> = HashMap::new();
     entries.iter().map(|entry| read_store(root, entry, &mut pixels)).collect()
@@ -99,7 +115,7 @@ fn read_store(root: &Path, entry: &Value, pixels: &mut HashMap<String, Arc<Vec<u
     let dtype_name = text("dtype");
     let dtype = *DTYPES.iter().find(|dtype| dtype.name() == dtype_name).expect("a known type");
     let fill = hex_bytes(&text("fill"));
-    assert_eq!(fill.len(), dtype.bytes() as usize);
+    assert!(dtype == Dtype::Raw || fill.len() == dtype.bytes() as usize);
     let name = text("name");
     Store {
         uri: root.join("stores").join(&name).to_str().expect("UTF-8").to_string(),

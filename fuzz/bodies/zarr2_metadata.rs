@@ -1,0 +1,303 @@
+//! Bytes through the zarr v2 metadata parser: a record keeps every promise that the data path
+//! relies on and says what serde_json reads in the document; a refusal has a status and a text.
+//!
+//! Input that starts with `{` is the document. Anything else chooses, byte by byte, from menus of
+//! member values, so that most documents get past the first checks; what is left of the input then
+//! overwrites single bytes.
+
+use serde_json::Value;
+use wavetrain::base::text::Text;
+use wavetrain::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
+use wavetrain::meta::{array_from_zarr2, describe, write_file_key};
+use wavetrain::records::{ArrayRecord, AxisGrid, ByteOrder, DocumentKind, Dtype, KeyEncoding};
+use wavetrain::status::{Status, Why};
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    becomes_record(data);
+}
+
+/// Checks one input and says whether it is an array that is read.
+pub fn becomes_record(data: &[u8]) -> bool {
+    if data.first() == Some(&b'{') { check(data) } else { check(&spliced(data)) }
+}
+
+/// Parses `document` and checks what comes out.
+fn check(document: &[u8]) -> bool {
+    let mut why = Why::new();
+    match array_from_zarr2(document, "/fuzz/a", &mut why) {
+        Ok(record) => {
+            assert!(why.is_empty(), "a text without an error: {why}");
+            check_record(&record);
+            if let Ok(value) = serde_json::from_slice::<Value>(document) {
+                check_against_document(&record, &value, document);
+            }
+            true
+        }
+        Err(status) => {
+            assert!([Status::Decode, Status::Unsupported].contains(&status), "{status}: {why}");
+            assert!(why.as_str().starts_with("/fuzz/a/.zarray: "), "{why}");
+            assert!(!why.as_str().contains(char::is_control), "{why}");
+            false
+        }
+    }
+}
+
+/// What every record promises to the stages behind it.
+fn check_record(record: &ArrayRecord) {
+    let axes = record.axes();
+    assert!(axes <= RANK_MAX);
+    assert_eq!(record.document, DocumentKind::Zarr2Array);
+    let size = record.dtype_bytes as usize;
+    assert!((1..=ELEMENT_BYTES_MAX).contains(&size));
+    assert!(record.dtype == Dtype::Raw || record.dtype.bytes() == record.dtype_bytes);
+    assert!(record.fill[size..].iter().all(|byte| *byte == 0));
+    assert!(record.dtype != Dtype::Bool || record.fill[0] <= 1);
+    assert!(record.dtype.word_bytes() > 1 || record.byte_order == ByteOrder::Little);
+
+    let mut chunk_bytes = u128::from(record.dtype_bytes);
+    for axis in 0..axes {
+        let chunk = record.chunk_shape[axis];
+        assert!(chunk > 0);
+        assert_eq!(record.file_grid[axis], AxisGrid::Regular { edge: chunk });
+        let padded = u128::from(record.shape[axis].div_ceil(chunk)) * u128::from(chunk);
+        assert!(padded <= i64::MAX as u128);
+        chunk_bytes *= u128::from(chunk);
+    }
+    assert_eq!(u128::from(record.chunk_bytes), chunk_bytes);
+    assert!(record.chunk_bytes <= CHUNK_BYTES_MAX);
+    assert_eq!((record.shard_levels, record.chunks_per_file()), (0, 1));
+    assert_eq!(record.key_encoding, KeyEncoding::V2);
+    assert!(record.codecs.len() <= 1);
+
+    let counts = record.file_counts();
+    if !counts[..axes].contains(&0) {
+        assert!(counts.iter().try_fold(1u64, |all, count| all.checked_mul(*count)).is_some());
+        let last: Vec<u64> = counts[..axes].iter().map(|count| count - 1).collect();
+        let mut key = Text::<PATH_BYTES_MAX>::new();
+        write_file_key(record, &last, &mut key);
+        let parts = key.as_str().split(char::from(record.separator));
+        let found: Vec<u64> = parts.map(|part| part.parse().expect("a coordinate")).collect();
+        assert_eq!(found, if axes == 0 { vec![0] } else { last }, "{key}");
+    }
+}
+
+/// What serde_json finds in the same document.
+fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) {
+    let axes = record.axes();
+    assert_eq!(value["zarr_format"], 2);
+    assert_eq!(extents(&value["shape"]), record.shape[..axes]);
+    assert_eq!(value["chunks"], Value::from(&record.chunk_shape[..axes]));
+    assert!(value["filters"].is_null() || value["filters"].as_array().is_some_and(Vec::is_empty));
+    assert_eq!(value["compressor"].is_null(), record.codecs.is_empty());
+    if let Some(codec) = record.codecs.first() {
+        assert_eq!(value["compressor"]["id"], codec.name());
+    }
+    let separator = value.get("dimension_separator").map_or(Some("."), Value::as_str);
+    assert_eq!(separator, std::str::from_utf8(&[record.separator]).ok());
+
+    // The strides, axis by axis from the innermost.
+    let mut order: Vec<usize> = (0..axes).rev().collect();
+    if value["order"] == "F" {
+        order.reverse();
+    }
+    let mut stride = i128::from(record.dtype_bytes);
+    for axis in order {
+        assert_eq!(i128::from(record.chunk_strides[axis]), stride);
+        stride *= i128::from(record.chunk_shape[axis]);
+    }
+    check_dtype(record, value["dtype"].as_str().expect("a string"));
+    check_fill(record, &value["fill_value"]);
+
+    // The same document in another spelling and order is the same array. serde_json turns -0 into
+    // -0.0, which is no extent and no boolean.
+    if document.windows(2).any(|pair| pair == b"-0") {
+        return;
+    }
+    let mut why = Why::new();
+    match array_from_zarr2(value.to_string().as_bytes(), "/fuzz/a", &mut why) {
+        Ok(again) => assert_eq!(format!("{again:?}"), format!("{record:?}")),
+        Err(status) => panic!("respelled it is {status}: {why}: {}", document.escape_ascii()),
+    }
+    assert!(!describe(record).codecs.is_cut());
+}
+
+/// The extents of an accepted document. serde_json reads -0 as a float.
+fn extents(list: &Value) -> Vec<u64> {
+    let extent = |value: &Value| value.as_u64().or((value.as_f64() == Some(0.0)).then_some(0));
+    list.as_array().expect("a list").iter().map(|value| extent(value).expect("extent")).collect()
+}
+
+/// The type string says what the record says, and the description says the type string.
+fn check_dtype(record: &ArrayRecord, text: &str) {
+    let words = describe(record);
+    let shown = words.dtype_name.as_str();
+    if record.dtype == Dtype::Bf16 {
+        assert_eq!((text, shown), ("bfloat16", "bfloat16"));
+        return;
+    }
+    let bytes: u32 = text[2..].parse().expect("a size");
+    assert_eq!(bytes, record.dtype_bytes);
+    assert_eq!(text[1..], shown[1..]);
+    let is_one = record.dtype.word_bytes() == 1;
+    assert!(if is_one { shown.starts_with('|') } else { shown == text });
+    assert_eq!(!is_one && text.starts_with('>'), record.byte_order == ByteOrder::Big);
+}
+
+/// A null fill is zeros; an integer element is the number of the document, in all its bits.
+fn check_fill(record: &ArrayRecord, fill: &Value) {
+    if fill.is_null() {
+        assert_eq!(record.fill, [0; ELEMENT_BYTES_MAX]);
+        return;
+    }
+    let is_signed = match record.dtype {
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => false,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => true,
+        _ => return,
+    };
+    let size = record.dtype_bytes as usize;
+    let mut element = record.fill[..size].to_vec();
+    if cfg!(target_endian = "big") {
+        element.reverse();
+    }
+    let sign = if is_signed && element[size - 1] >> 7 == 1 { 0xff } else { 0 };
+    element.resize(16, sign);
+    let found = element.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    let whole = fill.as_u64().map(i128::from).or(fill.as_i64().map(i128::from));
+    let expected = whole.or(fill.as_f64().map(|number| number as i128));
+    assert_eq!(Some(found as i128), expected, "{fill}");
+}
+
+/// The choices that an input makes; it chooses the first of everything once it has run out.
+struct Choices<'a> {
+    rest: &'a [u8],
+}
+
+impl Choices<'_> {
+    fn one_of<'m>(&mut self, menu: &[&'m str]) -> &'m str {
+        let Some((first, rest)) = self.rest.split_first() else { return menu[0] };
+        self.rest = rest;
+        menu[usize::from(*first) % menu.len()]
+    }
+}
+
+const EXTENTS: [&str; 14] = [
+    "[8, 64]",
+    "[4, 16]",
+    "[3, 5]",
+    "[1, 1]",
+    "[]",
+    "[7]",
+    "[0, 5]",
+    "[2, 3, 4]",
+    "[9223372036854775807, 2]",
+    "[4294967296, 4294967296]",
+    "[18446744073709551615, 1]",
+    "[2147483648, 2]",
+    "[-1, 1.0]",
+    "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+];
+
+const DTYPES: [&str; 24] = [
+    "\"<u2\"",
+    "\">u2\"",
+    "\"|u1\"",
+    "\"<u1\"",
+    "\"|b1\"",
+    "\"<i8\"",
+    "\">i8\"",
+    "\"<u8\"",
+    "\"|i1\"",
+    "\"<f4\"",
+    "\">f8\"",
+    "\"<f2\"",
+    "\"bfloat16\"",
+    "\"<c8\"",
+    "\">c8\"",
+    "\">c16\"",
+    "\"|V3\"",
+    "\"|V16\"",
+    "\"|V17\"",
+    "\"|u2\"",
+    "\"<M8[ns]\"",
+    "\"|O\"",
+    "[[\"a\", \"<u2\"]]",
+    "\"<\\u0075\\u0032\"",
+];
+
+const FILLS: [&str; 24] = [
+    "null",
+    "42",
+    "0",
+    "-1",
+    "-0",
+    "7.0",
+    "-7e0",
+    "1.5",
+    "9007199254740993.0",
+    "9223372036854775807",
+    "18446744073709551615",
+    "1e400",
+    "true",
+    "\"NaN\"",
+    "\"-Infinity\"",
+    "\"0x7fc00001\"",
+    "\"AQD/\"",
+    "\"AACAPwAAAEA=\"",
+    "\"P4AAAEAAAAA=\"",
+    "[1, \"NaN\"]",
+    "[1, 2.5]",
+    "[1, \"0x7fc00001\"]",
+    "200",
+    "-129",
+];
+
+const COMPRESSORS: [&str; 10] = [
+    "null",
+    "{\"id\": \"zstd\", \"level\": 3, \"checksum\": false}",
+    "{\"id\": \"blosc\", \"cname\": \"zstd\", \"clevel\": 5, \"shuffle\": 1, \"blocksize\": 0}",
+    "{\"id\": \"blosc\", \"cname\": \"zstd\", \"shuffle\": -1, \"typesize\": null}",
+    "{\"id\": \"blosc\", \"cname\": \"lz4\"}",
+    "{\"level\": 1, \"id\": \"gzip\"}",
+    "{\"id\": \"zlib\", \"level\": 1}",
+    "{\"id\": \"lz4\", \"acceleration\": 1}",
+    "{\"id\": \"bz2\"}",
+    "{\"level\": 3}",
+];
+
+const FILTERS: [&str; 5] = ["null", "[]", "[{\"id\": \"delta\"}]", "[{}]", "{}"];
+
+const EXTRAS: [&str; 7] = [
+    "",
+    ", \"dimension_separator\": \".\"",
+    ", \"dimension_separator\": \"/\"",
+    ", \"dimension_separator\": null",
+    ", \"extra\": {\"must_understand\": true}",
+    ", \"sh\\u0061pe\": [8, 64]",
+    ", \"attributes\": {\"shape\": [1, {}]}",
+];
+
+/// The document that `data` chooses.
+fn spliced(data: &[u8]) -> Vec<u8> {
+    let choices = &mut Choices { rest: data };
+    let document = format!(
+        "{{\"zarr_format\": {}, \"shape\": {}, \"chunks\": {}, \"dtype\": {}, \"order\": {}, \
+         \"fill_value\": {}, \"compressor\": {}, \"filters\": {}{}{}}}",
+        choices.one_of(&["2", "2", "2", "3"]),
+        choices.one_of(&EXTENTS),
+        choices.one_of(&EXTENTS),
+        choices.one_of(&DTYPES),
+        choices.one_of(&["\"C\"", "\"F\"", "\"F\"", "\"A\""]),
+        choices.one_of(&FILLS),
+        choices.one_of(&COMPRESSORS),
+        choices.one_of(&FILTERS),
+        choices.one_of(&EXTRAS),
+        choices.one_of(&EXTRAS),
+    );
+    let mut bytes = document.into_bytes();
+    for patch in choices.rest.chunks_exact(3) {
+        let place = u16::from_le_bytes([patch[0], patch[1]]) as usize % bytes.len();
+        bytes[place] = patch[2];
+    }
+    bytes
+}
