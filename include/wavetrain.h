@@ -21,8 +21,10 @@
  * them once per batch, casts, and scatters into the batch, with many batches in flight.
  *
  * Arrays are zarr v3 directories: regular chunk grids, sharded or not, chunks raw or compressed by
- * zstd or blosc-zstd, with crc32c checksums or without. What it does not understand it refuses by
- * name, before it reads data.
+ * zstd or blosc-zstd, with crc32c checksums or without; and zarr v2 directories, their chunks in C
+ * or F order, raw or compressed by the same two, without filters. A uri names the directory: its
+ * zarr.json is read, or its .zarray where there is no zarr.json. A v2 fill value of null is zeros.
+ * What it does not understand it refuses by name, before it reads data.
  *
  * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
  * is compressed as one; a *shard* is a file of many chunks and their index. A *wave* is a group of
@@ -401,8 +403,8 @@ typedef struct wavetrain_array_view {
     uint32_t index_at_start;                 /* 1: the index of a shard lies before its chunks */
     uint64_t chunk_bytes;                    /* of a decoded chunk */
     uint8_t fill[16];                        /* one element, in this machine's byte order */
-    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it */
-    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd" */
+    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it: "uint16"; of v2 "<u2" */
+    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd"; of zarr v2 "zstd order F" */
     uint32_t kind;            /* WAVETRAIN_NODE_ARRAY; else a group, and all above is 0 */
     uint32_t entry_count;     /* that entries has */
     uint64_t entry_total;     /* that were found; more than entry_count: take a larger scratch */
@@ -452,7 +454,8 @@ enum {
 
 /* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
  * it was pushed (without file:// and the slash at its end), a '/' and the key:
- * "/data/a.zarr/c/0/1". It is borrowed during the call. Both functions may wait, and are called
+ * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
+ * .zgroup. It is borrowed during the call. Both functions may wait, and are called
  * from several threads at once (in pump mode: from the threads that pump and pop). Set both or
  * neither. A file must not change while the loader is open. */
 typedef struct wavetrain_files_hook {

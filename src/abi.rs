@@ -356,7 +356,7 @@ pub struct ArrayInfo {
     pub fill: [u8; 16],
     /// Element type as the store spells it, NUL-terminated.
     pub dtype_name: [c_char; NAME_BYTES],
-    /// Codecs of a chunk as a line: "bytes(little) zstd", NUL-terminated.
+    /// Codecs of a chunk as a line: "bytes(little) zstd", of v2 "zstd order F"; NUL-terminated.
     pub codecs: [c_char; CODECS_TEXT_BYTES],
     /// NODE_ARRAY; else a group, and what is above is 0.
     pub kind: u32,

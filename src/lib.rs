@@ -7,7 +7,7 @@
 //!             uris     ▼           ▼ chunks of each box, each once      │ rows
 //!                   arrays       plan ──▶ wave ──▶ read ──▶ decode ──▶ assemble
 //!                      │           ▲       ▲        │          │ ▲ those kept
-//!          zarr.json   ▼           │       │        ▼          ▼ │ and used again
+//!  zarr.json, .zarray  ▼           │       │        ▼          ▼ │ and used again
 //!                    meta  uses that are   │      files     chunk_cache
 //!                          foreseen   shard_index
 //! ```

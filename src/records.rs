@@ -1,6 +1,6 @@
 //! The plain records that stages hand to each other: element types, codec chains and the array.
 //!
-//! A source (zarr v3 today) fills one [`ArrayRecord`]; everything after `meta` works on records
+//! A source (zarr v3 or v2) fills one [`ArrayRecord`]; everything after `meta` works on records
 //! alone and knows no file format.
 //!
 //! Words: the *file grid* divides the array into files (shards, or chunks where there are no

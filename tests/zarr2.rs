@@ -196,6 +196,23 @@ fn consolidated_metadata_and_attributes_are_not_looked_at() {
 }
 
 #[test]
+fn a_document_that_outgrows_a_small_buffer_is_read_into_a_large_one() {
+    let scratch = Scratch::new();
+    let store = fixtures::store("v2_rank2_C_slash");
+    let folder = scratch.copy_of(store, "array");
+    let text = fs::read_to_string(folder.join(".zarray")).unwrap();
+    let extra = format!("{{\"extra\": \"{}\",", "x".repeat(200_000));
+    fs::write(folder.join(".zarray"), text.replacen('{', &extra, 1)).unwrap();
+    let end: Vec<i64> = store.image.shape.iter().map(|extent| *extent as i64).collect();
+    let job = Job { uri: scratch.uri("array"), ..Job::of(store, (vec![0, 0], end), Dtype::U16) };
+    for config in
+        [config(Dtype::U16, &job.extents(), 1), with_hook(config(Dtype::U16, &job.extents(), 1))]
+    {
+        stream(&config, std::slice::from_ref(&job));
+    }
+}
+
+#[test]
 fn an_absent_chunk_of_a_vanished_v2_array_is_an_error_and_not_fill() {
     let scratch = Scratch::new();
     let store = fixtures::store("v2_rank2_F_slash");

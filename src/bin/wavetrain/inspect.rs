@@ -86,8 +86,11 @@ fn folder(uri: &str) -> &Path {
 
 /// The zarr v3 metadata document in a folder, if it is one and of a size that the library reads.
 fn document(folder: &Path) -> Option<Value> {
-    let path = folder.join("zarr.json");
-    let size = fs::metadata(&path).ok()?.len();
+    document_at(&folder.join("zarr.json"))
+}
+
+fn document_at(path: &Path) -> Option<Value> {
+    let size = fs::metadata(path).ok()?.len();
     if size > METADATA_BYTES_MAX as u64 {
         return None;
     }
@@ -152,14 +155,20 @@ fn array_bytes(info: &ArrayInfo) -> u64 {
 
 /// The key of the first file, which shows how keys are spelt.
 fn key_sample(uri: &str, info: &ArrayInfo) -> Option<String> {
-    let document = document(folder(uri))?;
+    let mut parts = vec!["0"; info.rank as usize];
+    let Some(document) = document(folder(uri)) else {
+        let document = document_at(&folder(uri).join(".zarray"))?;
+        parts.resize(parts.len().max(1), "0");
+        return Some(parts.join(document["dimension_separator"].as_str().unwrap_or(".")));
+    };
     let encoding = &document["chunk_key_encoding"];
-    let name = encoding["name"].as_str()?;
+    let name = encoding["name"].as_str().or(encoding.as_str())?;
     let usual = if name == "v2" { "." } else { "/" };
     let separator = encoding["configuration"]["separator"].as_str().unwrap_or(usual);
-    let mut parts = vec!["0".to_owned(); info.rank as usize];
     if name == "default" {
-        parts.insert(0, "c".to_owned());
+        parts.insert(0, "c");
+    } else {
+        parts.resize(parts.len().max(1), "0");
     }
     Some(parts.join(separator))
 }
