@@ -174,9 +174,9 @@ fn read_void(
     name: Str<'_>,
     digits: &str,
 ) -> Result<(Dtype, u32, ByteOrder), Status> {
-    // parse would also take a sign.
-    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
-    let Some(bytes) = digits.parse::<u32>().ok().filter(|bytes| is_number && *bytes > 0) else {
+    // parse would also take a sign and zeros before the number.
+    let is_spelled = digits.starts_with(|first: char| ('1'..='9').contains(&first));
+    let Some(bytes) = digits.parse::<u32>().ok().filter(|_| is_spelled) else {
         return Err(unknown_dtype(reader, node, name));
     };
     if bytes > ELEMENT_BYTES_MAX as u32 {

@@ -144,6 +144,7 @@ fn void_types_have_1_to_16_bytes() {
         ("|V17", "elements above 16 bytes"),
         ("|V99999", "elements above 16 bytes"),
         ("|V0", "is not read"),
+        ("|V07", "is not read"),
         ("|V", "is not read"),
         ("|V+3", "is not read"),
         ("|V-3", "is not read"),
