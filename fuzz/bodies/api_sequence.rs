@@ -1,0 +1,1144 @@
+//! Any order of calls of the C surface with any arguments: hostile structs, stale handles, huge
+//! counts, every timeout; over arrays in memory, whole or damaged.
+//!
+//! Checked against a model of the contract in include/wavetrain.h: statuses are those that the
+//! header names, results are written on success only and never past `struct_size`, batches come in
+//! push order with their tags, and hold what the oracle says as long as nothing that they read is
+//! damaged; a held batch stays as it is; what was pushed comes out in the end; close gives back all
+//! memory. Input: choices, first of the world, then of one call after the other.
+
+use super::choices::Choices;
+use super::memory_store::{Array, BAD_URIS, DAMAGES, Damage, Server, world};
+use super::oracle::{Image, Pad, cast, has_cast};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::{null, null_mut};
+use wavetrain::abi::{
+    ArrayInfo, BatchInfo, Error, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox,
+    Stats,
+};
+use wavetrain::assemble::value_element;
+use wavetrain::config::{
+    BACKEND_HOST, Config, ON_ERROR_SKIP, PAD_CONSTANT, PAD_NONE, THREADS_OWN, THREADS_PUMP,
+};
+use wavetrain::ffi::*;
+use wavetrain::limits::RANK_MAX;
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+/// Calls of one input.
+const CALLS_MAX: usize = 60;
+
+/// Loaders open at a time.
+const LOADERS_MAX: usize = 2;
+
+/// Largest bill that is opened: larger ones only take time.
+const BILL_BYTES_MAX: u64 = 6 << 20;
+
+/// Steps of pump mode after which what was pushed must have come out.
+const STEPS_MAX: usize = 200_000;
+
+/// With threads, nothing takes this long unless it hangs.
+const PATIENCE_NS: u64 = 20_000_000_000;
+
+const POISON: u8 = 0xA5;
+
+/// Errors of a store and of boxes, which come at pop.
+const STORE_ERRORS: [Status; 7] = [
+    Status::Invalid,
+    Status::NotFound,
+    Status::Dtype,
+    Status::Rank,
+    Status::Io,
+    Status::Decode,
+    Status::Unsupported,
+];
+
+/// What a sample must give.
+#[derive(Clone, PartialEq, Debug)]
+enum Want {
+    Bytes(Vec<u8>),
+    /// An error at pop.
+    Failure,
+    /// These bytes or an error at pop.
+    BytesOrFailure(Vec<u8>),
+    /// Anything at all.
+    Anything,
+}
+
+#[derive(Clone, Debug)]
+struct Expected {
+    tag: u64,
+    want: Want,
+}
+
+/// A popped batch.
+struct Held {
+    token: u64,
+    samples: Vec<Expected>,
+    data: *const u8,
+    bytes: Vec<u8>,
+}
+
+/// A loader and what the contract says of it.
+struct Loader {
+    handle: u64,
+    config: Config,
+    /// The samples of the batch that is not full yet.
+    open: Vec<Expected>,
+    ready: VecDeque<Vec<Expected>>,
+    held: Vec<Held>,
+    batches: u64,
+    is_flushed: bool,
+    is_closing: bool,
+    failure: Option<i32>,
+}
+
+/// Blocks that the memory hook gave out, and how many calls until it refuses one.
+struct Heap {
+    live: Cell<u32>,
+    left: Cell<u32>,
+}
+
+/// Everything of one input. Loaders go before what their hooks point to.
+struct Session<'a> {
+    choices: Choices<'a>,
+    loaders: Vec<Loader>,
+    dead: Vec<u64>,
+    released: Vec<u64>,
+    server: Box<Server>,
+    heap: Box<Heap>,
+    next_tag: u64,
+    block_is_free: bool,
+}
+
+thread_local! {
+    /// A block for loaders, used again and again with whatever it then holds.
+    static BLOCK: RefCell<&'static mut [u8]> = RefCell::new({
+        let block: &'static mut [u8] = vec![POISON; BILL_BYTES_MAX as usize + 4096].leak();
+        let skip = block.as_ptr().align_offset(4096);
+        &mut block[skip..]
+    });
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![POISON; SCRATCH_BYTES]);
+}
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    let mut choices = Choices::of(data);
+    let damage = if choices.rarely(4) { choices.one_of(&DAMAGES) } else { Damage::None };
+    let world = world();
+    let mut server = Box::new(Server { world, damage, file: 0, place: 0 });
+    server.file = choices.below(server.file_count() as u64) as usize;
+    server.place = usize::from(choices.word());
+    let heap = Box::new(Heap { live: Cell::new(0), left: Cell::new(4) });
+    let mut session = Session {
+        choices,
+        loaders: Vec::new(),
+        dead: Vec::new(),
+        released: Vec::new(),
+        server,
+        heap,
+        next_tag: 1,
+        block_is_free: true,
+    };
+    session.open();
+    for _ in 0..CALLS_MAX {
+        if session.choices.is_over() {
+            break;
+        }
+        session.call();
+    }
+    while let Some(loader) = session.loaders.pop() {
+        session.finish(loader);
+    }
+    assert_eq!(session.heap.live.get(), 0, "blocks that were not given back");
+}
+
+/// A status of the header, and one of those that the call may return.
+fn check(call: &str, code: i32, allowed: &[Status]) -> Status {
+    let status = Status::from_code(code).unwrap_or_else(|| panic!("{call} returned {code}"));
+    assert!(allowed.contains(&status), "{call} returned {status}");
+    status
+}
+
+/// An error to be filled, poisoned.
+fn error() -> Error {
+    Error { struct_size: size_of::<Error>(), text: [0x55; 512], ..Error::EMPTY }
+}
+
+/// A failure has a text that ends, and names its status.
+fn check_error(error: &Error, code: i32) {
+    assert_eq!(error.status, code);
+    assert_eq!(error.struct_size, size_of::<Error>());
+    let end = error.text.iter().position(|byte| *byte == 0).expect("a NUL");
+    let text: Vec<u8> = error.text[..end].iter().map(|byte| *byte as u8).collect();
+    assert!(std::str::from_utf8(&text).is_ok());
+    assert!(error.chunk_rank as usize <= RANK_MAX);
+    assert!(code == Status::Shutdown as i32 || code == 0 || end > 0, "{code} without a text");
+}
+
+fn shown(error: &Error) -> String {
+    let bytes = error.text.iter().take_while(|byte| **byte != 0);
+    bytes.map(|byte| char::from(*byte as u8)).collect()
+}
+
+/// A struct of the C surface in a heap block of just the size that it claims (8 bytes at least,
+/// which a reader of `struct_size` needs), so that a read or write past it is seen.
+struct Claimed {
+    bytes: Vec<u8>,
+}
+
+impl Claimed {
+    /// `size` bytes of `value`, then `filler`.
+    fn of<T: Copy>(value: &T, size: usize, filler: u8) -> Claimed {
+        let mut bytes = vec![filler; size.max(8)];
+        let common = size_of::<T>().min(bytes.len());
+        // SAFETY: both are that long; these structs are plain old data.
+        unsafe {
+            let source = std::ptr::from_ref(value).cast::<u8>();
+            std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), common);
+        }
+        bytes[..8].copy_from_slice(&size.to_ne_bytes());
+        Claimed { bytes }
+    }
+
+    fn as_ptr<T>(&mut self) -> *mut T {
+        self.bytes.as_mut_ptr().cast()
+    }
+}
+
+impl Session<'_> {
+    fn call(&mut self) {
+        match self.choices.below(26) {
+            0..=4 => self.push(),
+            5..=7 => self.pop(),
+            8..=10 => self.pump(),
+            11..=12 => self.release(),
+            13 => self.flush(),
+            14 => self.batch_info(),
+            15 => self.reset(),
+            16 => self.close(),
+            17 => self.open(),
+            18 => self.memory_need(),
+            19 => self.stats(),
+            20 => self.last_error(),
+            21 => self.array_info(),
+            22 => self.config_fit(),
+            23 => self.config_default(),
+            24 => self.dead_handle(),
+            _ => self.status_str(),
+        }
+    }
+
+    /// Which loader the next call is for; None where there is none.
+    fn pick(&mut self) -> Option<usize> {
+        let count = self.loaders.len() as u64;
+        (count > 0).then(|| self.choices.below(count) as usize)
+    }
+
+    fn timeout(&mut self) -> u64 {
+        self.choices.one_of(&[0, 0, 1, 1000, 20_000])
+    }
+
+    /// A config that opens unless a choice spoils it.
+    fn config(&mut self) -> Config {
+        let choices = &mut self.choices;
+        let mut config = Config { backend: BACKEND_HOST, ..Config::default() };
+        let shape = choices.one_of::<&[u64]>(&[&[2, 3], &[5], &[1], &[2, 3, 2], &[7, 7], &[40]]);
+        config.sample_rank = shape.len() as u32;
+        config.sample_shape[..shape.len()].copy_from_slice(shape);
+        config.samples_per_batch = choices.one_of(&[1, 2, 3, 5]);
+        let dtypes =
+            [Dtype::F32, Dtype::U16, Dtype::F16, Dtype::I64, Dtype::U8, Dtype::Bf16, Dtype::Raw];
+        config.dtype = choices.one_of(&dtypes) as u32;
+        config.dtype_bytes = if config.dtype == Dtype::Raw as u32 { 2 } else { 0 };
+        config.n_batch_slots = choices.one_of(&[2, 1, 3]);
+        config.max_host_memory_bytes = BILL_BYTES_MAX;
+        config.max_chunk_uncompressed_bytes = choices.one_of(&[4096, 96]);
+        config.max_read_op_bytes = choices.one_of(&[4096, 64, 1]);
+        config.host_buffer_waves = 2;
+        config.max_chunks_per_wave = choices.one_of(&[8, 1, 2, 64]);
+        config.n_io_threads = 1;
+        config.n_decode_threads = choices.one_of(&[1, 2]);
+        config.metadata_io_concurrency = choices.one_of(&[2, 1]);
+        config.n_array_meta_cache = choices.one_of(&[4, 1]);
+        config.n_shard_index_cache = choices.one_of(&[8, 1]);
+        config.n_chunk_layout_cache = choices.one_of(&[8, 1]);
+        config.lookahead_samples = choices.one_of(&[0, 5, 9]);
+        config.chunk_cache_bytes = choices.one_of(&[0, 0, 65_536]);
+        config.on_error = choices.below(2) as u32;
+        config.drop_last = u32::from(choices.rarely(4));
+        config.missing_chunks = u32::from(choices.rarely(5));
+        config.pad_mode = choices.below(4) as u32;
+        config.pad_value_set = choices.below(2) as u32;
+        config.pad_value = choices.one_of(&[0.0, 3.0, 255.0, -1.5, f64::NAN]);
+        config.max_shards_per_sample = if choices.rarely(8) { 2 } else { 0 };
+        config.thread_mode = if choices.rarely(16) { THREADS_OWN } else { THREADS_PUMP };
+        config.files = self.server.hook();
+        if choices.rarely(6) {
+            config.log = LogHook { log: Some(log), ..LogHook::NONE };
+            config.log_level = choices.below(7) as u32;
+        }
+        self.spoil(&mut config);
+        self.set_memory(&mut config);
+        config
+    }
+
+    /// Sometimes sets any 32-bit word before the hooks to anything.
+    fn spoil(&mut self, config: &mut Config) {
+        let choices = &mut self.choices;
+        if !choices.rarely(8) {
+            return;
+        }
+        let words = std::mem::offset_of!(Config, memory) / 4;
+        for _ in 0..1 + choices.below(3) {
+            let at = 2 + choices.below(words as u64 - 2) as usize;
+            let menu = [0, 1, 2, 3, 17, 64, 65, 4096, 1 << 20, 0x7FFF_FFFF, 0x8000_0000, u32::MAX];
+            let value = choices.one_of(&menu);
+            // SAFETY: the word lies in the config, which is plain old data.
+            unsafe { std::ptr::from_mut(config).cast::<u32>().add(at).write(value) };
+        }
+        match choices.below(8) {
+            0 => config.memory.struct_size = 3,
+            1 => config.fatal.struct_size = 0,
+            2 => config.files.read = None,
+            3 => config.reserved2 = 1,
+            4 => config.reader = choices.below(5) as u32,
+            _ => {}
+        }
+        config.log_quiet = 1;
+    }
+
+    fn set_memory(&mut self, config: &mut Config) {
+        let heap = std::ptr::from_ref(&*self.heap).cast_mut().cast();
+        let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
+        match self.choices.below(8) {
+            0 => {}
+            1 => {
+                config.memory.user = heap;
+                config.memory.alloc = Some(alloc);
+                config.memory.free = Some(free);
+            }
+            2 if self.choices.rarely(2) => config.memory.alloc = Some(alloc),
+            3 if self.choices.rarely(2) => {
+                // SAFETY: inside the block.
+                config.memory.host_block = unsafe { block.add(1) }.cast();
+                config.memory.host_block_bytes = BILL_BYTES_MAX - 1;
+            }
+            4 if self.choices.rarely(2) => {
+                config.memory.host_block = block.cast();
+                config.memory.host_block_bytes = 4096;
+            }
+            _ if self.block_is_free => {
+                config.memory.host_block = block.cast();
+                config.memory.host_block_bytes = BILL_BYTES_MAX;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether opening it takes little enough.
+    fn is_small(config: &Config) -> bool {
+        let mut need = Memory::EMPTY;
+        // SAFETY: both structs are whole.
+        let code = unsafe { wavetrain_memory_need(config, &mut need, null_mut()) };
+        code != 0 || (need.host_bytes <= BILL_BYTES_MAX && need.threads <= 4)
+    }
+
+    fn open(&mut self) {
+        if self.loaders.len() == LOADERS_MAX {
+            return;
+        }
+        let config = self.config();
+        if !Session::is_small(&config) {
+            return;
+        }
+        let mut handle = 0x5555;
+        let mut error = error();
+        // SAFETY: all three are whole, and the hooks' state outlives the loader.
+        let code = unsafe { wavetrain_open(&config, &mut handle, &mut error) };
+        let refusals =
+            [Status::Ok, Status::Invalid, Status::Unsupported, Status::Budget, Status::OutOfMemory];
+        if check("open", code, &refusals) != Status::Ok {
+            check_error(&error, code);
+            return assert_eq!(handle, 0x5555, "written by a failed open");
+        }
+        assert!(handle != 0 && !self.dead.contains(&handle));
+        let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
+        self.block_is_free &= config.memory.host_block != block.cast();
+        self.loaders.push(Loader {
+            handle,
+            config,
+            open: Vec::new(),
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            batches: 0,
+            is_flushed: false,
+            is_closing: false,
+            failure: None,
+        });
+        // A null pointer for the result is refused before anything is taken.
+        // SAFETY: as above.
+        let code = unsafe { wavetrain_open(&config, null_mut(), null_mut()) };
+        assert_eq!(code, Status::Invalid as i32);
+    }
+
+    fn memory_need(&mut self) {
+        let config = self.config();
+        let menu = [0, 7, 8, 12, 16, 60, 200, size_of::<Config>() - 8, size_of::<Config>()];
+        let size = match self.choices.below(3) {
+            0 => self.choices.one_of(&menu),
+            1 => size_of::<Config>() + self.choices.below(40) as usize,
+            _ => self.choices.below(70_000) as usize,
+        };
+        let filler = self.choices.one_of(&[0, 0, 1]);
+        let mut given = Claimed::of(&config, size, filler);
+        let need_size = self.choices.one_of(&[size_of::<Memory>(), 0, 8, 40, 64, 4000, 9]);
+        let mut need = Claimed::of(&Memory::EMPTY, need_size, POISON);
+        need.bytes[8..].fill(POISON);
+        let mut error = error();
+        // SAFETY: the blocks have the sizes that they claim.
+        let code =
+            unsafe { wavetrain_memory_need(given.as_ptr::<Config>(), need.as_ptr(), &mut error) };
+        let refusals = [Status::Ok, Status::Invalid, Status::Unsupported, Status::Budget];
+        let status = check("memory_need", code, &refusals);
+        let is_written = matches!(status, Status::Ok | Status::Budget) && need_size >= 8;
+        assert!(is_written || need.bytes[8..].iter().all(|byte| *byte == POISON));
+        assert!(need.bytes.iter().skip(size_of::<Memory>()).all(|byte| *byte == POISON));
+        assert_eq!(need.bytes[..8], need_size.to_ne_bytes());
+        if status != Status::Ok {
+            check_error(&error, code);
+        }
+        let is_newer = size > size_of::<Config>() && filler != 0;
+        assert!(!(is_newer || size < 8 || size > 1 << 16) || status == Status::Invalid);
+    }
+
+    fn config_default(&mut self) {
+        let size = self.choices.below(2000) as usize;
+        let mut given = vec![POISON; size.max(1)];
+        // SAFETY: the block has `size` bytes.
+        let code = unsafe { wavetrain_config_default(given.as_mut_ptr().cast(), size) };
+        if size < 8 {
+            assert_eq!(code, Status::Invalid as i32);
+            return assert!(given.iter().all(|byte| *byte == POISON));
+        }
+        assert_eq!(code, 0);
+        assert_eq!(given[..8], size.to_ne_bytes());
+        assert!(given.iter().skip(size_of::<Config>()).all(|byte| *byte == 0));
+        // SAFETY: NULL is allowed.
+        let code = unsafe { wavetrain_config_default(null_mut(), size) };
+        assert_eq!(code, Status::Invalid as i32);
+    }
+
+    fn status_str(&mut self) {
+        let code = self.choices.long() as i32 >> self.choices.below(32);
+        // SAFETY: never NULL and NUL-terminated, as the header says.
+        let name = unsafe { std::ffi::CStr::from_ptr(wavetrain_status_str(code)) };
+        let known = Status::from_code(code).map_or("UNKNOWN", Status::name);
+        assert_eq!(name.to_str(), Ok(known));
+        assert_eq!(wavetrain_version(), VERSION);
+    }
+
+    /// Every call with a handle that nothing answers.
+    fn dead_handle(&mut self) {
+        let wild = self.choices.long();
+        let known = self.dead.last().copied().unwrap_or(0);
+        let handle = self.choices.one_of(&[0, known, 1, u64::MAX, wild]);
+        if self.loaders.iter().any(|loader| loader.handle == handle) {
+            return;
+        }
+        let (mut taken, mut batch, mut held) = (77usize, 77u64, 77u32);
+        let mut info = Claimed::of(&Stats::EMPTY, size_of::<Stats>(), 0);
+        info.bytes[8..].fill(POISON);
+        // SAFETY: the pointers are NULL or whole; nothing is read with such a handle.
+        let codes = unsafe {
+            [
+                wavetrain_push(handle, null(), usize::MAX, 1, u64::MAX, &mut taken),
+                wavetrain_flush(handle),
+                wavetrain_pop(handle, u64::MAX, &mut batch, null_mut()),
+                wavetrain_batch_info(handle, 1, 0, info.as_ptr()),
+                wavetrain_release(handle, 1, null_mut()),
+                wavetrain_reset(handle),
+                wavetrain_pump(handle, u64::MAX),
+                wavetrain_stats(handle, info.as_ptr()),
+                wavetrain_stats_reset(handle),
+                wavetrain_last_error(handle, info.as_ptr()),
+                wavetrain_close(handle, u64::MAX, &mut held),
+            ]
+        };
+        assert_eq!(codes, [Status::Shutdown as i32; 11]);
+        assert_eq!((taken, batch), (77, 77));
+        assert!(info.bytes[8..].iter().all(|byte| *byte == POISON));
+    }
+
+    fn push(&mut self) {
+        let Some(at) = self.pick() else { return };
+        if self.choices.rarely(10) {
+            return self.push_nothing(at);
+        }
+        let count = 1 + self.choices.below(5) as usize;
+        let mut made: Vec<Made> = (0..count).map(|_| self.sample(at)).collect();
+        let spare = self.choices.one_of(&[0, 0, 8, 16]);
+        let sample_bytes = size_of::<Sample>() + spare;
+        let mut block = vec![0u8; count * sample_bytes];
+        for (made, place) in made.iter_mut().zip(block.chunks_exact_mut(sample_bytes)) {
+            made.sample.boxes = match made.refusal {
+                Refusal::NoBox => null(),
+                _ => made.boxes.as_ptr().cast(),
+            };
+            // SAFETY: the place has the bytes of a sample.
+            unsafe { place.as_mut_ptr().cast::<Sample>().write_unaligned(made.sample) };
+        }
+        let mut taken = 77;
+        let (handle, timeout) = (self.loaders[at].handle, self.timeout());
+        let samples = block.as_ptr().cast();
+        // SAFETY: `count` samples of that size, their boxes and uris are there.
+        let code =
+            unsafe { wavetrain_push(handle, samples, count, sample_bytes, timeout, &mut taken) };
+        let loader = &mut self.loaders[at];
+        if loader.is_closing || loader.failure.is_some() {
+            // What is wrong with a sample by itself may be said first.
+            let first = made[0].refusal != Refusal::None;
+            let known = loader.failure.filter(|_| !loader.is_closing);
+            let known = known.unwrap_or(Status::Shutdown as i32);
+            assert!(code == known || (first && code < 0), "push returned {code}, not {known}");
+            return assert_eq!(taken, 0);
+        }
+        let good = made.iter().take_while(|made| made.refusal == Refusal::None).count();
+        assert!(taken <= good, "{taken} taken, the first {good} are sound");
+        if code == 0 {
+            assert_eq!(taken, count);
+        } else if code > 0 {
+            check("push", code, &[Status::Again]);
+            assert!(taken < count);
+        } else {
+            check("push", code, &[Status::Invalid, Status::Rank, Status::Unsupported]);
+            assert_eq!(taken, good, "push returned {code}");
+            assert!(taken < count);
+        }
+        for made in made.drain(..taken) {
+            loader.take(made.expected);
+        }
+    }
+
+    /// Counts and pointers that no sample goes with.
+    fn push_nothing(&mut self, at: usize) {
+        let loader = &mut self.loaders[at];
+        let one = Sample { boxes: null(), n_fields: 1, box_bytes: 0, tag: 0 };
+        let bytes = size_of::<Sample>();
+        let mut taken = 77;
+        let huge = usize::MAX / 2;
+        // SAFETY: no sample can be read: NULL, none, or an array that cannot be.
+        let codes = unsafe {
+            [
+                wavetrain_push(loader.handle, null(), huge, bytes, 0, &mut taken),
+                wavetrain_push(loader.handle, &one, usize::MAX, bytes, 0, &mut taken),
+                wavetrain_push(loader.handle, &one, huge, 3, 0, &mut taken),
+                wavetrain_push(loader.handle, &one, 1, bytes, 0, null_mut()),
+                wavetrain_push(loader.handle, &one, 1, bytes - 1, 0, &mut taken),
+            ]
+        };
+        assert_eq!(codes, [Status::Invalid as i32; 5]);
+        assert_eq!(taken, 0);
+        // SAFETY: NULL is allowed with no samples.
+        let code = unsafe { wavetrain_push(loader.handle, null(), 0, bytes, 0, &mut taken) };
+        let known = if loader.is_closing { Some(Status::Shutdown as i32) } else { loader.failure };
+        assert_eq!(code, known.unwrap_or(0));
+    }
+
+    fn pop(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let timeout = self.timeout();
+        if self.choices.rarely(12) {
+            // SAFETY: NULL is allowed.
+            let code =
+                unsafe { wavetrain_pop(self.loaders[at].handle, timeout, null_mut(), null_mut()) };
+            return assert_eq!(code, Status::Invalid as i32);
+        }
+        self.loaders[at].pop(timeout);
+    }
+
+    fn pump(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let budget = self.choices.one_of(&[0, 0, 1, 20_000]);
+        let loader = &self.loaders[at];
+        let code = wavetrain_pump(loader.handle, budget);
+        let allowed: &[Status] = match (loader.config.thread_mode, loader.is_closing) {
+            (THREADS_PUMP, true) => &[Status::Shutdown],
+            (THREADS_PUMP, false) => &[Status::Ok, Status::Again],
+            _ => &[Status::Invalid],
+        };
+        check("pump", code, allowed);
+    }
+
+    fn flush(&mut self) {
+        let Some(at) = self.pick() else { return };
+        self.loaders[at].flush();
+    }
+
+    fn reset(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let loader = &mut self.loaders[at];
+        let code = wavetrain_reset(loader.handle);
+        if loader.is_closing {
+            return assert_eq!(code, Status::Shutdown as i32);
+        }
+        assert_eq!(code, 0);
+        loader.open.clear();
+        loader.ready.clear();
+        (loader.batches, loader.failure, loader.is_flushed) = (0, None, false);
+    }
+
+    fn release(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let wild = self.choices.long();
+        let old = self.released.last().copied().unwrap_or(1);
+        let other = self.loaders.iter().flat_map(|loader| &loader.held).map(|held| held.token);
+        let other = other.last().unwrap_or(2);
+        let token = match self.choices.below(8) {
+            0 => old,
+            1 => wild,
+            2 => other,
+            _ => self.loaders[at].held.first().map_or(0, |held| held.token),
+        };
+        let loader = &mut self.loaders[at];
+        let place = loader.held.iter().position(|held| held.token == token);
+        if self.choices.rarely(8) {
+            let event = std::ptr::dangling_mut::<c_void>();
+            let code = wavetrain_release(loader.handle, token, event);
+            return assert_eq!(code, Status::Unsupported as i32);
+        }
+        if let Some(place) = place {
+            loader.held[place].check_bytes();
+            assert_eq!(wavetrain_release(loader.handle, token, null_mut()), 0);
+            self.released.push(loader.held.remove(place).token);
+        } else {
+            let code = wavetrain_release(loader.handle, token, null_mut());
+            assert_eq!(code, Status::Invalid as i32);
+        }
+    }
+
+    fn batch_info(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let size = self.choices.one_of(&[size_of::<BatchInfo>(), 0, 7, 8, 20, 100, 4096]);
+        let field = u32::from(self.choices.rarely(6));
+        let wild = self.choices.long();
+        let loader = &self.loaders[at];
+        let token = loader.held.last().map_or(wild, |held| held.token);
+        let mut info = Claimed { bytes: vec![POISON; size.max(8)] };
+        info.bytes[..8].copy_from_slice(&size.to_ne_bytes());
+        // SAFETY: the block has the size that it claims.
+        let code = unsafe { wavetrain_batch_info(loader.handle, token, field, info.as_ptr()) };
+        let is_fine = !loader.held.is_empty() && field == 0 && size >= 8;
+        assert_eq!(code, if is_fine { 0 } else { Status::Invalid as i32 });
+        let kept = if is_fine { size_of::<BatchInfo>() } else { 8 };
+        assert!(info.bytes.iter().skip(kept).all(|byte| *byte == POISON));
+        assert_eq!(info.bytes[..8], size.to_ne_bytes());
+    }
+
+    fn stats(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let loader = &self.loaders[at];
+        let mut stats = Stats::EMPTY;
+        // SAFETY: the struct is whole.
+        assert_eq!(unsafe { wavetrain_stats(loader.handle, &mut stats) }, 0);
+        assert_eq!(stats.batches_held as usize, loader.held.len());
+        assert!(stats.host_bytes_committed <= BILL_BYTES_MAX);
+        if self.choices.rarely(4) {
+            assert_eq!(wavetrain_stats_reset(loader.handle), 0);
+        }
+        // SAFETY: NULL is allowed.
+        let code = unsafe { wavetrain_stats(loader.handle, null_mut()) };
+        assert_eq!(code, Status::Invalid as i32);
+    }
+
+    fn last_error(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let loader = &self.loaders[at];
+        let mut error = error();
+        // SAFETY: the struct is whole.
+        assert_eq!(unsafe { wavetrain_last_error(loader.handle, &mut error) }, 0);
+        check_error(&error, error.status);
+        if let Some(failure) = loader.failure {
+            assert_eq!(error.status, failure);
+        }
+        let mut small = Claimed { bytes: vec![POISON; 12] };
+        small.bytes[..8].copy_from_slice(&12usize.to_ne_bytes());
+        // SAFETY: the block has the 12 bytes that it claims.
+        assert_eq!(unsafe { wavetrain_last_error(loader.handle, small.as_ptr()) }, 0);
+        assert_eq!(small.bytes[8..], error.status.to_ne_bytes());
+    }
+
+    fn uri(&mut self) -> CString {
+        let world = self.server.world;
+        let number = self.choices.below(14) as usize;
+        let text = match number {
+            0..=5 => world.arrays[number].uri,
+            6..=10 => BAD_URIS[number - 6],
+            11 => "s3://bucket/array",
+            12 => "",
+            _ => "file:///m/u16/",
+        };
+        CString::new(text).expect("no NUL")
+    }
+
+    fn array_info(&mut self) {
+        let uri = self.uri();
+        let hook = self.server.hook();
+        let hook_size = self.choices.one_of(&[size_of::<FilesHook>(), 0, 16, 40]);
+        let mut hook = Claimed::of(&hook, hook_size, 0);
+        let hook: *const FilesHook = hook.as_ptr();
+        let size = self.choices.one_of(&[size_of::<ArrayInfo>(), 0, 8, 33, 4096]);
+        let mut info = Claimed { bytes: vec![POISON; size.max(8)] };
+        info.bytes[..8].copy_from_slice(&size.to_ne_bytes());
+        let scratch_bytes = self.choices.one_of(&[SCRATCH_BYTES, 0, 1, 70_000]);
+        let mut error = error();
+        let code = SCRATCH.with_borrow_mut(|scratch| {
+            let scratch = scratch.as_mut_ptr().cast();
+            // SAFETY: the blocks have the sizes that they claim.
+            unsafe {
+                let uri = uri.as_ptr();
+                wavetrain_array_info(uri, hook, scratch, scratch_bytes, info.as_ptr(), &mut error)
+            }
+        });
+        let mut allowed = STORE_ERRORS.to_vec();
+        allowed.extend([Status::Ok, Status::Budget]);
+        let status = check("array_info", code, &allowed);
+        let kept = if status == Status::Ok { size_of::<ArrayInfo>() } else { 8 };
+        assert!(info.bytes.iter().skip(kept).all(|byte| *byte == POISON));
+        if status != Status::Ok {
+            check_error(&error, code);
+        }
+        let array =
+            self.server.world.arrays.iter().find(|array| uri.as_bytes() == array.uri.as_bytes());
+        if let Some(array) = array
+            && !self.server.touches(array)
+            && hook_size == size_of::<FilesHook>()
+            && scratch_bytes == SCRATCH_BYTES
+            && size >= 8
+        {
+            assert_eq!(status, Status::Ok, "{}", shown(&error));
+            if size >= 24 {
+                assert_eq!(info.bytes[8..12], (array.image.shape.len() as u32).to_ne_bytes());
+                assert_eq!(info.bytes[12..16], (array.image.dtype as u32).to_ne_bytes());
+            }
+        }
+    }
+
+    fn config_fit(&mut self) {
+        let mut config = self.config();
+        let before = config;
+        let uris: Vec<CString> = (0..self.choices.below(4)).map(|_| self.uri()).collect();
+        let pointers: Vec<*const c_char> = uris.iter().map(|uri| uri.as_ptr()).collect();
+        let mut error = error();
+        let code = SCRATCH.with_borrow_mut(|scratch| {
+            let (start, count) = (scratch.as_mut_ptr().cast(), pointers.len() as u32);
+            // SAFETY: the blocks and the strings are whole.
+            unsafe {
+                let uris = pointers.as_ptr();
+                wavetrain_config_fit(&mut config, uris, count, start, SCRATCH_BYTES, &mut error)
+            }
+        });
+        let mut allowed = STORE_ERRORS.to_vec();
+        allowed.extend([Status::Ok, Status::Budget]);
+        if check("config_fit", code, &allowed) != Status::Ok {
+            check_error(&error, code);
+            assert_eq!(config.max_chunk_uncompressed_bytes, before.max_chunk_uncompressed_bytes);
+            return assert_eq!(config.max_host_memory_bytes, before.max_host_memory_bytes);
+        }
+        assert!(config.max_chunk_uncompressed_bytes >= before.max_chunk_uncompressed_bytes);
+        for array in &self.server.world.arrays {
+            if uris.iter().any(|uri| uri.as_bytes() == array.uri.as_bytes())
+                && !self.server.touches(array)
+            {
+                assert!(config.max_chunk_uncompressed_bytes >= array.chunk_bytes);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let timeout = self.timeout();
+        let loader = &mut self.loaders[at];
+        let mut held = 77;
+        // SAFETY: the counter is writable.
+        let code = unsafe { wavetrain_close(loader.handle, timeout, &mut held) };
+        let status = check("close", code, &[Status::Ok, Status::Again]);
+        assert_eq!(held as usize, loader.held.len());
+        loader.is_closing = true;
+        if status == Status::Ok {
+            assert_eq!(held, 0);
+            let loader = self.loaders.remove(at);
+            self.retire(&loader);
+        } else if loader.config.thread_mode == THREADS_PUMP {
+            assert!(held > 0, "nothing is in flight, so close must end");
+        }
+    }
+
+    fn retire(&mut self, loader: &Loader) {
+        self.dead.push(loader.handle);
+        let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
+        self.block_is_free |= loader.config.memory.host_block == block.cast();
+        assert_eq!(wavetrain_flush(loader.handle), Status::Shutdown as i32);
+    }
+
+    /// What was pushed comes out; then the loader goes.
+    fn finish(&mut self, mut loader: Loader) {
+        loader.release_all();
+        if !loader.is_closing && loader.failure.is_none() {
+            loader.flush();
+            loader.drain();
+        }
+        loader.release_all();
+        let mut held = 77;
+        // SAFETY: the counter is writable.
+        let code = unsafe { wavetrain_close(loader.handle, PATIENCE_NS, &mut held) };
+        assert_eq!((code, held), (0, 0));
+        self.retire(&loader);
+    }
+}
+
+impl Loader {
+    /// Adds a sample that push has taken.
+    fn take(&mut self, sample: Expected) {
+        self.open.push(sample);
+        self.is_flushed = false;
+        if self.open.len() == self.config.samples_per_batch as usize {
+            self.ready.push_back(std::mem::take(&mut self.open));
+        }
+    }
+
+    fn flush(&mut self) {
+        let code = wavetrain_flush(self.handle);
+        if self.is_closing {
+            return assert_eq!(code, Status::Shutdown as i32);
+        }
+        assert_eq!(code, self.failure.unwrap_or(0));
+        if self.failure.is_some() {
+            return;
+        }
+        let rest = std::mem::take(&mut self.open);
+        if !rest.is_empty() && self.config.drop_last == 0 {
+            self.ready.push_back(rest);
+        }
+        self.is_flushed = true;
+    }
+
+    fn pop(&mut self, timeout: u64) -> Status {
+        let (mut token, mut error) = (0x5555, error());
+        // SAFETY: both are writable.
+        let code = unsafe { wavetrain_pop(self.handle, timeout, &mut token, &mut error) };
+        let status = Status::from_code(code).unwrap_or_else(|| panic!("pop returned {code}"));
+        assert!(status == Status::Ok || token == 0x5555, "a token without a batch");
+        match status {
+            _ if self.is_closing => assert_eq!(status, Status::Shutdown),
+            _ if self.failure.is_some() => {
+                assert_eq!(Some(code), self.failure);
+                check_error(&error, code);
+            }
+            Status::Ok => self.popped(token),
+            Status::End => {
+                assert!(self.is_flushed, "the end without a flush");
+                assert!(self.ready.is_empty() && self.open.is_empty(), "the end before all came");
+            }
+            Status::Again => assert_eq!(timeout, 0),
+            Status::Starved => assert!(timeout > 0),
+            status => {
+                check_error(&error, code);
+                let is_known = STORE_ERRORS.contains(&status) || status == Status::Budget;
+                assert!(is_known, "pop: {status}: {}", shown(&error));
+                let batch = self.ready.front().expect("an error of a batch");
+                let is_sound = |sample: &Expected| matches!(sample.want, Want::Bytes(_));
+                assert!(!batch.iter().all(is_sound), "pop: {status}: {}", shown(&error));
+                assert!(batch.iter().any(|sample| sample.tag == error.tag && !is_sound(sample)));
+                assert_eq!(error.batch_id, self.batches);
+                self.failure = Some(code);
+            }
+        }
+        status
+    }
+
+    fn popped(&mut self, token: u64) {
+        let samples = self.ready.pop_front().expect("a batch that nobody pushed");
+        assert!(token != 0 && self.held.iter().all(|held| held.token != token));
+        let mut info = BatchInfo {
+            struct_size: size_of::<BatchInfo>(),
+            // SAFETY: the struct is plain old data.
+            ..unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: the struct is whole.
+        assert_eq!(unsafe { wavetrain_batch_info(self.handle, token, 0, &mut info) }, 0);
+        assert_eq!(info.sample_count as usize, samples.len());
+        assert_eq!((info.batch_id, info.rank), (self.batches, self.config.sample_rank + 1));
+        assert_eq!(info.shape[0], samples.len() as u64);
+        assert!(info.data.is_aligned() && (info.data as usize).is_multiple_of(256));
+        // SAFETY: the batch is held, so its pointers are alive and of these lengths.
+        let (bytes, tags, statuses) = unsafe {
+            (
+                std::slice::from_raw_parts(info.data.cast::<u8>(), info.bytes as usize),
+                std::slice::from_raw_parts(info.tags, samples.len()),
+                std::slice::from_raw_parts(info.statuses, samples.len()),
+            )
+        };
+        assert!(tags.iter().copied().eq(samples.iter().map(|sample| sample.tag)));
+        let failed = statuses.iter().filter(|status| **status != 0).count();
+        assert_eq!(info.failed_samples as usize, failed);
+        assert!(failed == 0 || self.config.on_error == ON_ERROR_SKIP);
+        let rows = bytes.chunks_exact(bytes.len() / samples.len());
+        for ((sample, status), row) in samples.iter().zip(statuses).zip(rows) {
+            match &sample.want {
+                Want::Bytes(want) => {
+                    assert_eq!(*status, 0, "sample {}", sample.tag);
+                    assert!(row == want, "sample {}: {row:02x?}, not {want:02x?}", sample.tag);
+                }
+                Want::Failure => assert!(*status < 0, "sample {} has no error", sample.tag),
+                Want::BytesOrFailure(want) => assert!(*status != 0 || row == want),
+                Want::Anything => {}
+            }
+        }
+        let held = Held { token, samples, data: bytes.as_ptr(), bytes: bytes.to_vec() };
+        self.held.push(held);
+        self.batches += 1;
+    }
+
+    fn release_all(&mut self) {
+        for held in self.held.drain(..) {
+            held.check_bytes();
+            assert_eq!(wavetrain_release(self.handle, held.token, null_mut()), 0);
+        }
+    }
+
+    /// Pops until the end or an error. In pump mode, when there is nothing left to do, the next
+    /// batch is there.
+    fn drain(&mut self) {
+        let is_pump = self.config.thread_mode == THREADS_PUMP;
+        for _ in 0..STEPS_MAX {
+            let is_idle = is_pump && wavetrain_pump(self.handle, 0) == Status::Again as i32;
+            let status = self.pop(if is_pump { 0 } else { PATIENCE_NS });
+            assert!(status != Status::Starved, "nothing came in 20 s");
+            assert!(!(is_idle && status == Status::Again), "nothing to do, and no batch");
+            match status {
+                Status::Ok => self.release_all(),
+                Status::Again => {}
+                _ => return,
+            }
+        }
+        panic!("what was pushed does not come out");
+    }
+}
+
+impl Held {
+    /// A batch stays as it was popped.
+    fn check_bytes(&self) {
+        // SAFETY: it is held, so the pointer is alive.
+        let now = unsafe { std::slice::from_raw_parts(self.data, self.bytes.len()) };
+        assert!(now == self.bytes, "a held batch of {} samples changed", self.samples.len());
+    }
+}
+
+/// Why push must refuse a sample.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Refusal {
+    None,
+    NoBox,
+    Other,
+}
+
+/// A sample, the blocks that it points to, and what must become of it.
+struct Made {
+    sample: Sample,
+    boxes: Vec<u8>,
+    #[allow(dead_code)] // keeps what the box points to
+    uri: Vec<u8>,
+    refusal: Refusal,
+    expected: Expected,
+}
+
+impl Session<'_> {
+    fn sample(&mut self, at: usize) -> Made {
+        let config = self.loaders[at].config;
+        let shape = config.sample_shape[..config.sample_rank as usize].to_vec();
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let world = self.server.world;
+        let array = &world.arrays[self.choices.below(world.arrays.len() as u64) as usize];
+        let (mut begin, mut end) = self.span(array, &shape, &config);
+        let mut want = self.want(array, &config, &begin, &end);
+        let mut uri = match self.choices.below(6) {
+            0 => format!("file://{}", array.uri.replace(' ', "%20")),
+            1 => format!("{}/", array.uri),
+            _ => array.uri.to_owned(),
+        }
+        .into_bytes();
+        let mut refusal = Refusal::None;
+        let mut raw = SampleBox {
+            uri: null(),
+            uri_bytes: 0,
+            rank: 0,
+            reserved: 0,
+            begin: [0; RANK_MAX],
+            end: [0; RANK_MAX],
+        };
+        let mut sample = Sample { boxes: null(), n_fields: 1, box_bytes: 0, tag };
+        let mut spare = 0;
+        if self.choices.rarely(5) {
+            refusal = Refusal::Other;
+            match self.choices.below(12) {
+                0 => refusal = Refusal::NoBox,
+                1 => sample.n_fields = self.choices.one_of(&[0, 2, u32::MAX]),
+                2 => uri = b"s3://bucket/key".to_vec(),
+                3 => uri = b"/m/\xFF\xFE".to_vec(),
+                4 => uri = b"/m/\0u16".to_vec(),
+                5 => uri = vec![b'a'; 4096],
+                6 => raw.reserved = 1,
+                7 => (begin[0], end[0]) = (i64::MIN, i64::MAX),
+                8 => end[0] = begin[0],
+                9 => spare = 1,
+                10 => {
+                    (uri, want, refusal) = (b"/m/absent".to_vec(), Want::Failure, Refusal::None);
+                }
+                _ => {
+                    let bad = self.choices.one_of(&BAD_URIS);
+                    (uri, want, refusal) = (bad.as_bytes().to_vec(), Want::Failure, Refusal::None);
+                }
+            }
+        }
+        let rank = begin.len();
+        raw.rank = rank as u32;
+        raw.begin[..rank].copy_from_slice(&begin);
+        raw.end[..rank].copy_from_slice(&end);
+        (raw.uri, raw.uri_bytes) = (uri.as_ptr().cast(), uri.len() as u64);
+        let box_bytes = size_of::<SampleBox>() + self.choices.one_of(&[0, 0, 4]);
+        sample.box_bytes = box_bytes as u32;
+        let mut boxes = vec![0; box_bytes];
+        // SAFETY: the block has the bytes of a box.
+        unsafe { boxes.as_mut_ptr().cast::<SampleBox>().write_unaligned(raw) };
+        if spare == 1 {
+            sample.box_bytes = size_of::<SampleBox>() as u32 - 1;
+        }
+        Made { sample, boxes, uri, refusal, expected: Expected { tag, want } }
+    }
+
+    /// A box of the sample's shape in the last axes of the array, mostly inside it.
+    fn span(&mut self, array: &Array, shape: &[u64], config: &Config) -> (Vec<i64>, Vec<i64>) {
+        let extents = &array.image.shape;
+        let choices = &mut self.choices;
+        let rank = if choices.rarely(12) { shape.len() } else { extents.len().max(shape.len()) };
+        let dropped = rank - shape.len();
+        let margin = if config.pad_mode == PAD_NONE && !choices.rarely(10) { 0 } else { 4 };
+        (0..rank)
+            .map(|axis| {
+                let length = if axis < dropped { 1 } else { shape[axis - dropped] as i64 };
+                let extent = extents.get(axis).copied().unwrap_or(1) as i64;
+                let room = (extent - length + 1 + 2 * margin).max(1);
+                let begin = choices.below(room as u64) as i64 - margin;
+                (begin, begin.wrapping_add(length))
+            })
+            .unzip()
+    }
+
+    /// What the oracle says of a box.
+    fn want(&self, array: &Array, config: &Config, begin: &[i64], end: &[i64]) -> Want {
+        let image = &array.image;
+        let dtype = Dtype::from_code(config.dtype).expect("it was opened");
+        let is_copy = dtype == Dtype::Raw;
+        let fits = if is_copy {
+            config.dtype_bytes == image.dtype.bytes()
+        } else {
+            has_cast(image.dtype, dtype)
+        };
+        let extents = || image.shape.iter().zip(begin.iter().zip(end));
+        let is_inside = extents().all(|(n, (begin, end))| 0 <= *begin && *end <= *n as i64);
+        let touches = extents().all(|(n, (begin, end))| *begin < *n as i64 && 0 < *end);
+        let pad = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect][config.pad_mode as usize];
+        let is_reachable = match pad {
+            _ if is_inside => true,
+            Pad::None => false,
+            Pad::Constant | Pad::Edge => true,
+            Pad::Reflect => touches,
+        };
+        let is_sound = fits && is_reachable && begin.len() == image.shape.len();
+        let is_capped = array.chunk_bytes > config.max_chunk_uncompressed_bytes;
+        if self.server.touches(array) && !self.server.spares(array) {
+            return Want::Anything;
+        }
+        if !is_sound || is_capped {
+            return Want::Failure;
+        }
+        let is_strict = config.max_shards_per_sample > 0
+            || (config.missing_chunks > 0 && array.has_missing)
+            || config.max_substreams_per_chunk > 0;
+        let bytes = self.bytes(image, config, (begin, end), pad);
+        match is_strict || self.server.touches(array) {
+            true => Want::BytesOrFailure(bytes),
+            false => Want::Bytes(bytes),
+        }
+    }
+
+    /// What a box holds that can be had.
+    fn bytes(
+        &self,
+        image: &Image,
+        config: &Config,
+        (begin, end): (&[i64], &[i64]),
+        pad: Pad,
+    ) -> Vec<u8> {
+        let dtype = Dtype::from_code(config.dtype).expect("it was opened");
+        let is_copy = dtype == Dtype::Raw;
+        let crop = |outside: &[u8]| image.crop(begin, end, pad, outside);
+        let convert = |bytes: &[u8]| match is_copy {
+            true => bytes.to_vec(),
+            false => cast(image.dtype, dtype, bytes),
+        };
+        if config.pad_mode != PAD_CONSTANT || config.pad_value_set == 0 {
+            return convert(&crop(&image.fill));
+        }
+        let size = if is_copy { config.dtype_bytes } else { dtype.bytes() };
+        let element = value_element(config.pad_value, dtype, size).expect("open has checked it");
+        let element = &element[..size as usize];
+        // Two crops with different marks tell what lies outside.
+        let bytes = image.dtype.bytes() as usize;
+        let (zeros, ones) = (crop(&vec![0; bytes]), crop(&vec![1; bytes]));
+        let marks = zeros.chunks(bytes).zip(ones.chunks(bytes)).map(|(zero, one)| zero != one);
+        let values = convert(&zeros);
+        let values = values.chunks(size as usize).zip(marks);
+        let values = values.flat_map(|(value, is_out)| if is_out { element } else { value });
+        values.copied().collect()
+    }
+}
+
+unsafe extern "C" fn alloc(user: *mut c_void, bytes: u64, align: u64) -> *mut c_void {
+    // SAFETY: the heap outlives the loader, and open runs on one thread.
+    let heap = unsafe { &*user.cast::<Heap>() };
+    if heap.left.get() == 0 {
+        return null_mut();
+    }
+    heap.left.set(heap.left.get() - 1);
+    heap.live.set(heap.live.get() + 1);
+    let layout = std::alloc::Layout::from_size_align(bytes as usize, align as usize).unwrap();
+    // SAFETY: the size is not 0.
+    unsafe { std::alloc::alloc(layout) }.cast()
+}
+
+unsafe extern "C" fn free(user: *mut c_void, block: *mut c_void, bytes: u64, align: u64) {
+    // SAFETY: as in `alloc`.
+    let heap = unsafe { &*user.cast::<Heap>() };
+    heap.live.set(heap.live.get().checked_sub(1).expect("a block that was given out"));
+    let layout = std::alloc::Layout::from_size_align(bytes as usize, align as usize).unwrap();
+    // SAFETY: the block is from `alloc`, with the same numbers.
+    unsafe { std::alloc::dealloc(block.cast(), layout) };
+}
+
+unsafe extern "C" fn log(
+    _user: *mut c_void,
+    level: u32,
+    _tag: u64,
+    text: *const c_char,
+    text_bytes: u64,
+) {
+    // SAFETY: the text has a NUL and lives during the call.
+    let text = unsafe { std::ffi::CStr::from_ptr(text) };
+    assert_eq!(text.to_bytes().len() as u64, text_bytes);
+    assert!(level <= 6 && text.to_str().is_ok_and(|text| !text.contains('\n')));
+}

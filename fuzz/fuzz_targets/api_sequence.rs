@@ -1,0 +1,13 @@
+#![no_main]
+
+#[path = "../bodies/api_sequence.rs"]
+mod body;
+#[path = "../choices.rs"]
+mod choices;
+#[path = "../memory_store.rs"]
+mod memory_store;
+#[allow(dead_code)] // the oracle of all tests
+#[path = "../../tests/common/oracle.rs"]
+mod oracle;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
