@@ -531,10 +531,13 @@ fn inspect_of_a_group_tells_every_array_and_what_is_rejected() {
     let path = Path::new(&strange).join("zarr.json");
     let text = fs::read_to_string(&path).unwrap().replace("\"bytes\"", "\"cipher\"");
     fs::write(&path, text).unwrap();
-    let (out, error) = bad(1, &["inspect", folder.to_str().unwrap(), "--json"]);
+    let uri = folder.to_str().unwrap();
+    let (out, error) = bad(1, &["inspect", uri, "--json"]);
     let infos: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((infos.len(), &infos[1]["accepted"]), (2, &json!(true)));
-    assert_eq!((&infos[0]["uri"], &infos[0]["status"]), (&json!(strange), &json!("UNSUPPORTED")));
+    assert_eq!((infos.len(), &infos[2]["accepted"]), (3, &json!(true)));
+    assert_eq!((&infos[0]["uri"], &infos[0]["kind"]), (&json!(uri), &json!("group")));
+    assert_eq!(infos[0]["nodes"], json!([["below", "group"], ["good", "array"]]));
+    assert_eq!((&infos[1]["uri"], &infos[1]["status"]), (&json!(strange), &json!("UNSUPPORTED")));
     assert!(error.contains("cipher"), "{error}");
 }
 

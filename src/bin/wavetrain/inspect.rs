@@ -1,9 +1,11 @@
 //! `wavetrain inspect`: what an array is, how it lies on disk, and whether wavetrain reads it.
 //!
-//! A group is inspected as the arrays below it. The library decides what is read; the only thing
-//! taken from the metadata here is the spelling of keys, which the data path keeps to itself.
+//! A group is told as what it says of itself, and then as the arrays below it. The library decides
+//! what is read; the only thing taken from the metadata here is the spelling of keys, which the data
+//! path keeps to itself.
 
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
+use crate::groups;
 use crate::report;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -11,15 +13,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use wavetrain::abi::ArrayInfo;
 use wavetrain::limits::METADATA_BYTES_MAX;
-use wavetrain::loader::{self, Failure};
+use wavetrain::loader::{self, Failure, Node};
 use wavetrain::records::Dtype;
 
 const HELP: &str = "\
-Says what an array is and whether wavetrain reads it; of a group, every array below it.
+Says what an array is and whether wavetrain reads it; of a group what is in it (the levels of an
+OME-NGFF image, the wells of a plate), and then every array below it.
 
   wavetrain inspect URI [URI ..] [--json]
 
-      --json            one JSON object per array on standard output, a line each
+      --json            one JSON object per group and array on standard output, a line each
 
 Exit code: 0 when every array would be read, 1 when one would be rejected.
 ";
@@ -49,8 +52,13 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     }
     let mut rejected = 0;
     for uri in &uris {
-        let arrays = if is_group(uri) { arrays_below(uri)? } else { vec![uri.clone()] };
         let mut scratch = vec![0; loader::SCRATCH_BYTES];
+        let arrays = if is_group(uri) {
+            tell_group(uri, json, &mut scratch)?;
+            arrays_below(uri)?
+        } else {
+            vec![uri.clone()]
+        };
         for array in &arrays {
             let info = loader::array_info(array, &mut scratch);
             rejected += usize::from(info.is_err());
@@ -60,18 +68,49 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     if rejected == 0 { Ok(()) } else { Err(Fault::Told) }
 }
 
+/// Scratch for a group: entries of a plate of every well that there is.
+const GROUP_SCRATCH_BYTES: usize = 64 << 20;
+
+/// Says what a group says of itself. One that is not understood is named; its arrays are told all
+/// the same.
+fn tell_group(uri: &str, json: bool, scratch: &mut [u8]) -> Outcome<()> {
+    let mut group_scratch = vec![0; GROUP_SCRATCH_BYTES];
+    match (loader::node_info(uri, &mut group_scratch), json) {
+        (Ok(Node::Group(group)), true) => {
+            report::print_json(&groups::group_json(uri, &group, scratch))
+        }
+        (Ok(Node::Group(group)), false) => report::print(&groups::group_text(uri, &group, scratch)),
+        // Somebody else has made an array of it meanwhile.
+        (Ok(Node::Array(_)), _) => Ok(()),
+        (Err(failure), _) => {
+            report::warn(&format!("{uri}: {}", failure_text(&failure)));
+            if json {
+                let mut value = refusal_json(uri, &failure);
+                value["kind"] = json!("group");
+                report::print_json(&value)
+            } else {
+                report::print(&format!("{uri}\n  group        {}\n", failure_text(&failure)))
+            }
+        }
+    }
+}
+
+fn refusal_json(uri: &str, failure: &Failure) -> Value {
+    json!({
+        "uri": uri,
+        "accepted": false,
+        "status": failure.status.name(),
+        "error": failure.text.as_str(),
+    })
+}
+
 fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()> {
     if let Err(failure) = info {
         report::warn(&format!("{uri}: {}", failure_text(failure)));
     }
     match (json, info) {
         (true, Ok(info)) => report::print_json(&info_json(uri, info)),
-        (true, Err(failure)) => report::print_json(&json!({
-            "uri": uri,
-            "accepted": false,
-            "status": failure.status.name(),
-            "error": failure.text.as_str(),
-        })),
+        (true, Err(failure)) => report::print_json(&refusal_json(uri, failure)),
         (false, Ok(info)) => report::print(&info_text(uri, info)),
         (false, Err(failure)) => {
             report::print(&format!("{uri}\n  verdict      rejected: {}\n", failure_text(failure)))
@@ -98,7 +137,20 @@ fn document_at(path: &Path) -> Option<Value> {
 }
 
 fn is_group(uri: &str) -> bool {
-    document(folder(uri)).is_some_and(|document| document["node_type"] == "group")
+    is_group_folder(folder(uri))
+}
+
+/// Whether a folder holds a group: of zarr v3, or of v2 where there is no other document.
+fn is_group_folder(folder: &Path) -> bool {
+    match folder.join("zarr.json").is_file() {
+        true => document(folder).is_some_and(|node| node["node_type"] == "group"),
+        false => folder.join(".zgroup").is_file() && !folder.join(".zarray").is_file(),
+    }
+}
+
+/// Whether a folder holds an array or a group.
+fn is_node(folder: &Path) -> bool {
+    ["zarr.json", ".zarray", ".zgroup"].iter().any(|name| folder.join(name).is_file())
 }
 
 /// The arrays below a group, in the order of their paths.
@@ -114,12 +166,11 @@ fn arrays_below(uri: &str) -> Outcome<Vec<String>> {
         let entries = fs::read_dir(&place).map_err(|error| Fault::path(&place, &error))?;
         for entry in entries {
             let path = entry.map_err(|error| Fault::path(&place, &error))?.path();
-            if !path.join("zarr.json").is_file() {
+            if !is_node(&path) {
                 continue;
             }
             // What is no group is an array, or for the library to reject.
-            let is_group = document(&path).is_some_and(|node| node["node_type"] == "group");
-            if !is_group {
+            if !is_group_folder(&path) {
                 arrays.push(path);
             } else if depth < DEPTH_MAX {
                 waiting.push((path, depth + 1));
@@ -179,6 +230,7 @@ fn info_json(uri: &str, info: &ArrayInfo) -> Value {
     let mut put = |name: &str, value: Value| map.insert(name.to_owned(), value);
     put("uri", json!(uri));
     put("accepted", json!(true));
+    put("kind", json!("array"));
     put("shape", json!(axes(info, &info.shape)));
     put("dtype", json!(Dtype::from_code(info.dtype).map(Dtype::name)));
     put("dtype_name", json!(report::name_text(&info.dtype_name)));

@@ -12,6 +12,7 @@ mod demo;
 mod fault;
 mod feed;
 mod fields;
+mod groups;
 mod inspect;
 mod npy;
 mod report;
