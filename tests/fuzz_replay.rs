@@ -17,6 +17,8 @@ mod crc32c;
 mod json;
 #[path = "../fuzz/memory_store.rs"]
 mod memory_store;
+#[path = "../fuzz/bodies/ngff.rs"]
+mod ngff;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "common/oracle.rs"]
 mod oracle;
@@ -24,10 +26,10 @@ mod oracle;
 mod plan;
 #[path = "../fuzz/bodies/shard_index.rs"]
 mod shard_index;
-#[path = "../fuzz/bodies/zarr2_metadata.rs"]
-mod zarr2_metadata;
 #[path = "../fuzz/bodies/unshuffle.rs"]
 mod unshuffle;
+#[path = "../fuzz/bodies/zarr2_metadata.rs"]
+mod zarr2_metadata;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
 mod zarr_metadata;
 
@@ -41,10 +43,11 @@ const TARGETS: &[(&str, Body)] = &[
     ("casts", casts::run),
     ("crc32c", crc32c::run),
     ("json", json::run),
+    ("ngff", ngff::run),
     ("plan", plan::run),
     ("shard_index", shard_index::run),
-    ("zarr2_metadata", zarr2_metadata::run),
     ("unshuffle", unshuffle::run),
+    ("zarr2_metadata", zarr2_metadata::run),
     ("zarr_metadata", zarr_metadata::run),
 ];
 

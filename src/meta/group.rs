@@ -11,14 +11,11 @@
 use super::ngff::read_ome;
 use super::node::{Node, Reader};
 use super::zarr3::is_ignored;
-use crate::base::text::{Tail, Text};
-use crate::fail;
 use crate::json::{self, Kind, Str};
 use crate::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::records::DocumentKind;
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
-use core::fmt;
 
 /// What lies at a path.
 #[repr(u32)]
@@ -407,115 +404,6 @@ pub(super) fn path_fault(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Bytes of the names in a refusal; file name and reason need the rest of an error text.
-const NAMES_BYTES: usize = 256;
-
-/// Names of nodes as a text shows them: "0, 1, 2 (and 3 more)".
-pub struct Names {
-    text: Text<NAMES_BYTES>,
-    shown: u64,
-    total: u64,
-}
-
-impl Names {
-    /// No names.
-    pub const fn new() -> Names {
-        Names { text: Text::new(), shown: 0, total: 0 }
-    }
-
-    /// Appends a name; those behind the first that does not fit are counted only.
-    pub fn push(&mut self, name: &str) {
-        let is_open = self.shown == self.total;
-        self.total += 1;
-        let separator = if self.shown == 0 { "" } else { ", " };
-        let len = self.text.as_bytes().len() + separator.len() + name.len();
-        if is_open && len < NAMES_BYTES {
-            self.text.push_str(separator);
-            self.text.push_str(name);
-            self.shown += 1;
-        }
-    }
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Names::new()
-    }
-}
-
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text.as_str())?;
-        match (self.shown, self.total - self.shown) {
-            (_, 0) => Ok(()),
-            (0, hidden) => write!(f, "{hidden} with long names"),
-            (_, hidden) => write!(f, " (and {hidden} more)"),
-        }
-    }
-}
-
-/// What is known of a group that stands where an array must be.
-pub struct GroupRefusal {
-    /// Which document makes it a group.
-    pub document: DocumentKind,
-    /// What kind of group it is.
-    pub kind: NodeKind,
-    /// The arrays in it.
-    pub arrays: Names,
-    /// The groups in it.
-    pub groups: Names,
-    /// Why there are no names, or not all; else empty.
-    pub note: &'static str,
-}
-
-impl GroupRefusal {
-    /// A group of which nothing is known.
-    pub const fn new(document: DocumentKind) -> GroupRefusal {
-        let (arrays, groups) = (Names::new(), Names::new());
-        GroupRefusal { document, kind: NodeKind::Group, arrays, groups, note: "" }
-    }
-
-    /// Takes a node that was found in it.
-    pub fn add(&mut self, entry: &Entry<'_>) {
-        match entry.kind {
-            NodeKind::Array => self.arrays.push(entry.path),
-            NodeKind::Group | NodeKind::Image | NodeKind::Plate | NodeKind::Well => {
-                self.groups.push(entry.path);
-            }
-            NodeKind::Unknown => {}
-        }
-    }
-
-    /// The refusal: NOT_FOUND, with the names of what could be meant.
-    pub fn refuse(&self, uri: &str, why: &mut Why) -> Status {
-        let (file, file_name) = (Tail(uri, SHOWN_URI_BYTES), self.document.file_name());
-        let (what, below) = match self.kind {
-            NodeKind::Image => ("an image, which is a group", "groups"),
-            NodeKind::Plate => ("a plate, which is a group", "wells"),
-            NodeKind::Well => ("a well, which is a group", "fields"),
-            _ => ("a group", "groups"),
-        };
-        let Self { arrays, groups, note, .. } = self;
-        if arrays.total > 0 {
-            fail!(
-                why,
-                NotFound,
-                "{file}/{file_name}: is {what}, name one of its arrays: {arrays}{note}"
-            )
-        } else if groups.total > 0 {
-            fail!(
-                why,
-                NotFound,
-                "{file}/{file_name}: is {what}, name an array in one of its {below}: {groups}{note}"
-            )
-        } else {
-            fail!(why, NotFound, "{file}/{file_name}: is {what}: {IS_GROUP}{note}")
-        }
-    }
-}
-
-/// Bytes of the uri that a refusal shows: with NAMES_BYTES they leave about a hundred for words.
-const SHOWN_URI_BYTES: usize = 120;
-
-/// The way out where no array is known.
-const IS_GROUP: &str = "name one of the arrays in it";
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

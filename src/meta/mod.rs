@@ -14,16 +14,18 @@ mod group;
 mod key;
 mod ngff;
 mod node;
+mod refusal;
 mod zarr2;
 mod zarr2_fill;
 mod zarr3;
 
 pub use group::{
-    Axes, Axis, Detail, Entry, Group, GroupDocuments, GroupRefusal, Level, Names, NodeKind,
-    Transform, Visit, group_from_documents, node_kind,
+    Axes, Axis, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Transform, Visit,
+    group_from_documents, node_kind,
 };
 pub use key::{normalize_uri, write_file_key};
 use node::Reader;
+pub use refusal::{GroupRefusal, Names};
 pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
 
