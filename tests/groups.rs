@@ -314,7 +314,8 @@ fn a_group_that_is_pushed_is_refused_with_the_names_in_it() {
         ),
         (
             "plate_0.4",
-            ".zgroup: is a plate, which is a group, name an array in one of its wells: A/1, A/3, B/2",
+            ".zgroup: is a plate, which is a group, name an array in one of its wells: A/1, A/3, \
+             B/2",
         ),
         (
             "plate_0.5/A/3",

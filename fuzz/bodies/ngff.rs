@@ -117,10 +117,9 @@ fn check(form: u8, document: &[u8], wrapped: &[u8], group: &Group<'_>, seen: &[S
                 assert_eq!(well["path"], entry.path);
                 if let Some([row, column]) = entry.place {
                     assert!(row < group.row_count && column < group.column_count);
-                    assert_eq!(
-                        (&well["rowIndex"], &well["columnIndex"]),
-                        (&row.into(), &column.into())
-                    );
+                    // As numbers: -0 is row 0.
+                    assert_eq!(well["rowIndex"].as_f64(), Some(f64::from(row)));
+                    assert_eq!(well["columnIndex"].as_f64(), Some(f64::from(column)));
                 }
             }
         }

@@ -159,7 +159,7 @@ pub(super) type PathBuffer = [u8; ENTRY_PATH_BYTES - 1];
 /// Reads a group; `visit` sees every node that its documents name. What it has seen counts only if
 /// the whole is understood. `uri` names the group in texts.
 ///
-/// Errors: DECODE (not what the formats say), UNSUPPORTED (well-formed, not read), INVALID (an array).
+/// Errors: DECODE (not what the formats say, or no group), UNSUPPORTED (well-formed, not read).
 pub fn group_from_documents<'a>(
     documents: &GroupDocuments<'a>,
     uri: &str,

@@ -126,7 +126,8 @@ impl Store {
         (self.os.open_directory)(path.as_bytes_nul()).map_err(fault_from)
     }
 
-    /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the last.
+    /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the
+    /// last.
     pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
         (self.os.read_directory)(fd, buffer).map_err(Fault::Failed)
     }

@@ -1,8 +1,8 @@
 //! `wavetrain inspect`: what an array is, how it lies on disk, and whether wavetrain reads it.
 //!
 //! A group is told as what it says of itself, and then as the arrays below it. The library decides
-//! what is read; the only thing taken from the metadata here is the spelling of keys, which the data
-//! path keeps to itself.
+//! what is read; the only thing taken from the metadata here is the spelling of keys, which the
+//! data path keeps to itself.
 
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
 use crate::groups;
