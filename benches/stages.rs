@@ -15,9 +15,11 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 use wavetrain::base::arena::{Carver, Kind};
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
+use wavetrain::decode::Decoder;
 use wavetrain::decode::blosc;
 use wavetrain::decode::crc32c::crc32c;
-use wavetrain::decode::zstd::Decoder;
+use wavetrain::decode::inflate::Inflater;
+use wavetrain::decode::zstd::Context;
 use wavetrain::json;
 use wavetrain::limits::RANK_MAX;
 use wavetrain::loader::{Loader, Pop, Request};
@@ -81,27 +83,36 @@ fn main() {
     documents(&report);
 }
 
-fn decoder() -> Decoder {
-    let words = vec![0u64; Decoder::workspace_bytes().div_ceil(8) as usize].leak();
+fn workspace() -> &'static mut [u8] {
+    let words = vec![0u64; Context::workspace_bytes().div_ceil(8) as usize].leak();
     // SAFETY: any bytes are a u64's bytes, and the leaked words are used nowhere else.
-    let bytes = unsafe { words.align_to_mut::<u8>().1 };
-    Decoder::new(bytes).expect("a workspace of the size that was asked for")
+    unsafe { words.align_to_mut::<u8>().1 }
+}
+
+fn context() -> Context {
+    Context::new(workspace()).expect("a workspace of the size that was asked for")
+}
+
+fn decoder() -> Decoder {
+    let inflater = Box::leak(Box::new(Inflater::new()));
+    Decoder::new(workspace(), inflater).expect("a workspace of the size that was asked for")
 }
 
 fn decoders(report: &Report) {
     let mut why = Why::new();
+    let mut context = context();
     let mut decoder = decoder();
     for bytes in [4 << 10, 64 << 10, CHUNK_BYTES, 4 << 20] {
         let frame = zstd_frame(&painted(1, bytes));
         let mut target = vec![1; bytes];
         report.stage(&format!("zstd frame of {} KiB", bytes >> 10), "byte", || {
-            decoder.decompress(black_box(&frame), &mut target, &mut why).expect("decodes") as u64
+            context.decompress(black_box(&frame), &mut target, &mut why).expect("decodes") as u64
         });
     }
     let frame = zstd_frame(&painted(1, 4 << 20));
     let mut target = vec![1; 4 << 20];
     report.stage("zstd frame of 4096 KiB, its first 512 KiB", "byte", || {
-        decoder
+        context
             .decompress_prefix(black_box(&frame), &mut target, 512 << 10, &mut why)
             .expect("decodes") as u64
     });

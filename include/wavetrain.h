@@ -21,9 +21,10 @@
  * them once per batch, casts, and scatters into the batch, with many batches in flight.
  *
  * Arrays are zarr v3 directories: regular chunk grids, sharded or not, chunks raw or compressed by
- * zstd or blosc-zstd, with crc32c checksums or without; and zarr v2 directories, their chunks in C
- * or F order, raw or compressed by the same two, without filters. A uri names the directory: its
- * zarr.json is read, or its .zarray where there is no zarr.json. A v2 fill value of null is zeros.
+ * zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c checksums or without;
+ * and zarr v2 directories, their chunks in C or F order, raw or compressed by the same, without
+ * filters. A uri names the directory: its zarr.json is read, or its .zarray where there is no
+ * zarr.json. A v2 fill value of null is zeros.
  * What it does not understand it refuses by name, before it reads data.
  *
  * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that

@@ -90,9 +90,10 @@ pub const SAMPLES_MAX: u32 = 1 << 20;
 /// Most threads of either kind.
 pub const THREADS_MAX: u32 = 1024;
 
-/// Largest number of bytes that a well-formed compressed chunk of `chunk_bytes` may take: zstd's
-/// own bound is n + n/256 plus headers, blosc adds 20 bytes per block; the constant covers small
-/// chunks with extra frames, padding or checksums. A longer one is refused unread, so that the
+/// Largest number of bytes that a well-formed compressed chunk of `chunk_bytes` may take: bounds of
+/// zstd and lz4 are n + n/256 and n + n/255 plus headers, deflate adds 5 bytes per stored block,
+/// c-blosc stores a chunk that would grow; the constant covers small chunks with extra frames,
+/// members, padding or checksums. A longer one is refused unread, so that the
 /// answer depends on the array alone and never on the staging memory of an instance.
 pub const fn compressed_bytes_max(chunk_bytes: u64) -> u64 {
     chunk_bytes + chunk_bytes / 64 + (64 << 10)

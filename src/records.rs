@@ -136,6 +136,12 @@ pub enum Codec {
     Zstd,
     /// A blosc1 chunk.
     Blosc,
+    /// One or more gzip members (RFC 1952).
+    Gzip,
+    /// A zlib stream (RFC 1950).
+    Zlib,
+    /// A little-endian u32 of the size and an LZ4 block, as numcodecs writes it.
+    Lz4,
 }
 
 impl Codec {
@@ -145,12 +151,21 @@ impl Codec {
             Codec::Crc32c => "crc32c",
             Codec::Zstd => "zstd",
             Codec::Blosc => "blosc",
+            Codec::Gzip => "gzip",
+            Codec::Zlib => "zlib",
+            Codec::Lz4 => "lz4",
         }
     }
 
     /// Whether the codec changes the size by more than a fixed suffix.
     pub const fn is_compressor(self) -> bool {
         !matches!(self, Codec::Crc32c)
+    }
+
+    /// Whether the encoded bytes always carry a checksum of the whole. A zstd frame that does says
+    /// so itself.
+    pub const fn has_checksum(self) -> bool {
+        matches!(self, Codec::Crc32c | Codec::Gzip | Codec::Zlib)
     }
 }
 
@@ -375,7 +390,7 @@ impl ArrayRecord {
 
     /// Whether a codec of the chain carries a checksum, so that chunks are decoded whole.
     pub fn has_checksum(&self) -> bool {
-        self.codecs.contains(&Codec::Crc32c)
+        self.codecs.iter().any(|codec| codec.has_checksum())
     }
 
     /// Whether the bytes of a chunk in its file are the decoded bytes, and nothing checks them:
@@ -391,7 +406,7 @@ impl ArrayRecord {
         for codec in &self.codecs[..count] {
             match codec {
                 Codec::Crc32c => bytes += 4,
-                Codec::Zstd | Codec::Blosc => return None,
+                _ => return None,
             }
         }
         Some(bytes)

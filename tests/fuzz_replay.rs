@@ -5,16 +5,26 @@ use std::path::{Path, PathBuf};
 
 #[path = "../fuzz/bodies/api_sequence.rs"]
 mod api_sequence;
+#[path = "../fuzz/bodies/blosc1_chunk.rs"]
+mod blosc1_chunk;
 #[path = "../fuzz/bodies/blosc1_header.rs"]
 mod blosc1_header;
+#[path = "../fuzz/bodies/blosclz.rs"]
+mod blosclz;
 #[path = "../fuzz/bodies/casts.rs"]
 mod casts;
 #[path = "../fuzz/choices.rs"]
 mod choices;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
+#[path = "../fuzz/guard.rs"]
+mod guard;
+#[path = "../fuzz/bodies/gzip.rs"]
+mod gzip;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
+#[path = "../fuzz/bodies/lz4.rs"]
+mod lz4;
 #[path = "../fuzz/memory_store.rs"]
 mod memory_store;
 #[path = "../fuzz/bodies/ngff.rs"]
@@ -32,6 +42,10 @@ mod unshuffle;
 mod zarr2_metadata;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
 mod zarr_metadata;
+#[path = "../fuzz/bodies/zlib.rs"]
+mod zlib;
+#[path = "../fuzz/bodies/zstd_chunk.rs"]
+mod zstd_chunk;
 
 /// What a target checks of one input.
 type Body = fn(&[u8]);
@@ -39,16 +53,22 @@ type Body = fn(&[u8]);
 /// The targets by name.
 const TARGETS: &[(&str, Body)] = &[
     ("api_sequence", api_sequence::run),
+    ("blosc1_chunk", blosc1_chunk::run),
     ("blosc1_header", blosc1_header::run),
+    ("blosclz", blosclz::run),
     ("casts", casts::run),
     ("crc32c", crc32c::run),
+    ("gzip", gzip::run),
     ("json", json::run),
+    ("lz4", lz4::run),
     ("ngff", ngff::run),
     ("plan", plan::run),
     ("shard_index", shard_index::run),
     ("unshuffle", unshuffle::run),
     ("zarr2_metadata", zarr2_metadata::run),
     ("zarr_metadata", zarr_metadata::run),
+    ("zlib", zlib::run),
+    ("zstd_chunk", zstd_chunk::run),
 ];
 
 /// Mutants of each seed, and of all seeds of a target, of which some take a while each.

@@ -1,10 +1,9 @@
 //! Any bytes as a blosc1 chunk: a header that is taken is consistent, decoding writes nothing
 //! outside its buffers, and a second decoding gives the same.
 
-use std::cell::RefCell;
+use super::guard::with_bench;
 use std::ops::Range;
 use wavetrain::decode::blosc::{Header, decode, header};
-use wavetrain::decode::zstd::Decoder;
 use wavetrain::records::Span;
 use wavetrain::status::{Status, Why};
 
@@ -15,10 +14,6 @@ const NBYTES_MAX: u32 = 1 << 20;
 const GUARD_BYTES: usize = 64;
 
 const POISON: u8 = 0xA5;
-
-thread_local! {
-    static DECODER: RefCell<Decoder> = RefCell::new(decoder());
-}
 
 /// Checks one input.
 pub fn run(data: &[u8]) {
@@ -90,10 +85,11 @@ fn decoded(
     let mut scratch = vec![POISON; nbytes + 2 * GUARD_BYTES];
     let inside = GUARD_BYTES..GUARD_BYTES + nbytes;
     let mut why = Why::new();
-    let outcome = DECODER.with_borrow_mut(|decoder| {
+    let outcome = with_bench(|bench| {
         let (target, scratch) = (&mut target[inside.clone()], &mut scratch[inside.clone()]);
         let span = Span { first: span.start as u64, limit: span.end as u64 };
-        let decoded = decode(decoder, data, max_substreams, span, target, scratch, &mut why);
+        let decoded =
+            decode(&mut bench.decoder, data, max_substreams, span, target, scratch, &mut why);
         decoded.map(|decoded| decoded.bytes.to_vec())
     });
     for buffer in [&target, &scratch] {
@@ -102,11 +98,4 @@ fn decoded(
     }
     assert_eq!(outcome.is_err(), !why.is_empty());
     outcome
-}
-
-fn decoder() -> Decoder {
-    let bytes = Decoder::workspace_bytes() as usize;
-    let workspace = vec![0; bytes + 8].leak();
-    let skip = workspace.as_ptr().align_offset(8);
-    Decoder::new(&mut workspace[skip..]).unwrap()
 }

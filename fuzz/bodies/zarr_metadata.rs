@@ -115,11 +115,12 @@ fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) 
         assert_eq!(index_count, Some(1 + record.index[0].has_crc as usize));
         chain = &shard["codecs"];
     }
-    let names: Vec<&Value> = chain
+    let names: Vec<&str> = chain
         .as_array()
         .into_iter()
         .flatten()
-        .map(|codec| if codec.is_string() { codec } else { &codec["name"] })
+        .filter_map(|codec| if codec.is_string() { codec } else { &codec["name"] }.as_str())
+        .map(|name| name.strip_prefix("numcodecs.").unwrap_or(name))
         .collect();
     let expected = std::iter::once("bytes").chain(record.codecs.iter().map(|codec| codec.name()));
     assert!(names.into_iter().eq(expected), "{chain} became {:?}", record.codecs);
@@ -251,7 +252,7 @@ const BYTE_CODECS: [&str; 8] = [
     ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"zstd\", \"clevel\": 5, \"shuffle\": \
      \"bitshuffle\", \"typesize\": 2, \"blocksize\": 0}}",
     ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"lz4\"}}",
-    ", \"zstd\"",
+    ", \"gzip\"",
     ", \"bytes\"",
     ", {\"name\": \"numcodecs.zstd\", \"must_understand\": false}",
 ];

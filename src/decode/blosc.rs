@@ -1,4 +1,4 @@
-//! Blosc1 chunks with zstd inside: the header, and each block by itself.
+//! Blosc1 chunks: the header, and each block by itself.
 //!
 //! In: the bytes of one chunk. Out: a checked [`Header`], decoded blocks, or the whole chunk.
 //! Invariant: a [`Header`] exists only for bytes whose every field was checked against their real
@@ -10,8 +10,9 @@
 //! size never follows from the next offset. Worked example: 100,000 bytes in blocks of 32,768 are
 //! three whole blocks and a last one of 1,696; the offsets fill bytes 16 to 32.
 
+use super::decoder::Decoder;
 use super::unshuffle::{Shuffle, unshuffle};
-use super::zstd::Decoder;
+use super::{blosclz, lz4};
 use crate::base::math::index;
 use crate::fail;
 use crate::records::{ChunkBytes, Span};
@@ -24,8 +25,8 @@ pub const HEADER_BYTES: usize = 16;
 /// The format version of blosc1. Blosc2 writes 3 and more.
 const VERSION: u8 = 2;
 
-/// The version of the zstd format inside blosc1.
-const VERSION_ZSTD: u8 = 1;
+/// The version of every codec's format inside blosc1.
+const VERSION_CODEC: u8 = 1;
 
 const FLAG_SHUFFLE: u8 = 0x01;
 const FLAG_MEMCPYED: u8 = 0x02;
@@ -33,13 +34,36 @@ const FLAG_BITSHUFFLE: u8 = 0x04;
 const FLAG_RESERVED: u8 = 0x08;
 const FLAG_WHOLE: u8 = 0x10;
 const CODEC_SHIFT: u32 = 5;
-const CODEC_ZSTD: u8 = 4;
 
 /// Largest element that blosc splits into streams.
 const SPLIT_TYPESIZE_MAX: u32 = 16;
 
 /// Fewest elements of a block that blosc splits.
 const SPLIT_ELEMENTS_MIN: u32 = 128;
+
+/// What compressed the streams of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compressor {
+    /// blosc's own.
+    Blosclz,
+    /// LZ4 blocks, of either of its compressors.
+    Lz4,
+    /// zlib streams.
+    Zlib,
+    /// zstd frames.
+    Zstd,
+}
+
+impl Compressor {
+    fn name(self) -> &'static str {
+        match self {
+            Compressor::Blosclz => "blosclz",
+            Compressor::Lz4 => "lz4",
+            Compressor::Zlib => "zlib",
+            Compressor::Zstd => "zstd",
+        }
+    }
+}
 
 /// A checked header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +84,8 @@ pub struct Header {
     pub memcpyed: bool,
     /// The filter of every block.
     pub shuffle: Shuffle,
+    /// What the streams are.
+    pub compressor: Compressor,
 }
 
 impl Header {
@@ -93,7 +119,7 @@ pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
     let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
         return Err(fail!(why, Decode, "blosc chunk of {} bytes is no header", bytes.len()));
     };
-    check_format(raw, why)?;
+    let compressor = check_format(raw, why)?;
     let typesize = u32::from(raw[3]);
     let nbytes = u32_at(raw, 4);
     let blocksize = u32_at(raw, 8);
@@ -132,12 +158,13 @@ pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
             FLAG_SHUFFLE => Shuffle::Bytes,
             _ => Shuffle::Bits,
         },
+        compressor,
     };
     check_sizes(&header, why)?;
     Ok(header)
 }
 
-fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<(), Status> {
+fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<Compressor, Status> {
     let [version, version_codec, flags, ..] = *raw;
     if (3..=7).contains(&version) {
         return Err(fail!(why, Unsupported, "blosc2 chunk (format version {version})"));
@@ -151,18 +178,22 @@ fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<(), Status> {
     if flags & FLAG_SHUFFLE != 0 && flags & FLAG_BITSHUFFLE != 0 {
         return Err(fail!(why, Decode, "blosc flags {flags:#04x} name both shuffles"));
     }
-    let name = match flags >> CODEC_SHIFT {
-        CODEC_ZSTD if version_codec == VERSION_ZSTD => return Ok(()),
-        CODEC_ZSTD => {
-            return Err(fail!(why, Decode, "blosc zstd format version is {version_codec}, not 1"));
+    let compressor = match flags >> CODEC_SHIFT {
+        0 => Compressor::Blosclz,
+        1 => Compressor::Lz4,
+        2 => {
+            let known = "only blosclz, lz4, zlib and zstd are read";
+            return Err(fail!(why, Unsupported, "blosc codec snappy ({known})"));
         }
-        0 => "blosclz",
-        1 => "lz4",
-        2 => "snappy",
-        3 => "zlib",
+        3 => Compressor::Zlib,
+        4 => Compressor::Zstd,
         unknown => return Err(fail!(why, Decode, "blosc codec number {unknown} is unknown")),
     };
-    Err(fail!(why, Unsupported, "blosc codec {name} (only zstd is read)"))
+    if version_codec != VERSION_CODEC {
+        let name = compressor.name();
+        return Err(fail!(why, Decode, "blosc {name} format version is {version_codec}, not 1"));
+    }
+    Ok(compressor)
 }
 
 fn check_sizes(header: &Header, why: &mut Why) -> Result<(), Status> {
@@ -280,10 +311,10 @@ fn decode_block(
     let stream_bytes = target.len() / index(u64::from(header.block_streams(number)));
     let shuffle = header.shuffle.of_block(header.typesize, target.len());
     if shuffle == Shuffle::None {
-        return read_streams(decoder, streams, stream_bytes, number, target, why);
+        return read_streams(decoder, block, streams, stream_bytes, target, why);
     }
     let filtered = &mut scratch[..target.len()];
-    let taken = read_streams(decoder, streams, stream_bytes, number, filtered, why)?;
+    let taken = read_streams(decoder, block, streams, stream_bytes, filtered, why)?;
     let typesize = index(u64::from(header.typesize));
     unshuffle(shuffle, typesize, filtered, needed.start, &mut target[needed]);
     Ok(taken)
@@ -293,12 +324,13 @@ fn decode_block(
 /// returns how many bytes of the source they took.
 fn read_streams(
     decoder: &mut Decoder,
+    block: &Block<'_>,
     source: &[u8],
     stream_bytes: usize,
-    number: u32,
     target: &mut [u8],
     why: &mut Why,
 ) -> Result<u64, Status> {
+    let Block { header, number, .. } = *block;
     let mut rest = source;
     for target in target.chunks_mut(stream_bytes) {
         let Some((size, behind)) = rest.split_first_chunk::<4>() else {
@@ -317,7 +349,7 @@ fn read_streams(
         if stream.len() == target.len() {
             target.copy_from_slice(stream);
         } else {
-            let count = decoder.decompress(stream, target, why)?;
+            let count = decompress(decoder, header.compressor, stream, target, why)?;
             if count != target.len() {
                 return Err(fail!(
                     why,
@@ -330,6 +362,21 @@ fn read_streams(
         rest = behind;
     }
     Ok((source.len() - rest.len()) as u64)
+}
+
+fn decompress(
+    decoder: &mut Decoder,
+    compressor: Compressor,
+    stream: &[u8],
+    target: &mut [u8],
+    why: &mut Why,
+) -> Result<usize, Status> {
+    match compressor {
+        Compressor::Blosclz => blosclz::decompress(stream, target, why),
+        Compressor::Lz4 => lz4::block(stream, target, why),
+        Compressor::Zlib => decoder.inflater.zlib(stream, target, why),
+        Compressor::Zstd => decoder.zstd.decompress(stream, target, why),
+    }
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -1,6 +1,7 @@
 //! Whole codec chains: checksums on either side of a compressor, and sizes at every step.
 
-use super::zstd::test_support::{compress, decoder};
+use super::decoder::test_support::decoder;
+use super::zstd::test_support::compress;
 use super::*;
 use std::cell::RefCell;
 use std::string::String;

@@ -6,7 +6,14 @@
 //! array and the need alone, and nothing but the scratch is written.
 
 pub mod blosc;
+pub mod blosclz;
+pub mod crc32;
 pub mod crc32c;
+mod crc_tables;
+mod decoder;
+pub mod gzip;
+pub mod inflate;
+pub mod lz4;
 pub mod unshuffle;
 pub mod zstd;
 
@@ -15,7 +22,8 @@ use crate::fail;
 use crate::limits::CODECS_MAX;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use crate::status::{Status, Why};
-use zstd::Decoder;
+
+pub use decoder::Decoder;
 
 /// Bytes of a CRC-32C behind the bytes that it covers.
 const CRC_BYTES: usize = 4;
@@ -62,8 +70,9 @@ pub struct Scratch<'a> {
 /// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
 /// it lies in its file, or exactly the bytes `need` where `record.is_read_partly()`.
 /// `max_substreams` limits the streams of a blosc chunk (0: no limit). Sizes are checked at every
-/// step; what a checksum covers is decoded whole and verified; without one, what lies behind the
-/// last needed byte (zstd) or in other blocks (blosc) is not looked at.
+/// step; what a checksum covers is decoded whole and verified, and so are the codecs that cannot do
+/// otherwise (lz4); of the others, what lies behind the last needed byte (zstd) or in other blocks
+/// (blosc) is not looked at.
 pub fn decode_chunk<'a>(
     decoder: &mut Decoder,
     record: &ArrayRecord,
@@ -96,10 +105,13 @@ pub fn decode_chunk<'a>(
         };
         let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
         let target = &mut scratch.target[..index(expected)];
-        decoded = if *codec == Codec::Zstd {
-            decode_zstd(decoder, decoded.bytes, span, target, why)?
-        } else {
-            blosc::decode(decoder, decoded.bytes, max_substreams, span, target, scratch.block, why)?
+        decoded = match codec {
+            Codec::Zstd => decode_zstd(decoder, decoded.bytes, span, target, why)?,
+            Codec::Blosc => {
+                let (bytes, block) = (decoded.bytes, scratch.block);
+                blosc::decode(decoder, bytes, max_substreams, span, target, block, why)?
+            }
+            _ => decode_whole(decoder, *codec, decoded.bytes, target, why)?,
         };
     }
     assert!(decoded.first <= need.first);
@@ -124,8 +136,29 @@ fn decode_zstd<'a>(
     target: &'a mut [u8],
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
-    let count = decoder.decompress_prefix(source, target, index(span.limit), why)?;
+    let count = decoder.zstd.decompress_prefix(source, target, index(span.limit), why)?;
     Ok(ChunkBytes { bytes: &target[..count], first: 0 })
+}
+
+/// All bytes of a chunk of `target.len()` bytes, of a codec that knows no parts.
+fn decode_whole<'a>(
+    decoder: &mut Decoder,
+    codec: Codec,
+    source: &[u8],
+    target: &'a mut [u8],
+    why: &mut Why,
+) -> Result<ChunkBytes<'a>, Status> {
+    let count = match codec {
+        Codec::Gzip => gzip::decode(decoder.inflater, source, target, why)?,
+        Codec::Zlib => decoder.inflater.zlib(source, target, why)?,
+        Codec::Lz4 => lz4::decode(source, target, why)?,
+        Codec::Crc32c | Codec::Zstd | Codec::Blosc => unreachable!("these know parts"),
+    };
+    if count == target.len() {
+        return Ok(ChunkBytes { bytes: target, first: 0 });
+    }
+    let (name, expected) = (codec.name(), target.len());
+    Err(fail!(why, Decode, "{name} data decodes to {count} bytes where {expected} are expected"))
 }
 
 /// The bytes before a CRC-32C suffix that is right; `expected` is their length where it is known.
@@ -159,4 +192,10 @@ fn verified<'a>(bytes: &'a [u8], expected: Option<u64>, why: &mut Why) -> Result
 #[cfg(test)]
 mod blosc_tests;
 #[cfg(test)]
+mod blosclz_tests;
+#[cfg(test)]
 mod chain_tests;
+#[cfg(test)]
+mod codec_tests;
+#[cfg(test)]
+mod zstd_tests;

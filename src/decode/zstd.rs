@@ -20,25 +20,25 @@ const BLOCK_BYTES_MAX: usize = 128 << 10;
 const WORKSPACE_ALIGN: usize = 8;
 
 /// A zstd decoding context. One thread uses it at a time.
-pub struct Decoder {
+pub struct Context {
     context: NonNull<zstd_sys::ZSTD_DCtx>,
 }
 
 // SAFETY: the context is plain memory that only its owner touches; zstd ties it to no thread.
-unsafe impl Send for Decoder {}
+unsafe impl Send for Context {}
 
-impl Decoder {
-    /// Bytes of workspace that [`Decoder::new`] takes.
+impl Context {
+    /// Bytes of workspace that [`Context::new`] takes.
     pub fn workspace_bytes() -> u64 {
         // SAFETY: a pure function of the zstd build.
         unsafe { zstd_sys::ZSTD_estimateDCtxSize() as u64 }
     }
 
-    /// A decoder in `workspace`: at least [`Decoder::workspace_bytes`] bytes, aligned to 8.
+    /// A context in `workspace`: at least [`Context::workspace_bytes`] bytes, aligned to 8.
     /// INTERNAL otherwise, because the layout of the arena is ours.
-    pub fn new(workspace: &'static mut [u8]) -> Result<Decoder, Status> {
+    pub fn new(workspace: &'static mut [u8]) -> Result<Context, Status> {
         if !(workspace.as_ptr() as usize).is_multiple_of(WORKSPACE_ALIGN)
-            || workspace.len() < index(Decoder::workspace_bytes())
+            || workspace.len() < index(Context::workspace_bytes())
         {
             return Err(Status::Internal);
         }
@@ -46,7 +46,7 @@ impl Decoder {
         let context = unsafe {
             zstd_sys::ZSTD_initStaticDCtx(workspace.as_mut_ptr().cast(), workspace.len())
         };
-        NonNull::new(context).map(|context| Decoder { context }).ok_or(Status::Internal)
+        NonNull::new(context).map(|context| Context { context }).ok_or(Status::Internal)
     }
 
     /// Decodes all frames of `source`, skippable ones skipped, one behind the other into `target`
@@ -211,12 +211,12 @@ pub mod test_support {
     use std::vec;
     use std::vec::Vec;
 
-    /// A decoder in leaked memory.
-    pub fn decoder() -> Decoder {
-        let words = index(Decoder::workspace_bytes()).div_ceil(8);
+    /// A context in leaked memory.
+    pub fn context() -> Context {
+        let words = index(Context::workspace_bytes()).div_ceil(8);
         let workspace: &'static mut [u64] = Box::leak(vec![0u64; words].into_boxed_slice());
         // SAFETY: any bytes are a u64's bytes, and the leaked words are used nowhere else.
-        Decoder::new(unsafe { workspace.align_to_mut::<u8>().1 }).unwrap()
+        Context::new(unsafe { workspace.align_to_mut::<u8>().1 }).unwrap()
     }
 
     /// One zstd frame of `bytes`.
@@ -232,7 +232,7 @@ pub mod test_support {
 
 #[cfg(test)]
 mod tests {
-    use super::test_support::{compress, decoder};
+    use super::test_support::{compress, context};
     use super::*;
     use std::vec;
     use std::vec::Vec;
@@ -244,7 +244,7 @@ mod tests {
     fn refusal(source: &[u8], target_bytes: usize) -> (Status, Why) {
         let mut why = Why::new();
         let mut target = vec![0xA5; target_bytes];
-        let status = decoder().decompress(source, &mut target, &mut why).unwrap_err();
+        let status = context().decompress(source, &mut target, &mut why).unwrap_err();
         (status, why)
     }
 
@@ -256,7 +256,7 @@ mod tests {
         source.extend(compress(&bytes[3000..], true));
         let mut target = vec![0xA5; 5000];
         let mut why = Why::new();
-        assert_eq!(decoder().decompress(&source, &mut target, &mut why), Ok(5000));
+        assert_eq!(context().decompress(&source, &mut target, &mut why), Ok(5000));
         assert_eq!(target, bytes);
     }
 
@@ -289,13 +289,13 @@ mod tests {
     fn every_flipped_bit_of_a_frame_with_a_checksum_is_found_or_harmless() {
         let bytes = ramp(900);
         let source = compress(&bytes, true);
-        let mut decoder = decoder();
+        let mut context = context();
         for bit in 0..source.len() * 8 {
             let mut broken = source.clone();
             broken[bit / 8] ^= 1 << (bit % 8);
             let mut target = vec![0xA5; 900];
             let mut why = Why::new();
-            if decoder.decompress(&broken, &mut target, &mut why) == Ok(900) {
+            if context.decompress(&broken, &mut target, &mut why) == Ok(900) {
                 assert_eq!(target, bytes, "bit {bit}");
             }
         }
@@ -303,6 +303,6 @@ mod tests {
 
     #[test]
     fn a_short_workspace_is_an_internal_error() {
-        assert_eq!(Decoder::new(&mut []).err(), Some(Status::Internal));
+        assert_eq!(Context::new(&mut []).err(), Some(Status::Internal));
     }
 }

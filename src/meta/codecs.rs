@@ -1,12 +1,13 @@
 //! Codec lists: the chain of a chunk, and the shard around it.
 //!
 //! Comes in: the member `codecs`. Goes out: byte order, codec chain, shard shape and index layout
-//! in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes`, `blosc`,
-//! `crc32c` and `sharding_indexed`; `zstd` of zarr-extensions.
+//! in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes` and
+//! `sharding_indexed`. Codecs from bytes to bytes are told in `byte_codecs`.
 //!
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
+use super::byte_codecs::{check_configuration, codec_from_name};
 use super::node::{Extension, Extents, Node, Reader};
 use crate::base::math::product;
 use crate::base::text::List;
@@ -185,14 +186,9 @@ fn read_bytes(
     }
 }
 
-fn codec_from_name(extension: &Extension<'_>) -> Option<Codec> {
-    let known = [Codec::Crc32c, Codec::Zstd, Codec::Blosc];
-    known.into_iter().find(|codec| extension.name == *codec.name())
-}
-
 fn unknown_codec(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Status {
     let name = extension.name;
-    let known = "bytes, zstd, blosc (of zstd), crc32c, sharding_indexed";
+    let known = "bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed";
     reader.unsupported(&extension.node, format_args!("codec {name} is not read, only {known}"))
 }
 
@@ -202,7 +198,7 @@ fn read_bytes_to_bytes(
     extension: &Extension<'_>,
 ) -> Result<Codec, Status> {
     let Extension { node, name, .. } = extension;
-    let Some(codec) = codec_from_name(extension) else {
+    let Some((codec, spelling)) = codec_from_name(extension) else {
         let is_array_codec = *name == *"bytes"
             || *name == *"sharding_indexed"
             || ARRAY_TO_ARRAY.iter().any(|known| *name == **known);
@@ -212,55 +208,8 @@ fn read_bytes_to_bytes(
         }
         return Err(unknown_codec(reader, extension));
     };
-    match codec {
-        Codec::Crc32c => {
-            let [] = reader.configuration(extension, &[])?;
-        }
-        Codec::Zstd => check_zstd(reader, extension)?,
-        Codec::Blosc => check_blosc(reader, extension)?,
-    }
+    check_configuration(reader, extension, codec, spelling)?;
     Ok(codec)
-}
-
-fn check_zstd(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let [level, checksum] = reader.configuration(extension, &["level", "checksum"])?;
-    if let Some(level) = level {
-        reader.integer(&level, -131072, 22)?;
-    }
-    if let Some(checksum) = checksum {
-        reader.boolean(&checksum)?;
-    }
-    Ok(())
-}
-
-fn check_blosc(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let names = ["cname", "clevel", "shuffle", "typesize", "blocksize"];
-    let [cname, clevel, shuffle, typesize, blocksize] = reader.configuration(extension, &names)?;
-    let parent = extension.configuration.as_ref().unwrap_or(&extension.node);
-    let cname = reader.required(parent, "cname", cname)?;
-    let name = reader.string(&cname)?;
-    if name != *"zstd" {
-        let reason = format_args!("blosc of {name} is not read, only of \"zstd\"");
-        return Err(reader.unsupported(&cname, reason));
-    }
-    if let Some(clevel) = clevel {
-        reader.integer(&clevel, 0, 9)?;
-    }
-    if let Some(shuffle) = shuffle {
-        let name = reader.string(&shuffle)?;
-        if !["noshuffle", "shuffle", "bitshuffle"].iter().any(|known| name == **known) {
-            let reason =
-                format_args!("{name} is neither \"noshuffle\", \"shuffle\" nor \"bitshuffle\"");
-            return Err(reader.unsupported(&shuffle, reason));
-        }
-    }
-    if let Some(typesize) = typesize {
-        reader.integer(&typesize, 1, i64::MAX)?;
-    }
-    if let Some(blocksize) = blocksize {
-        reader.integer(&blocksize, 0, i64::MAX)?;
-    }
-    Ok(())
 }
 
 /// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.

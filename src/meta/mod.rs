@@ -8,6 +8,7 @@
 //! handed out has checked products: chunk bytes, chunks per file, files and chunks of the array,
 //! and the padded extents all fit their caps.
 
+mod byte_codecs;
 mod codecs;
 mod fill;
 mod group;

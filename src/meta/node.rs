@@ -79,6 +79,8 @@ pub(super) struct Extension<'a> {
     pub name: Str<'a>,
     /// None where the document has no configuration.
     pub configuration: Option<Node<'a>>,
+    /// The member of the configuration that holds the name, where it stands among the parameters.
+    pub name_member: Option<&'static str>,
 }
 
 /// The name of a document as texts show it.
@@ -170,9 +172,21 @@ impl<'w> Reader<'w> {
         node: &Node<'a>,
         names: &[&'static str; N],
     ) -> Result<[Option<Node<'a>>; N], Status> {
+        self.pick_all_but(node, names, None)
+    }
+
+    /// The members `names` of an object that has no others but `passed_over`.
+    fn pick_all_but<'a, const N: usize>(
+        &mut self,
+        node: &Node<'a>,
+        names: &[&'static str; N],
+        passed_over: Option<&str>,
+    ) -> Result<[Option<Node<'a>>; N], Status> {
         let mut unknown = None;
         let nodes = self.pick(node, names, |name, value| {
-            unknown.get_or_insert((name, value));
+            if passed_over.is_none_or(|passed_over| name != *passed_over) {
+                unknown.get_or_insert((name, value));
+            }
         })?;
         match unknown {
             None => Ok(nodes),
@@ -274,7 +288,12 @@ impl<'w> Reader<'w> {
     /// A name alone, or an object of a name and a configuration.
     pub fn extension<'a>(&mut self, node: &Node<'a>) -> Result<Extension<'a>, Status> {
         if let Some(name) = node.value.as_str() {
-            return Ok(Extension { node: node.clone(), name, configuration: None });
+            return Ok(Extension {
+                node: node.clone(),
+                name,
+                configuration: None,
+                name_member: None,
+            });
         }
         if node.value.kind() != Kind::Object {
             return Err(self.ill_typed(node, "a name or an object with a name"));
@@ -290,7 +309,7 @@ impl<'w> Reader<'w> {
         if let Some(must_understand) = must_understand {
             self.boolean(&must_understand)?;
         }
-        Ok(Extension { node: node.clone(), name, configuration })
+        Ok(Extension { node: node.clone(), name, configuration, name_member: None })
     }
 
     /// The members `names` of an extension's configuration; all None where it has none.
@@ -300,7 +319,7 @@ impl<'w> Reader<'w> {
         names: &[&'static str; N],
     ) -> Result<[Option<Node<'a>>; N], Status> {
         match &extension.configuration {
-            Some(node) => self.pick_all(node, names),
+            Some(node) => self.pick_all_but(node, names, extension.name_member),
             None => Ok([const { None }; N]),
         }
     }

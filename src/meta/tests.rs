@@ -409,6 +409,9 @@ fn a_chain_is_bytes_and_then_byte_codecs_in_any_order() {
         (json!([bytes, blosc]), &[Codec::Blosc]),
         (json!([bytes, "zstd", "crc32c"]), &[Codec::Zstd, Codec::Crc32c]),
         (json!([bytes, "crc32c", blosc]), &[Codec::Crc32c, Codec::Blosc]),
+        (json!([bytes, "gzip", "crc32c"]), &[Codec::Gzip, Codec::Crc32c]),
+        (json!([bytes, "numcodecs.zlib"]), &[Codec::Zlib]),
+        (json!([bytes, "crc32c", "lz4"]), &[Codec::Crc32c, Codec::Lz4]),
         (
             json!([bytes, "crc32c", "zstd", "crc32c", {"name": "crc32c", "configuration": {}}]),
             &[Codec::Crc32c, Codec::Zstd, Codec::Crc32c, Codec::Crc32c],
@@ -433,8 +436,12 @@ fn chains_that_are_not_read_are_refused_by_name() {
         (json!([bytes, "sharding_indexed"]), Status::Decode, "\"sharding_indexed\" cannot"),
         (json!(["transpose", bytes]), Status::Unsupported, "\"transpose\""),
         (json!(["packbits"]), Status::Unsupported, "\"packbits\""),
-        (json!([bytes, "gzip"]), Status::Unsupported, "\"gzip\""),
-        (json!([bytes, {"name": "numcodecs.zstd"}]), Status::Unsupported, "\"numcodecs.zstd\""),
+        (json!([bytes, "snappy"]), Status::Unsupported, "\"snappy\""),
+        (json!([bytes, {"name": "numcodecs.lzma"}]), Status::Unsupported, "\"numcodecs.lzma\""),
+        (json!([bytes, {"name": "numcodecs.shuffle"}]), Status::Unsupported, "numcodecs.shuffle"),
+        (json!([bytes, {"name": "numcodecs.crc32"}]), Status::Unsupported, "\"numcodecs.crc32\""),
+        (json!(["gzip"]), Status::Decode, "\"gzip\" must stand behind"),
+        (json!([bytes, "gzip", "numcodecs.lz4"]), Status::Unsupported, "lz4 behind another"),
         (json!([bytes, {"name": "x", "must_understand": false}]), Status::Unsupported, "\"x\""),
         (json!([bytes, "zstd", "zstd"]), Status::Unsupported, "another compressor"),
         (json!([bytes, crc, crc, crc, crc, crc]), Status::Unsupported, "more than 4 codecs"),
@@ -470,7 +477,7 @@ fn codec_parameters_are_checked() {
         json!([bytes, {"name": "blosc", "configuration": configuration}])
     };
     for (name, value, status) in [
-        ("cname", json!("lz4"), Status::Unsupported),
+        ("cname", json!("snappy"), Status::Unsupported),
         ("cname", json!(null), Status::Decode),
         ("clevel", json!(10), Status::Decode),
         ("clevel", json!(-1), Status::Decode),
@@ -490,10 +497,55 @@ fn codec_parameters_are_checked() {
     for level in [-131073, 23] {
         refused(&plain(zstd("level", json!(level))), Status::Decode, &["level", "-131072 to 22"]);
     }
+    for (codec, name, range) in [
+        ("gzip", "level", [0, 9]),
+        ("zlib", "level", [-1, 9]),
+        ("numcodecs.gzip", "level", [0, 9]),
+        ("numcodecs.zlib", "level", [-1, 9]),
+    ] {
+        let chain = |level: i64| json!([bytes, {"name": codec, "configuration": {name: level}}]);
+        for level in range {
+            assert!(read(&plain(chain(level))).is_ok(), "{codec} {level}");
+        }
+        for level in [range[0] - 1, range[1] + 1] {
+            refused(&plain(chain(level)), Status::Decode, &[name, &level.to_string()]);
+        }
+        let other = json!([bytes, {"name": codec, "configuration": {"strategy": 1}}]);
+        refused(&plain(other), Status::Unsupported, &["\"strategy\" = 1"]);
+    }
     refused(&plain(zstd("window", json!(1))), Status::Unsupported, &["\"window\" = 1"]);
     refused(&plain(json!([bytes, "blosc"])), Status::Decode, &["\"cname\" is missing"]);
     let crc = json!([bytes, {"name": "crc32c", "configuration": {"seed": 1}}]);
     refused(&plain(crc), Status::Unsupported, &["\"seed\" = 1"]);
+}
+
+#[test]
+fn what_numcodecs_says_of_its_codecs_is_taken_and_the_rest_refused() {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let chain =
+        |name: &str, value: Value| plain(json!([bytes, {"name": name, "configuration": value}]));
+    for (name, value) in [
+        ("numcodecs.blosc", json!({})),
+        ("numcodecs.blosc", json!({"cname": "lz4hc", "clevel": 9, "shuffle": -1})),
+        ("numcodecs.blosc", json!({"shuffle": 2, "blocksize": 0, "typesize": null})),
+        ("numcodecs.lz4", json!({"acceleration": 50})),
+        ("numcodecs.zstd", json!({"level": 3, "checksum": true})),
+        ("numcodecs.crc32c", json!({"location": "end"})),
+        ("numcodecs.crc32c", json!({"location": null})),
+    ] {
+        assert!(read(&chain(name, value.clone())).is_ok(), "{name} {value}");
+    }
+    for (name, value, status, part) in [
+        ("numcodecs.blosc", json!({"shuffle": 3}), Status::Decode, "-1 to 2"),
+        ("numcodecs.blosc", json!({"shuffle": "shuffle"}), Status::Decode, "shuffle"),
+        ("numcodecs.blosc", json!({"cname": "snappy"}), Status::Unsupported, "\"snappy\""),
+        ("numcodecs.lz4", json!({"acceleration": "fast"}), Status::Decode, "acceleration"),
+        ("numcodecs.crc32c", json!({"location": "start"}), Status::Unsupported, "\"start\""),
+        ("crc32c", json!({"location": "end"}), Status::Unsupported, "\"location\""),
+        ("blosc", json!({"cname": "lz4", "shuffle": 1}), Status::Decode, "shuffle"),
+    ] {
+        refused(&chain(name, value), status, &[part]);
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@
 //! Invariant: the format number is looked at before anything else.
 
 use super::Description;
-use super::node::{Extents, Node, Reader};
+use super::byte_codecs::{Spelling, check_configuration};
+use super::node::{Extension, Extents, Node, Reader};
 use super::zarr2_fill::fill_from_zarr2;
 use super::zarr3::{check_grid, set_strides};
 use crate::base::text::{List, Text};
@@ -43,7 +44,7 @@ pub(super) const TYPE_STRINGS: [(&str, Dtype); 14] = [
 ];
 
 /// The compressors that are read, by their numcodecs ids.
-const COMPRESSORS: [Codec; 2] = [Codec::Zstd, Codec::Blosc];
+const COMPRESSORS: [Codec; 5] = [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4];
 
 /// The record of the array whose `.zarray` is `json`; `uri` names it in texts.
 ///
@@ -225,56 +226,17 @@ fn read_compressor(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<CodecChai
     let Some(codec) = COMPRESSORS.into_iter().find(|codec| name == *codec.name()) else {
         let mut known = Text::<64>::new();
         for codec in COMPRESSORS {
-            known.push_str(if known.is_empty() { "" } else { ", " });
             known.push_str(codec.name());
+            known.push_str(", ");
         }
-        let reason = format_args!("compressor {name} is not read, only {known} and null");
+        let reason = format_args!("compressor {name} is not read, only {known}and null");
         return Err(reader.unsupported(&id, reason));
     };
-    check_parameters(reader, node, codec)?;
+    let (configuration, name_member) = (Some(node.clone()), Some("id"));
+    let extension = Extension { node: node.clone(), name, configuration, name_member };
+    check_configuration(reader, &extension, codec, Spelling::Numcodecs)?;
     chain.push(codec);
     Ok(chain)
-}
-
-/// Whether a compressor's parameters are ones that a writer can have meant.
-fn check_parameters(reader: &mut Reader<'_>, node: &Node<'_>, codec: Codec) -> Result<(), Status> {
-    match codec {
-        Codec::Blosc => check_blosc(reader, node),
-        Codec::Zstd => {
-            let [_, level, checksum] = reader.pick_all(node, &["id", "level", "checksum"])?;
-            if let Some(level) = level {
-                reader.integer(&level, -131072, 22)?;
-            }
-            if let Some(checksum) = checksum {
-                reader.boolean(&checksum)?;
-            }
-            Ok(())
-        }
-        Codec::Crc32c => Ok(()),
-    }
-}
-
-fn check_blosc(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(), Status> {
-    let names = ["id", "cname", "clevel", "shuffle", "blocksize", "typesize"];
-    let [_, cname, clevel, shuffle, blocksize, typesize] = reader.pick_all(node, &names)?;
-    let cname = reader.required(node, "cname", cname)?;
-    let name = reader.string(&cname)?;
-    if name != *"zstd" {
-        let reason = format_args!("blosc of {name} is not read, only of \"zstd\"");
-        return Err(reader.unsupported(&cname, reason));
-    }
-    // -1 lets numcodecs choose a shuffle by the element; 0 to 2 are none, bytes and bits.
-    for (member, first, last) in [
-        (clevel, 0, 9),
-        (shuffle, -1, 2),
-        (blocksize, 0, i64::MAX),
-        (typesize.filter(|size| size.value.kind() != Kind::Null), 1, i64::MAX),
-    ] {
-        if let Some(member) = member {
-            reader.integer(&member, first, last)?;
-        }
-    }
-    Ok(())
 }
 
 /// Whether there are no filters.

@@ -212,7 +212,11 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
         json!({"id": "zstd", "level": -131072, "checksum": true}),
         json!({"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": -1, "blocksize": 0}),
         json!({"id": "blosc", "cname": "zstd", "shuffle": 2, "typesize": null}),
-        json!({"id": "blosc", "cname": "zstd", "typesize": 2}),
+        json!({"id": "blosc", "cname": "lz4", "typesize": 2}),
+        json!({"id": "blosc"}),
+        json!({"id": "gzip", "level": 9}),
+        json!({"id": "zlib", "level": -1}),
+        json!({"id": "lz4", "acceleration": 1}),
     ] {
         let record = read(&with("/compressor", compressor.clone())).unwrap();
         assert_eq!(compressor["id"], record.codecs[0].name());
@@ -221,7 +225,9 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
         (json!({"id": "zstd", "level": 23}), Status::Decode, "compressor.level"),
         (json!({"id": "zstd", "checksum": 1}), Status::Decode, "compressor.checksum"),
         (json!({"id": "zstd", "window": 1}), Status::Unsupported, "member \"window\" = 1"),
-        (json!({"id": "blosc"}), Status::Decode, "\"cname\" is missing"),
+        (json!({"id": "zstd", "name": "zstd"}), Status::Unsupported, "member \"name\""),
+        (json!({"id": "gzip", "level": 10}), Status::Decode, "compressor.level"),
+        (json!({"id": "lz4", "acceleration": "x"}), Status::Decode, "compressor.acceleration"),
         (json!({"id": "blosc", "cname": "snappy"}), Status::Unsupported, "blosc of \"snappy\""),
         (json!({"id": "blosc", "cname": "zstd", "clevel": 10}), Status::Decode, "clevel"),
         (json!({"id": "blosc", "cname": "zstd", "shuffle": 3}), Status::Decode, "shuffle"),

@@ -9,8 +9,7 @@ use crate::assemble::{Target, fill_all, fill_element, fill_outside, scatter, sca
 use crate::base::arena::Region;
 use crate::base::math::coordinates_from_linear;
 use crate::base::text::{List, Tail, Text};
-use crate::decode::zstd::Decoder;
-use crate::decode::{Scratch, decode_chunk, kept_bytes};
+use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
 use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
 use crate::pipeline::Instance;

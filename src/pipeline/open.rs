@@ -7,8 +7,7 @@ use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind};
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
-use crate::decode::target_bytes;
-use crate::decode::zstd::Decoder;
+use crate::decode::{Decoder, target_bytes};
 use crate::fail;
 use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
@@ -250,7 +249,7 @@ fn layout(
     Some((placed, starts))
 }
 
-/// The contexts of all workers, and whether each that decodes got its zstd context.
+/// The contexts of all workers, and whether each that decodes got its decoder.
 fn carve_workers(
     carver: &mut Carver,
     settings: &Settings,
@@ -281,14 +280,7 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
         true => staging.part(0, buffer_bytes),
         false => carver.region("io buffers", buffer_bytes, MEMORY_PAGE_BYTES),
     };
-    let mut decoder = None;
-    if decodes {
-        let bytes = Decoder::workspace_bytes();
-        let workspace = carver.region("zstd contexts", bytes, 64);
-        if !carver.is_counting() {
-            decoder = Decoder::new(workspace.rows(0, bytes)).ok();
-        }
-    }
+    let decoder = if decodes { Decoder::carve(carver) } else { None };
     Worker { decoder, staging, target, block, buffer }
 }
 

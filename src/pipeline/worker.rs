@@ -1,9 +1,9 @@
-//! What one worker works with: scratch, a buffer, a zstd context.
+//! What one worker works with: scratch, a buffer, a decoder.
 //!
 //! One thread at a time has a worker; all of it lies in the arena.
 
 use crate::base::arena::Region;
-use crate::decode::zstd::Decoder;
+use crate::decode::Decoder;
 
 /// What a worker works with; one thread at a time has it.
 pub struct Worker {

@@ -15,6 +15,7 @@ use wavetrain::records::{DTYPES, Dtype};
 /// The packs by name.
 const PACKS: &[(&str, &[u8])] = &[
     ("fixtures", include_bytes!("../data/fixtures.tar.zst")),
+    ("codecs", include_bytes!("../data/codecs.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
 ];

@@ -102,9 +102,9 @@ def groups_and_refused():
         zarr.consolidate_metadata(store)
         (OUT / "refused_group.json").write_bytes((pathlib.Path(store) / "zarr.json").read_bytes())
     refused = {
-        "numcodecs": {"compressors": [zarr.codecs.numcodecs.Zstd(level=1)]},
-        "gzip": {"compressors": [zarr.codecs.GzipCodec()]},
-        "lz4": {"compressors": [BloscCodec(cname="lz4")]},
+        "numcodecs": {"compressors": [zarr.codecs.numcodecs.LZMA()]},
+        "checksum": {"compressors": [zarr.codecs.numcodecs.CRC32C(location="start")]},
+        "snappy": {"compressors": [BloscCodec(cname="snappy")]},
         "transpose": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
         "string": {"dtype": "str"},
         "datetime": {"dtype": "datetime64[s]"},

@@ -1,0 +1,34 @@
+//! LZ4 blocks, bare and with numcodecs' size before them.
+//!
+//! In: a block (lz4_Block_format.md), or a little-endian u32 and a block. Out: its bytes, or a
+//! status with the reason. Invariant: an offset of 0 or past the first byte of the target is
+//! refused.
+
+use crate::fail;
+use crate::status::{Status, Why};
+use lz4_flex::block::decompress_into;
+
+/// Bytes of the size that numcodecs writes before a block.
+const SIZE_BYTES: usize = 4;
+
+/// Decodes the block `source` and returns how many bytes of `target` it filled. DECODE where it is
+/// broken, cut, or holds more than the target, which then holds anything.
+pub fn block(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
+    decompress_into(source, target).map_err(|error| {
+        let (here, wanted) = (source.len(), target.len());
+        fail!(why, Decode, "lz4 block of {here} bytes does not decode to {wanted} bytes: {error}")
+    })
+}
+
+/// Decodes a chunk of numcodecs' lz4 into `target`, which is as long as the chunk must be.
+pub fn decode(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
+    let Some((size, source)) = source.split_first_chunk::<SIZE_BYTES>() else {
+        return Err(fail!(why, Decode, "lz4 chunk of {} bytes has no size", source.len()));
+    };
+    let size = u32::from_le_bytes(*size);
+    if u64::from(size) != target.len() as u64 {
+        let wanted = target.len();
+        return Err(fail!(why, Decode, "lz4 chunk says {size} bytes where {wanted} are expected"));
+    }
+    block(source, target, why)
+}
