@@ -69,6 +69,7 @@ round() {
   [[ -d fuzz/regressions/$target ]] && seeds+=("fuzz/regressions/$target")
   local existing=()
   for seed in "${seeds[@]}"; do [[ -d $seed ]] && existing+=("$seed"); done
+  [[ $target == json || $target == zarr_metadata* ]] && existing+=(-dict=fuzz/json.dict)
   "${priority[@]}" "$folder/$triple/release/$target" "$CORPUS/$target" "${existing[@]}" \
     -max_total_time="$seconds" -max_len="$(length_max "$target")" -len_control=0 -timeout=20 \
     -rss_limit_mb=3072 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 "$@"
@@ -95,6 +96,9 @@ row() {
   awk -v target="$target" -v used="$used" -v crashes="$crashes" \
     -v corpus="$(ls -A "$CORPUS/$target" | wc -l)" '
     /^stat::number_of_executed_units/ { runs += $2 }
+    # With -jobs the parent counts, line by line.
+    /^#[0-9]+: cov: / { counted = substr($1, 2) + 0 }
+    /^cpu / { runs += counted; counted = 0 }
     / cov: [0-9]+ / {
       for (i = 1; i < NF; i++) {
         if ($i == "cov:") cov = $(i + 1)

@@ -23,6 +23,8 @@ mod guard;
 mod gzip;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
+#[path = "../fuzz/loader_model.rs"]
+mod loader_model;
 #[path = "../fuzz/bodies/lz4.rs"]
 mod lz4;
 #[path = "../fuzz/memory_store.rs"]
@@ -38,6 +40,8 @@ mod plan;
 mod shard_index;
 #[path = "../fuzz/bodies/unshuffle.rs"]
 mod unshuffle;
+#[path = "../fuzz/bodies/uri.rs"]
+mod uri;
 #[path = "../fuzz/bodies/zarr2_metadata.rs"]
 mod zarr2_metadata;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]
@@ -65,6 +69,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("plan", plan::run),
     ("shard_index", shard_index::run),
     ("unshuffle", unshuffle::run),
+    ("uri", uri::run),
     ("zarr2_metadata", zarr2_metadata::run),
     ("zarr_metadata", zarr_metadata::run),
     ("zlib", zlib::run),

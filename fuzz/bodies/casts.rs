@@ -1,7 +1,8 @@
 //! Rows of elements through every cast at every SIMD level: the bits of the obvious conversion,
 //! element by element, whatever the distance, the byte order, the alignment and the host's rows.
 //!
-//! Input: choices of types and layout; what is left of it, repeated, is the source.
+//! Input: choices of types and layout; what is left of it, repeated, is the source: as it is, or as
+//! the high bits of values at ties of narrower types and beside them.
 
 use super::choices::Choices;
 use super::oracle;
@@ -34,6 +35,8 @@ struct Layout {
     /// Bytes before the first target row.
     skip: usize,
     is_streamed: bool,
+    /// Sources are made so that rounding has something to decide.
+    has_ties: bool,
 }
 
 /// Checks one input.
@@ -118,6 +121,7 @@ fn layout(choices: &mut Choices<'_>) -> Layout {
         target_pitch,
         skip: choices.below(17) as usize,
         is_streamed: choices.rarely(4),
+        has_ties: choices.rarely(2),
     }
 }
 
@@ -142,11 +146,32 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
     let total = first + along.1 + across.1 + layout.source_bytes as i64;
     let seed = if seed.is_empty() { &[0x39, 0xC4, 0x80] } else { seed };
     let mut bytes: Vec<u8> = seed.iter().copied().cycle().take(total as usize).collect();
+    if layout.has_ties {
+        bytes.chunks_exact_mut(layout.source_bytes).for_each(move_to_tie);
+    }
     // A truth value is 0 or 1.
     if layout.source == Dtype::Bool {
         bytes.iter_mut().for_each(|byte| *byte &= 1);
     }
     (first as u64, bytes)
+}
+
+/// Keeps the high 16 bits of a number of 4 or 8 bytes; the low byte chooses the bits below: clear,
+/// a tie of binary16, bfloat16 or binary32, one beside it, and for integers how large it all is.
+fn move_to_tie(element: &mut [u8]) {
+    /// The highest bit that rounding drops, from which on all are clear.
+    const TIES: [[u32; 4]; 2] = [[12, 15, 7, 11], [41, 44, 28, 40]];
+    let bits = 8 * element.len() as u32;
+    if bits != 32 && bits != 64 {
+        return;
+    }
+    let choice = u32::from(element[0]);
+    let high = u16::from_le_bytes([element[element.len() - 2], element[element.len() - 1]]);
+    let tie = 1u64 << TIES[usize::from(bits == 64)][choice as usize % 4];
+    let value = u64::from(high) << (bits - 16) | if choice & 4 == 0 { tie } else { 0 };
+    let beside = [0, 1, u64::MAX, 0][choice as usize >> 3 & 3];
+    let value = value.wrapping_add(beside) >> if choice & 32 == 0 { 0 } else { choice >> 6 << 3 };
+    element.copy_from_slice(&value.to_le_bytes()[..element.len()]);
 }
 
 /// The target, poison between its rows, one element at a time.

@@ -1,6 +1,7 @@
-//! Any bytes: the checksum of the crate `crc32c`, in one piece and in two.
+//! Any bytes: the checksum of the crate `crc32c`, in one piece and in two, with the processor's
+//! instruction and without.
 
-use wavetrain::decode::crc32c::crc32c;
+use wavetrain::decode::crc32c::{crc32c, crc32c_portable};
 
 /// Checks one input; its first two bytes say where it is cut.
 pub fn run(data: &[u8]) {
@@ -13,4 +14,6 @@ pub fn run(data: &[u8]) {
         ::crc32c::crc32c_append(::crc32c::crc32c(head), tail)
     );
     assert_eq!(crc32c(crc32c(0, head), tail), crc32c(0, bytes));
+    assert_eq!(crc32c_portable(0, bytes), crc32c(0, bytes));
+    assert_eq!(crc32c_portable(crc32c(0, head), tail), crc32c(0, bytes));
 }

@@ -6,7 +6,7 @@
 //! float (ours is an integer too).
 
 use serde_json::{Map, Number, Value as Other};
-use wavetrain::json::{self, Fault, Value};
+use wavetrain::json::{self, Fault, Kind, Str, Value};
 use wavetrain::limits::JSON_DEPTH_MAX;
 
 /// Members that are looked up by name in one object: a lookup passes over the whole object.
@@ -25,6 +25,8 @@ pub fn run(data: &[u8]) {
     match json::parse(data) {
         Err(error) => {
             assert!(error.offset <= data.len(), "{error} in {} bytes", data.len());
+            assert!(error.to_string().contains(error.fault.text()));
+            assert!(error.fault != Fault::Duplicate, "a name that comes twice is well-formed");
             assert!(theirs.is_err(), "refused only by us: {error}");
         }
         Ok(value) => {
@@ -44,6 +46,7 @@ pub fn run(data: &[u8]) {
 
 /// The value as serde_json would hold it; None where it has a number beyond f64.
 fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
+    check_shown(value);
     if let Some(members) = value.members() {
         seen.depth = seen.depth.max(depth + 1);
         let mut map = Map::new();
@@ -56,6 +59,7 @@ fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
             }
         }
         check_lookups(value);
+        check_pick(value);
         return is_whole.then_some(Other::Object(map));
     }
     if let Some(items) = value.items() {
@@ -69,6 +73,7 @@ fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
         assert!(text == *decoded.as_str());
         let mut buffer = vec![0xaa; decoded.len()];
         assert_eq!(text.decode_into(&mut buffer), Some(decoded.as_str()));
+        check_short_buffers(text, &decoded);
         return Some(Other::String(decoded));
     }
     if let Some(truth) = value.as_bool() {
@@ -92,6 +97,9 @@ fn rebuilt_number(value: Value<'_>, float: f64) -> Option<Number> {
     if let (Some(unsigned), Some(signed)) = (unsigned, signed) {
         assert_eq!(i128::from(unsigned), i128::from(signed));
     }
+    // One rounding, of the integer itself.
+    assert!(unsigned.is_none_or(|unsigned| unsigned as f64 == float));
+    assert!(signed.is_none_or(|signed| signed as f64 == float));
     assert!(value.is_integer() || (unsigned.is_none() && signed.is_none()));
     match (unsigned, signed) {
         _ if value.source() == "-0" => Number::from_f64(float),
@@ -118,4 +126,54 @@ fn check_lookups(object: Value<'_>) {
             }
         }
     }
+}
+
+/// Two names at once are what each of them is alone; every other member goes to the other side.
+fn check_pick(object: Value<'_>) {
+    let Some(members) = object.members() else { unreachable!("an object has members") };
+    let names: Vec<String> = members.take(2).map(|(name, _)| name.chars().collect()).collect();
+    let [first, second] = &names[..] else { return };
+    if first == second {
+        return;
+    }
+    let mut others = 0;
+    let picked = members.pick(&[first, second], |_, _| others += 1);
+    let alone = [members.get(first), members.get(second)];
+    if let [Ok(Some(first)), Ok(Some(second))] = alone {
+        let [found_first, found_second] = picked.expect("each comes once");
+        assert_eq!(found_first.map(Value::offset), Some(first.offset()));
+        assert_eq!(found_second.map(Value::offset), Some(second.offset()));
+        assert_eq!(others + 2, members.count());
+    } else {
+        assert_eq!(picked.err().map(|error| error.fault), Some(Fault::Duplicate));
+    }
+}
+
+/// What a text shows of a value stays on its line, and the type has a name.
+fn check_shown(value: Value<'_>) {
+    let shown = format!("{value}{value:?}");
+    assert!(!shown.contains(char::is_control), "{}", shown.escape_debug());
+    let kind = match value.kind() {
+        Kind::Null => value.source() == "null",
+        Kind::Bool => value.as_bool().is_some(),
+        Kind::Number => value.as_f64().is_some(),
+        Kind::String => value.as_str().is_some(),
+        Kind::Array => value.items().is_some(),
+        Kind::Object => value.members().is_some(),
+    };
+    assert!(kind && !value.kind().name().is_empty());
+    if let Some(text) = value.as_str() {
+        let shown = format!("{text}{text:?}");
+        assert!(!shown.contains(char::is_control), "{}", shown.escape_debug());
+    }
+}
+
+/// A string does not fit a buffer that is a byte too short, and a text cuts it between characters.
+fn check_short_buffers(text: Str<'_>, decoded: &str) {
+    if let Some(bytes) = decoded.len().checked_sub(1) {
+        assert_eq!(text.decode_into(&mut vec![0xaa; bytes]), None);
+    }
+    let cut = text.to_text::<16>();
+    assert!(decoded.starts_with(cut.as_str()));
+    assert_eq!(cut.is_cut(), cut.as_str().len() < decoded.len());
 }

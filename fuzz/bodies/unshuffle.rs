@@ -5,8 +5,10 @@ use super::choices::Choices;
 use wavetrain::decode::unshuffle::{Shuffle, TYPESIZE_MAX, unshuffle, unshuffle_at};
 use wavetrain::simd::Level;
 
-/// Bytes of a block: several vectors of every element size up to 16.
+/// Bytes of a block: several vectors of every element size up to 16, and sometimes more than what
+/// `decode` takes at a time (16 KiB).
 const BLOCK_BYTES_MAX: u64 = 6000;
+const LARGE_BLOCK_BYTES_MAX: u64 = 50_000;
 
 const POISON: u8 = 0xA5;
 
@@ -18,7 +20,9 @@ pub fn run(data: &[u8]) {
         0 => 1 + choices.below(TYPESIZE_MAX as u64) as usize,
         _ => choices.one_of(&[1, 2, 3, 4, 8, 16]),
     };
-    let mut length = choices.below(BLOCK_BYTES_MAX) as usize;
+    let is_large = choices.rarely(8);
+    let most = if is_large { LARGE_BLOCK_BYTES_MAX } else { BLOCK_BYTES_MAX };
+    let mut length = choices.below(most) as usize;
     if choices.rarely(2) {
         length -= length % (8 * typesize);
     }

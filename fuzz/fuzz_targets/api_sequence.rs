@@ -4,6 +4,8 @@
 mod body;
 #[path = "../choices.rs"]
 mod choices;
+#[path = "../loader_model.rs"]
+mod loader_model;
 #[path = "../memory_store.rs"]
 mod memory_store;
 #[allow(dead_code)] // the oracle of all tests

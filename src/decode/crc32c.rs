@@ -15,6 +15,11 @@ pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     !simd::crc32c_state(!seed, bytes).unwrap_or_else(|| sliced(&TABLES, !seed, bytes))
 }
 
+/// [`crc32c`] without the instruction: for CPUs that have none, and its oracle.
+pub fn crc32c_portable(seed: u32, bytes: &[u8]) -> u32 {
+    !sliced(&TABLES, !seed, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

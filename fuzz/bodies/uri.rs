@@ -1,0 +1,78 @@
+//! Any text as the uri of an array: the path that the obvious reading of RFC 3986 and 8089 gives,
+//! or a refusal with a text that leaves the result alone.
+//!
+//! Input: a byte, and the uri; bit 0 of the byte puts "file:///" before it, bit 1 puts a thousand
+//! times its first part before it.
+
+use wavetrain::base::text::Text;
+use wavetrain::limits::URI_BYTES_MAX;
+use wavetrain::meta::normalize_uri;
+use wavetrain::status::{Status, Why};
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    let Some((flags, text)) = data.split_first() else { return };
+    let Ok(text) = str::from_utf8(text) else { return };
+    let head = text.split('/').next().unwrap_or("");
+    let repeated = if flags & 2 == 0 { String::new() } else { format!("{head}/").repeat(1000) };
+    let scheme = if flags & 1 == 0 { "" } else { "file:///" };
+    let uri = format!("{scheme}{repeated}{text}");
+
+    let mut why = Why::new();
+    let mut path = Text::<4096>::new();
+    path.push_str("before");
+    let found = normalize_uri(&uri, &mut path, &mut why);
+    let expected = obvious(&uri);
+    assert_eq!(found, expected.as_ref().map(|_| ()).map_err(|status| *status), "{uri}: {why}");
+    match expected {
+        Ok(expected) => {
+            assert_eq!(path.as_str(), expected);
+            assert!(why.is_empty() && !path.is_cut());
+        }
+        Err(_) => {
+            assert_eq!(path.as_str(), "before");
+            assert!(!why.is_empty());
+        }
+    }
+}
+
+fn obvious(uri: &str) -> Result<String, Status> {
+    if uri.is_empty() || uri.len() > URI_BYTES_MAX || uri.contains('\0') {
+        return Err(Status::Invalid);
+    }
+    let name = uri.split_once("://").map(|(name, _)| name).filter(|name| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+    });
+    let path = match name {
+        None => uri.to_owned(),
+        Some(name) if name.to_ascii_lowercase() == "file" => unescaped(&uri[7..])?,
+        Some(_) => return Err(Status::Unsupported),
+    };
+    let mut path = path.as_str();
+    while path.len() > 1 && path.ends_with('/') {
+        path = &path[..path.len() - 1];
+    }
+    Ok(path.to_owned())
+}
+
+/// The path behind "file://", host and escapes resolved.
+fn unescaped(rest: &str) -> Result<String, Status> {
+    let (host, path) = rest.split_at(rest.find('/').ok_or(Status::Invalid)?);
+    if !host.is_empty() && host.to_ascii_lowercase() != "localhost" {
+        return Err(Status::Unsupported);
+    }
+    if path.contains('?') || path.contains('#') {
+        return Err(Status::Invalid);
+    }
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or("").as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).filter(|digits| digits.bytes().all(|d| d.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.filter(|byte| *byte != 0).ok_or(Status::Invalid)?);
+        bytes.extend(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| Status::Invalid)
+}

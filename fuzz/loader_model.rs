@@ -1,0 +1,236 @@
+//! What the contract of include/wavetrain.h says of one loader: which batches are to come, which
+//! are held, and what a call may return.
+//!
+//! In: the samples that push took, and the calls that only need the loader (pop, flush, release).
+//! Out: a panic where the library and the contract differ.
+
+use std::collections::VecDeque;
+use std::ptr::null_mut;
+use wavetrain::abi::{BatchInfo, Error};
+use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_PUMP};
+use wavetrain::ffi::*;
+use wavetrain::limits::RANK_MAX;
+use wavetrain::status::Status;
+
+/// Steps of pump mode after which what was pushed must have come out.
+const STEPS_MAX: usize = 200_000;
+
+/// With threads, nothing takes this long unless it hangs.
+pub const PATIENCE_NS: u64 = 20_000_000_000;
+
+/// Errors of a store and of boxes, which come at pop.
+pub const STORE_ERRORS: [Status; 7] = [
+    Status::Invalid,
+    Status::NotFound,
+    Status::Dtype,
+    Status::Rank,
+    Status::Io,
+    Status::Decode,
+    Status::Unsupported,
+];
+
+/// What a sample must give.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Want {
+    Bytes(Vec<u8>),
+    /// An error at pop.
+    Failure,
+    /// These bytes or an error at pop.
+    BytesOrFailure(Vec<u8>),
+    /// Anything at all.
+    Anything,
+}
+
+#[derive(Clone, Debug)]
+pub struct Expected {
+    pub tag: u64,
+    pub want: Want,
+}
+
+/// A popped batch.
+pub struct Held {
+    pub token: u64,
+    pub samples: Vec<Expected>,
+    pub data: *const u8,
+    pub bytes: Vec<u8>,
+}
+
+/// A loader and what the contract says of it.
+pub struct Loader {
+    pub handle: u64,
+    pub config: Config,
+    /// The samples of the batch that is not full yet.
+    pub open: Vec<Expected>,
+    pub ready: VecDeque<Vec<Expected>>,
+    pub held: Vec<Held>,
+    pub batches: u64,
+    pub is_flushed: bool,
+    pub is_closing: bool,
+    pub failure: Option<i32>,
+}
+
+/// A status of the header, and one of those that the call may return.
+pub fn check(call: &str, code: i32, allowed: &[Status]) -> Status {
+    let status = Status::from_code(code).unwrap_or_else(|| panic!("{call} returned {code}"));
+    assert!(allowed.contains(&status), "{call} returned {status}");
+    status
+}
+
+/// An error to be filled, poisoned.
+pub fn error() -> Error {
+    Error { struct_size: size_of::<Error>(), text: [0x55; 512], ..Error::EMPTY }
+}
+
+/// A failure has a text that ends, and names its status.
+pub fn check_error(error: &Error, code: i32) {
+    assert_eq!(error.status, code);
+    assert_eq!(error.struct_size, size_of::<Error>());
+    let end = error.text.iter().position(|byte| *byte == 0).expect("a NUL");
+    let text: Vec<u8> = error.text[..end].iter().map(|byte| *byte as u8).collect();
+    assert!(std::str::from_utf8(&text).is_ok());
+    assert!(error.chunk_rank as usize <= RANK_MAX);
+    assert!(code == Status::Shutdown as i32 || code == 0 || end > 0, "{code} without a text");
+}
+
+pub fn shown(error: &Error) -> String {
+    let bytes = error.text.iter().take_while(|byte| **byte != 0);
+    bytes.map(|byte| char::from(*byte as u8)).collect()
+}
+
+impl Loader {
+    /// Adds a sample that push has taken.
+    pub fn take(&mut self, sample: Expected) {
+        self.open.push(sample);
+        self.is_flushed = false;
+        if self.open.len() == self.config.samples_per_batch as usize {
+            self.ready.push_back(std::mem::take(&mut self.open));
+        }
+    }
+
+    pub fn flush(&mut self) {
+        let code = wavetrain_flush(self.handle);
+        if self.is_closing {
+            return assert_eq!(code, Status::Shutdown as i32);
+        }
+        assert_eq!(code, self.failure.unwrap_or(0));
+        if self.failure.is_some() {
+            return;
+        }
+        let rest = std::mem::take(&mut self.open);
+        if !rest.is_empty() && self.config.drop_last == 0 {
+            self.ready.push_back(rest);
+        }
+        self.is_flushed = true;
+    }
+
+    pub fn pop(&mut self, timeout: u64) -> Status {
+        let (mut token, mut error) = (0x5555, error());
+        // SAFETY: both are writable.
+        let code = unsafe { wavetrain_pop(self.handle, timeout, &mut token, &mut error) };
+        let status = Status::from_code(code).unwrap_or_else(|| panic!("pop returned {code}"));
+        assert!(status == Status::Ok || token == 0x5555, "a token without a batch");
+        match status {
+            _ if self.is_closing => assert_eq!(status, Status::Shutdown),
+            _ if self.failure.is_some() => {
+                assert_eq!(Some(code), self.failure);
+                check_error(&error, code);
+            }
+            Status::Ok => self.popped(token),
+            Status::End => {
+                assert!(self.is_flushed, "the end without a flush");
+                assert!(self.ready.is_empty() && self.open.is_empty(), "the end before all came");
+            }
+            Status::Again => assert_eq!(timeout, 0),
+            Status::Starved => assert!(timeout > 0),
+            status => {
+                check_error(&error, code);
+                let is_known = STORE_ERRORS.contains(&status) || status == Status::Budget;
+                assert!(is_known, "pop: {status}: {}", shown(&error));
+                let batch = self.ready.front().expect("an error of a batch");
+                let is_sound = |sample: &Expected| matches!(sample.want, Want::Bytes(_));
+                assert!(!batch.iter().all(is_sound), "pop: {status}: {}", shown(&error));
+                assert!(batch.iter().any(|sample| sample.tag == error.tag && !is_sound(sample)));
+                assert_eq!(error.batch_id, self.batches);
+                self.failure = Some(code);
+            }
+        }
+        status
+    }
+
+    fn popped(&mut self, token: u64) {
+        let samples = self.ready.pop_front().expect("a batch that nobody pushed");
+        assert!(token != 0 && self.held.iter().all(|held| held.token != token));
+        let mut info = BatchInfo {
+            struct_size: size_of::<BatchInfo>(),
+            // SAFETY: the struct is plain old data.
+            ..unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: the struct is whole.
+        assert_eq!(unsafe { wavetrain_batch_info(self.handle, token, 0, &mut info) }, 0);
+        assert_eq!(info.sample_count as usize, samples.len());
+        assert_eq!((info.batch_id, info.rank), (self.batches, self.config.sample_rank + 1));
+        assert_eq!(info.shape[0], samples.len() as u64);
+        assert!(info.data.is_aligned() && (info.data as usize).is_multiple_of(256));
+        // SAFETY: the batch is held, so its pointers are alive and of these lengths.
+        let (bytes, tags, statuses) = unsafe {
+            (
+                std::slice::from_raw_parts(info.data.cast::<u8>(), info.bytes as usize),
+                std::slice::from_raw_parts(info.tags, samples.len()),
+                std::slice::from_raw_parts(info.statuses, samples.len()),
+            )
+        };
+        assert!(tags.iter().copied().eq(samples.iter().map(|sample| sample.tag)));
+        let failed = statuses.iter().filter(|status| **status != 0).count();
+        assert_eq!(info.failed_samples as usize, failed);
+        assert!(failed == 0 || self.config.on_error == ON_ERROR_SKIP);
+        let rows = bytes.chunks_exact(bytes.len() / samples.len());
+        for ((sample, status), row) in samples.iter().zip(statuses).zip(rows) {
+            match &sample.want {
+                Want::Bytes(want) => {
+                    assert_eq!(*status, 0, "sample {}", sample.tag);
+                    assert!(row == want, "sample {}: {row:02x?}, not {want:02x?}", sample.tag);
+                }
+                Want::Failure => assert!(*status < 0, "sample {} has no error", sample.tag),
+                Want::BytesOrFailure(want) => assert!(*status != 0 || row == want),
+                Want::Anything => {}
+            }
+        }
+        let held = Held { token, samples, data: bytes.as_ptr(), bytes: bytes.to_vec() };
+        self.held.push(held);
+        self.batches += 1;
+    }
+
+    pub fn release_all(&mut self) {
+        for held in self.held.drain(..) {
+            held.check_bytes();
+            assert_eq!(wavetrain_release(self.handle, held.token, null_mut()), 0);
+        }
+    }
+
+    /// Pops until the end or an error. In pump mode, when there is nothing left to do, the next
+    /// batch is there.
+    pub fn drain(&mut self) {
+        let is_pump = self.config.thread_mode == THREADS_PUMP;
+        for _ in 0..STEPS_MAX {
+            let is_idle = is_pump && wavetrain_pump(self.handle, 0) == Status::Again as i32;
+            let status = self.pop(if is_pump { 0 } else { PATIENCE_NS });
+            assert!(status != Status::Starved, "nothing came in 20 s");
+            assert!(!(is_idle && status == Status::Again), "nothing to do, and no batch");
+            match status {
+                Status::Ok => self.release_all(),
+                Status::Again => {}
+                _ => return,
+            }
+        }
+        panic!("what was pushed does not come out");
+    }
+}
+
+impl Held {
+    /// A batch stays as it was popped.
+    pub fn check_bytes(&self) {
+        // SAFETY: it is held, so the pointer is alive.
+        let now = unsafe { std::slice::from_raw_parts(self.data, self.bytes.len()) };
+        assert!(now == self.bytes, "a held batch of {} samples changed", self.samples.len());
+    }
+}
