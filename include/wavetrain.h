@@ -20,11 +20,11 @@
  * wavetrain loads the metadata, finds the chunks that the boxes touch, reads and decodes each of
  * them once per batch, casts, and scatters into the batch, with many batches in flight.
  *
- * Arrays are zarr v3 directories: regular chunk grids, sharded or not, chunks raw or compressed by
- * zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c checksums or without;
- * and zarr v2 directories, their chunks in C or F order, raw or compressed by the same, without
- * filters. A uri names the directory: its zarr.json is read, or its .zarray where there is no
- * zarr.json. A v2 fill value of null is zeros.
+ * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
+ * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
+ * checksums or without; and zarr v2 directories, their chunks in C or F order, raw or compressed by
+ * the same, without filters. A uri names the directory: its zarr.json is read, or its .zarray where
+ * there is no zarr.json. A v2 fill value of null is zeros.
  * What it does not understand it refuses by name, before it reads data.
  *
  * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
@@ -398,7 +398,8 @@ typedef struct wavetrain_array_view {
     uint32_t dtype_bytes; /* bytes of an element */
     uint32_t byte_order;  /* in the store: 0 little, 1 big */
     uint64_t shape[WAVETRAIN_RANK_MAX];
-    uint64_t chunk_shape[WAVETRAIN_RANK_MAX];
+    uint64_t chunk_shape[WAVETRAIN_RANK_MAX]; /* where is_rectilinear, of the LARGEST chunk; so are
+                                               * file_shape and chunk_bytes */
     uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard; of a chunk where there are none */
     uint32_t shard_levels;                   /* 0: files are chunks; 1, 2: levels of shards */
     uint32_t index_at_start;                 /* 1: the index of a shard lies before its chunks */
@@ -421,6 +422,10 @@ typedef struct wavetrain_array_view {
     uint32_t field_count;     /* most fields in a well of a PLATE, if it says so */
     char ngff_version[WAVETRAIN_NGFF_VERSION_BYTES]; /* "0.5"; empty where it says none */
     char name[WAVETRAIN_NAME_BYTES]; /* of the plate or the first image that has one; may be cut */
+    uint32_t is_rectilinear;                 /* 1: files have different extents along some axis */
+    uint32_t reserved;                       /* 0 */
+    uint64_t file_shape_min[WAVETRAIN_RANK_MAX]; /* of the smallest file */
+    uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */

@@ -342,15 +342,15 @@ pub struct ArrayInfo {
     pub byte_order: u32,
     /// Extents of the array.
     pub shape: [u64; RANK_MAX],
-    /// Extents of a chunk.
+    /// Extents of a chunk, of the largest where `is_rectilinear`.
     pub chunk_shape: [u64; RANK_MAX],
-    /// Extents of a file: a shard, or a chunk where there are no shards.
+    /// Extents of a file, likewise: a shard, or a chunk where there are no shards.
     pub file_shape: [u64; RANK_MAX],
     /// 0: files are chunks; 1, 2: levels of shards.
     pub shard_levels: u32,
     /// 1: the shard index lies before the chunks.
     pub index_at_start: u32,
-    /// Bytes of a decoded chunk.
+    /// Bytes of a decoded chunk, likewise.
     pub chunk_bytes: u64,
     /// One element that missing chunks read as, in this machine's byte order.
     pub fill: [u8; 16],
@@ -382,6 +382,15 @@ pub struct ArrayInfo {
     pub ngff_version: [c_char; NGFF_VERSION_BYTES],
     /// Name of the plate or of the first image that has one, NUL-terminated, cut to fit.
     pub name: [c_char; NAME_BYTES],
+    /// 1: files have different extents along some axis, and chunk_shape, file_shape and chunk_bytes
+    /// are those of the largest; 0: all files are alike.
+    pub is_rectilinear: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Extents of the smallest file.
+    pub file_shape_min: [u64; RANK_MAX],
+    /// Number of files along each axis, missing ones included.
+    pub file_counts: [u64; RANK_MAX],
 }
 
 /// Copies a name into a fixed field, cut to fit, with its NUL.
@@ -513,6 +522,10 @@ impl ArrayInfo {
         field_count: 0,
         ngff_version: [0; NGFF_VERSION_BYTES],
         name: [0; NAME_BYTES],
+        is_rectilinear: 0,
+        reserved: 0,
+        file_shape_min: [0; RANK_MAX],
+        file_counts: [0; RANK_MAX],
     };
 }
 

@@ -9,7 +9,8 @@
 use crate::base::arena::{Carver, Table};
 use crate::base::text::Text;
 use crate::cache::{Cache, Fifo};
-use crate::limits::URI_BYTES_MAX;
+use crate::grid::EdgeRun;
+use crate::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
 use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
 
@@ -54,6 +55,9 @@ pub struct Arrays {
     pub uris: Table<Uri>,
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,
+    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each entry; written while loading, read while
+    /// pinned.
+    pub edges: Table<EdgeRun>,
     queue: Fifo,
     large_queue: Fifo,
     next_id: u64,
@@ -75,6 +79,11 @@ impl Arrays {
             entries: carver.slice("array metadata", count as u64, &entry),
             uris: carver.table("array metadata", count as u64, &Uri::new()),
             records: carver.table("array metadata", count as u64, &ArrayRecord::EMPTY),
+            edges: carver.table(
+                "array metadata",
+                count as u64 * EDGE_RUNS_MAX as u64,
+                &EdgeRun::EMPTY,
+            ),
             queue: Fifo::carve(carver, "array metadata", count),
             large_queue: Fifo::carve(carver, "array metadata", count),
             next_id: 0,

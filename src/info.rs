@@ -8,7 +8,8 @@ use crate::arrays::Uri;
 use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
-use crate::limits::METADATA_BYTES_MAX;
+use crate::grid::EdgeRun;
+use crate::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::meta::{
     Group, GroupDocuments, Visit, array_from_document, group_from_documents, normalize_uri,
 };
@@ -98,7 +99,7 @@ pub fn load_node<'a>(
 }
 
 /// Reads and understands the metadata of an array. A group is NOT_FOUND, and the text names what
-/// is in it.
+/// is in it. Of a rectilinear array it says what holds for the whole, not for single files.
 pub fn load(
     uri: &str,
     files: &FilesHook,
@@ -143,8 +144,10 @@ fn read(
         return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };
     let _float = FloatEnvironment::enter();
-    let loaded = array_from_document(document.kind, document.bytes, normal.as_str(), why);
-    Ok((loaded, document.kind, document.bytes.len()))
+    let mut table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
+    let (kind, bytes) = (document.kind, document.bytes);
+    let loaded = array_from_document(kind, bytes, normal.as_str(), &mut table, why);
+    Ok((loaded, kind, bytes.len()))
 }
 
 /// Checks a config on this machine.

@@ -31,7 +31,7 @@
 //! ```text
 //! surface    ffi loader info            control    pipeline geometry settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch
-//! floor      os chunk_cache cache records stats abi status simd base limits
+//! floor      os chunk_cache cache records grid stats abi status simd base limits
 //! ```
 #![no_std]
 
@@ -63,6 +63,7 @@ pub mod abi;
 pub mod base;
 pub mod cache;
 pub mod chunk_cache;
+pub mod grid;
 pub mod limits;
 pub mod os;
 pub mod records;

@@ -56,6 +56,10 @@ pub const CODECS_MAX: usize = 4;
 /// Most shard levels: a shard inside a shard. More is refused by name.
 pub const SHARD_LEVELS_MAX: usize = 2;
 
+/// Most runs of equal edges over all axes of a rectilinear grid: a daily axis in monthly chunks has
+/// ten a year, so this is a century. Each array in the cache of metadata has room for as many.
+pub const EDGE_RUNS_MAX: usize = 1024;
+
 /// Entries of a shard index that are cached together: 4 KiB of index.
 pub const INDEX_PAGE_ENTRIES: usize = 256;
 

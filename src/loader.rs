@@ -414,6 +414,9 @@ fn fill_array(record: &ArrayRecord, info: &mut abi::ArrayInfo) {
     info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
     info.chunk_bytes = record.chunk_bytes;
     info.fill = record.fill;
+    info.is_rectilinear = record.is_rectilinear() as u32;
+    info.file_shape_min = record.file_shape_min();
+    info.file_counts = record.file_counts();
     abi::write_text(&mut info.dtype_name, description.dtype_name.as_str());
     abi::write_text(&mut info.codecs, description.codecs.as_str());
 }

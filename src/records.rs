@@ -4,9 +4,12 @@
 //! alone and knows no file format.
 //!
 //! Words: the *file grid* divides the array into files (shards, or chunks where there are no
-//! shards); the *chunk grid* divides a file into chunks, the unit that is decoded.
+//! shards); the *chunk grid* divides a file into chunks, the unit that is decoded. A *rectilinear*
+//! file grid has files of different extents along some axis: what the record says of a file or of a
+//! chunk then holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
-use crate::base::math::{div_ceil, product};
+use crate::base::math::{coordinates_from_linear, div_ceil, product};
+use crate::grid::{self, AxisGrid, Cell, EdgeRun};
 use crate::limits::{CODECS_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX};
 
 /// An element type, of an array or of a batch. The numbers are the C ABI (`WAVETRAIN_F32` ..).
@@ -226,23 +229,6 @@ pub struct ChunkBytes<'a> {
 /// The bytes-to-bytes codecs of a chunk, in the order of encoding. At most one compresses.
 pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 
-/// How one axis of a grid is divided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AxisGrid {
-    /// Cells of one edge length; the last may reach past the array.
-    Regular {
-        /// Length of every cell, at least 1.
-        edge: u64,
-    },
-    /// Cells of their own lengths: `count` entries from `first` in the array's edge table.
-    Edges {
-        /// Index of the first entry.
-        first: u32,
-        /// Number of entries.
-        count: u32,
-    },
-}
-
 /// Where and how a shard keeps its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexLayout {
@@ -308,7 +294,10 @@ pub struct ArrayRecord {
     pub shape: [u64; RANK_MAX],
     /// How files divide the array along each axis.
     pub file_grid: [AxisGrid; RANK_MAX],
-    /// Extents of a chunk.
+    /// The runs that `file_grid` counts from; none where all axes are regular.
+    pub edges: &'static [EdgeRun],
+    /// Extents of a chunk, of the largest one where files are chunks of different extents; so are
+    /// its strides and bytes.
     pub chunk_shape: [u64; RANK_MAX],
     /// Bytes from one element of a decoded chunk to the next along each axis. Row-major unless the
     /// chunk was transposed before encoding.
@@ -317,7 +306,7 @@ pub struct ArrayRecord {
     pub chunk_bytes: u64,
     /// 0: a file is a chunk. 1: a file is a shard of chunks. 2: a shard of shards.
     pub shard_levels: u32,
-    /// Extents of the shards, outermost first; the outermost is a file.
+    /// Extents of the shards, outermost first; the outermost is a file, the largest one.
     pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX],
     /// Index of each shard level.
     pub index: [IndexLayout; SHARD_LEVELS_MAX],
@@ -340,7 +329,8 @@ impl ArrayRecord {
         dtype_bytes: 1,
         byte_order: ByteOrder::Little,
         shape: [0; RANK_MAX],
-        file_grid: [AxisGrid::Regular { edge: 1 }; RANK_MAX],
+        file_grid: [AxisGrid::Regular; RANK_MAX],
+        edges: &[],
         chunk_shape: [1; RANK_MAX],
         chunk_strides: [0; RANK_MAX],
         chunk_bytes: 1,
@@ -359,25 +349,127 @@ impl ArrayRecord {
         self.rank as usize
     }
 
-    /// Extents of a file's cell: the outermost shard, or the chunk where there are no shards.
+    /// Extents of a file's cell, the largest one: the outermost shard, or the chunk where there are
+    /// no shards.
     pub fn file_shape(&self) -> &[u64; RANK_MAX] {
         if self.shard_levels > 0 { &self.shard_shape[0] } else { &self.chunk_shape }
+    }
+
+    /// Whether files have different extents along some axis.
+    pub fn is_rectilinear(&self) -> bool {
+        self.file_grid[..self.axes()].iter().any(|grid| *grid != AxisGrid::Regular)
+    }
+
+    /// Extents of the smallest file.
+    pub fn file_shape_min(&self) -> [u64; RANK_MAX] {
+        let mut shape = *self.file_shape();
+        for axis in 0..self.axes() {
+            if let AxisGrid::Edges { edge_min, .. } = self.file_grid[axis] {
+                shape[axis] = edge_min;
+            }
+        }
+        shape
     }
 
     /// Number of files along each axis, those that may be missing included.
     pub fn file_counts(&self) -> [u64; RANK_MAX] {
         let mut counts = [1; RANK_MAX];
         for axis in 0..self.axes() {
-            counts[axis] = div_ceil(self.shape[axis], self.file_shape()[axis]);
+            counts[axis] = match self.file_grid[axis] {
+                AxisGrid::Regular => div_ceil(self.shape[axis], self.file_shape()[axis]),
+                AxisGrid::Edges { cells, .. } => cells,
+            };
         }
         counts
     }
 
-    /// Number of chunks in a file along each axis: what the index of a shard has, edges included.
+    /// Coordinate along `axis` of the file that holds `element` of the array.
+    pub fn file_at(&self, axis: usize, element: u64) -> u64 {
+        match self.file_grid[axis] {
+            AxisGrid::Regular => element / self.file_shape()[axis],
+            AxisGrid::Edges { first, count, .. } => grid::cell_at(self.runs(first, count), element),
+        }
+    }
+
+    /// What the files at coordinate `file` along `axis` cover of the axis.
+    pub fn file_cell(&self, axis: usize, file: u64) -> Cell {
+        match self.file_grid[axis] {
+            AxisGrid::Regular => {
+                let edge = self.file_shape()[axis];
+                Cell { first: file * edge, edge }
+            }
+            AxisGrid::Edges { first, count, .. } => grid::cell(self.runs(first, count), file),
+        }
+    }
+
+    fn runs(&self, first: u32, count: u32) -> &'static [EdgeRun] {
+        &self.edges[first as usize..][..count as usize]
+    }
+
+    /// Takes the runs that `file_grid` counts from out of `table`, which nobody changes while the
+    /// record is used. Before that a rectilinear record answers no question about single files.
+    pub fn bind_edges(&mut self, table: &'static [EdgeRun]) {
+        let used = self.file_grid[..self.axes()].iter().map(|grid| match grid {
+            AxisGrid::Regular => 0,
+            AxisGrid::Edges { first, count, .. } => first + count,
+        });
+        self.edges = &table[..used.max().unwrap_or(0) as usize];
+    }
+
+    /// The record of file number `file`: the same array, but the extents, strides and bytes of a
+    /// file and of its chunks are this file's own. Where all files are alike, it is `self`; else
+    /// `own` holds it.
+    pub fn of_file<'a>(&'a self, file: u64, own: &'a mut Option<ArrayRecord>) -> &'a ArrayRecord {
+        if self.edges.is_empty() {
+            return self;
+        }
+        let axes = self.axes();
+        let mut coordinates = [0; RANK_MAX];
+        coordinates_from_linear(file, &self.file_counts()[..axes], &mut coordinates[..axes]);
+        let record = own.insert(self.clone());
+        let edges = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
+        if self.shard_levels > 0 {
+            (0..axes).for_each(|axis| record.shard_shape[0][axis] = edges(axis));
+            return record;
+        }
+        (0..axes).for_each(|axis| record.chunk_shape[axis] = edges(axis));
+        record.set_strides_like(&self.chunk_strides);
+        record
+    }
+
+    /// Packs a chunk with the axes in the order that `strides` has in a chunk that is nowhere
+    /// smaller. Equal strides are those of an axis of length 1, which may stand anywhere.
+    fn set_strides_like(&mut self, strides: &[i64; RANK_MAX]) {
+        let axes = self.axes();
+        let bytes = i64::from(self.dtype_bytes);
+        for axis in 0..axes {
+            let inner = (0..axes).filter(|other| strides[*other] < strides[axis]);
+            let elements: u64 = inner.map(|other| self.chunk_shape[other]).product();
+            // At most the bytes of the larger chunk, which meta checked.
+            self.chunk_strides[axis] = elements as i64 * bytes;
+        }
+        let elements: u64 = self.chunk_shape[..axes].iter().product();
+        self.chunk_bytes = elements * u64::from(self.dtype_bytes);
+    }
+
+    /// Number of chunks along each axis in a file, places behind the array included: what the index
+    /// of a shard has.
     pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
         let mut counts = [1; RANK_MAX];
         for axis in 0..self.axes() {
             counts[axis] = self.file_shape()[axis] / self.chunk_shape[axis];
+        }
+        counts
+    }
+
+    /// The same for the file at these coordinates of the file grid.
+    pub fn chunk_counts_at(&self, file: &[u64; RANK_MAX]) -> [u64; RANK_MAX] {
+        let mut counts = self.chunk_counts();
+        if self.edges.is_empty() || self.shard_levels == 0 {
+            return counts;
+        }
+        for axis in 0..self.axes() {
+            counts[axis] = self.file_cell(axis, file[axis]).edge / self.chunk_shape[axis];
         }
         counts
     }

@@ -70,7 +70,8 @@ fn rust_layouts() -> Vec<Layout> {
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
             codecs, kind, entry_count, entry_total, entries, entry_sources,
             entries_are_cut, image_count, row_count, column_count, field_count,
-            ngff_version, name),
+            ngff_version, name, is_rectilinear, reserved,
+            file_shape_min, file_counts),
         layout!(AxisInfo, "wavetrain_axis": name, kind, unit),
         layout!(GroupEntry, "wavetrain_group_entry":
             path, image_name, axes, kind, rank, image, level, row, column,

@@ -4,14 +4,17 @@
 mod common;
 
 use common::drive::{
-    Job, PATIENCE_NS, Span, config, mixed_jobs, open, stream, stream_boxes, stream_through,
+    Dice, Job, PATIENCE_NS, Span, config, first_failure, mixed_jobs, open, stream, stream_boxes,
+    stream_through,
 };
 use common::fixtures::{self, Scratch, Store};
 use common::oracle::{Image, cast, has_cast};
+use common::ring::is_supported;
 use common::synth::{ABSENT, Meta, index_bytes, shard_bytes};
 use std::sync::Arc;
-use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::config::{Config, READER_DIRECT, READER_THREADS, READER_URING, THREADS_PUMP};
 use wavetrain::records::Dtype;
+use wavetrain::status::Status;
 
 /// Makes a box from each axis' extent and chunk edge.
 fn span_by_axis(store: &Store, span: impl Fn(i64, i64) -> (i64, i64)) -> Vec<Span> {
@@ -58,6 +61,134 @@ fn one_voxel(store: &Store) -> Vec<Span> {
 
 fn whole(store: &Store) -> Vec<Span> {
     span_by_axis(store, |extent, _| (0, extent))
+}
+
+/// Around every face between files: the last element of one file and the first of the next.
+fn faces(store: &Store) -> Vec<Span> {
+    let mut spans = Vec::new();
+    for (axis, list) in store.edges.iter().flatten().enumerate() {
+        let mut end = 0;
+        for edge in list {
+            end += *edge as i64;
+            if end < store.image.shape[axis] as i64 {
+                let mut span = whole(store).remove(0);
+                (span.0[axis], span.1[axis]) = (end - 1, end + 1);
+                spans.push(span);
+            }
+        }
+    }
+    spans
+}
+
+fn rectilinear() -> impl Iterator<Item = &'static Store> {
+    fixtures::all().iter().filter(|store| store.edges.is_some())
+}
+
+#[test]
+fn boxes_around_every_face_of_rectilinear_files_keep_every_bit() {
+    let count = stream_boxes(rectilinear(), faces, None);
+    assert!(count >= 100, "{count}");
+}
+
+#[test]
+fn two_writers_made_rectilinear_fixtures_of_ranks_1_to_4_with_and_without_shards() {
+    for (prefix, ranks) in [("rect_", 1..=4), ("zr_", 1..=4)] {
+        for rank in ranks {
+            let is_of_rank = |store: &Store| store.image.shape.len() == rank;
+            assert!(rectilinear().any(|s| s.name.starts_with(prefix) && is_of_rank(s)), "{rank}");
+        }
+        let sharded = rectilinear().filter(|s| s.name.starts_with(prefix) && s.shard.is_some());
+        assert!(sharded.count() >= 3);
+    }
+}
+
+/// Boxes of 1-D to 4-D rectilinear arrays in one stream, each a few times.
+fn rectilinear_jobs(rank: usize, extents: &[i64]) -> Vec<Job> {
+    let mut dice = Dice(0x5EED_0000_0000_0001 + rank as u64);
+    let fits = |store: &Store| {
+        let shape = &store.image.shape;
+        shape.len() == rank && shape.iter().zip(extents).all(|(n, e)| *n as i64 >= *e)
+    };
+    let stores: Vec<&Store> = rectilinear()
+        .filter(|store| fits(store) && has_cast(store.image.dtype, Dtype::F32))
+        .collect();
+    assert!(stores.len() >= 2, "rank {rank}");
+    let mut jobs: Vec<Job> = Vec::new();
+    for n in 0..60 {
+        if n % 5 == 4 {
+            jobs.push(jobs[n - 3].clone());
+            continue;
+        }
+        let store = stores[dice.range(0, stores.len() as i64) as usize];
+        let axes = store.image.shape.iter().zip(extents);
+        let span = axes
+            .map(|(extent, length)| {
+                let begin = dice.range(0, *extent as i64 - length + 1);
+                (begin, begin + length)
+            })
+            .unzip();
+        jobs.push(Job::of(store, span, Dtype::F32));
+    }
+    jobs
+}
+
+fn stream_rectilinear(change: impl Fn(&mut Config)) {
+    let shapes: [&[i64]; 4] = [&[33], &[7, 11], &[5, 6, 9], &[2, 5, 4, 3]];
+    for (axes, extents) in shapes.iter().enumerate() {
+        let shape: Vec<u64> = extents.iter().map(|extent| *extent as u64).collect();
+        let mut config = config(Dtype::F32, &shape, 6);
+        change(&mut config);
+        stream(&config, &rectilinear_jobs(axes + 1, extents));
+    }
+}
+
+#[test]
+fn rectilinear_files_of_every_rank_share_batches() {
+    stream_rectilinear(|_| {});
+}
+
+#[test]
+fn rectilinear_chunks_are_kept_decoded_and_used_again() {
+    for bytes in [64 << 10, 1 << 20] {
+        stream_rectilinear(|config| {
+            config.chunk_cache_bytes = bytes;
+            config.lookahead_samples = 40;
+        });
+    }
+}
+
+#[test]
+fn every_reader_reads_rectilinear_files() {
+    for reader in [READER_THREADS, READER_URING, READER_DIRECT] {
+        if reader == READER_URING && !is_supported() {
+            continue;
+        }
+        stream_rectilinear(|config| config.reader = reader);
+    }
+}
+
+#[test]
+fn rectilinear_records_take_turns_in_a_cache_of_one() {
+    stream_rectilinear(|config| {
+        config.n_array_meta_cache = 1;
+        config.n_chunk_layout_cache = 1;
+        config.thread_mode = THREADS_PUMP;
+    });
+}
+
+#[test]
+fn the_largest_chunk_of_a_rectilinear_array_is_held_against_the_cap_whatever_the_box() {
+    // Chunks of 1 to 48 uint16: the box lies in the one of a single element.
+    let store = fixtures::store("rect_1_list");
+    let job = Job::of(store, (vec![10], vec![11]), Dtype::U16);
+    let mut config = config(Dtype::U16, &[1], 1);
+    config.max_chunk_uncompressed_bytes = 96;
+    stream(&config, std::slice::from_ref(&job));
+    config.max_chunk_uncompressed_bytes = 95;
+    let loader = open(&config);
+    let (_, failure) = first_failure(&loader, &[job]);
+    assert_eq!(failure.status, Status::Budget);
+    assert!(failure.text.as_str().contains("a chunk of 96 bytes exceeds"), "{failure}");
 }
 
 macro_rules! every_store_at {

@@ -4,6 +4,8 @@
 use serde_json::Value;
 use std::path::PathBuf;
 use wavetrain::base::text::Text;
+use wavetrain::grid::EdgeRun;
+use wavetrain::limits::EDGE_RUNS_MAX;
 use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
 use wavetrain::records::ArrayRecord;
 use wavetrain::status::{Status, Why};
@@ -15,7 +17,9 @@ fn bytes_of(name: &str) -> Vec<u8> {
 
 fn record_of(name: &str) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
-    array_from_zarr3(&bytes_of(name), name, &mut why).map_err(|status| (status, why.to_string()))
+    let table = &mut [EdgeRun::EMPTY; EDGE_RUNS_MAX];
+    array_from_zarr3(&bytes_of(name), name, table, &mut why)
+        .map_err(|status| (status, why.to_string()))
 }
 
 /// Every document of the manifest with what its writer says of it.

@@ -56,8 +56,11 @@ fn random_spans(
 /// Random boxes of ranks 1 to 4, smaller and larger than the array, against the oracle.
 fn check_random(mode: u32, pad: Pad, outside: Option<f32>, keep: impl Fn(i64, i64, i64) -> bool) {
     for rank in 1..=4 {
-        for (dtype, large) in [("u16", false), ("f32", true)] {
-            let store = fixtures::store(&format!("rank{rank}_{dtype}"));
+        let rectilinear = ["rect_1_list", "rect_2_mixed", "zr_shard_3", "zr_4_list"][rank - 1];
+        let regular = |dtype| format!("rank{rank}_{dtype}");
+        let names = [(regular("u16"), false), (regular("f32"), true), (rectilinear.into(), true)];
+        for (name, large) in names {
+            let store = fixtures::store(&name);
             let image = as_f32(store);
             let extents: Vec<u64> =
                 image.shape.iter().map(|n| if large { n + 7 } else { n / 2 + 1 }).collect();

@@ -520,6 +520,25 @@ fn inspect_tells_shape_type_grid_and_codecs() {
 }
 
 #[test]
+fn inspect_tells_the_edges_of_a_rectilinear_grid() {
+    let folder = folder("rectilinear");
+    let uri = u16_array(&folder, "a");
+    let path = Path::new(&uri).join("zarr.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    document["chunk_grid"] = json!({"name": "rectilinear", "configuration": {
+        "kind": "inline", "chunk_shapes": [[1, 3, 2], 5]
+    }});
+    fs::write(&path, document.to_string()).unwrap();
+    let info: Value = serde_json::from_str(&good(&["inspect", &uri, "--json"])).unwrap();
+    assert_eq!((&info["rectilinear"], &info["chunk_bytes"]), (&json!(true), &json!(30)));
+    assert_eq!((&info["file_shape"], &info["file_shape_min"]), (&json!([3, 5]), &json!([1, 5])));
+    assert_eq!((&info["chunks"], &info["files"]), (&json!(6), &json!(6)));
+    let text = good(&["inspect", &uri]);
+    assert!(text.contains("rectilinear, edges 1..3 x 5 (up to"), "{text}");
+    assert!(text.contains("grid 3 x 2 = 6"), "{text}");
+}
+
+#[test]
 fn inspect_of_a_group_tells_every_array_and_what_is_rejected() {
     let folder = folder("group");
     let group = json!({"zarr_format": 3, "node_type": "group"}).to_string();

@@ -55,7 +55,7 @@ fn byte_by_byte(source: &[u8], bytes: usize) -> Result<Vec<u8>, Broken> {
     let mut is_zero = false;
     loop {
         let token = rest.next().ok_or(Broken::Other)?;
-        let mut length = |code: usize, rest: &mut dyn Iterator<Item = usize>| {
+        let length = |code: usize, rest: &mut dyn Iterator<Item = usize>| {
             let mut length = code;
             let mut more = code == 15;
             while more {

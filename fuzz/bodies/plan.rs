@@ -18,7 +18,7 @@ use wavetrain::assemble::{Target, fill_outside, scatter};
 use wavetrain::base::arena::{Carver, Region};
 use wavetrain::limits::RANK_MAX;
 use wavetrain::plan::{Cursor, Merge, files_touched};
-use wavetrain::records::{ArrayRecord, AxisGrid, ByteOrder, ChunkBytes, Dtype, Need};
+use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, Dtype, Need};
 use wavetrain::simd::FloatEnvironment;
 
 /// Samples of one merge.
@@ -187,7 +187,6 @@ fn record(geometry: &Geometry, dtype: Dtype, order: ByteOrder) -> ArrayRecord {
     record.shard_levels = 1;
     for axis in 0..geometry.rank {
         record.shape[axis] = geometry.shape[axis];
-        record.file_grid[axis] = AxisGrid::Regular { edge: geometry.file[axis] };
         record.shard_shape[0][axis] = geometry.file[axis];
         record.chunk_shape[axis] = geometry.chunk[axis];
         record.chunk_strides[axis] = geometry.strides[axis] as i64;

@@ -7,9 +7,10 @@
 
 use serde_json::Value;
 use wavetrain::base::text::Text;
+use wavetrain::grid::AxisGrid;
 use wavetrain::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
 use wavetrain::meta::{array_from_zarr2, describe, write_file_key};
-use wavetrain::records::{ArrayRecord, AxisGrid, ByteOrder, DocumentKind, Dtype, KeyEncoding};
+use wavetrain::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -59,7 +60,7 @@ fn check_record(record: &ArrayRecord) {
     for axis in 0..axes {
         let chunk = record.chunk_shape[axis];
         assert!(chunk > 0);
-        assert_eq!(record.file_grid[axis], AxisGrid::Regular { edge: chunk });
+        assert_eq!(record.file_grid[axis], AxisGrid::Regular);
         let padded = u128::from(record.shape[axis].div_ceil(chunk)) * u128::from(chunk);
         assert!(padded <= i64::MAX as u128);
         chunk_bytes *= u128::from(chunk);

@@ -7,11 +7,12 @@
 
 use serde_json::Value;
 use wavetrain::base::text::Text;
+use wavetrain::grid::{AxisGrid, Cell, EdgeRun, cell, cell_at};
 use wavetrain::limits::{
-    CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
+    CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
 };
 use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
-use wavetrain::records::{ArrayRecord, AxisGrid, Dtype, KeyEncoding};
+use wavetrain::records::{ArrayRecord, Dtype, KeyEncoding};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -27,12 +28,13 @@ pub fn becomes_record(data: &[u8]) -> bool {
 /// Parses `document` and checks what comes out.
 fn check(document: &[u8]) -> bool {
     let mut why = Why::new();
-    match array_from_zarr3(document, "/fuzz/a", &mut why) {
+    let mut table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
+    match array_from_zarr3(document, "/fuzz/a", &mut table, &mut why) {
         Ok(record) => {
             assert!(why.is_empty(), "a text without an error: {why}");
-            check_record(&record);
+            check_record(&record, &table);
             if let Ok(value) = serde_json::from_slice::<Value>(document) {
-                check_against_document(&record, &value, document);
+                check_against_document(&record, &table, &value, document);
             }
             true
         }
@@ -47,7 +49,7 @@ fn check(document: &[u8]) -> bool {
 }
 
 /// What every record promises to the stages behind it.
-fn check_record(record: &ArrayRecord) {
+fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
     let axes = record.axes();
     assert!(axes <= RANK_MAX);
     let size = record.dtype_bytes as usize;
@@ -62,7 +64,10 @@ fn check_record(record: &ArrayRecord) {
         chunk_bytes *= u128::from(record.chunk_shape[axis]);
         let (file, chunk) = (record.file_shape()[axis], record.chunk_shape[axis]);
         assert!(chunk > 0 && file % chunk == 0);
-        assert_eq!(record.file_grid[axis], AxisGrid::Regular { edge: file });
+        if let Some(runs) = runs_of(record, axis, table) {
+            check_runs(record, axis, runs);
+            continue;
+        }
         let padded = u128::from(record.shape[axis].div_ceil(file)) * u128::from(file);
         assert!(padded <= i64::MAX as u128);
     }
@@ -85,6 +90,38 @@ fn check_record(record: &ArrayRecord) {
     assert!(record.codecs.iter().filter(|codec| codec.is_compressor()).count() <= 1);
 }
 
+fn runs_of<'t>(record: &ArrayRecord, axis: usize, table: &'t [EdgeRun]) -> Option<&'t [EdgeRun]> {
+    match record.file_grid[axis] {
+        AxisGrid::Regular => None,
+        AxisGrid::Edges { first, count, .. } => Some(&table[first as usize..][..count as usize]),
+    }
+}
+
+/// Runs cover the axis in whole cells and nothing behind it; the record knows count, least and
+/// largest cell; shards are whole chunks.
+fn check_runs(record: &ArrayRecord, axis: usize, runs: &[EdgeRun]) {
+    let AxisGrid::Edges { cells, edge_min, .. } = record.file_grid[axis] else { unreachable!() };
+    assert!(runs.len() >= 2);
+    let mut before = EdgeRun::EMPTY;
+    let mut edges = Vec::new();
+    for run in runs {
+        assert!(run.limit > before.limit && run.cell_limit > before.cell_limit);
+        let (length, count) = (run.limit - before.limit, run.cell_limit - before.cell_limit);
+        assert_eq!(length % count, 0);
+        assert_ne!(edges.last(), Some(&(length / count)), "equal neighbours are one run");
+        edges.push(length / count);
+        before = *run;
+    }
+    assert_eq!(before.cell_limit, cells);
+    assert_eq!(edges.iter().min(), Some(&edge_min));
+    assert_eq!(edges.iter().max(), Some(&record.file_shape()[axis]));
+    let last = before.limit - edges[edges.len() - 1];
+    assert!(last < record.shape[axis] && record.shape[axis] <= before.limit);
+    assert!(before.limit <= i64::MAX as u64);
+    let is_whole = |edge: &u64| edge % record.chunk_shape[axis] == 0;
+    assert!(record.shard_levels == 0 || edges.iter().all(is_whole));
+}
+
 /// The coordinates of a file can be read back from its key.
 fn check_key(record: &ArrayRecord, file: &[u64], key: &str) {
     let mut parts = key.split(char::from(record.separator));
@@ -98,12 +135,13 @@ fn check_key(record: &ArrayRecord, file: &[u64], key: &str) {
 }
 
 /// What serde_json finds in the same document.
-fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) {
+fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value, document: &[u8]) {
     let axes = record.axes();
     assert_eq!((&value["zarr_format"], &value["node_type"]), (&3.into(), &"array".into()));
-    assert_eq!(extents(&value["shape"]), record.shape[..axes]);
-    let file_shape = &value["chunk_grid"]["configuration"]["chunk_shape"];
-    assert_eq!(*file_shape, Value::from(&record.file_shape()[..axes]));
+    let extents: Vec<u64> =
+        value["shape"].as_array().expect("a shape").iter().map(extent).collect();
+    assert_eq!(extents, record.shape[..axes]);
+    check_grid(record, table, &value["chunk_grid"]);
 
     let mut chain = &value["codecs"];
     if record.shard_levels == 1 {
@@ -130,18 +168,64 @@ fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) 
     // -0.0, which is no integer.
     if !document.windows(2).any(|pair| pair == b"-0") {
         let mut why = Why::new();
-        match array_from_zarr3(value.to_string().as_bytes(), "/fuzz/a", &mut why) {
-            Ok(again) => assert_eq!(format!("{again:?}"), format!("{record:?}")),
+        let mut again_table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
+        let text = value.to_string();
+        match array_from_zarr3(text.as_bytes(), "/fuzz/a", &mut again_table, &mut why) {
+            Ok(again) => {
+                assert_eq!(format!("{again:?}"), format!("{record:?}"));
+                assert_eq!(again_table, table);
+            }
             Err(status) => panic!("respelled it is {status}: {why}"),
         }
     }
     assert!(!describe(record).codecs.is_cut());
 }
 
-/// The extents of an accepted document. serde_json reads -0 as a float.
-fn extents(list: &Value) -> Vec<u64> {
-    let extent = |value: &Value| value.as_u64().or((value.as_f64() == Some(0.0)).then_some(0));
-    list.as_array().expect("a list").iter().map(|value| extent(value).expect("extent")).collect()
+/// A whole number; serde_json reads -0 as a float.
+fn extent(value: &Value) -> u64 {
+    value.as_u64().or((value.as_f64() == Some(0.0)).then_some(0)).expect("an extent")
+}
+
+/// Cells are those that the document lists, one after the other.
+fn check_grid(record: &ArrayRecord, table: &[EdgeRun], grid: &Value) {
+    let axes = record.axes();
+    let configuration = &grid["configuration"];
+    if grid["name"] == "regular" {
+        assert_eq!(configuration["chunk_shape"], Value::from(&record.file_shape()[..axes]));
+        assert_eq!(record.file_grid, [AxisGrid::Regular; RANK_MAX]);
+        return;
+    }
+    assert_eq!((&grid["name"], &configuration["kind"]), (&"rectilinear".into(), &"inline".into()));
+    let lists = configuration["chunk_shapes"].as_array().expect("a list of axes");
+    assert_eq!(lists.len(), axes);
+    for (axis, list) in lists.iter().enumerate() {
+        let Some(list) = list.as_array() else {
+            assert_eq!(list.as_u64(), Some(record.file_shape()[axis]));
+            continue;
+        };
+        let pairs = list.iter().map(|item| match item.as_array() {
+            Some(pair) => (pair[0].as_u64().expect("edge"), pair[1].as_u64().expect("count")),
+            None => (item.as_u64().expect("edge"), 1),
+        });
+        // A bound for [1, 2^40]: what lies behind it, the table says by its invariant.
+        let listed = pairs.flat_map(|(edge, count)| (0..count).map(move |_| edge)).take(5000);
+        let mut first = 0;
+        for (number, edge) in listed.enumerate() {
+            if first >= record.shape[axis] {
+                break;
+            }
+            let (number, expected) = (number as u64, Cell { first, edge });
+            match runs_of(record, axis, table) {
+                None => assert_eq!(edge, record.file_shape()[axis]),
+                Some(runs) => {
+                    let last = (first + edge).min(record.shape[axis]) - 1;
+                    assert_eq!(cell(runs, number), expected);
+                    assert_eq!((cell_at(runs, first), cell_at(runs, last)), (number, number));
+                }
+            }
+            first += edge;
+        }
+    }
 }
 
 /// An integer element is the number of the document, in all its bits.
@@ -197,6 +281,26 @@ const EXTENTS: [&str; 15] = [
     "[2147483648, 2]",
     "[-1, 1.0]",
     "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+];
+
+/// Edges along one axis or, led by a comma, along the next.
+const EDGES: [&str; 16] = [
+    "[4, 2, 2]",
+    ", [[16, 3], 32, 16]",
+    "8",
+    ", 16",
+    "[[1, 4], [2, 2]]",
+    ", [64]",
+    "[8, 8, 8]",
+    ", [32, [16, 2], [32, 9]]",
+    "[]",
+    ", [0, 64]",
+    "[[4, 0], 8]",
+    ", [[1, 2, 3]]",
+    "[[9223372036854775807, 2]]",
+    ", [1, [9223372036854775806, 1]]",
+    "[4, 3]",
+    "",
 ];
 
 const DTYPES: [&str; 14] = [
@@ -293,6 +397,22 @@ fn chain(choices: &mut Choices<'_>) -> String {
     list + "]"
 }
 
+/// A regular grid mostly.
+fn grid(choices: &mut Choices<'_>) -> String {
+    if choices.byte() % 4 < 3 {
+        let shape = choices.one_of(&EXTENTS);
+        return format!(
+            "{{\"name\": \"regular\", \"configuration\": {{\"chunk_shape\": {shape}}}}}"
+        );
+    }
+    let (first, second) = (choices.one_of(&EDGES), choices.one_of(&EDGES));
+    let kind = choices.one_of(&["inline", "inline", "inline", "file"]);
+    format!(
+        "{{\"name\": \"rectilinear\", \"configuration\": {{\"kind\": \"{kind}\", \
+         \"chunk_shapes\": [{first}{second}]}}}}"
+    )
+}
+
 /// The document that `data` chooses.
 fn spliced(data: &[u8]) -> Vec<u8> {
     let choices = &mut Choices { rest: data };
@@ -310,14 +430,13 @@ fn spliced(data: &[u8]) -> Vec<u8> {
     };
     let document = format!(
         "{{\"zarr_format\": {}, \"node_type\": {}, \"shape\": {}, \"data_type\": {}, \
-         \"chunk_grid\": {{\"name\": {}, \"configuration\": {{\"chunk_shape\": {}}}}}, \
+         \"chunk_grid\": {}, \
          \"chunk_key_encoding\": {}, \"fill_value\": {}, \"codecs\": {codecs}{}}}",
         choices.one_of(&["3", "3", "3", "2"]),
         choices.one_of(&["\"array\"", "\"array\"", "\"array\"", "\"group\""]),
         choices.one_of(&EXTENTS),
         choices.one_of(&DTYPES),
-        choices.one_of(&["\"regular\"", "\"regular\"", "\"regular\"", "\"rectilinear\""]),
-        choices.one_of(&EXTENTS),
+        grid(choices),
         choices.one_of(&KEYS),
         choices.one_of(&FILLS),
         choices.one_of(&EXTRAS),

@@ -9,6 +9,8 @@
 //!
 //! [`Rows`] and [`RowsMut`] are two-dimensional views for loops that step from row to row without
 //! a check each: the bounds of all rows are asserted once, when the view is made.
+//!
+//! Over 500 lines because every view of raw memory stands in one place, to be checked as a whole.
 
 use crate::base::math::{align_up, index};
 use crate::limits::MEMORY_PAGE_BYTES;
@@ -483,6 +485,16 @@ impl<T: Clone> Table<T> {
         assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
         // SAFETY: in bounds, initialised, alive until close, not written by the state protocol.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(first), count) }
+    }
+
+    /// The same elements, which belong to the caller while the slice is used.
+    // The slice is the caller's by the state protocol, as in `write`, not borrowed from the table.
+    #[allow(clippy::mut_from_ref)]
+    pub fn rows_mut(&self, first: usize, count: usize) -> &'static mut [T] {
+        assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
+        // SAFETY: in bounds, initialised, alive until close, and exclusively the caller's by the
+        // state protocol.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(first), count) }
     }
 
     /// The same table under another name; the protocol holds for both together.

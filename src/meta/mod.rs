@@ -11,6 +11,7 @@
 mod byte_codecs;
 mod codecs;
 mod fill;
+mod grid;
 mod group;
 mod key;
 mod ngff;
@@ -32,6 +33,7 @@ pub use zarr3::array_from_zarr3;
 
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
+use crate::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IndexLayout};
 use crate::status::{Status, Why};
 use core::fmt::Write;
@@ -39,15 +41,16 @@ use core::fmt::Write;
 /// The record of the array that a document of this kind describes; `uri` names it in texts.
 ///
 /// Errors: DECODE (not what the format says), NOT_FOUND (a group), UNSUPPORTED (well-formed, not
-/// read).
+/// read). The runs of a rectilinear grid go to `table`, see [`array_from_zarr3`].
 pub fn array_from_document(
     kind: DocumentKind,
     document: &[u8],
     uri: &str,
+    table: &mut [EdgeRun],
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
     match kind {
-        DocumentKind::Zarr3 => array_from_zarr3(document, uri, why),
+        DocumentKind::Zarr3 => array_from_zarr3(document, uri, table, why),
         DocumentKind::Zarr2Array => array_from_zarr2(document, uri, why),
         DocumentKind::Zarr2Group => {
             Err(Reader::new(uri, kind.file_name(), why).not_found(IS_GROUP))
@@ -127,6 +130,8 @@ const fn zarr_name(dtype: Dtype) -> &'static str {
     }
 }
 
+#[cfg(test)]
+mod grid_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

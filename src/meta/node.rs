@@ -257,7 +257,8 @@ impl<'w> Reader<'w> {
         Ok(extents)
     }
 
-    fn extent(&mut self, node: &Node<'_>, least: i64) -> Result<u64, Status> {
+    /// A number of elements, at least `least`.
+    pub fn extent(&mut self, node: &Node<'_>, least: i64) -> Result<u64, Status> {
         let value = node.value;
         if !value.is_integer() {
             return Err(self.ill_typed(node, "a whole number"));

@@ -2,8 +2,10 @@
 //! lines because every rule of the format has its accepted and its refused spellings here.
 
 use super::*;
+use crate::grid::{AxisGrid, EdgeRun};
+use crate::limits::EDGE_RUNS_MAX;
 use crate::limits::{CHUNK_BYTES_MAX, SHARD_CHUNKS_MAX};
-use crate::records::{AxisGrid, Codec, KeyEncoding};
+use crate::records::{Codec, KeyEncoding};
 use crate::status::{Status, Why};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
@@ -43,9 +45,13 @@ fn plain(codecs: Value) -> Value {
     document
 }
 
+fn parse(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
+    array_from_zarr3(json, uri, &mut [EdgeRun::EMPTY; EDGE_RUNS_MAX], why)
+}
+
 fn read(document: &Value) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
-    let result = array_from_zarr3(document.to_string().as_bytes(), "/data/a", &mut why);
+    let result = parse(document.to_string().as_bytes(), "/data/a", &mut why);
     result.map_err(|status| {
         assert!(why.as_str().starts_with("/data/a/zarr.json: ") && !why.is_cut(), "{why}");
         (status, why.to_string())
@@ -91,7 +97,8 @@ fn a_sharded_array_becomes_its_record() {
     assert_eq!(record.shape[..2], [10, 100]);
     assert_eq!((record.shard_levels, &record.shard_shape[0][..2]), (1, &[8, 64][..]));
     assert_eq!(record.chunk_shape[..2], [4, 16]);
-    assert_eq!(record.file_grid[..2], [8, 64].map(|edge| AxisGrid::Regular { edge }));
+    assert_eq!(record.file_grid[..2], [AxisGrid::Regular; 2]);
+    assert_eq!(record.file_shape()[..2], [8, 64]);
     assert_eq!(record.chunk_strides[..2], [32, 2]);
     assert_eq!(record.chunk_bytes, 128);
     let index = IndexLayout { at_start: true, has_crc: true, byte_order: ByteOrder::Little };
@@ -109,17 +116,18 @@ fn an_unsharded_array_is_a_file_per_chunk() {
     let record = record.unwrap();
     assert_eq!((record.shard_levels, record.chunk_bytes), (0, 8 * 64 * 2));
     assert_eq!(record.byte_order, ByteOrder::Big);
-    assert_eq!(record.file_grid[..2], [8, 64].map(|edge| AxisGrid::Regular { edge }));
+    assert_eq!(record.file_grid[..2], [AxisGrid::Regular; 2]);
+    assert_eq!(record.file_shape()[..2], [8, 64]);
     assert!(record.codecs.is_empty());
 }
 
 #[test]
 fn what_is_not_json_is_decode_with_its_offset() {
     let mut why = Why::new();
-    let status = array_from_zarr3(b"{\"zarr_format\": 3,}", "/a", &mut why).unwrap_err();
+    let status = parse(b"{\"zarr_format\": 3,}", "/a", &mut why).unwrap_err();
     assert_eq!(status, Status::Decode);
     assert_eq!(why.as_str(), "/a/zarr.json: a member name in quotes is missing at byte 18");
-    let status = array_from_zarr3(b"[3]", "/a", &mut why).unwrap_err();
+    let status = parse(b"[3]", "/a", &mut why).unwrap_err();
     assert_eq!(status, Status::Decode);
     assert_eq!(why.as_str(), "/a/zarr.json: the document: an array, not an object");
 }
@@ -128,7 +136,7 @@ fn what_is_not_json_is_decode_with_its_offset() {
 fn a_member_that_comes_twice_is_decode() {
     let text = sound().to_string().replacen('{', "{\"shape\": [1, 1],", 1);
     let mut why = Why::new();
-    assert_eq!(array_from_zarr3(text.as_bytes(), "/a", &mut why).unwrap_err(), Status::Decode);
+    assert_eq!(parse(text.as_bytes(), "/a", &mut why).unwrap_err(), Status::Decode);
     assert!(why.as_str().contains("comes twice at byte"), "{why}");
 }
 
@@ -137,7 +145,7 @@ fn a_long_uri_leaves_room_for_the_reason() {
     let uri = "/čš".repeat(800);
     let mut why = Why::new();
     let document = with("/codecs", json!(["lz77"])).to_string();
-    let status = array_from_zarr3(document.as_bytes(), &uri, &mut why).unwrap_err();
+    let status = parse(document.as_bytes(), &uri, &mut why).unwrap_err();
     assert_eq!(status, Status::Unsupported);
     assert!(why.as_str().starts_with("...") && why.as_str().contains("\"lz77\""), "{why}");
     assert!(!why.is_cut());
@@ -303,8 +311,8 @@ fn both_key_encodings_have_both_separators_and_a_default() {
 
 #[test]
 fn other_grids_and_transformers_are_unsupported_by_name() {
-    let grid = json!({"name": "rectilinear", "configuration": {"kind": "inline"}});
-    refused(&with("/chunk_grid", grid), Status::Unsupported, &["chunk_grid", "\"rectilinear\""]);
+    let grid = json!({"name": "hexagonal", "configuration": {"kind": "inline"}});
+    refused(&with("/chunk_grid", grid), Status::Unsupported, &["chunk_grid", "\"hexagonal\""]);
     let cache = json!([{"name": "cache", "must_understand": false}]);
     refused(&with("/storage_transformers", cache), Status::Unsupported, &["\"cache\""]);
 }

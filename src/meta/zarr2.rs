@@ -18,9 +18,7 @@ use super::zarr3::{check_grid, set_strides};
 use crate::base::text::{List, Text};
 use crate::json::{self, Kind, Str};
 use crate::limits::ELEMENT_BYTES_MAX;
-use crate::records::{
-    ArrayRecord, AxisGrid, ByteOrder, Codec, CodecChain, DocumentKind, Dtype, KeyEncoding,
-};
+use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, DocumentKind, Dtype, KeyEncoding};
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
@@ -127,9 +125,6 @@ fn read_shapes(
     record.rank = extents.len() as u32;
     record.shape[..extents.len()].copy_from_slice(&extents);
     record.chunk_shape[..edges.len()].copy_from_slice(&edges);
-    for (axis, edge) in edges.iter().enumerate() {
-        record.file_grid[axis] = AxisGrid::Regular { edge: *edge };
-    }
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! Unit tests of zarr v2 metadata: one sound document, and what each change to it does.
 
 use super::*;
+use crate::grid::AxisGrid;
 use crate::limits::{CHUNK_BYTES_MAX, RANK_MAX};
-use crate::records::{AxisGrid, Codec, KeyEncoding};
+use crate::records::{Codec, KeyEncoding};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec};
@@ -42,7 +43,7 @@ fn without(name: &str) -> Value {
 fn read_text(text: &str) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
     let kind = DocumentKind::Zarr2Array;
-    array_from_document(kind, text.as_bytes(), "/data/a", &mut why).map_err(|status| {
+    array_from_document(kind, text.as_bytes(), "/data/a", &mut [], &mut why).map_err(|status| {
         assert!(why.as_str().starts_with("/data/a/.zarray: ") && !why.is_cut(), "{why}");
         (status, why.to_string())
     })
@@ -67,7 +68,7 @@ fn the_sound_document_says_everything() {
     assert_eq!(record.document, DocumentKind::Zarr2Array);
     assert_eq!(record.shape[..record.axes()], [10, 100, 7]);
     assert_eq!(record.chunk_shape[..3], [4, 16, 3]);
-    assert_eq!(record.file_grid[1], AxisGrid::Regular { edge: 16 });
+    assert_eq!(record.file_grid[1], AxisGrid::Regular);
     assert_eq!(record.chunk_strides[..3], [96, 6, 2]);
     assert_eq!((record.chunk_bytes, record.shard_levels), (384, 0));
     assert_eq!((record.dtype, record.dtype_bytes), (Dtype::U16, 2));
@@ -357,7 +358,7 @@ fn chunks_above_the_cap_and_grids_beyond_counting_are_refused() {
 fn a_group_is_called_a_group() {
     let mut why = Why::new();
     let kind = DocumentKind::Zarr2Group;
-    let status = array_from_document(kind, b"{}", "/data/g", &mut why).unwrap_err();
+    let status = array_from_document(kind, b"{}", "/data/g", &mut [], &mut why).unwrap_err();
     assert_eq!(status, Status::NotFound);
     assert_eq!(why.as_str(), "/data/g/.zgroup: is a group: name one of the arrays in it");
 }

@@ -8,20 +8,30 @@
 
 use super::codecs::read_codecs;
 use super::fill::fill_from_node;
+use super::grid::{check_shard_edges, read_chunk_grid};
 use super::node::{Node, Reader};
 use super::zarr_name;
 use crate::base::math::product;
 use crate::base::text::List;
+use crate::grid::{AxisGrid, EdgeRun};
 use crate::json::{self, Str, Value};
-use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX};
-use crate::records::{ArrayRecord, AxisGrid, DTYPES, DocumentKind, Dtype, KeyEncoding};
+use crate::limits::{CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
+use crate::records::{ArrayRecord, DTYPES, DocumentKind, Dtype, KeyEncoding};
 use crate::status::{Status, Why};
 
-/// The record of the array whose `zarr.json` is `json`; `uri` names it in texts.
+/// The record of the array whose `zarr.json` is `json`; `uri` names it in texts. The runs of a
+/// rectilinear grid go to `table`, which has room for EDGE_RUNS_MAX; to look up single files, the
+/// record has to be bound to it ([`ArrayRecord::bind_edges`]).
 ///
 /// Errors: DECODE (not JSON, a member missing, ill-typed or contradicting another), NOT_FOUND (a
 /// group), UNSUPPORTED (well-formed, not read). A record of rank 0 is handed out like any other.
-pub fn array_from_zarr3(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
+pub fn array_from_zarr3(
+    json: &[u8],
+    uri: &str,
+    table: &mut [EdgeRun],
+    why: &mut Why,
+) -> Result<ArrayRecord, Status> {
+    assert!(table.len() >= EDGE_RUNS_MAX);
     let reader = &mut Reader::new(uri, DocumentKind::Zarr3.file_name(), why);
     let document = json::parse(json).map_err(|error| reader.malformed(error))?;
     let root = &Node::root(document);
@@ -36,7 +46,7 @@ pub fn array_from_zarr3(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     let data_type = reader.required(root, "data_type", members.data_type)?;
     (record.dtype, record.dtype_bytes) = read_dtype(reader, &data_type)?;
     let chunk_grid = reader.required(root, "chunk_grid", members.chunk_grid)?;
-    read_chunk_grid(reader, &chunk_grid, &mut record)?;
+    read_chunk_grid(reader, &chunk_grid, &mut record, table)?;
     let encoding = reader.required(root, "chunk_key_encoding", members.chunk_key_encoding)?;
     (record.key_encoding, record.separator) = read_key_encoding(reader, &encoding)?;
     let codecs = reader.required(root, "codecs", members.codecs)?;
@@ -44,9 +54,7 @@ pub fn array_from_zarr3(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     let fill = reader.required(root, "fill_value", members.fill_value)?;
     record.fill = fill_from_node(reader, &fill, record.dtype, record.dtype_bytes)?;
 
-    for axis in 0..record.axes() {
-        record.file_grid[axis] = AxisGrid::Regular { edge: record.file_shape()[axis] };
-    }
+    check_shard_edges(reader, &chunk_grid, &record, table)?;
     check_grid(reader, &shape, &chunk_grid, &record)?;
     set_strides(reader, &codecs, &mut record)?;
     Ok(record)
@@ -182,31 +190,6 @@ fn raw_from_name(name: Str<'_>) -> Option<(Dtype, u32)> {
     is_whole.then_some((Dtype::Raw, bits / 8))
 }
 
-/// The regular grid: its cell becomes the chunk shape, until a shard divides it.
-fn read_chunk_grid(
-    reader: &mut Reader<'_>,
-    node: &Node<'_>,
-    record: &mut ArrayRecord,
-) -> Result<(), Status> {
-    let extension = reader.extension(node)?;
-    let name = extension.name;
-    if name != *"regular" {
-        let reason = format_args!("chunk grid {name} is not read, only \"regular\"");
-        return Err(reader.unsupported(node, reason));
-    }
-    let [chunk_shape] = reader.configuration(&extension, &["chunk_shape"])?;
-    let chunk_shape = reader.required(node, "chunk_shape", chunk_shape)?;
-    let edges = reader.extents(&chunk_shape, 1)?;
-    let axes = record.axes();
-    if edges.len() != axes {
-        let (chunk, shape) = (List(&edges), List(&record.shape[..axes]));
-        let reason = format_args!("chunks of {chunk} do not fit an array of {shape}");
-        return Err(reader.decode(&chunk_shape, reason));
-    }
-    record.chunk_shape[..axes].copy_from_slice(&edges);
-    Ok(())
-}
-
 /// The key encoding and its separator.
 fn read_key_encoding(
     reader: &mut Reader<'_>,
@@ -247,6 +230,9 @@ pub(super) fn check_grid(
     let axes = record.axes();
     let counts = record.file_counts();
     for (axis, (count, edge)) in counts[..axes].iter().zip(record.file_shape()).enumerate() {
+        if record.file_grid[axis] != AxisGrid::Regular {
+            continue;
+        }
         let padded = count.checked_mul(*edge);
         if padded.is_none_or(|padded| padded > i64::MAX as u64) {
             let reason = format_args!("axis {axis} of its last chunk ends beyond 2^63 - 1");

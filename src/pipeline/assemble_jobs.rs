@@ -164,26 +164,31 @@ impl<'a> Hands<'a> {
             return Ok(());
         }
         let start = (instance.os.now_ns)();
+        let mut own = None;
+        let record = match task.kind {
+            // Padding belongs to no file, and an array without elements has none.
+            ChunkKind::Pad => self.record,
+            _ => self.record.of_file(task.file, &mut own),
+        };
         let mut chunk = ChunkBytes { bytes: &[], first: 0 };
         let mut decoded = start;
         if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
-            chunk.bytes = instance.chunk_memory.view(kept.offset, self.record.chunk_bytes);
+            chunk.bytes = instance.chunk_memory.view(kept.offset, record.chunk_bytes);
         }
         if task.kind == ChunkKind::Data {
-            chunk = self.decoded(task, encoded)?;
+            chunk = self.decoded(record, task, encoded)?;
             decoded = (instance.os.now_ns)();
             self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
         }
-        // Padding belongs to no chunk, and an array without elements has none.
         let origin = match task.kind {
             ChunkKind::Pad => [0; RANK_MAX],
-            _ => chunk_origin(self.record, task.file, task.chunk),
+            _ => chunk_origin(record, task.file, task.chunk),
         };
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);
             let sample = instance.tables.pairs.read(row);
-            written += self.write_sample(task, sample, &origin, &chunk);
+            written += self.write_sample(record, task, sample, &origin, &chunk);
         }
         let ns = (instance.os.now_ns)() - decoded;
         self.scatter.observe(ns, task.need_bytes(), written);
@@ -192,6 +197,7 @@ impl<'a> Hands<'a> {
 
     fn decoded<'b>(
         &mut self,
+        record: &ArrayRecord,
         task: &ChunkTask,
         encoded: &'b [u8],
     ) -> Result<ChunkBytes<'b>, (Status, Why)> {
@@ -212,12 +218,12 @@ impl<'a> Hands<'a> {
             }
         }
         if let Some(kept) = task.kept {
-            target = self.instance.chunk_memory.part(kept.offset, kept_bytes(self.record));
+            target = self.instance.chunk_memory.part(kept.offset, kept_bytes(record));
         }
         let scratch =
             Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
         let decoded =
-            decode_chunk(decoder, self.record, most, encoded, task.need.span, scratch, &mut why)
+            decode_chunk(decoder, record, most, encoded, task.need.span, scratch, &mut why)
                 .map_err(|status| (status, why))?;
         if task.kept.is_none() || decoded.bytes.as_ptr() == target.as_ptr() {
             return Ok(decoded);
@@ -236,16 +242,17 @@ impl<'a> Hands<'a> {
 
     fn write_sample(
         &self,
+        record: &ArrayRecord,
         task: &ChunkTask,
         sample: u32,
         origin: &[u64; RANK_MAX],
         chunk: &ChunkBytes<'_>,
     ) -> u64 {
         let instance = self.instance;
-        let axes = self.record.axes();
+        let axes = record.axes();
         let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
         let target = Target {
-            record: self.record,
+            record,
             cast: self.cast,
             begin: &geometry.begin[..axes],
             end: &geometry.end[..axes],
@@ -260,7 +267,7 @@ impl<'a> Hands<'a> {
                     fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
                 }
                 None => {
-                    let element = fill_element(self.record, &self.cast);
+                    let element = fill_element(record, &self.cast);
                     fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
                 }
             },
@@ -272,14 +279,29 @@ impl<'a> Hands<'a> {
 /// Coordinates of a chunk in the chunk grid of the whole array.
 fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
     let axes = record.axes();
-    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
-    let counts = record.chunk_counts();
-    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+    let (files, mut chunks) = file_and_chunk(record, file, chunk);
     for axis in 0..axes {
-        chunks[axis] += files[axis] * counts[axis];
+        // Chunks of shards divide the array evenly, whatever the shards are.
+        chunks[axis] += match record.shard_levels {
+            0 => files[axis],
+            _ => record.file_cell(axis, files[axis]).first / record.chunk_shape[axis],
+        };
     }
     chunks
+}
+
+/// Coordinates of a file in the file grid, and of a chunk in that file.
+fn file_and_chunk(
+    record: &ArrayRecord,
+    file: u64,
+    chunk: u64,
+) -> ([u64; RANK_MAX], [u64; RANK_MAX]) {
+    let axes = record.axes();
+    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let counts = record.chunk_counts_at(&files);
+    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+    (files, chunks)
 }
 
 /// Name of a file in its array: "c/0/3".
@@ -294,9 +316,11 @@ fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
 
 /// First element of a chunk along each axis of the array.
 fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    let mut origin = chunk_coordinates(record, file, chunk);
+    let (files, chunks) = file_and_chunk(record, file, chunk);
+    let mut origin = [0; RANK_MAX];
     for axis in 0..record.axes() {
-        origin[axis] *= record.chunk_shape[axis];
+        let file = record.file_cell(axis, files[axis]);
+        origin[axis] = file.first + chunks[axis] * record.chunk_shape[axis];
     }
     origin
 }

@@ -5,7 +5,7 @@
 
 use crate::base::math::{coordinates_from_linear, index};
 use crate::fail;
-use crate::limits::{METADATA_SMALL_BYTES, RANK_MAX};
+use crate::limits::{EDGE_RUNS_MAX, METADATA_SMALL_BYTES, RANK_MAX};
 use crate::meta::{array_from_document, write_file_key};
 use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::os::{Errno, FileStat};
@@ -56,13 +56,16 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
     let mut bytes = 0;
+    // The runs of this entry's grid: ours until the load ends.
+    let edge_first = array as usize * EDGE_RUNS_MAX;
     let read = read_document(&instance.store, &mut open, uri, buffer, &mut why);
     instance.stats.files_opened.fetch_add(1, Relaxed);
     let loaded = match read {
         Ok(Some(Document { kind, bytes: document })) => {
             bytes = document.len() as u64;
             let document_bytes = document.len();
-            match array_from_document(kind, document, uri, &mut why) {
+            let table = instance.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
+            match array_from_document(kind, document, uri, table, &mut why) {
                 Err(Status::NotFound) => {
                     let place = GroupPlace { store: &instance.store, uri, kind, document_bytes };
                     let refused =
@@ -90,7 +93,10 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
     };
     instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
     instance.stats.array_meta_misses.fetch_add(1, Relaxed);
-    let result = loaded.map(|record| instance.records.write(array as usize, record));
+    let result = loaded.map(|mut record| {
+        record.bind_edges(instance.edges.rows(edge_first, EDGE_RUNS_MAX));
+        instance.records.write(array as usize, record);
+    });
     let state = &mut *instance.lock.lock();
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state.arrays.finish(array, result, &why);
@@ -123,7 +129,8 @@ pub fn run_locate(
     lease: &Lease,
 ) {
     let start = (instance.os.now_ns)();
-    let record = instance.array_record(question.array);
+    let mut own = None;
+    let record = instance.array_record(question.array).of_file(question.file, &mut own);
     let path = file_path(instance, question.array, record, question.file);
     let mut why = Why::new();
     let opened = open_counted(instance, &path, lease);

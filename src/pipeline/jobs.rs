@@ -289,7 +289,8 @@ impl State {
             while let Some(first) = self.waves.next_by_place(wave) {
                 self.waves.issue(wave, first);
                 let read = instance.tables.ops.read(instance.wave_row(wave, first));
-                let record = instance.array_record(read.array);
+                let mut own = None;
+                let record = instance.array_record(read.array).of_file(read.file, &mut own);
                 if record.chunk_bytes > SMALL_CHUNK_BYTES {
                     if let Some(job) = self.lease_read(instance, wave, first, true) {
                         return Some(job);
@@ -425,7 +426,8 @@ impl State {
 /// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
 /// block before its filter is undone: 0 where a worker's own is enough.
 pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
-    let record = instance.array_record(task.array);
+    let mut own = None;
+    let record = instance.array_record(task.array).of_file(task.file, &mut own);
     let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
     let target_bytes = if task.kept.is_some() { 0 } else { target_need(record) };
     (

@@ -33,6 +33,7 @@ use crate::base::arena::{Region, Table};
 use crate::batch::SampleGeometry;
 use crate::config::ON_ERROR_SKIP;
 use crate::geometry::Geometry;
+use crate::grid::EdgeRun;
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
@@ -91,6 +92,8 @@ pub struct Instance {
     stacks: Region,
     /// Copies of table addresses that are read without the lock.
     records: Table<ArrayRecord>,
+    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
+    edges: Table<EdgeRun>,
     uris: Table<Uri>,
     geometry_table: Table<SampleGeometry>,
     statuses: Table<i32>,

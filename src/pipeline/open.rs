@@ -215,6 +215,7 @@ fn layout(
         stats: StatsCells::default(),
         host_bytes: values.host_bytes,
         records: state.arrays.records.share(),
+        edges: state.arrays.edges.share(),
         uris: state.arrays.uris.share(),
         geometry_table: state.slots.geometry.share(),
         statuses: state.slots.statuses.share(),

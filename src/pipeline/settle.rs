@@ -58,7 +58,8 @@ impl Planner {
             if !is_new && !matches!(entry.place, Place::Waiting(_)) {
                 continue;
             }
-            let record = instance.array_record(entry.array);
+            let mut own = None;
+            let record = instance.array_record(entry.array).of_file(entry.file, &mut own);
             let mut why = Why::new();
             if is_new && find_kept(instance, state, (entry, at), record, self.owners) {
                 step.progress = true;

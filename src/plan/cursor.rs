@@ -34,7 +34,7 @@ impl Cursor {
         let mut cursor = Cursor { lo: *lo, hi: *hi, ..Cursor::IDLE };
         for axis in 0..record.axes() {
             assert!(lo[axis] < hi[axis] && hi[axis] <= record.shape[axis]);
-            cursor.file[axis] = lo[axis] / record.file_shape()[axis];
+            cursor.file[axis] = record.file_at(axis, lo[axis]);
             cursor.chunk[axis] = cursor.chunk_range(record, axis).0;
         }
         cursor.set_position(record);
@@ -50,8 +50,10 @@ impl Cursor {
     pub fn part(&self, record: &ArrayRecord) -> Part {
         let mut part = Part::NONE;
         for axis in 0..record.axes() {
-            let edge = record.chunk_shape[axis];
-            let start = self.file[axis] * record.file_shape()[axis] + self.chunk[axis] * edge;
+            // A file that is one chunk may be smaller than the largest chunk of the array.
+            let file = record.file_cell(axis, self.file[axis]);
+            let edge = record.chunk_shape[axis].min(file.edge);
+            let start = file.first + self.chunk[axis] * edge;
             part.low[axis] = self.lo[axis].saturating_sub(start);
             part.high[axis] = (self.hi[axis] - start).min(edge);
         }
@@ -70,16 +72,16 @@ impl Cursor {
             self.chunk[axis] = first;
         }
         for axis in (0..record.axes()).rev() {
-            let edge = record.file_shape()[axis];
-            self.file[axis] += 1;
-            if self.file[axis] * edge < self.hi[axis] {
+            let file = record.file_cell(axis, self.file[axis]);
+            if file.first + file.edge < self.hi[axis] {
+                self.file[axis] += 1;
                 for inner in 0..record.axes() {
                     self.chunk[inner] = self.chunk_range(record, inner).0;
                 }
                 self.set_position(record);
                 return true;
             }
-            self.file[axis] = self.lo[axis] / edge;
+            self.file[axis] = record.file_at(axis, self.lo[axis]);
         }
         false
     }
@@ -89,10 +91,9 @@ impl Cursor {
     /// Worked example: files of 64, chunks of 16, box [70, 100): in file 1, which starts at 64, the
     /// box is [6, 36), chunks 0 to 3.
     fn chunk_range(&self, record: &ArrayRecord, axis: usize) -> (u64, u64) {
-        let edge = record.file_shape()[axis];
-        let start = self.file[axis] * edge;
-        let first = self.lo[axis].saturating_sub(start);
-        let last = (self.hi[axis] - 1 - start).min(edge - 1);
+        let file = record.file_cell(axis, self.file[axis]);
+        let first = self.lo[axis].saturating_sub(file.first);
+        let last = (self.hi[axis] - 1 - file.first).min(file.edge - 1);
         (first / record.chunk_shape[axis], last / record.chunk_shape[axis] + 1)
     }
 
@@ -100,7 +101,10 @@ impl Cursor {
         let axes = record.axes();
         self.position = (
             linear_from_coordinates(&self.file[..axes], &record.file_counts()[..axes]),
-            linear_from_coordinates(&self.chunk[..axes], &record.chunk_counts()[..axes]),
+            linear_from_coordinates(
+                &self.chunk[..axes],
+                &record.chunk_counts_at(&self.file)[..axes],
+            ),
         );
     }
 }
@@ -108,16 +112,18 @@ impl Cursor {
 /// Number of files that the box `[lo, hi)` touches, saturating.
 pub fn files_touched(record: &ArrayRecord, lo: &[u64; RANK_MAX], hi: &[u64; RANK_MAX]) -> u64 {
     (0..record.axes()).fold(1u64, |total, axis| {
-        let edge = record.file_shape()[axis];
-        let count =
-            if lo[axis] < hi[axis] { (hi[axis] - 1) / edge - lo[axis] / edge + 1 } else { 0 };
-        total.saturating_mul(count)
+        if lo[axis] >= hi[axis] {
+            return 0;
+        }
+        let (first, last) = (record.file_at(axis, lo[axis]), record.file_at(axis, hi[axis] - 1));
+        total.saturating_mul(last - first + 1)
     })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::grid::{self, AxisGrid, EdgeList, EdgeRun};
     use std::vec::Vec;
 
     pub fn record(shape: &[u64], file: &[u64], chunk: &[u64]) -> ArrayRecord {
@@ -184,5 +190,142 @@ pub(super) mod tests {
             let files: std::collections::BTreeSet<u64> = expected.iter().map(|p| p.0).collect();
             assert_eq!(files_touched(&record, &padded(&lo), &padded(&hi)), files.len() as u64);
         }
+    }
+
+    /// An array whose files have these edges along each axis, and whose chunks are `chunk`, or the
+    /// files themselves.
+    pub fn rectilinear(edges: &[Vec<u64>], shape: &[u64], chunk: Option<&[u64]>) -> ArrayRecord {
+        let axes = edges.len();
+        let table = std::vec![EdgeRun::EMPTY; 64].leak();
+        let mut record = ArrayRecord::EMPTY.clone();
+        record.rank = axes as u32;
+        record.shape[..axes].copy_from_slice(shape);
+        let mut used = 0;
+        for axis in 0..axes {
+            let mut list = EdgeList::new(&mut table[used..], shape[axis]);
+            edges[axis].iter().for_each(|edge| list.push(*edge, 1).unwrap());
+            match list.finish() {
+                Ok(runs) => {
+                    let (first, count) = (used as u32, runs.len() as u32);
+                    let cells = runs[runs.len() - 1].cell_limit;
+                    record.file_grid[axis] = AxisGrid::Edges { first, count, cells, edge_min: 1 };
+                    record.chunk_shape[axis] = grid::edges(runs).max().unwrap();
+                    used += runs.len();
+                }
+                Err(edge) => record.chunk_shape[axis] = edge,
+            }
+        }
+        if let Some(chunk) = chunk {
+            record.shard_levels = 1;
+            record.shard_shape[0] = record.chunk_shape;
+            record.chunk_shape[..axes].copy_from_slice(chunk);
+        }
+        let mut stride = 1;
+        for axis in (0..axes).rev() {
+            record.chunk_strides[axis] = stride;
+            stride *= record.chunk_shape[axis] as i64;
+        }
+        record.chunk_bytes = stride as u64;
+        record.bind_edges(table);
+        record
+    }
+
+    /// File, chunk in the file, and place in the chunk of one voxel, by counting along each axis;
+    /// and the extents of the chunk.
+    fn place(
+        edges: &[Vec<u64>],
+        shape: &[u64],
+        chunk: Option<&[u64]>,
+        at: &[u64],
+    ) -> ((u64, u64), Vec<u64>, Vec<u64>) {
+        let (mut position, mut inside, mut extents) = ((0, 0), Vec::new(), Vec::new());
+        for axis in 0..at.len() {
+            let (mut file, mut first) = (0, 0);
+            while first + edges[axis][file] <= at[axis] {
+                first += edges[axis][file];
+                file += 1;
+            }
+            let (mut files, mut end) = (0, 0);
+            while end < shape[axis] {
+                end += edges[axis][files];
+                files += 1;
+            }
+            let edge = chunk.map_or(edges[axis][file], |chunk| chunk[axis]);
+            let from = at[axis] - first;
+            position.0 = position.0 * files as u64 + file as u64;
+            position.1 = position.1 * (edges[axis][file] / edge) + from / edge;
+            inside.push(from % edge);
+            extents.push(edge);
+        }
+        (position, inside, extents)
+    }
+
+    fn voxels(lo: &[u64], hi: &[u64], mut each: impl FnMut(&[u64])) {
+        let mut at = lo.to_vec();
+        loop {
+            each(&at);
+            let Some(axis) = (0..at.len()).rev().find(|axis| at[*axis] + 1 < hi[*axis]) else {
+                return;
+            };
+            at[axis] += 1;
+            at[axis + 1..].copy_from_slice(&lo[axis + 1..]);
+        }
+    }
+
+    #[test]
+    fn a_cursor_over_random_edges_visits_every_voxel_in_its_place() {
+        let mut state = 11u64;
+        let mut random = |limit: u64| {
+            state = crate::cache::hash_words(&[state]);
+            state % limit
+        };
+        let (mut sharded, mut several) = (0, 0);
+        for _ in 0..400 {
+            let axes = 1 + random(4) as usize;
+            let is_sharded = random(2) == 0;
+            let chunk: Vec<u64> = (0..axes).map(|_| 1 + random(3)).collect();
+            let chunk = is_sharded.then_some(&chunk[..]);
+            let edges: Vec<Vec<u64>> = (0..axes)
+                .map(|axis| {
+                    let unit = chunk.map_or(1, |chunk| chunk[axis]);
+                    (0..1 + random(5)).map(|_| unit * (1 + random(4))).collect()
+                })
+                .collect();
+            let shape: Vec<u64> = edges.iter().map(|list| 1 + random(list.iter().sum())).collect();
+            let record = rectilinear(&edges, &shape, chunk);
+            let (mut lo, mut hi) = (Vec::new(), Vec::new());
+            for extent in &shape {
+                lo.push(random(*extent));
+                hi.push(lo[lo.len() - 1] + 1 + random((extent - lo[lo.len() - 1]).min(7)));
+            }
+            // For each chunk: the part that the box has of it, and its bytes.
+            let mut expected = std::collections::BTreeMap::new();
+            voxels(&lo, &hi, |at| {
+                let (position, inside, extents) = place(&edges, &shape, chunk, at);
+                let entry = expected.entry(position).or_insert((Part::NONE, (u64::MAX, 0)));
+                let byte = inside.iter().zip(&extents).fold(0, |at, (i, e)| at * e + i);
+                entry.1 = (entry.1.0.min(byte), entry.1.1.max(byte + 1));
+                for axis in 0..at.len() {
+                    entry.0.low[axis] = entry.0.low[axis].min(inside[axis]);
+                    entry.0.high[axis] = entry.0.high[axis].max(inside[axis] + 1);
+                }
+            });
+            let mut cursor = Cursor::start(&record, &padded(&lo), &padded(&hi));
+            let mut files = std::collections::BTreeSet::new();
+            for (position, (part, (first, limit))) in &expected {
+                assert_eq!(cursor.position(), *position);
+                assert_eq!(cursor.part(&record), *part);
+                let mut own = None;
+                let need = part.need(record.of_file(position.0, &mut own));
+                assert_eq!((need.span.first, need.span.limit), (*first, *limit));
+                files.insert(position.0);
+                let is_last = Some(position) == expected.keys().last();
+                assert_eq!(cursor.advance(&record), !is_last);
+            }
+            assert_eq!(files_touched(&record, &padded(&lo), &padded(&hi)), files.len() as u64);
+            sharded += is_sharded as u32;
+            several += (files.len() > 1) as u32;
+        }
+        assert!(sharded > 100 && several > 100, "{sharded} {several}");
     }
 }

@@ -70,7 +70,7 @@ impl Merge {
             }
             self.sink();
         }
-        Some((position, part.need(record)))
+        Some((position, part.need(record.of_file(position.0, &mut None))))
     }
 
     fn sink(&mut self) {

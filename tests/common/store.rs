@@ -146,14 +146,16 @@ fn chunk_bytes(spec: &Spec, chunk: [u64; 3]) -> Vec<u8> {
         .map(|inner| std::array::from_fn(|axis| chunk[axis] * spec.chunk + inner[axis]))
         .flat_map(|at| value(spec.seed, at).to_le_bytes())
         .collect();
-    if !spec.zstd {
-        return raw;
-    }
+    if spec.zstd { zstd_frame(&raw) } else { raw }
+}
+
+/// A zstd frame with a checksum.
+pub fn zstd_frame(raw: &[u8]) -> Vec<u8> {
     let mut context = zstd_safe::CCtx::create();
     context.set_parameter(zstd_safe::CParameter::ChecksumFlag(true)).unwrap();
     context.set_parameter(zstd_safe::CParameter::CompressionLevel(3)).unwrap();
     let mut target = vec![0; zstd_safe::compress_bound(raw.len())];
-    let length = context.compress2(&mut target[..], &raw).unwrap();
+    let length = context.compress2(&mut target[..], raw).unwrap();
     target.truncate(length);
     target
 }

@@ -21,6 +21,8 @@ pub struct Meta {
     /// JSON objects behind the `bytes` codec, each led by a comma.
     pub codecs: &'static str,
     pub index_location: &'static str,
+    /// JSON: the edges of the files along each axis, instead of a regular grid.
+    pub edges: Option<&'static str>,
 }
 
 impl Meta {
@@ -34,6 +36,7 @@ impl Meta {
             fill: "7",
             codecs: "",
             index_location: "end",
+            edges: None,
         }
     }
 
@@ -48,10 +51,17 @@ impl Meta {
                 self.chunk, self.index_location
             );
         }
-        let grid = self.shard.as_ref().unwrap_or(&self.chunk);
+        let files = self.shard.as_ref().unwrap_or(&self.chunk);
+        let grid = match self.edges {
+            None => format!(r#"{{"name":"regular","configuration":{{"chunk_shape":{files:?}}}}}"#),
+            Some(edges) => format!(
+                r#"{{"name":"rectilinear","configuration":{{"kind":"inline",
+                "chunk_shapes":{edges}}}}}"#
+            ),
+        };
         format!(
             r#"{{"zarr_format":3,"node_type":"array","shape":{:?},"data_type":"{}",
-            "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":{grid:?}}}}},
+            "chunk_grid":{grid},
             "chunk_key_encoding":{{"name":"default","configuration":{{"separator":"/"}}}},
             "fill_value":{},"codecs":[{codecs}],"attributes":{{}}}}"#,
             self.shape, self.data_type, self.fill

@@ -10,7 +10,6 @@ run in its own. With these versions the output is the same bytes on every run. O
 
     v2.tar.zst          as fixtures.tar.zst; stores that are no picture (void types, empty arrays)
                         stand in apart.json instead of manifest.json
-    v2_codecs.tar.zst   the same for the compressors beside zstd and blosc of zstd
     metadata_v2/        .zarray documents as they were written, and manifest.json: what the writer
                         says of each, or with which status it is refused and what the text names
 
@@ -337,6 +336,9 @@ def documents(target):
         accepted(f"{writer}_scalar", writer, "<f8", 0.1, "<f8", "order C", shape=(), chunks=())
         accepted(f"{writer}_rank_16", writer, "<u2", 1, "<u2", "order F", shape=(2,) * 16,
                  chunks=(1,) * 8 + (2,) * 8, order="F")
+    for writer, name in itertools.product(["zarr3", "zarr2", "tensorstore"], ["gzip", "zlib", "lz4"]):
+        if (writer, name) != ("tensorstore", "lz4"):
+            accepted(f"{writer}_{name}", writer, "<u2", 1, "<u2", f"{name} order C", compressor={"id": name})
     accepted("zarr3_overflow", "zarr3", "<f2", 1e6, "<f2", "order C", fill_value=np.float16(np.inf))
     accepted("tensorstore_bfloat16", "tensorstore", "bfloat16", 0.1, "bfloat16", "order C",
              element=base.DTYPES["bf16"][1])
@@ -349,6 +351,8 @@ def documents(target):
     for writer in ["zarr3", "zarr2"]:
         filters = [numcodecs.get_codec(dict(delta))] if writer == "zarr3" else [delta]
         refused(f"refused_{writer}_delta", writer, ["filters[0].id", "filter \"delta\""], filters=filters)
+        refused(f"refused_{writer}_snappy", writer, ["compressor.cname", 'blosc of "snappy"'],
+                compressor=blosc(1, "snappy"))
         for name in ["bz2", "lzma"]:
             refused(f"refused_{writer}_{name}", writer, ["compressor.id", f'compressor "{name}"'],
                     compressor={"id": name})
@@ -387,5 +391,4 @@ if __name__ == "__main__":
     out = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
     shutil.rmtree(base.ROOT)
     documents(out / "metadata_v2")
-    packed([types, ranks, sparse, apart], out / "v2.tar.zst")
-    packed([codecs], out / "v2_codecs.tar.zst")
+    packed([types, ranks, sparse, codecs, apart], out / "v2.tar.zst")

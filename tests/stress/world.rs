@@ -3,7 +3,7 @@
 use crate::common::drive::Dice;
 use crate::common::fixtures::Scratch;
 use crate::common::oracle::{Image, Pad, cast};
-use crate::common::synth::Meta;
+use crate::common::synth::{Meta, shard_bytes};
 use crate::store::{self, FILL, Spec, places, value};
 use std::fs;
 use std::path::Path;
@@ -109,6 +109,69 @@ fn unsharded(scratch: &Scratch, name: &str, spec: Spec) -> Array {
     array(scratch.uri(name), &spec, 7, holes)
 }
 
+/// Lengths of the files of a rectilinear array along each axis, and how the metadata spells them.
+const EDGES: [&[u64]; 3] = [&[4, 2, 10], &[2, 6, 4, 4], &[2, 2, 2, 2, 8]];
+const EDGES_TEXT: &str = "[[4, 2, 10], [2, 6, [4, 2]], [[2, 4], 8]]";
+
+/// An array of files of different extents, some of them missing; with `chunk`, files are shards of
+/// such chunks. zstd with a checksum, or raw.
+fn rectilinear(
+    scratch: &Scratch,
+    name: &str,
+    seed: u64,
+    chunk: Option<u64>,
+    is_raw: bool,
+) -> Array {
+    let spec = Spec { seed, edge: 16, shard: 8, chunk: 4, zstd: !is_raw, sparse: true };
+    let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":true}}"#;
+    let inner = [chunk.unwrap_or(1); 3];
+    let meta = Meta {
+        edges: Some(EDGES_TEXT),
+        codecs: if is_raw { "" } else { codecs },
+        ..Meta::u16(&[16; 3], &inner, chunk.is_some().then_some(&[8; 3]))
+    };
+    let folder = scratch.path(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("zarr.json"), meta.text()).unwrap();
+    let encoded = |first: Corner, extents: Corner| {
+        let [depth, height, width] = extents;
+        let places = (0..depth * height * width)
+            .map(|i| [i / (height * width), i / width % height, i % width]);
+        let raw: Vec<u8> = places
+            .flat_map(|at| value(seed, [0, 1, 2].map(|axis| first[axis] + at[axis])).to_le_bytes())
+            .collect();
+        if is_raw { raw } else { store::zstd_frame(&raw) }
+    };
+    let mut holes = Vec::new();
+    let counts = EDGES.map(|list| list.len() as u64);
+    for n in 0..counts.iter().product() {
+        let file = [n / (counts[1] * counts[2]), n / counts[2] % counts[1], n % counts[2]];
+        let first = [0, 1, 2].map(|axis| EDGES[axis][..file[axis] as usize].iter().sum::<u64>());
+        let extents = [0, 1, 2].map(|axis| EDGES[axis][file[axis] as usize]);
+        if store::chunk_is_absent(file) {
+            holes.push((first, [0, 1, 2].map(|axis| first[axis] + extents[axis])));
+            continue;
+        }
+        let path = store::shard_path(&folder, file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let Some(chunk) = chunk else {
+            fs::write(path, encoded(first, extents)).unwrap();
+            continue;
+        };
+        let (mut payload, mut entries) = (Vec::new(), Vec::new());
+        let per = extents.map(|extent| extent / chunk);
+        for i in 0..per.iter().product() {
+            let at = [i / (per[1] * per[2]), i / per[2] % per[1], i % per[2]];
+            let at = [0, 1, 2].map(|axis| first[axis] + at[axis] * chunk);
+            let bytes = encoded(at, [chunk; 3]);
+            entries.push((payload.len() as u64, bytes.len() as u64));
+            payload.extend(bytes);
+        }
+        fs::write(path, shard_bytes(&payload, &entries)).unwrap();
+    }
+    array(scratch.uri(name), &spec, 7, holes)
+}
+
 /// An array that no box can be read from.
 fn refused(scratch: &Scratch, name: &str, meta: Option<Meta>, status: Status) -> Array {
     if let Some(meta) = meta {
@@ -141,6 +204,9 @@ impl World {
             sharded(scratch, "tiny", Spec { seed: 4, chunk: 1, zstd: false, ..spec }),
             sharded(scratch, "sparse", Spec { seed: 5, edge: 24, sparse: true, ..spec }),
             unsharded(scratch, "files", Spec { seed: 6, ..spec }),
+            rectilinear(scratch, "edges", 7, None, false),
+            rectilinear(scratch, "edges_raw", 8, None, true),
+            rectilinear(scratch, "edges_shards", 9, Some(2), false),
         ];
         let clean_count = arrays.len();
         let (decode, whole) = (Status::Decode, 8);

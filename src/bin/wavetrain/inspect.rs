@@ -189,10 +189,26 @@ fn axes<'a>(info: &ArrayInfo, extents: &'a [u64]) -> &'a [u64] {
     &extents[..(info.rank as usize).min(extents.len())]
 }
 
-/// How many cells of this edge cover the array along each axis.
-fn cells(info: &ArrayInfo, edges: &[u64]) -> Vec<u64> {
-    let shape = axes(info, &info.shape);
-    shape.iter().zip(edges).map(|(extent, edge)| extent.div_ceil((*edge).max(1))).collect()
+/// How many chunks cover the array along each axis: shards, of whatever extents, are whole chunks.
+fn chunk_cells(info: &ArrayInfo) -> Vec<u64> {
+    if info.shard_levels == 0 {
+        return axes(info, &info.file_counts).to_vec();
+    }
+    let shape = axes(info, &info.shape).iter().zip(&info.chunk_shape);
+    shape.map(|(extent, edge)| extent.div_ceil((*edge).max(1))).collect()
+}
+
+/// Extents of a file, or those of the smallest and the largest.
+fn file_text(info: &ArrayInfo) -> String {
+    let largest = axes(info, &info.file_shape);
+    if info.is_rectilinear == 0 {
+        return report::crosses(largest);
+    }
+    let edges = largest.iter().zip(&info.file_shape_min).map(|(most, least)| match most == least {
+        true => most.to_string(),
+        false => format!("{least}..{most}"),
+    });
+    format!("rectilinear, edges {}", edges.collect::<Vec<_>>().join(" x "))
 }
 
 fn product(counts: &[u64]) -> u64 {
@@ -239,9 +255,11 @@ fn info_json(uri: &str, info: &ArrayInfo) -> Value {
     put("bytes", json!(array_bytes(info)));
     put("chunk_shape", json!(chunks));
     put("chunk_bytes", json!(info.chunk_bytes));
-    put("chunks", json!(product(&cells(info, chunks))));
+    put("chunks", json!(product(&chunk_cells(info))));
     put("file_shape", json!(files));
-    put("files", json!(product(&cells(info, files))));
+    put("file_shape_min", json!(axes(info, &info.file_shape_min)));
+    put("rectilinear", json!(info.is_rectilinear != 0));
+    put("files", json!(product(axes(info, &info.file_counts))));
     put("shard_levels", json!(info.shard_levels));
     put("index_at_start", json!(info.shard_levels > 0 && info.index_at_start != 0));
     put("codecs", json!(report::name_text(&info.codecs)));
@@ -252,7 +270,7 @@ fn info_json(uri: &str, info: &ArrayInfo) -> Value {
 
 fn info_text(uri: &str, info: &ArrayInfo) -> String {
     let (chunks, files) = (axes(info, &info.chunk_shape), axes(info, &info.file_shape));
-    let (chunk_cells, file_cells) = (cells(info, chunks), cells(info, files));
+    let (chunk_cells, file_cells) = (chunk_cells(info), axes(info, &info.file_counts));
     let mut text = format!("{uri}\n");
     let mut row = |name: &str, value: String| {
         // Writing into a String cannot fail.
@@ -271,8 +289,9 @@ fn info_text(uri: &str, info: &ArrayInfo) -> String {
     row(
         "chunks",
         format!(
-            "{} ({}), grid {} = {}",
-            report::crosses(chunks),
+            "{} ({}{}), grid {} = {}",
+            if info.shard_levels == 0 { file_text(info) } else { report::crosses(chunks) },
+            if info.is_rectilinear != 0 && info.shard_levels == 0 { "up to " } else { "" },
             report::bytes_long(info.chunk_bytes),
             report::crosses(&chunk_cells),
             product(&chunk_cells)
@@ -282,12 +301,13 @@ fn info_text(uri: &str, info: &ArrayInfo) -> String {
     row(
         if info.shard_levels > 0 { "shards" } else { "files" },
         match info.shard_levels {
-            0 => format!("one per chunk, up to {}", product(&file_cells)),
+            0 => format!("one per chunk, up to {}", product(file_cells)),
             levels => format!(
-                "{}, grid {} = up to {} files of {} chunks, index at the {}{}",
-                report::crosses(files),
-                report::crosses(&file_cells),
-                product(&file_cells),
+                "{}, grid {} = up to {} files of {}{} chunks, index at the {}{}",
+                file_text(info),
+                report::crosses(file_cells),
+                product(file_cells),
+                if info.is_rectilinear != 0 { "up to " } else { "" },
                 product(&per_file),
                 if info.index_at_start != 0 { "start" } else { "end" },
                 if levels > 1 { ", shards inside shards" } else { "" }
