@@ -16,8 +16,9 @@ use wavetrain::abi::{
 use wavetrain::config::Config;
 use wavetrain::ffi::wavetrain_array_info;
 use wavetrain::limits::REFUSAL_NAMES_MAX;
-use wavetrain::loader::{self, EntryView, GroupView, Node};
+use wavetrain::loader::{self, EntryView, GroupView, Loader, Node};
 use wavetrain::meta::NodeKind;
+use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::status::Status;
 
 fn scratch() -> Vec<u8> {
@@ -374,6 +375,83 @@ fn a_folder_of_many_names_is_looked_at_in_part_and_that_is_told() {
     let all: Vec<String> =
         (0..REFUSAL_NAMES_MAX + 10).map(|number| format!("g{number:04}")).collect();
     assert_eq!(paths, all);
+}
+
+fn no_folder(_path: &[u8]) -> Result<i32, Errno> {
+    Err(Errno(libc::EMFILE))
+}
+
+fn endless_folder(_fd: i32, target: &mut [u8]) -> Result<usize, Errno> {
+    // Entries of 32 bytes: a folder whose name is "ghost", again and again.
+    for entry in target.chunks_exact_mut(32) {
+        entry.fill(0);
+        entry[16..18].copy_from_slice(&32u16.to_ne_bytes());
+        entry[18] = libc::DT_DIR;
+        entry[19..24].copy_from_slice(b"ghost");
+    }
+    Ok(target.len() / 32 * 32)
+}
+
+fn stuck_folder(_fd: i32, target: &mut [u8]) -> Result<usize, Errno> {
+    target.fill(0xFF);
+    Ok(target.len())
+}
+
+fn failing_folder(_fd: i32, _target: &mut [u8]) -> Result<usize, Errno> {
+    Err(Errno(libc::EIO))
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_or_never_ends_is_told() {
+    static NONE: Os = Os { open_directory: no_folder, ..SYSTEM };
+    static ENDLESS: Os = Os { read_directory: endless_folder, ..SYSTEM };
+    static STUCK: Os = Os { read_directory: stuck_folder, ..SYSTEM };
+    static FAILING: Os = Os { read_directory: failing_folder, ..SYSTEM };
+    let folder = Scratch::new();
+    let uri = write_group(&folder, "wide", json!({}));
+    for (os, says) in [
+        (&NONE, "(its folder could not be listed)"),
+        (&ENDLESS, "; more were not looked at"),
+        (&STUCK, "; more were not looked at"),
+        (&FAILING, "(its folder could not be listed)"),
+    ] {
+        let loader = Loader::open_on(os, &u16_config(&[4, 4], 1)).expect("a loader");
+        let job = Job::failing(&uri, (vec![0, 0], vec![4, 4]), Status::NotFound);
+        let (_, failure) = first_failure(&loader, &[job]);
+        assert_eq!(failure.status, Status::NotFound);
+        assert!(failure.text.as_str().ends_with(says), "{failure}");
+    }
+}
+
+/// The config that reads through a hook, and its hook.
+fn hook_info(uri: &str, scratch: &mut [u8]) -> (i32, ArrayInfo) {
+    let files = with_hook(Config::default()).files;
+    let uri = CString::new(uri).unwrap();
+    let mut info = ArrayInfo { struct_size: size_of::<ArrayInfo>(), ..ArrayInfo::EMPTY };
+    // SAFETY: pointers to live values, sizes as they are.
+    let status = unsafe {
+        let (block, bytes) = (scratch.as_mut_ptr().cast(), scratch.len());
+        let error = std::ptr::null_mut();
+        wavetrain_array_info(uri.as_ptr(), &files, block, bytes, &mut info, error)
+    };
+    (status, info)
+}
+
+#[test]
+fn through_a_hook_attributes_say_the_same_and_folders_say_nothing() {
+    for name in ["ome_zarr_0.4", "ngff_zarr_0.5", "plate_0.5", "plain_2_consolidated"] {
+        let uri = fixtures::group_uri(name);
+        let (mut first, mut second) = (scratch(), scratch());
+        let group = group(&uri, &mut first);
+        let (status, info) = hook_info(&uri, &mut second);
+        assert_eq!(status, 0, "{name}");
+        let ours = group.info();
+        assert_eq!((info.kind, info.entry_total), (ours.kind, ours.entry_total));
+        assert_eq!(info.entry_sources, ours.entry_sources);
+    }
+    let (status, info) = hook_info(&fixtures::group_uri("plain_3"), &mut scratch());
+    assert_eq!((status, info.entry_sources, info.entry_total), (0, 0, 0));
+    assert!(info.entries.is_null() && info.kind == NodeKind::Group as u32);
 }
 
 #[test]
