@@ -152,7 +152,7 @@ enum {
     WAVETRAIN_END = 3,            /* flushed, and every batch popped */
     /* Errors. */
     WAVETRAIN_INVALID = -1,       /* an argument or a config field is wrong; the text names it */
-    WAVETRAIN_NOT_FOUND = -2,     /* the array does not exist; or a chunk, if that is an error */
+    WAVETRAIN_NOT_FOUND = -2,     /* no such array, or a group; or a chunk, if that is an error */
     WAVETRAIN_DTYPE = -3,         /* no cast from the array's type to the output type */
     WAVETRAIN_RANK = -4,          /* box, array and sample shape have ranks that do not fit */
     WAVETRAIN_IO = -5,            /* something that is there could not be opened or read */
