@@ -31,7 +31,7 @@ word=${1:?a target, all, smoke or seeds}
 
 CORPUS=${CORPUS:-fuzz/corpus}
 mkdir -p "$CORPUS"
-SEEDS_MAX=40
+SEEDS_MAX=60
 # Seconds of a smoke run, per target; every target builds in one folder.
 SMOKE_SECONDS=4
 triple=$(rustc -vV | sed -n 's/^host: //p')
@@ -158,9 +158,9 @@ case $word in
       mkdir -p "fuzz/seeds/$target" "$CORPUS/$target"
       # A fuzzer that runs meanwhile takes files away, so a copy is looked at.
       cp "$CORPUS/$target"/* "$found/" 2> /dev/null || true
-      # A cover of all that was found; of it the longest first, which cover most.
-      "$folder/$triple/release/$target" -set_cover_merge=1 -max_len="$(length_max "$target")" \
-        "$small" "fuzz/seeds/$target" "$found" > "$logs/$target.merge" 2>&1
+      # Inputs that cover every edge that was found; where they are too many, the longest of them.
+      "$folder/$triple/release/$target" -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
+        -max_len="$(length_max "$target")" "$small" "fuzz/seeds/$target" "$found" > "$logs/$target.merge" 2>&1
       count=$(ls -A "fuzz/seeds/$target" | wc -l)
       for name in $(ls -S "$small"); do
         ((count >= SEEDS_MAX)) && break
