@@ -65,11 +65,14 @@ round() {
   local target=$1 seconds=$2
   shift 2
   local seeds=("fuzz/seeds/$target")
-  [[ $target == json || $target == zarr_metadata* ]] && seeds+=(tests/data/metadata)
+  case $target in
+    json | zarr_metadata) seeds+=(tests/data/metadata) ;;
+    zarr2_metadata) seeds+=(tests/data/metadata_v2) ;;
+  esac
   [[ -d fuzz/regressions/$target ]] && seeds+=("fuzz/regressions/$target")
   local existing=()
   for seed in "${seeds[@]}"; do [[ -d $seed ]] && existing+=("$seed"); done
-  [[ $target == json || $target == zarr_metadata* ]] && existing+=(-dict=fuzz/json.dict)
+  case $target in json | ngff | zarr*_metadata) existing+=(-dict=fuzz/json.dict) ;; esac
   "${priority[@]}" "$folder/$triple/release/$target" "$CORPUS/$target" "${existing[@]}" \
     -max_total_time="$seconds" -max_len="$(length_max "$target")" -len_control=0 -timeout=20 \
     -rss_limit_mb=3072 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 "$@"
