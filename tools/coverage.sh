@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # Line coverage of the parsers by replay of the fuzz seeds, their mutants and the regressions.
 #
-#   tools/coverage.sh [-c]        -c: replays fuzz/corpus (or $CORPUS) as well
-#
 # Prints a table of files: lines, those that ran, percent, and the numbers of those that did not.
 # Exit code 1 where a file has less than 95 %. Not counted: tests, and what only runs in the compiler.
 #
@@ -38,7 +36,6 @@ if ! llvm llvm-cov > /dev/null; then
 fi
 export LD_LIBRARY_PATH=$target/llvm/usr/lib/x86_64-linux-gnu:$target/llvm/usr/lib/llvm-19/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-[[ ${1:-} == -c ]] && { export WAVETRAIN_CORPUS; WAVETRAIN_CORPUS=$(realpath "${CORPUS:-fuzz/corpus}"); }
 rm -f "$target"/*.profraw
 RUSTFLAGS="-Cinstrument-coverage" CARGO_TARGET_DIR=$target LLVM_PROFILE_FILE=/dev/null \
   cargo test --quiet --test fuzz_replay --no-run
