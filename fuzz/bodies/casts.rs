@@ -147,6 +147,15 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
     let seed = if seed.is_empty() { &[0x39, 0xC4, 0x80] } else { seed };
     let mut bytes: Vec<u8> = seed.iter().copied().cycle().take(total as usize).collect();
     if layout.has_ties {
+        // A short input, repeated, would make few values.
+        let mut state =
+            seed.iter().fold(1u64, |state, byte| state * 257 % 0xFFFF_FFFB + u64::from(*byte));
+        for byte in &mut bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte ^= (state >> 56) as u8;
+        }
+    }
+    if layout.has_ties {
         bytes.chunks_exact_mut(layout.source_bytes).for_each(move_to_tie);
     }
     // A truth value is 0 or 1.
@@ -156,10 +165,10 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
     (first as u64, bytes)
 }
 
-/// Keeps the high 16 bits of a number of 4 or 8 bytes; the low byte chooses the bits below: clear,
-/// a tie of binary16, bfloat16 or binary32, one beside it, and for integers how large it all is.
+/// Keeps the high bits of a number of 4 or 8 bytes; the low byte chooses what lies below: nothing, a
+/// tie of binary16, bfloat16 or binary32, one beside it, and for integers how large it all is.
 fn move_to_tie(element: &mut [u8]) {
-    /// The highest bit that rounding drops, from which on all are clear.
+    /// The highest bit that rounding drops.
     const TIES: [[u32; 4]; 2] = [[12, 15, 7, 11], [41, 44, 28, 40]];
     let bits = 8 * element.len() as u32;
     if bits != 32 && bits != 64 {
@@ -168,9 +177,18 @@ fn move_to_tie(element: &mut [u8]) {
     let choice = u32::from(element[0]);
     let high = u16::from_le_bytes([element[element.len() - 2], element[element.len() - 1]]);
     let tie = 1u64 << TIES[usize::from(bits == 64)][choice as usize % 4];
-    let value = u64::from(high) << (bits - 16) | if choice & 4 == 0 { tie } else { 0 };
+    // A quarter keeps its exponent; that of most is moved to where a binary16 has values.
+    let high = match (choice & 0x60, bits) {
+        (0, _) => high,
+        (_, 32) => high & 0x807F | (99 + (high >> 7 & 0xFF) % 44) << 7,
+        _ => high & 0x800F | (995 + (high >> 4 & 0x7FF) % 44) << 4,
+    };
+    let mut middle = [0; 8];
+    middle[..element.len() - 2].copy_from_slice(&element[..element.len() - 2]);
+    let kept = u64::from_le_bytes(middle) & !(2 * tie - 1);
+    let value = u64::from(high) << (bits - 16) | kept | if choice & 4 == 0 { tie } else { 0 };
     let beside = [0, 1, u64::MAX, 0][choice as usize >> 3 & 3];
-    let value = value.wrapping_add(beside) >> if choice & 32 == 0 { 0 } else { choice >> 6 << 3 };
+    let value = value.wrapping_add(beside) >> if choice & 128 == 0 { 0 } else { choice & 0x18 };
     element.copy_from_slice(&value.to_le_bytes()[..element.len()]);
 }
 
