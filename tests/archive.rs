@@ -148,6 +148,13 @@ fn run(program: &Path, arguments: &[&str]) -> String {
     text
 }
 
+#[test]
+#[ignore = "writes the stores that tools/sanitize.sh runs the C programs on"]
+fn stores_for_programs_under_sanitizers() {
+    let (cube, many) = (cube("sanitize"), many_stores("sanitize-many"));
+    println!("stores: {cube} {many}");
+}
+
 /// A sparse cube for programs that need one array.
 fn cube(test: &str) -> String {
     let array = cc::folder(&format!("store-{test}")).join("cube");

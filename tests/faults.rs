@@ -494,6 +494,30 @@ fn memory_of_a_hook_is_given_back_once_however_open_ends() {
 }
 
 #[test]
+fn a_host_block_that_is_too_small_or_not_aligned_is_refused_and_left_alone() {
+    let _alone = alone();
+    let need = memory_need(&base_config()).unwrap_or_else(|failure| panic!("{failure}"));
+    let painted = vec![0xA5u8; need.host_bytes as usize + 8192];
+    let aligned = painted.as_ptr().align_offset(4096);
+    let cases = [
+        (0, need.host_bytes - 1, Status::Budget),
+        (0, 0, Status::Budget),
+        (64, need.host_bytes, Status::Invalid),
+    ];
+    for (shift, bytes, status) in cases {
+        seam::begin(None, false);
+        let start = painted[aligned + shift..].as_ptr().cast_mut().cast();
+        let memory = MemoryHook { host_block: start, host_block_bytes: bytes, ..MemoryHook::NONE };
+        let failure = Loader::open_on(&OS, &Config { memory, ..base_config() }).err().unwrap();
+        assert_eq!(failure.status, status, "{failure}");
+        assert!(failure.text.as_str().contains("memory"), "{failure}");
+        assert!(painted.iter().all(|byte| *byte == 0xA5), "the block is left alone");
+        assert!(seam::leftovers().is_empty());
+        assert_eq!(seam::disarm().counts.len(), 0, "nothing was asked of the system");
+    }
+}
+
+#[test]
 fn absent_files_are_errors_where_missing_chunks_are() {
     let _alone = alone();
     let world = World::build();

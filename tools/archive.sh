@@ -8,6 +8,7 @@
 # made local. The bytes depend on the sources and the compilers, not on the folder they lie in.
 #
 # Names are read with readelf: GNU nm needs a plugin for Rust's bitcode and shows nothing without it.
+# UNSTRIPPED names a file that the object is copied to with its names and lines (tools/panics.sh).
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; CARGO_TARGET_DIR another build folder.
 set -eu
 
@@ -61,6 +62,8 @@ test -s "$work/keep" || fail "$raw defines no wavetrain_* function"
 sed 's/^/-u /' "$work/keep" >"$work/roots"
 "$ld" -r --gc-sections --force-group-allocation "@$work/roots" \
     --whole-archive "$raw" --no-whole-archive -o "$work/all.o"
+
+test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 
 # 3. Every other name becomes local; bitcode, comments and debug sections go.
 "$objcopy" --keep-global-symbols="$work/keep" --strip-debug --strip-unneeded \

@@ -1,0 +1,190 @@
+#!/bin/sh
+# sanitize.sh [asan|ubsan|tsan|valgrind ...]: runs the tests under sanitizers, all kinds without
+# arguments.
+#
+#   asan      AddressSanitizer and LeakSanitizer over the Rust tests, zstd compiled with it too
+#   ubsan     UBSan in zstd's C, over the tests that decode; a finding is a trap, which ends the test
+#   tsan      ThreadSanitizer over the Rust tests and over the C programs, library included
+#   valgrind  memcheck over the C programs, linked with the archive as it ships
+#
+# In: the source tree. Out: a line per step and a summary; what the steps print is in
+# TARGET/sanitize/*.log. A step whose tool is missing says so and is no failure; any other step that
+# is not clean makes the exit status 1. Nothing is suppressed.
+#
+# std as it comes is not instrumented. So ASan misses what only std touches, and TSan takes std's
+# own locks, channels and threads for races: the Rust tests that share such things between threads
+# are left out there, and libtest runs in one thread. The library has no std: its locks are
+# pthread's, which TSan knows, and its atomics are compiled with it.
+#
+# NIGHTLY names another toolchain (nightly), CC another compiler (gcc), CARGO_TARGET_DIR another
+# build folder, FAULTS=all adds the fault sweep to asan.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+cd "$root"
+target=${CARGO_TARGET_DIR:-$root/target}
+case $target in /*) ;; *) target=$PWD/$target ;; esac
+logs=$target/sanitize
+nightly=${NIGHTLY:-nightly} cc=${CC:-gcc}
+triple=x86_64-unknown-linux-gnu
+# No toolchain or component is fetched behind the caller's back.
+export RUSTUP_DIST_SERVER=${RUSTUP_DIST_SERVER:-http://127.0.0.1:9}
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CFLAGS ZSTD_SYS_USE_PKG_CONFIG
+mkdir -p "$logs"
+failed='' ran='' skipped=''
+
+# step NAME COMMAND...: runs it, keeps its output, notes how it ended.
+step() {
+    name=$1
+    shift
+    if "$@" >"$logs/$name.log" 2>&1; then
+        ran="$ran $name"
+        counts=$(grep -h '^test result' "$logs/$name.log" | awk '{ n += $4 } END { print n + 0 }')
+        test "$counts" = 0 && counts='' || counts=" ($counts tests)"
+        echo "$name: clean$counts"
+    else
+        failed="$failed $name"
+        echo "$name: NOT CLEAN, see $logs/$name.log:"
+        grep -hE 'SUMMARY|ERROR: |WARNING: Thread|^error|panicked at|FAILED|signal|definitely lost' \
+            "$logs/$name.log" | head -20 | sed 's/^/    /'
+    fi
+}
+
+skip() {
+    skipped="$skipped $1"
+    echo "$1: skipped: $2"
+}
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+have_nightly() {
+    cargo "+$nightly" --version >/dev/null 2>&1
+}
+
+# All test programs but those named, as arguments of cargo.
+tests_but() {
+    for file in tests/*.rs; do
+        test=$(basename "$file" .rs)
+        case " $* " in *" $test "*) ;; *) printf ' --test %s' "$test" ;; esac
+    done
+}
+
+# Whether the compiler can make what TSan or ASan (the argument) needs.
+links() {
+    printf 'int main(void) { return 0; }\n' >"$logs/try.c"
+    "$cc" "-fsanitize=$1" "$logs/try.c" -o "$logs/try" >/dev/null 2>&1 && "$logs/try"
+}
+
+asan() {
+    have_nightly || { skip asan "no toolchain '$nightly'"; return; }
+    # archive builds with the stable toolchain and programs of its own; style and readme run nothing
+    # of the library; faults is a long sweep.
+    but='archive style readme tool'
+    test "${FAULTS:-}" = all || but="$but faults"
+    flags='-Zsanitizer=address'
+    # gcc's and LLVM's ASan agree on their interface; with clang's they are one.
+    cflags='-fsanitize=address -fno-omit-frame-pointer'
+    # shellcheck disable=SC2046 # a list of words
+    step asan env RUSTFLAGS="$flags" CFLAGS_x86_64_unknown_linux_gnu="$cflags" \
+        ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1 \
+        cargo "+$nightly" test --locked --no-fail-fast --target "$triple" \
+        --target-dir "$logs/asan" --lib $(tests_but $but)
+}
+
+ubsan() {
+    have "$cc" || { skip ubsan "no $cc"; return; }
+    flags='-fsanitize=undefined,float-divide-by-zero,float-cast-overflow
+        -fsanitize-undefined-trap-on-error -fno-sanitize-recover=all'
+    # Trapping needs no runtime to link.
+    # shellcheck disable=SC2086 # one line of words
+    step ubsan env CC="$cc" CFLAGS="$(echo $flags)" \
+        cargo test --locked --no-fail-fast --target-dir "$logs/ubsan" \
+        --lib --test identity --test bad_data --test fuzz_replay --test reads --test partial
+}
+
+# The stores that the C programs read; sets $cube and $many.
+stores() {
+    test -z "${cube:-}" || return 0
+    CARGO_TARGET_DIR="$target" cargo test --quiet --locked --test archive -- --ignored \
+        --nocapture stores_for_programs >"$logs/stores.log" 2>&1 || return 1
+    line=$(grep -o 'stores: .*' "$logs/stores.log" | head -1)
+    cube=$(echo "$line" | cut -d' ' -f2) many=$(echo "$line" | cut -d' ' -f3)
+    test -d "$cube" && test -d "$many"
+}
+
+# programs KIND ARCHIVE WRAPPER FLAGS...: builds each C program with the flags and runs it. 77 means
+# that a machine cannot run one.
+programs() {
+    kind=$1 archive=$2 wrapper=$3
+    shift 3
+    for source in examples/hello.c tests/c/pump.c tests/c/hostile.c tests/c/fork.c tests/c/clash.c \
+        tests/c/hooks.c tests/c/no_alloc.c; do
+        name=$(basename "$source" .c)
+        case $kind-$name in
+        # It counts malloc by taking its place, which a sanitizer does as well.
+        tsan-no_alloc | tsan-pump) skip "$kind-$name" "it replaces malloc, as TSan does"; continue ;;
+        *-no_alloc) arguments="$many 200 1" ;;
+        *-hooks) arguments='' ;;
+        *) arguments=$cube ;;
+        esac
+        program=$logs/$kind-$name under=$wrapper
+        # In the forked child the parent's threads are gone, and what libc allocated for them is
+        # reached from nowhere: only what is lost for certain counts there.
+        test "$kind-$name" != valgrind-fork || under="$wrapper --show-leak-kinds=definite
+            --errors-for-leak-kinds=definite"
+        under=$(echo $under)
+        # shellcheck disable=SC2086 # lists of words
+        step "$kind-$name" sh -eu -c "
+            $cc -std=c11 -g -O1 $* -Iinclude $source $archive -lpthread -ldl -o $program
+            status=0
+            $under $program $arguments || status=\$?
+            test \$status = 77 || exit \$status"
+    done
+}
+
+tsan() {
+    have_nightly || { skip tsan "no toolchain '$nightly'"; return; }
+    flags='-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer'
+    export TSAN_OPTIONS=halt_on_error=0:exitcode=66:second_deadlock_stack=1
+    # The tests whose own threads meet in std: see the head.
+    but='archive style readme tool faults extremes flow host idle os_seam reads ring stress uring'
+    # shellcheck disable=SC2046 # a list of words
+    step tsan env RUSTFLAGS="$flags" cargo "+$nightly" test --locked --no-fail-fast \
+        --target "$triple" --target-dir "$logs/tsan" \
+        $(tests_but $but wakeups metadata_files) -- --test-threads=1
+    links thread || { skip tsan-programs "$cc has no -fsanitize=thread"; return; }
+    stores || { skip tsan-programs "no stores, see $logs/stores.log"; return; }
+    # zstd is not compiled with it: its contexts belong to one worker each.
+    step tsan-library env RUSTFLAGS="$flags" cargo "+$nightly" rustc --locked --lib \
+        --crate-type staticlib --profile archive --target "$triple" --target-dir "$logs/tsan" \
+        -- --cfg wavetrain_archive
+    case $ran in *tsan-library*) ;; *) return ;; esac
+    programs tsan "$logs/tsan/$triple/archive/libwavetrain.a" '' -fsanitize=thread
+}
+
+valgrind_programs() {
+    have valgrind || { skip valgrind "no valgrind"; return; }
+    have "$cc" || { skip valgrind "no $cc"; return; }
+    stores || { skip valgrind "no stores, see $logs/stores.log"; return; }
+    step valgrind-archive tools/archive.sh "$logs/archive"
+    case $ran in *valgrind-archive*) ;; *) return ;; esac
+    memcheck='valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite'
+    memcheck="$memcheck,possible --errors-for-leak-kinds=definite,possible --trace-children=yes"
+    programs valgrind "$logs/archive/libwavetrain.a" "$memcheck"
+}
+
+test $# -gt 0 || set -- asan ubsan tsan valgrind
+for kind in "$@"; do
+    case $kind in
+    asan | ubsan | tsan) "$kind" ;;
+    valgrind) valgrind_programs ;;
+    *)
+        echo "usage: tools/sanitize.sh [asan|ubsan|tsan|valgrind ...]" >&2
+        exit 2
+        ;;
+    esac
+done
+echo "clean:${ran:- none}; skipped:${skipped:- none}; not clean:${failed:- none}"
+test -z "$failed"
