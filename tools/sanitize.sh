@@ -32,6 +32,9 @@ export RUSTUP_DIST_SERVER=${RUSTUP_DIST_SERVER:-http://127.0.0.1:9}
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CFLAGS ZSTD_SYS_USE_PKG_CONFIG
 mkdir -p "$logs"
 failed='' ran='' skipped=''
+# Tests that build with a toolchain of their own, or run nothing of the library. faults, a long
+# sweep, is named where it is left out.
+not_ours='archive panics style readme tool'
 
 # step NAME COMMAND...: runs it, keeps its output, notes how it ended.
 step() {
@@ -79,9 +82,7 @@ links() {
 
 asan() {
     have_nightly || { skip asan "no toolchain '$nightly'"; return; }
-    # archive builds with the stable toolchain and programs of its own; style and readme run nothing
-    # of the library; faults is a long sweep.
-    but='archive style readme tool'
+    but=$not_ours
     test "${FAULTS:-}" = all || but="$but faults"
     flags='-Zsanitizer=address'
     # gcc's and LLVM's ASan agree on their interface; with clang's they are one.
@@ -149,11 +150,12 @@ tsan() {
     flags='-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer'
     export TSAN_OPTIONS=halt_on_error=0:exitcode=66:second_deadlock_stack=1
     # The tests whose own threads meet in std: see the head.
-    but='archive style readme tool faults extremes flow host idle os_seam reads ring stress uring'
+    but="$not_ours faults extremes flow host idle os_seam reads ring stress uring
+        wakeups metadata_files"
     # shellcheck disable=SC2046 # a list of words
     step tsan env RUSTFLAGS="$flags" cargo "+$nightly" test --locked --no-fail-fast \
         --target "$triple" --target-dir "$logs/tsan" \
-        $(tests_but $but wakeups metadata_files) -- --test-threads=1
+        $(tests_but $but) -- --test-threads=1
     links thread || { skip tsan-programs "$cc has no -fsanitize=thread"; return; }
     stores || { skip tsan-programs "no stores, see $logs/stores.log"; return; }
     # zstd is not compiled with it: its contexts belong to one worker each.

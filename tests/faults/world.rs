@@ -90,9 +90,10 @@ impl World {
         })
     }
 
-    /// Whether a path is the metadata of an array.
+    /// Whether a path is the metadata of an array, or what would be that of another format.
     pub fn is_metadata(path: &str) -> bool {
-        Path::new(path).file_name().is_some_and(|name| name == "zarr.json")
+        let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
+        Path::new(path).file_name().is_some_and(|name| names.iter().any(|known| name == *known))
     }
 
     /// Whether job number `job` cannot be had without the file at `path`.
