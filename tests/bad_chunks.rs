@@ -153,8 +153,8 @@ fn a_blosc_chunk_of_snappy_is_unsupported_although_the_metadata_say_otherwise() 
 
 #[test]
 fn chunks_at_the_cap_of_every_codec_stream_in_the_least_memory() {
-    // 1,100 x 1,100 u16 is a large chunk (over 1 MiB), 500 x 500 a small one. Noise takes more bytes
-    // than it decodes to.
+    // 1,100 x 1,100 u16 is a large chunk (over 1 MiB), 500 x 500 a small one. Noise takes more
+    // bytes than it decodes to.
     for side in [1100u64, 500] {
         let scratch = Scratch::new();
         let mut dice = Dice(0x1234_5678_9ABC_DEF1);
