@@ -172,7 +172,7 @@ enum {
 #define WAVETRAIN_URI_BYTES_MAX 4095   /* bytes of a uri, without a NUL */
 #define WAVETRAIN_ERROR_TEXT_BYTES 512 /* here and below: with the NUL */
 #define WAVETRAIN_NAME_BYTES 64
-#define WAVETRAIN_CODECS_TEXT_BYTES 192
+#define WAVETRAIN_CODECS_TEXT_BYTES 384
 #define WAVETRAIN_MEMORY_LINES 32
 #define WAVETRAIN_HISTOGRAM_BUCKETS 32
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
@@ -397,16 +397,19 @@ typedef struct wavetrain_array_view {
     uint32_t dtype;       /* WAVETRAIN_F32 .. */
     uint32_t dtype_bytes; /* bytes of an element */
     uint32_t byte_order;  /* in the store: 0 little, 1 big */
+    /* Shapes and grids are in the array's own axis order, however its chunks are transposed. */
     uint64_t shape[WAVETRAIN_RANK_MAX];
     uint64_t chunk_shape[WAVETRAIN_RANK_MAX]; /* where is_rectilinear, of the LARGEST chunk; so are
                                                * file_shape and chunk_bytes */
     uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard; of a chunk where there are none */
-    uint32_t shard_levels;                   /* 0: files are chunks; 1, 2: levels of shards */
-    uint32_t index_at_start;                 /* 1: the index of a shard lies before its chunks */
+    uint32_t shard_levels;   /* 0: files are chunks, 1: shards of chunks, 2: shards of shards */
+    uint32_t index_at_start; /* 1: the index of a shard file lies before its chunks */
     uint64_t chunk_bytes;                    /* of a decoded chunk */
     uint8_t fill[16];                        /* one element, in this machine's byte order */
     char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it: "uint16"; of v2 "<u2" */
-    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd"; of zarr v2 "zstd order F" */
+    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd"; in order of encoding,
+        shards as "sharding_indexed[...](index at end, crc32c)", "transpose(1,0)" where it stands;
+        of zarr v2 "zstd order F" */
     uint32_t kind;            /* WAVETRAIN_NODE_ARRAY; else a group, and all above is 0 */
     uint32_t entry_count;     /* that entries has */
     uint64_t entry_total;     /* that were found; more than entry_count: take a larger scratch */

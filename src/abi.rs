@@ -12,7 +12,7 @@ use core::ptr;
 /// Bytes of a short name in an info struct, its NUL included.
 pub const NAME_BYTES: usize = 64;
 /// Bytes of the codec text in [`ArrayInfo`], its NUL included.
-pub const CODECS_TEXT_BYTES: usize = 192;
+pub const CODECS_TEXT_BYTES: usize = 384;
 /// Lines in [`Memory`].
 pub const MEMORY_LINES: usize = 32;
 /// Buckets of a log2 histogram: bucket b counts values in [2^b, 2^(b+1)) ns, bucket 0 also 0 ns,

@@ -266,6 +266,19 @@ impl DocumentKind {
         }
     }
 }
+/// Axes of an array in the order in which something counts them, outermost first.
+pub type AxisOrder = [u8; RANK_MAX];
+
+/// The order of the metadata.
+pub const IN_ORDER: AxisOrder = {
+    let mut order = [0; RANK_MAX];
+    let mut place = 0;
+    while place < RANK_MAX {
+        order[place] = place as u8;
+        place += 1;
+    }
+    order
+};
 
 /// How the path of a file follows from its coordinates in the file grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -299,8 +312,8 @@ pub struct ArrayRecord {
     /// Extents of a chunk, of the largest one where files are chunks of different extents; so are
     /// its strides and bytes.
     pub chunk_shape: [u64; RANK_MAX],
-    /// Bytes from one element of a decoded chunk to the next along each axis. Row-major unless the
-    /// chunk was transposed before encoding.
+    /// Bytes from one element of a decoded chunk to the next along each axis: row-major in the
+    /// chunk's axis_order.
     pub chunk_strides: [i64; RANK_MAX],
     /// Bytes of a decoded chunk: product of chunk_shape times dtype_bytes.
     pub chunk_bytes: u64,
@@ -310,6 +323,9 @@ pub struct ArrayRecord {
     pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX],
     /// Index of each shard level.
     pub index: [IndexLayout; SHARD_LEVELS_MAX],
+    /// Transposes: the axes as the index of each shard level counts its entries, and, behind those,
+    /// as the elements of a chunk lie in it. Grids, shapes and positions stay in array order.
+    pub axis_order: [AxisOrder; SHARD_LEVELS_MAX + 1],
     /// Codecs of a chunk.
     pub codecs: CodecChain,
     /// One element, in the byte order of this machine, that missing chunks read as.
@@ -338,6 +354,7 @@ impl ArrayRecord {
         shard_shape: [[1; RANK_MAX]; SHARD_LEVELS_MAX],
         index: [IndexLayout { at_start: false, has_crc: true, byte_order: ByteOrder::Little };
             SHARD_LEVELS_MAX],
+        axis_order: [IN_ORDER; SHARD_LEVELS_MAX + 1],
         codecs: CodecChain::new_const(),
         fill: [0; ELEMENT_BYTES_MAX],
         key_encoding: KeyEncoding::Default,
@@ -433,27 +450,25 @@ impl ArrayRecord {
             return record;
         }
         (0..axes).for_each(|axis| record.chunk_shape[axis] = edges(axis));
-        record.set_strides_like(&self.chunk_strides);
+        record.pack_chunk();
         record
     }
 
-    /// Packs a chunk with the axes in the order that `strides` has in a chunk that is nowhere
-    /// smaller. Equal strides are those of an axis of length 1, which may stand anywhere.
-    fn set_strides_like(&mut self, strides: &[i64; RANK_MAX]) {
+    /// Sets the strides and the bytes of a chunk from its shape, row-major in its axis_order. The
+    /// caller checked that a chunk has at most CHUNK_BYTES_MAX bytes.
+    pub fn pack_chunk(&mut self) {
         let axes = self.axes();
-        let bytes = i64::from(self.dtype_bytes);
-        for axis in 0..axes {
-            let inner = (0..axes).filter(|other| strides[*other] < strides[axis]);
-            let elements: u64 = inner.map(|other| self.chunk_shape[other]).product();
-            // At most the bytes of the larger chunk, which meta checked.
-            self.chunk_strides[axis] = elements as i64 * bytes;
+        let order = self.axis_order[self.shard_levels as usize];
+        let mut stride = u64::from(self.dtype_bytes);
+        for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
+            self.chunk_strides[axis] = stride as i64;
+            stride *= self.chunk_shape[axis];
         }
-        let elements: u64 = self.chunk_shape[..axes].iter().product();
-        self.chunk_bytes = elements * u64::from(self.dtype_bytes);
+        self.chunk_bytes = stride;
     }
 
-    /// Number of chunks along each axis in a file, places behind the array included: what the index
-    /// of a shard has.
+    /// Number of chunks in a file along each axis, those of all shards in it and past the array
+    /// included.
     pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
         let mut counts = [1; RANK_MAX];
         for axis in 0..self.axes() {

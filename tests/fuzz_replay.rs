@@ -180,7 +180,7 @@ fn records_of_the_menus(run: fn(&[u8]) -> bool, first: u8, choices: usize) -> us
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut records = 0;
     for _ in 0..20_000 {
-        let mut data = [0; 20];
+        let mut data = [0; 23];
         for byte in &mut data {
             let value = next(&mut state);
             *byte = if value.is_multiple_of(6) { (value >> 8) as u8 % 120 } else { 0 };
@@ -197,7 +197,7 @@ fn random_choices_of_the_menus_pass_and_often_become_records() {
     // More choices than a document has would overwrite bytes of it.
     let records =
         |first, choices| records_of_the_menus(zarr_metadata::becomes_record, first, choices);
-    let (plain, sharded) = (records(1, 14), records(0, 20));
+    let (plain, sharded) = (records(1, 15), records(0, 23));
     assert!(plain > 2_000 && sharded > 2_000, "{plain} plain and {sharded} sharded records");
     let v2 = records_of_the_menus(zarr2_metadata::becomes_record, 0, 10);
     assert!(v2 > 2_000, "{v2} records of zarr v2");

@@ -539,6 +539,38 @@ fn inspect_tells_the_edges_of_a_rectilinear_grid() {
 }
 
 #[test]
+fn inspect_tells_transposes_and_shards_in_shards() {
+    let folder = folder("inspect_nested");
+    let uri = u16_array(&folder, "a");
+    let path = Path::new(&uri).join("zarr.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let turn = json!({"name": "transpose", "configuration": {"order": [1, 0]}});
+    let shard = |chunk: Value, codecs: Value| {
+        json!({"name": "sharding_indexed", "configuration": {
+            "chunk_shape": chunk, "codecs": codecs, "index_codecs": [bytes]}})
+    };
+    document["chunk_grid"]["configuration"]["chunk_shape"] = json!([8, 12]);
+    let inner = shard(json!([2, 3]), json!([bytes]));
+    document["codecs"] =
+        json!([shard(json!([4, 6]), json!([turn, shard(json!([6, 4]), json!([turn, inner]))]))]);
+    fs::write(&path, document.to_string()).unwrap();
+    let (_, error) = bad(1, &["inspect", &uri]);
+    assert!(error.contains("more than 2 levels of shards"), "{error}");
+    document["codecs"] =
+        json!([shard(json!([4, 6]), json!([turn, shard(json!([3, 2]), json!([bytes]))]))]);
+    fs::write(&path, document.to_string()).unwrap();
+    let info: Value = serde_json::from_str(&good(&["inspect", &uri, "--json"])).unwrap();
+    let shapes = (&info["chunk_shape"], &info["file_shape"], &info["shard_levels"]);
+    assert_eq!(shapes, (&json!([2, 3]), &json!([8, 12]), &json!(2)));
+    let line = "sharding_indexed[transpose(1,0) sharding_indexed[bytes(little)](index at end)]\
+                (index at end)";
+    assert_eq!(info["codecs"], line);
+    let text = good(&["inspect", &uri]);
+    assert!(text.contains(line) && text.contains("shards inside shards"), "{text}");
+}
+
+#[test]
 fn inspect_of_a_group_tells_every_array_and_what_is_rejected() {
     let folder = folder("group");
     let group = json!({"zarr_format": 3, "node_type": "group"}).to_string();

@@ -10,9 +10,11 @@ use wavetrain::base::text::Text;
 use wavetrain::grid::{AxisGrid, Cell, EdgeRun, cell, cell_at};
 use wavetrain::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
+    SHARD_LEVELS_MAX,
 };
 use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
 use wavetrain::records::{ArrayRecord, Dtype, KeyEncoding};
+use wavetrain::shard_index::entry_count;
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -58,10 +60,21 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
     assert!(record.fill[size..].iter().all(|byte| *byte == 0));
     assert!(record.dtype != Dtype::Bool || record.fill[0] <= 1);
 
+    let levels = record.shard_levels as usize;
+    assert!(levels <= SHARD_LEVELS_MAX);
+    for order in &record.axis_order {
+        let mut sorted = *order;
+        sorted.sort_unstable();
+        assert!((0..RANK_MAX).all(|axis| usize::from(sorted[axis]) == axis));
+        assert!((axes..RANK_MAX).all(|axis| usize::from(order[axis]) == axis));
+    }
     let mut chunk_bytes = u128::from(record.dtype_bytes);
-    for axis in (0..axes).rev() {
+    for place in (0..axes).rev() {
+        let axis = usize::from(record.axis_order[levels][place]);
         assert_eq!(record.chunk_strides[axis] as u128, chunk_bytes);
         chunk_bytes *= u128::from(record.chunk_shape[axis]);
+    }
+    for axis in 0..axes {
         let (file, chunk) = (record.file_shape()[axis], record.chunk_shape[axis]);
         assert!(chunk > 0 && file % chunk == 0);
         if let Some(runs) = runs_of(record, axis, table) {
@@ -76,8 +89,9 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
 
     let counts = record.file_counts();
     let chunks = record.chunks_per_file();
-    assert!(record.shard_levels <= 1);
-    assert!(if record.shard_levels == 1 { chunks <= SHARD_CHUNKS_MAX } else { chunks == 1 });
+    let of_levels = (0..record.shard_levels).map(|level| entry_count(record, level).unwrap());
+    assert!(of_levels.clone().all(|count| count <= SHARD_CHUNKS_MAX));
+    assert_eq!(chunks, of_levels.product::<u64>());
     if !counts[..axes].contains(&0) {
         let product = counts[..axes].iter().try_fold(chunks, |all, count| all.checked_mul(*count));
         assert!(product.is_some());
@@ -144,19 +158,38 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
     check_grid(record, table, &value["chunk_grid"]);
 
     let mut chain = &value["codecs"];
-    if record.shard_levels == 1 {
-        let shard = &chain[0]["configuration"];
-        assert_eq!(chain.as_array().map(Vec::len), Some(1));
-        assert_eq!(shard["chunk_shape"], Value::from(&record.chunk_shape[..axes]));
-        assert_eq!(shard["index_location"] == "start", record.index[0].at_start);
+    let mut order: Vec<usize> = (0..axes).collect();
+    let levels = record.shard_levels as usize;
+    for level in 0..levels {
+        let front = turn(chain, &mut order);
+        assert!(
+            record.axis_order[level][..axes]
+                .iter()
+                .map(|axis| usize::from(*axis))
+                .eq(order.iter().copied())
+        );
+        let shard = &chain[front]["configuration"];
+        assert_eq!(chain.as_array().map(Vec::len), Some(front + 1));
+        let cell = if level + 1 == levels { &record.chunk_shape } else { &record.shard_shape[1] };
+        let edges: Vec<u64> = order.iter().map(|axis| cell[*axis]).collect();
+        assert_eq!(shard["chunk_shape"], Value::from(edges));
+        assert_eq!(shard["index_location"] == "start", record.index[level].at_start);
         let index_count = shard["index_codecs"].as_array().map(Vec::len);
-        assert_eq!(index_count, Some(1 + record.index[0].has_crc as usize));
+        assert_eq!(index_count, Some(1 + record.index[level].has_crc as usize));
         chain = &shard["codecs"];
     }
+    let front = turn(chain, &mut order);
+    assert!(
+        record.axis_order[levels][..axes]
+            .iter()
+            .map(|axis| usize::from(*axis))
+            .eq(order.iter().copied())
+    );
     let names: Vec<&str> = chain
         .as_array()
         .into_iter()
         .flatten()
+        .skip(front)
         .filter_map(|codec| if codec.is_string() { codec } else { &codec["name"] }.as_str())
         .map(|name| name.strip_prefix("numcodecs.").unwrap_or(name))
         .collect();
@@ -226,6 +259,23 @@ fn check_grid(record: &ArrayRecord, table: &[EdgeRun], grid: &Value) {
             first += edge;
         }
     }
+}
+
+/// Applies the transposes at the front of a list; how many there are.
+fn turn(chain: &Value, order: &mut Vec<usize>) -> usize {
+    let codecs = chain.as_array().into_iter().flatten();
+    let transposes: Vec<&Value> = codecs.take_while(|codec| codec["name"] == "transpose").collect();
+    for transpose in &transposes {
+        let axes = &transpose["configuration"]["order"];
+        match axes.as_array() {
+            Some(axes) => {
+                *order = axes.iter().map(|axis| order[axis.as_u64().unwrap() as usize]).collect();
+            }
+            None if axes == "F" => order.reverse(),
+            None => assert_eq!(axes, "C"),
+        }
+    }
+    transposes.len()
 }
 
 /// An integer element is the number of the document, in all its bits.
@@ -349,6 +399,19 @@ const BYTES: [&str; 5] = [
     "\"crc32c\"",
 ];
 
+/// What stands in front of the codec that makes bytes.
+const TRANSPOSES: [&str; 8] = [
+    "",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": [1, 0]}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": \"F\"}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": [1, 0]}}, \
+     {\"name\": \"transpose\", \"configuration\": {\"order\": \"C\"}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": [0, 1]}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": [1, 1]}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": [0, 2]}}, ",
+    "{\"name\": \"transpose\", \"configuration\": {\"order\": \"K\"}}, ",
+];
+
 const BYTE_CODECS: [&str; 8] = [
     "",
     ", {\"name\": \"zstd\", \"configuration\": {\"level\": 3, \"checksum\": true}}",
@@ -388,13 +451,20 @@ const EXTRAS: [&str; 8] = [
     ", \"dimension_names\": [\"y\", null]",
 ];
 
-/// A chain of `bytes` and up to three codecs.
+/// `bytes` and up to three codecs.
 fn chain(choices: &mut Choices<'_>) -> String {
-    let mut list = String::from("[") + choices.one_of(&BYTES);
+    let mut list = String::from(choices.one_of(&BYTES));
     for _ in 0..3 {
         list += choices.one_of(&BYTE_CODECS);
     }
-    list + "]"
+    list
+}
+
+fn sharding(chunk: &str, codecs: &str, index: &str, location: &str) -> String {
+    format!(
+        "{{\"name\": \"sharding_indexed\", \"configuration\": {{\"chunk_shape\": {chunk}, \
+         \"codecs\": [{codecs}], \"index_codecs\": [{index}]{location}}}}}"
+    )
 }
 
 /// A regular grid mostly.
@@ -419,19 +489,21 @@ fn spliced(data: &[u8]) -> Vec<u8> {
     let is_sharded = choices.byte().is_multiple_of(2);
     let codecs = if is_sharded {
         let inner = choices.one_of(&EXTENTS[1..]);
-        let (inner_chain, index_chain) = (chain(choices), chain(choices));
+        let (mut inner_chain, index_chain) = (chain(choices), chain(choices));
         let location = choices.one_of(&LOCATIONS);
-        format!(
-            "[{{\"name\": \"sharding_indexed\", \"configuration\": {{\"chunk_shape\": {inner}, \
-             \"codecs\": {inner_chain}, \"index_codecs\": {index_chain}{location}}}}}]"
-        )
+        let (outer_turn, inner_turn) = (choices.one_of(&TRANSPOSES), choices.one_of(&TRANSPOSES));
+        for _ in 0..choices.byte() % 4 {
+            inner_chain = sharding("[2, 8]", &inner_chain, &index_chain, location);
+        }
+        let inner_chain = inner_turn.to_string() + &inner_chain;
+        outer_turn.to_string() + &sharding(inner, &inner_chain, &index_chain, location)
     } else {
-        chain(choices)
+        let turn = choices.one_of(&TRANSPOSES);
+        turn.to_string() + &chain(choices)
     };
     let document = format!(
         "{{\"zarr_format\": {}, \"node_type\": {}, \"shape\": {}, \"data_type\": {}, \
-         \"chunk_grid\": {}, \
-         \"chunk_key_encoding\": {}, \"fill_value\": {}, \"codecs\": {codecs}{}}}",
+         \"chunk_grid\": {}, \"chunk_key_encoding\": {}, \"fill_value\": {}, \"codecs\": [{codecs}]{}}}",
         choices.one_of(&["3", "3", "3", "2"]),
         choices.one_of(&["\"array\"", "\"array\"", "\"array\"", "\"group\""]),
         choices.one_of(&EXTENTS),

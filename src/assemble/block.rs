@@ -83,7 +83,7 @@ impl Block {
         }
     }
 
-    /// The first plane, and the axes across planes, innermost first.
+    /// The first plane, and the axes across planes, in any order.
     fn first_plane(&self, target_bytes: u64) -> (BlockPlane, ArrayVec<BlockAxis, RANK_MAX>) {
         let mut row = BlockAxis { length: 1, source_step: 0, target_step: target_bytes };
         let mut outer = ArrayVec::<BlockAxis, RANK_MAX>::new();
@@ -104,7 +104,7 @@ impl Block {
             }
         }
         let one = BlockAxis { length: 1, source_step: 0, target_step: 0 };
-        let across = outer.pop_at(0).unwrap_or(one);
+        let across = outer.pop_at(across_place(&row, &outer)).unwrap_or(one);
         let plane = BlockPlane {
             source: self.source,
             target: self.target,
@@ -116,4 +116,13 @@ impl Block {
         };
         (plane, outer)
     }
+}
+
+/// Which of the axes across rows goes with the row: the next one out, whose rows follow each other
+/// in both layouts; but where the row strides through the source, as in a transposed chunk, the
+/// axis of the shortest source step, so that the rows of a plane use the same cache lines.
+fn across_place(row: &BlockAxis, outer: &[BlockAxis]) -> usize {
+    let step = |axis: &BlockAxis| axis.source_step.unsigned_abs();
+    let shorter = outer.iter().enumerate().filter(|(_, axis)| (1..step(row)).contains(&step(axis)));
+    shorter.min_by_key(|(_, axis)| step(axis)).map_or(0, |(at, _)| at)
 }

@@ -335,6 +335,38 @@ fn the_innermost_axis_that_has_gaps_makes_the_rows_of_a_plane() {
 }
 
 #[test]
+fn rows_that_stride_through_the_source_go_with_the_axis_of_the_shortest_step() {
+    let axis = |length, source_step, target_step| BlockAxis { length, source_step, target_step };
+    // Column-major: the outermost axis of the target is side by side in the source.
+    let turned = [axis(5, 2, 64), axis(3, 10, 16), axis(4, 30, 4)];
+    assert_eq!(planes(&turned), [(0, 0, 4, 30, 5), (10, 16, 4, 30, 5), (20, 32, 4, 30, 5)]);
+    // Repeated elements have no distance, and dense rows keep the next axis out.
+    let repeated = [axis(5, 0, 64), axis(3, 10, 16), axis(4, 30, 4)];
+    assert_eq!(planes(&repeated)[0], (0, 0, 4, 30, 3));
+    let dense = [axis(5, 10, 64), axis(3, 50, 16), axis(4, 2, 4)];
+    assert_eq!(planes(&dense)[0], (0, 0, 4, 2, 3));
+}
+
+#[test]
+fn long_transposed_rows_keep_every_element() {
+    for (source, target) in
+        [(Dtype::U16, Dtype::U16), (Dtype::F64, Dtype::F64), (Dtype::U8, Dtype::F32)]
+    {
+        let record = record(&[3, 2, 301], &[3, 2, 301], source, &[2, 1, 0]);
+        let bytes = record.chunk_bytes as usize;
+        let (begin, end) = (vec![0, 0, 7], vec![3, 2, 300]);
+        let mut case = Case::new(record, target, begin, end, PadMode::None);
+        let mut random = Random(0x1357_9BDF_0246_8ACE);
+        let chunk: Vec<u8> = (0..bytes).map(|_| random.next() as u8).collect();
+        let mut expected = case.sample().to_vec();
+        let written = case.slow_scatter(&mut expected, &[0; 3], Some(&chunk));
+        let part = ChunkBytes { bytes: &chunk, first: 0 };
+        assert_eq!(case.with_target(|target| scatter(target, &[0; 3], &part)), written);
+        assert!(case.sample() == expected);
+    }
+}
+
+#[test]
 fn fill_all_repeats_an_element_of_any_size() {
     for size in 1..=16usize {
         let element: Vec<u8> = (1..=size as u8).collect();

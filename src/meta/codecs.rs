@@ -1,8 +1,8 @@
-//! Codec lists: the chain of a chunk, and the shard around it.
+//! Codec lists: the chain of a chunk, the shards around it, and transposes anywhere in front.
 //!
-//! Comes in: the member `codecs`. Goes out: byte order, codec chain, shard shape and index layout
-//! in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes` and
-//! `sharding_indexed`. Codecs from bytes to bytes are told in `byte_codecs`.
+//! Comes in: the member `codecs`. Goes out: byte order, codec chain, axis orders, shard shapes and
+//! index layouts in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes`,
+//! `sharding_indexed` and `transpose`. Codecs from bytes to bytes are told in `byte_codecs`.
 //!
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
@@ -11,7 +11,7 @@ use super::byte_codecs::{check_configuration, codec_from_name};
 use super::node::{Extension, Extents, Node, Reader};
 use crate::base::math::product;
 use crate::base::text::List;
-use crate::limits::{CODECS_MAX, SHARD_CHUNKS_MAX};
+use crate::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, IndexLayout};
 use crate::status::Status;
 
@@ -25,31 +25,105 @@ pub(super) fn read_codecs(
     node: &Node<'_>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
-    let mut items = reader.items(node)?;
-    let Some(first) = items.next() else {
-        return Err(reader.decode(node, format_args!("the list of codecs is empty")));
-    };
-    let first = reader.extension(&first)?;
-    if first.name != *"sharding_indexed" {
-        let (byte_order, codecs) = read_chain(reader, node, record.dtype.word_bytes())?;
-        record.byte_order = byte_order;
-        record.codecs = codecs;
-        return Ok(());
+    let mut node = node.clone();
+    // Ends: every turn adds a level of shards, of which there are SHARD_LEVELS_MAX.
+    loop {
+        let level = record.shard_levels as usize;
+        let mut items = reader.items(&node)?;
+        let first = read_transposes(reader, &node, &mut items, record)?;
+        if first.name != *"sharding_indexed" {
+            record.byte_order = read_array_to_bytes(reader, &first, record.dtype.word_bytes())?;
+            record.codecs = read_bytes_codecs(reader, &node, items)?;
+            return Ok(());
+        }
+        if level == SHARD_LEVELS_MAX {
+            let reason = format_args!("more than {SHARD_LEVELS_MAX} levels of shards are not read");
+            return Err(reader.unsupported(&first.node, reason));
+        }
+        if let Some(behind) = items.next() {
+            let name = reader.extension(&behind)?.name;
+            let reason = format_args!("codec {name} behind sharding_indexed is not read");
+            return Err(reader.unsupported(&behind, reason));
+        }
+        node = read_shard(reader, &first, record)?;
+        // What a shard holds has the shard's axes, until it is transposed itself.
+        record.axis_order[level + 1] = record.axis_order[level];
     }
-    if let Some(behind) = items.next() {
-        let name = reader.extension(&behind)?.name;
-        let reason = format_args!("codec {name} behind sharding_indexed is not read");
-        return Err(reader.unsupported(&behind, reason));
-    }
-    read_shard(reader, &first, record)
 }
 
-/// The configuration of a shard whose shape is `record.chunk_shape` so far.
-fn read_shard(
+/// Takes the transposes at the front of a list into the axis order of the level that is read, and
+/// gives the codec behind them.
+fn read_transposes<'a>(
     reader: &mut Reader<'_>,
-    shard: &Extension<'_>,
+    node: &Node<'_>,
+    items: &mut impl Iterator<Item = Node<'a>>,
     record: &mut ArrayRecord,
+) -> Result<Extension<'a>, Status> {
+    let mut is_first = true;
+    for item in items {
+        let extension = reader.extension(&item)?;
+        if extension.name != *"transpose" {
+            return Ok(extension);
+        }
+        let axes = record.axes();
+        let order = &mut record.axis_order[record.shard_levels as usize];
+        transpose(reader, &extension, &mut order[..axes])?;
+        is_first = false;
+    }
+    let reason = if is_first {
+        "the list of codecs is empty"
+    } else {
+        "no codec behind transpose makes bytes"
+    };
+    Err(reader.decode(node, format_args!("{reason}")))
+}
+
+/// Applies a transpose to the axes that it gets: axis `i` of what it gives is axis `order[i]` of
+/// what it gets.
+///
+/// Worked example: chunks of axes z y x, two transposes in a row. The order [2, 0, 1] gives x z y;
+/// of those the order [1, 0, 2] gives z x y.
+fn transpose(
+    reader: &mut Reader<'_>,
+    extension: &Extension<'_>,
+    axes: &mut [u8],
 ) -> Result<(), Status> {
+    let [order] = reader.configuration(extension, &["order"])?;
+    let parent = extension.configuration.as_ref().unwrap_or(&extension.node);
+    let order = reader.required(parent, "order", order)?;
+    if let Some(name) = order.value.as_str() {
+        // What writers made before the specification had only permutations.
+        if name == *"F" {
+            axes.reverse();
+        } else if name != *"C" {
+            let reason = format_args!("{name} is no list of axes, nor \"C\" or \"F\"");
+            return Err(reader.unsupported(&order, reason));
+        }
+        return Ok(());
+    }
+    let places = reader.extents(&order, 0)?;
+    let given = Extents::from_iter(axes.iter().map(|axis| u64::from(*axis)));
+    let is_permutation =
+        places.len() == axes.len() && (0..axes.len() as u64).all(|axis| places.contains(&axis));
+    if !is_permutation {
+        let (places, count) = (List(&places), axes.len());
+        let reason = format_args!("{places} does not name each of {count} axes, from 0, once");
+        return Err(reader.decode(&order, reason));
+    }
+    for (axis, place) in axes.iter_mut().zip(&places) {
+        // Both are below the rank, which was checked.
+        *axis = given[*place as usize] as u8;
+    }
+    Ok(())
+}
+
+/// The configuration of a shard whose shape is `record.chunk_shape` so far; gives the codecs of
+/// what it holds.
+fn read_shard<'a>(
+    reader: &mut Reader<'_>,
+    shard: &Extension<'a>,
+    record: &mut ArrayRecord,
+) -> Result<Node<'a>, Status> {
     let Some(parent) = &shard.configuration else {
         return Err(reader.decode(&shard.node, format_args!("member \"configuration\" is missing")));
     };
@@ -58,25 +132,28 @@ fn read_shard(
     let chunk_shape = reader.required(parent, "chunk_shape", chunk_shape)?;
     let codecs = reader.required(parent, "codecs", codecs)?;
     let index_codecs = reader.required(parent, "index_codecs", index_codecs)?;
-    let axes = record.axes();
-    record.shard_levels = 1;
-    record.shard_shape[0] = record.chunk_shape;
+    let (axes, level) = (record.axes(), record.shard_levels as usize);
+    // The shard's own axes: a transpose in front of it gave them another order.
+    let order = record.axis_order[level];
+    let outer: Extents =
+        order[..axes].iter().map(|axis| record.chunk_shape[usize::from(*axis)]).collect();
     let inner = reader.extents(&chunk_shape, 1)?;
-    check_division(reader, &chunk_shape, &record.shard_shape[0][..axes], &inner)?;
-    record.chunk_shape[..axes].copy_from_slice(&inner);
-    let (byte_order, chain) = read_chain(reader, &codecs, record.dtype.word_bytes())?;
-    record.byte_order = byte_order;
-    record.codecs = chain;
-    record.index[0] = read_index_codecs(reader, &index_codecs)?;
+    check_division(reader, &chunk_shape, &outer, &inner)?;
+    record.shard_shape[level] = record.chunk_shape;
+    for (axis, edge) in order.iter().zip(&inner) {
+        record.chunk_shape[usize::from(*axis)] = *edge;
+    }
+    record.shard_levels += 1;
+    record.index[level] = read_index_codecs(reader, &index_codecs)?;
     if let Some(location) = location {
         let name = reader.string(&location)?;
-        record.index[0].at_start = name == *"start";
+        record.index[level].at_start = name == *"start";
         if name != *"start" && name != *"end" {
             let reason = format_args!("{name} is neither \"start\" nor \"end\"");
             return Err(reader.unsupported(&location, reason));
         }
     }
-    Ok(())
+    Ok(codecs)
 }
 
 /// Whether chunks of `inner` divide a shard of `outer` exactly, into not too many.
@@ -107,18 +184,12 @@ fn check_division(
     Ok(())
 }
 
-/// The codecs of a chunk: `bytes`, then bytes-to-bytes codecs.
-fn read_chain(
+/// The codecs behind the one that makes bytes.
+fn read_bytes_codecs<'a>(
     reader: &mut Reader<'_>,
     node: &Node<'_>,
-    word_bytes: u32,
-) -> Result<(ByteOrder, CodecChain), Status> {
-    let mut items = reader.items(node)?;
-    let Some(first) = items.next() else {
-        return Err(reader.decode(node, format_args!("the list of codecs is empty")));
-    };
-    let first = reader.extension(&first)?;
-    let byte_order = read_array_to_bytes(reader, &first, word_bytes)?;
+    items: impl Iterator<Item = Node<'a>>,
+) -> Result<CodecChain, Status> {
     let mut codecs = CodecChain::new();
     for item in items {
         let extension = reader.extension(&item)?;
@@ -133,10 +204,10 @@ fn read_chain(
             return Err(reader.unsupported(node, reason));
         }
     }
-    Ok((byte_order, codecs))
+    Ok(codecs)
 }
 
-/// The first codec of a chain, which must be `bytes`.
+/// The codec that makes bytes of a chunk, which must be `bytes`.
 fn read_array_to_bytes(
     reader: &mut Reader<'_>,
     extension: &Extension<'_>,
@@ -146,16 +217,9 @@ fn read_array_to_bytes(
     if *name == *"bytes" {
         return read_bytes(reader, extension, word_bytes);
     }
-    if *name == *"sharding_indexed" {
-        return Err(reader.unsupported(node, format_args!("a shard inside a shard is not read")));
-    }
     if codec_from_name(extension).is_some() {
         let reason = format_args!("codec {name} must stand behind \"bytes\"");
         return Err(reader.decode(node, reason));
-    }
-    if ARRAY_TO_ARRAY.iter().any(|known| *name == **known) {
-        let reason = format_args!("codec {name} is not read: write the array without it");
-        return Err(reader.unsupported(node, reason));
     }
     Err(unknown_codec(reader, extension))
 }
@@ -188,7 +252,7 @@ fn read_bytes(
 
 fn unknown_codec(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Status {
     let name = extension.name;
-    let known = "bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed";
+    let known = "transpose, bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed";
     reader.unsupported(&extension.node, format_args!("codec {name} is not read, only {known}"))
 }
 
@@ -214,8 +278,17 @@ fn read_bytes_to_bytes(
 
 /// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.
 fn read_index_codecs(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<IndexLayout, Status> {
-    let (byte_order, codecs) = read_chain(reader, node, 8)?;
-    let has_crc = match codecs.as_slice() {
+    let mut items = reader.items(node)?;
+    let Some(first) = items.next() else {
+        return Err(reader.decode(node, format_args!("the list of codecs is empty")));
+    };
+    let first = reader.extension(&first)?;
+    if first.name == *"transpose" || first.name == *"sharding_indexed" {
+        let reason = format_args!("codec {} in front of an index is not read", first.name);
+        return Err(reader.unsupported(&first.node, reason));
+    }
+    let byte_order = read_array_to_bytes(reader, &first, 8)?;
+    let has_crc = match read_bytes_codecs(reader, node, items)?.as_slice() {
         [] => false,
         [Codec::Crc32c] => true,
         _ => {

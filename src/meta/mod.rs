@@ -34,7 +34,7 @@ pub use zarr3::array_from_zarr3;
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
 use crate::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IndexLayout};
+use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
@@ -66,9 +66,10 @@ const IS_GROUP: &str = "is a group: name one of the arrays in it";
 pub struct Description {
     /// The element type as the document names it: "float32", "r24"; "<f4", "|V3" in zarr v2.
     pub dtype_name: Text<NAME_BYTES>,
-    /// The codecs in the order of encoding: "bytes(little) zstd crc32c", or for shards
-    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)". For zarr v2 the compressor, if
-    /// there is one, and the order of the elements: "zstd order C".
+    /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
+    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
+    /// all that stand side by side. For zarr v2 the compressor, if there is one, and the order of
+    /// the elements: "zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
 }
 
@@ -87,8 +88,9 @@ pub fn describe(record: &ArrayRecord) -> Description {
     }
     let mut codecs = Text::new();
     let levels = record.shard_levels as usize;
-    for _ in 0..levels {
-        codecs.push_str("sharding_indexed[");
+    for level in 0..=levels {
+        push_transpose(&mut codecs, record, level);
+        codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
     codecs.push_str(match record.byte_order {
         _ if record.dtype.word_bytes() == 1 => "bytes",
@@ -106,6 +108,23 @@ pub fn describe(record: &ArrayRecord) -> Description {
         codecs.push_str(if has_crc { ", crc32c)" } else { ")" });
     }
     Description { dtype_name, codecs }
+}
+
+/// The transpose between the axes of level `level` and those of the level around it, if there is
+/// one: "transpose(1,0) ".
+fn push_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, level: usize) {
+    let axes = record.axes();
+    let outer = if level == 0 { IN_ORDER } else { record.axis_order[level - 1] };
+    let inner = record.axis_order[level];
+    if inner == outer {
+        return;
+    }
+    for (place, axis) in inner[..axes].iter().enumerate() {
+        let from = outer[..axes].iter().position(|other| other == axis).unwrap_or(0);
+        // A text that is cut is cut.
+        let _ = write!(text, "{}{from}", if place == 0 { "transpose(" } else { "," });
+    }
+    text.push_str(") ");
 }
 
 /// The name of an element type in zarr v3; "r*" for raw bytes, whose name carries their size.

@@ -12,9 +12,9 @@ use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::fmt;
 
-/// Longest way to a member that is read:
-/// attributes.ome.multiscales[0].datasets[1].coordinateTransformations[0].scale[2].
-const STEPS_MAX: usize = 10;
+/// Longest way to a member that is read, in a shard of a shard:
+/// codecs[0].configuration.codecs[0].configuration.index_codecs[1].configuration.x.
+const STEPS_MAX: usize = 12;
 
 /// Bytes of the uri that a text shows; the rest of the text is for the reason.
 const SHOWN_URI_BYTES: usize = 160;

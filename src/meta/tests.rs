@@ -442,7 +442,12 @@ fn chains_that_are_not_read_are_refused_by_name() {
         (json!([bytes, bytes]), Status::Decode, "\"bytes\" cannot stand behind"),
         (json!([bytes, "transpose"]), Status::Decode, "\"transpose\" cannot stand behind"),
         (json!([bytes, "sharding_indexed"]), Status::Decode, "\"sharding_indexed\" cannot"),
-        (json!(["transpose", bytes]), Status::Unsupported, "\"transpose\""),
+        (json!(["transpose", bytes]), Status::Decode, "member \"order\" is missing"),
+        (
+            json!([{"name": "transpose", "configuration": {"order": [1, 0]}}]),
+            Status::Decode,
+            "no codec behind transpose makes bytes",
+        ),
         (json!(["packbits"]), Status::Unsupported, "\"packbits\""),
         (json!([bytes, "snappy"]), Status::Unsupported, "\"snappy\""),
         (json!([bytes, {"name": "numcodecs.lzma"}]), Status::Unsupported, "\"numcodecs.lzma\""),
@@ -561,10 +566,136 @@ fn a_shard_stands_alone() {
     let shard = sound()["codecs"][0].clone();
     let behind = plain(json!([shard, "crc32c"]));
     refused(&behind, Status::Unsupported, &["codecs[1]", "\"crc32c\" behind sharding_indexed"]);
-    let before = plain(json!(["transpose", shard]));
-    refused(&before, Status::Unsupported, &["codecs[0]", "\"transpose\""]);
-    let nested = with("/codecs/0/configuration/codecs", json!([shard]));
-    refused(&nested, Status::Unsupported, &["a shard inside a shard"]);
+    let mut inside = with("/codecs/0/configuration/codecs", json!([shard, "crc32c"]));
+    inside["codecs"][0]["configuration"]["chunk_shape"] = json!([8, 32]);
+    let way = "codecs[0].configuration.codecs[1]";
+    refused(&inside, Status::Unsupported, &[way, "\"crc32c\" behind sharding_indexed"]);
+}
+
+fn transpose(order: Value) -> Value {
+    json!({"name": "transpose", "configuration": {"order": order}})
+}
+
+fn shard(chunk: Value, codecs: Value) -> Value {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "big"}});
+    json!({"name": "sharding_indexed", "configuration": {
+        "chunk_shape": chunk, "codecs": codecs, "index_codecs": [bytes]}})
+}
+
+#[test]
+fn transposes_are_strides_and_compose_in_the_order_of_the_list() {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let mut document =
+        plain(json!([transpose(json!([2, 0, 1])), transpose(json!([1, 0, 2])), bytes]));
+    document["shape"] = json!([9, 9, 9]);
+    document["chunk_grid"]["configuration"]["chunk_shape"] = json!([2, 3, 5]);
+    let record = read(&document).unwrap();
+    // z y x becomes x z y becomes z x y.
+    assert_eq!(record.axis_order[0][..3], [0, 2, 1]);
+    assert_eq!(record.chunk_strides[..3], [30, 2, 6]);
+    assert_eq!(describe(&record).codecs.as_str(), "transpose(0,2,1) bytes(little)");
+    let cases = [
+        (json!([[0, 1, 2]]), [30, 10, 2]),
+        (json!(["C"]), [30, 10, 2]),
+        (json!(["F"]), [2, 4, 12]),
+        (json!([[1, 2, 0], [2, 0, 1]]), [30, 10, 2]),
+        (json!([[1, 2, 0], "F"]), [30, 2, 6]),
+        (json!([[2, 0, 1]]), [6, 2, 12]),
+    ];
+    for (orders, strides) in cases {
+        let list = orders.as_array().unwrap().iter().cloned().map(transpose);
+        document["codecs"] = list.chain([bytes.clone()]).collect();
+        assert_eq!(read(&document).unwrap().chunk_strides[..3], strides, "{orders}");
+    }
+}
+
+#[test]
+fn orders_that_are_no_permutation_are_refused() {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    for (order, status) in [
+        (json!([0]), Status::Decode),
+        (json!([0, 1, 2]), Status::Decode),
+        (json!([0, 0]), Status::Decode),
+        (json!([1, 2]), Status::Decode),
+        (json!([0, -1]), Status::Decode),
+        (json!([0, 1.0]), Status::Decode),
+        (json!(null), Status::Decode),
+        (json!([]), Status::Decode),
+        (json!({"0": 1}), Status::Decode),
+        (json!("K"), Status::Unsupported),
+        (json!("c"), Status::Unsupported),
+    ] {
+        let document = plain(json!([transpose(order.clone()), bytes]));
+        refused(&document, status, &["codecs[0].configuration.order"]);
+        let shards = plain(json!([shard(json!([4, 16]), json!([transpose(order), bytes]))]));
+        refused(&shards, status, &["codecs[0].configuration.codecs[0].configuration.order"]);
+    }
+    let more = json!({"name": "transpose", "configuration": {"order": [1, 0], "axes": 2}});
+    refused(&plain(json!([more, bytes])), Status::Unsupported, &["\"axes\" = 2"]);
+}
+
+#[test]
+fn shards_in_shards_are_two_levels_of_the_record() {
+    let chunks = sound()["codecs"][0]["configuration"]["codecs"].clone();
+    let inner = shard(json!([4, 16]), chunks);
+    let mut document = with("/codecs/0/configuration/codecs", json!([inner]));
+    document["codecs"][0]["configuration"]["chunk_shape"] = json!([8, 32]);
+    let record = read(&document).unwrap();
+    assert_eq!((record.shard_levels, record.chunk_shape[..2].to_vec()), (2, std::vec![4, 16]));
+    assert_eq!(
+        (&record.shard_shape[0][..2], &record.shard_shape[1][..2]),
+        (&[8, 64][..], &[8, 32][..])
+    );
+    let layout = |at_start, has_crc, byte_order| IndexLayout { at_start, has_crc, byte_order };
+    let outer = layout(true, true, ByteOrder::Little);
+    assert_eq!(record.index, [outer, layout(false, false, ByteOrder::Big)]);
+    assert_eq!(record.file_grid[1], AxisGrid::Regular);
+    assert_eq!((record.chunk_counts()[..2].to_vec(), record.chunk_bytes), (std::vec![2, 4], 128));
+    let line = "sharding_indexed[sharding_indexed[bytes(little) zstd](index at end, big)]\
+                (index at start, crc32c)";
+    assert_eq!(describe(&record).codecs.as_str(), line);
+    let inner_shape = "/codecs/0/configuration/codecs/0/configuration/chunk_shape";
+    *document.pointer_mut(inner_shape).unwrap() = json!([4, 12]);
+    refused(&document, Status::Decode, &["[4, 12]", "[8, 32]", "do not divide"]);
+}
+
+#[test]
+fn a_third_level_of_shards_is_refused_by_name() {
+    let bytes = json!([{"name": "bytes", "configuration": {"endian": "little"}}]);
+    let two = shard(json!([8, 32]), json!([shard(json!([4, 16]), bytes)]));
+    assert!(read(&plain(json!([two]))).is_ok());
+    let three = plain(json!([shard(json!([8, 64]), json!([two]))]));
+    let way = "codecs[0].configuration.codecs[0].configuration.codecs[0]";
+    refused(&three, Status::Unsupported, &[way, "more than 2 levels of shards are not read"]);
+}
+
+#[test]
+fn a_transpose_in_front_of_a_shard_turns_its_chunks_and_its_index_but_not_the_array() {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let flip = || transpose(json!([1, 0]));
+    // Files of 8 x 64 are shards of 64 x 8 behind the transpose, in chunks of 16 x 4.
+    let document = plain(json!([flip(), shard(json!([16, 4]), json!([bytes]))]));
+    let record = read(&document).unwrap();
+    assert_eq!(
+        (&record.chunk_shape[..2], &record.shard_shape[0][..2]),
+        (&[4, 16][..], &[8, 64][..])
+    );
+    assert_eq!(
+        (&record.axis_order[0][..2], &record.axis_order[1][..2]),
+        (&[1, 0][..], &[1, 0][..])
+    );
+    assert_eq!(record.chunk_strides[..2], [2, 8]);
+    let twice = plain(json!([flip(), shard(json!([16, 4]), json!([flip(), bytes]))]));
+    let record = read(&twice).unwrap();
+    assert_eq!(
+        (&record.axis_order[0][..2], &record.axis_order[1][..2]),
+        (&[1, 0][..], &[0, 1][..])
+    );
+    assert_eq!(record.chunk_strides[..2], [32, 2]);
+    let line = "transpose(1,0) sharding_indexed[transpose(1,0) bytes(little)](index at end, big)";
+    assert_eq!(describe(&record).codecs.as_str(), line);
+    let wrong = plain(json!([flip(), shard(json!([4, 16]), json!([bytes]))]));
+    refused(&wrong, Status::Decode, &["[4, 16]", "[64, 8]", "do not divide"]);
 }
 
 #[test]
@@ -581,6 +712,11 @@ fn an_index_is_bytes_and_perhaps_a_checksum() {
     for (codecs, status) in [
         (json!([bytes("little"), "zstd"]), Status::Unsupported),
         (json!([bytes("little"), "crc32c", "crc32c"]), Status::Unsupported),
+        (
+            json!([{"name": "transpose", "configuration": {"order": [1, 0, 2]}}, bytes("little")]),
+            Status::Unsupported,
+        ),
+        (json!(["sharding_indexed"]), Status::Unsupported),
         (json!(["crc32c"]), Status::Decode),
         (json!(["bytes"]), Status::Decode),
         (json!([]), Status::Decode),

@@ -87,10 +87,11 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     record.separator = read_separator(reader, separator)?;
 
     check_grid(reader, &shape, &chunks, &record)?;
-    set_strides(reader, &chunks, &mut record)?;
     if is_column_major {
-        record.chunk_strides = column_major(&record);
+        let axes = record.axes();
+        record.axis_order[0][..axes].reverse();
     }
+    set_strides(reader, &chunks, &mut record)?;
     Ok(record)
 }
 
@@ -195,18 +196,6 @@ fn read_order(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<bool, Status> 
         return Err(reader.decode(node, format_args!("{name} is neither \"C\" nor \"F\"")));
     }
     Ok(name == *"F")
-}
-
-/// The strides of a packed chunk whose first axis is the innermost.
-fn column_major(record: &ArrayRecord) -> [i64; crate::limits::RANK_MAX] {
-    let mut strides = ArrayRecord::EMPTY.chunk_strides;
-    let mut stride = i64::from(record.dtype_bytes);
-    for axis in 0..record.axes() {
-        strides[axis] = stride;
-        // At most chunk_bytes, which was checked.
-        stride *= record.chunk_shape[axis] as i64;
-    }
-    strides
 }
 
 /// The chain of the one compressor, or of none.

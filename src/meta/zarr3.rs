@@ -250,7 +250,7 @@ pub(super) fn check_grid(
     Ok(())
 }
 
-/// Row-major strides and the size of a chunk.
+/// The size of a chunk, and its strides: row-major in the order of its axes.
 pub(super) fn set_strides(
     reader: &mut Reader<'_>,
     codecs: &Node<'_>,
@@ -259,19 +259,13 @@ pub(super) fn set_strides(
     let axes = record.axes();
     let elements = product(&record.chunk_shape[..axes]);
     let bytes = elements.and_then(|count| count.checked_mul(u64::from(record.dtype_bytes)));
-    let Some(bytes) = bytes.filter(|bytes| *bytes <= CHUNK_BYTES_MAX) else {
+    if bytes.is_none_or(|bytes| bytes > CHUNK_BYTES_MAX) {
         let (chunk, size) = (List(&record.chunk_shape[..axes]), record.dtype_bytes);
         let reason = format_args!(
             "chunks of {chunk} times {size} bytes, more than {CHUNK_BYTES_MAX}: use smaller ones"
         );
         return Err(reader.unsupported(codecs, reason));
-    };
-    record.chunk_bytes = bytes;
-    let mut stride = i64::from(record.dtype_bytes);
-    for axis in (0..axes).rev() {
-        record.chunk_strides[axis] = stride;
-        // At most chunk_bytes, which was checked.
-        stride *= record.chunk_shape[axis] as i64;
     }
+    record.pack_chunk();
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::read::{
     open_leased, read_document, shown,
 };
 use crate::records::ArrayRecord;
+use crate::shard_index::Shard;
 use crate::status::{Status, Why};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -133,7 +134,7 @@ pub fn run_locate(
     let record = instance.array_record(question.array).of_file(question.file, &mut own);
     let path = file_path(instance, question.array, record, question.file);
     let mut why = Why::new();
-    let opened = open_counted(instance, &path, lease);
+    let opened = open_as_asked(instance, &path, question, lease);
     if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
         return;
     }
@@ -144,7 +145,8 @@ pub fn run_locate(
     let mut checked = None;
     let outcome = match opened {
         Ok((open, stat)) if record.shard_levels > 0 => {
-            let (file, page) = ((open.fd, &path, stat), (question.page, lease.check));
+            let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
+            let (file, page) = ((open.fd, &path, stat), (shard, question.page, lease.check));
             match locate(&instance.store, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = located.page;
@@ -195,9 +197,6 @@ fn finish_locate(
 ) {
     let state = &mut *instance.lock.lock();
     let slot = lease.slot;
-    if let Some((group_pages, sums)) = checked {
-        state.files.set_checks(slot, group_pages, sums);
-    }
     if outcome == Outcome::Absent {
         state.files.set_absent(slot, question.batch_id);
         state.arrays.set_checked(question.array, question.batch_id);
@@ -210,8 +209,15 @@ fn finish_locate(
     if opened == Err(OpenFault::Changed) {
         close_forgotten(instance, state.forget_file(slot));
     }
-    if let (Outcome::Found(_), Some((_, epoch))) = (outcome, state.files.known(slot)) {
-        state.pages.insert(epoch, question.page, page);
+    // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
+    if let (Outcome::Found(stat), Some((known, epoch))) = (outcome, state.files.known(slot))
+        && stat == known
+    {
+        let index_page = question.index_page();
+        if let Some((group_pages, sums)) = checked {
+            state.files.set_checks(slot, index_page.inner, group_pages, sums);
+        }
+        state.pages.insert(epoch, index_page, page);
     }
     state.requests.finish(request, outcome, page, why);
     state.plan_wanted = true;
@@ -247,6 +253,28 @@ pub(super) fn open_counted(
 ) -> Result<(Descriptors, FileStat), OpenFault> {
     instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
     open_leased(&instance.store, path, lease)
+}
+
+/// Opens the file of a question. One about a shard in it is about the state in which it lies there:
+/// another state, or no file, is a change.
+fn open_as_asked(
+    instance: &Instance,
+    path: &Path,
+    question: &Question,
+    lease: &Lease,
+) -> Result<(Descriptors, FileStat), OpenFault> {
+    let opened = open_counted(instance, path, lease);
+    let Some((_, asked)) = question.inner else { return opened };
+    match opened {
+        Ok((open, stat)) if stat != asked => {
+            if lease.open.is_none() {
+                instance.store.close_data(open);
+            }
+            Err(OpenFault::Changed)
+        }
+        Err(OpenFault::Store(Fault::Absent)) => Err(OpenFault::Changed),
+        opened => opened,
+    }
 }
 
 pub(super) fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {

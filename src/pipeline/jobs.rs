@@ -198,7 +198,8 @@ impl State {
         }
         for _ in 0..self.requests.queued() {
             let Some((request, question)) = self.requests.next_queued() else { break };
-            match self.files.lease(question.array_id, question.file, Some(question.page)) {
+            let page = Some(question.index_page());
+            match self.files.lease(question.array_id, question.file, page) {
                 LeaseOutcome::Leased(lease) => {
                     return Some(Job::Locate { request, question, lease });
                 }

@@ -111,8 +111,10 @@ pub struct Planner {
     pub(super) pairs: &'static mut [u32],
     pub(super) pair_first: u64,
     pub(super) pair_limit: u64,
-    /// Window entries before this one were looked at by `settle`.
+    /// Window entries before this one were looked at by `settle`, and are not New.
     pub(super) looked: u64,
+    /// Window entries from this one on never waited for a lookup.
+    pub(super) asked: u64,
     /// Lookups that had ended when `settle` looked last.
     pub(super) ended: u64,
     /// Number of the window entry that decodes the chunk in each slot of the cache.
@@ -155,6 +157,7 @@ impl Planner {
             pair_first: 0,
             pair_limit: 0,
             looked: 0,
+            asked: 0,
             ended: 0,
             owners: carver.slice(
                 "chunk cache tables",

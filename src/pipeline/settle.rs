@@ -2,22 +2,26 @@
 //!
 //! In: window entries that are New or Waiting. Out: entries that are placed, missing or gone. What
 //! the caches of files and index pages do not know is asked for; equal questions share a lookup.
+//!
+//! A chunk in a shard of a shard takes two lookups. Between them its entry may be New again, with
+//! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
+//! no lookup would ever be free; and the last to read one begins the next, so that something moves.
 
 use crate::base::math::index;
 use crate::chunk_cache::ChunkKey;
 use crate::config::MISSING_ERROR;
 use crate::decode::kept_bytes;
 use crate::fail;
-use crate::limits::{INDEX_PAGE_ENTRIES, compressed_bytes_max};
+use crate::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::chunk_failure;
 use crate::pipeline::file_jobs::look_anew;
 use crate::pipeline::planner::{Place, Planned, Planner, RUN_CHUNKS};
 use crate::pipeline::state::State;
-use crate::read::{Outcome, Question};
+use crate::read::{IndexPage, Outcome, Question};
 use crate::records::{ArrayRecord, Need, Span};
-use crate::shard_index::{Entry, EntryBytes, IndexPlace, parse_entry};
+use crate::shard_index::{Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry};
 use crate::status::{Status, Why};
 use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,32 +34,33 @@ impl Planner {
         let mut at = if ended == self.ended { self.looked.max(self.first) } else { self.first };
         self.ended = ended;
         let mut progress = false;
-        while at < self.limit {
-            let step = self.settle_some(instance, at);
+        // The first entry that no lookup could be begun for.
+        let mut full = None;
+        while at < self.limit && (full.is_none() || at < self.asked) {
+            let step = self.settle_some(instance, at, &mut full);
             progress |= step.progress;
-            self.looked = self.looked.max(step.limit);
             at = step.limit;
             if let Some((entry, status, why)) = step.failed {
                 self.fail_planned(instance, &entry, status, &why);
             }
-            if step.is_full {
-                break;
-            }
         }
+        self.looked = full.unwrap_or(self.looked.max(at));
         progress
     }
 
     /// Looks at window entries from `first` on, a bounded number of them or up to one that fails.
-    fn settle_some(&mut self, instance: &Instance, first: u64) -> Step {
+    /// Once there is one in `full`, at those alone that wait.
+    fn settle_some(&mut self, instance: &Instance, first: u64, full: &mut Option<u64>) -> Step {
         let limit = self.limit.min(first + RUN_CHUNKS);
-        let mut step = Step { limit: first, progress: false, is_full: false, failed: None };
+        let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *instance.lock.lock();
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
             step.limit += 1;
             let is_new = matches!(entry.place, Place::New);
-            if !is_new && !matches!(entry.place, Place::Waiting(_)) {
+            let is_waiting = matches!(entry.place, Place::Waiting(_));
+            if !is_waiting && (!is_new || full.is_some()) {
                 continue;
             }
             let mut own = None;
@@ -70,11 +75,21 @@ impl Planner {
                     keep(instance, state, (entry, at), record, self.owners);
                     step.progress = true;
                 }
-                Ok(LookUp::Asked) => step.progress |= is_new,
+                Ok(LookUp::Asked) => {
+                    self.asked = self.asked.max(at + 1);
+                    step.progress = true;
+                    // It may have joined a lookup that ended before this look at the window began,
+                    // of which nobody would tell it again. Ends: the answer leads a level inwards.
+                    if has_answer(state, entry) {
+                        step.limit = at;
+                    }
+                }
+                Ok(LookUp::Pending) => {}
                 Ok(LookUp::Full) => {
-                    step.limit = at;
-                    step.is_full = true;
-                    break;
+                    // One that waited has read its lookup, which others can use now.
+                    step.progress |= is_waiting;
+                    entry.place = Place::New;
+                    full.get_or_insert(at);
                 }
                 Err(status) => {
                     look_anew(instance, state, (entry.array_id, entry.file), record);
@@ -112,19 +127,31 @@ struct Step {
     /// Behind the last entry that was looked at.
     limit: u64,
     progress: bool,
-    /// No further lookup can be begun now.
-    is_full: bool,
     failed: Option<(Planned, Status, Why)>,
 }
 
 enum LookUp {
     /// The entry's place is known.
     Settled,
-    /// The entry waits for a lookup.
+    /// The entry waits for a lookup that it did not wait for before.
     Asked,
+    /// The entry waits for a lookup that has not ended.
+    Pending,
     /// No lookup can be begun now.
     Full,
 }
+
+/// What the index of a shard says of a chunk; of a file that is a chunk, `stat` alone counts.
+#[derive(Clone, Copy)]
+struct Found {
+    /// What the file looked like.
+    stat: FileStat,
+    shard: Shard,
+    raw: [u8; INDEX_ENTRY_BYTES],
+}
+
+/// Entries of a chunk by level, as `entry_numbers` gives them.
+type Entries = [u64; SHARD_LEVELS_MAX];
 
 /// Finds where a planned chunk lies, from what is cached or from a lookup that ended.
 fn look_up(
@@ -134,53 +161,153 @@ fn look_up(
     record: &ArrayRecord,
     why: &mut Why,
 ) -> Result<LookUp, Status> {
-    let page = entry.chunk / INDEX_PAGE_ENTRIES as u64;
-    let within = (entry.chunk % INDEX_PAGE_ENTRIES as u64) as usize;
-    if let Place::Waiting(request) = entry.place {
-        let outcome = state.requests.outcome(request);
-        let raw = state.requests.entry(request, within);
-        match outcome {
-            Outcome::Pending => return Ok(LookUp::Asked),
-            Outcome::Failed(_) => *why = *state.requests.why(request),
-            Outcome::Absent | Outcome::Found(_) => {}
+    if matches!(entry.place, Place::Waiting(_)) && !has_answer(state, entry) {
+        return Ok(LookUp::Pending);
+    }
+    let is_sharded = record.shard_levels > 0;
+    let entries = if is_sharded { entry_numbers(record, entry.chunk) } else { Entries::default() };
+    let found = match entry.place {
+        Place::Waiting(request) => answer(state, request, &entries, why)?,
+        _ => match known_file(instance, state, entry, &entries, is_sharded) {
+            Some(found) => found,
+            None => return Ok(ask(state, entry, None, page_of_entry(entries[0]).0)),
+        },
+    };
+    match found {
+        None => set_missing(instance, entry, why),
+        Some(found) if is_sharded => follow(instance, state, entry, record, (&entries, found), why),
+        Some(Found { stat, .. }) => {
+            let bytes = whole_file_bytes(record, stat.bytes, why)?;
+            entry.place = data_place(record, entry.need.span, (0, bytes), stat);
+            Ok(LookUp::Settled)
         }
-        state.requests.done(request);
-        return match outcome {
-            Outcome::Failed(status) => Err(status),
-            Outcome::Found(stat) => place_entry(instance, entry, record, raw, stat, why),
-            Outcome::Absent | Outcome::Pending => set_missing(instance, entry, why),
+    }
+}
+
+/// Whether the entry waits for a lookup that ended.
+fn has_answer(state: &State, entry: &Planned) -> bool {
+    matches!(entry.place, Place::Waiting(request)
+        if state.requests.outcome(request) != Outcome::Pending)
+}
+
+/// What a lookup that ended gives one that waits for it; None where the file is absent.
+fn answer(
+    state: &mut State,
+    request: u32,
+    entries: &Entries,
+    why: &mut Why,
+) -> Result<Option<Found>, Status> {
+    let inner = state.requests.question(request).inner;
+    let within = page_of_entry(entries[inner.is_some() as usize]).1;
+    let (outcome, raw) = (state.requests.outcome(request), state.requests.entry(request, within));
+    if let Outcome::Failed(_) = outcome {
+        *why = *state.requests.why(request);
+    }
+    state.requests.done(request);
+    match outcome {
+        Outcome::Failed(status) => Err(status),
+        Outcome::Found(stat) => {
+            let shard = inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
+            Ok(Some(Found { stat, shard, raw }))
+        }
+        Outcome::Absent | Outcome::Pending => Ok(None),
+    }
+}
+
+/// What is known of a chunk's file without a lookup: nothing, its absence, or what it says.
+fn known_file(
+    instance: &Instance,
+    state: &mut State,
+    entry: &Planned,
+    entries: &Entries,
+    is_sharded: bool,
+) -> Option<Option<Found>> {
+    let slot = state.files.find(entry.array_id, entry.file)?;
+    if state.files.is_absent(slot, entry.batch_id) {
+        instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+        return Some(None);
+    }
+    let (stat, epoch) = state.files.known(slot)?;
+    instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+    let shard = Shard::file(stat.bytes);
+    let raw = if is_sharded {
+        cached_entry(instance, state, (slot, epoch), &shard, entries)?
+    } else {
+        state.files.touch(slot);
+        [0; INDEX_ENTRY_BYTES]
+    };
+    Some(Some(Found { stat, shard, raw }))
+}
+
+/// An entry of the index of a shard, if its page is cached. `file`: its slot and epoch.
+fn cached_entry(
+    instance: &Instance,
+    state: &mut State,
+    (slot, epoch): (u32, u64),
+    shard: &Shard,
+    entries: &Entries,
+) -> Option<[u8; INDEX_ENTRY_BYTES]> {
+    let (page, within) = page_of_entry(entries[shard.level() as usize]);
+    let cached = state.pages.find(epoch, IndexPage { inner: shard.inner, page })?;
+    instance.stats.shard_index_hits.fetch_add(1, Relaxed);
+    state.files.touch(slot);
+    Some(state.pages.entry(cached, within))
+}
+
+/// Goes from what the index of a shard says to the chunk, through the shards in it, as far as their
+/// indexes are cached.
+fn follow(
+    instance: &Instance,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+    (entries, mut found): (&Entries, Found),
+    why: &mut Why,
+) -> Result<LookUp, Status> {
+    // Ends: every turn goes a level inwards.
+    loop {
+        let place = IndexPlace::find(record, &found.shard, why)?;
+        let (offset, bytes) = match parse_entry(&found.raw, record, &found.shard, &place, why)? {
+            Entry::Missing => return set_missing(instance, entry, why),
+            Entry::Range { offset, bytes } => (offset, bytes),
         };
-    }
-    let stats = &instance.stats;
-    if let Some(slot) = state.files.find(entry.array_id, entry.file) {
-        if state.files.is_absent(slot, entry.batch_id) {
-            stats.chunk_layout_hits.fetch_add(1, Relaxed);
-            return set_missing(instance, entry, why);
+        if found.shard.level() + 1 == record.shard_levels {
+            entry.place = data_place(record, entry.need.span, (offset, bytes), found.stat);
+            return Ok(LookUp::Settled);
         }
-        if let Some((stat, epoch)) = state.files.known(slot) {
-            stats.chunk_layout_hits.fetch_add(1, Relaxed);
-            if record.shard_levels == 0 {
-                state.files.touch(slot);
-                return place_entry(instance, entry, record, [0; 16], stat, why);
-            }
-            if let Some(cached) = state.pages.find(epoch, page) {
-                stats.shard_index_hits.fetch_add(1, Relaxed);
-                state.files.touch(slot);
-                let raw = state.pages.entry(cached, within);
-                return place_entry(instance, entry, record, raw, stat, why);
-            }
-        }
+        let shard = Shard { inner: Some(entries[0]), offset, bytes };
+        // Pages of the file in another state say nothing of this one.
+        let file = state.files.find(entry.array_id, entry.file).and_then(|slot| {
+            let (stat, epoch) = state.files.known(slot)?;
+            (stat == found.stat).then_some((slot, epoch))
+        });
+        let raw = file.and_then(|file| cached_entry(instance, state, file, &shard, entries));
+        let Some(raw) = raw else {
+            let page = page_of_entry(entries[shard.level() as usize]).0;
+            return Ok(ask(state, entry, Some((shard, found.stat)), page));
+        };
+        found = Found { shard, raw, ..found };
     }
+}
+
+/// Asks for a page of an index.
+fn ask(
+    state: &mut State,
+    entry: &mut Planned,
+    inner: Option<(Shard, FileStat)>,
+    page: u64,
+) -> LookUp {
     let question = Question {
         array: entry.array,
         array_id: entry.array_id,
         file: entry.file,
-        page: if record.shard_levels == 0 { 0 } else { page },
+        inner,
+        page,
         batch_id: entry.batch_id,
     };
-    let Some(request) = state.requests.ask(question) else { return Ok(LookUp::Full) };
+    let Some(request) = state.requests.ask(question) else { return LookUp::Full };
     entry.place = Place::Waiting(request);
-    Ok(LookUp::Asked)
+    LookUp::Asked
 }
 
 fn chunk_key(entry: &Planned) -> ChunkKey {
@@ -261,31 +388,6 @@ fn set_missing(instance: &Instance, entry: &mut Planned, why: &mut Why) -> Resul
     }
     instance.stats.chunks_missing.fetch_add(1, Relaxed);
     entry.place = Place::Missing;
-    Ok(LookUp::Settled)
-}
-
-/// `raw` is the chunk's index entry where files are shards.
-fn place_entry(
-    instance: &Instance,
-    entry: &mut Planned,
-    record: &ArrayRecord,
-    raw: [u8; 16],
-    stat: FileStat,
-    why: &mut Why,
-) -> Result<LookUp, Status> {
-    if record.shard_levels == 0 {
-        let bytes = whole_file_bytes(record, stat.bytes, why)?;
-        entry.place = data_place(record, entry.need.span, (0, bytes), stat);
-        return Ok(LookUp::Settled);
-    }
-    let place = IndexPlace::find(record, 0, stat.bytes, why)?;
-    let rule = EntryBytes::find(record, 0);
-    match parse_entry(&raw, &record.index[0], &place, stat.bytes, rule, why)? {
-        Entry::Missing => return set_missing(instance, entry, why),
-        Entry::Range { offset, bytes } => {
-            entry.place = data_place(record, entry.need.span, (offset, bytes), stat);
-        }
-    }
     Ok(LookUp::Settled)
 }
 

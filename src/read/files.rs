@@ -16,8 +16,8 @@ use crate::base::arena::Carver;
 use crate::cache::{Cache, List, hash_words};
 use crate::os::FileStat;
 use crate::os::store::Descriptors;
-use crate::read::PageCheck;
-use crate::read::sums::{IndexChecks, SumRing};
+use crate::read::sums::{IndexChecks, InnerChecks, SumRing};
+use crate::read::{IndexPage, PageCheck};
 
 #[derive(Clone, Copy, Debug)]
 struct FileRecord {
@@ -94,6 +94,7 @@ pub struct FileTable {
     give_backs: u64,
     next_epoch: u64,
     sums: SumRing,
+    inner: InnerChecks,
     /// Records that stood for a file once.
     known: u32,
 }
@@ -115,6 +116,7 @@ impl FileTable {
             give_backs: 0,
             next_epoch: 1,
             sums: SumRing::carve(carver, count as u64 * SUMS_PER_FILE),
+            inner: InnerChecks::carve(carver, count),
             known: 0,
         }
     }
@@ -143,9 +145,10 @@ impl FileTable {
         self.cache.touch(slot);
     }
 
-    /// Leases a file. `page`: a page of its index that is to be looked at; nobody else then checks
-    /// the index meanwhile, if it was not checked.
-    pub fn lease(&mut self, array_id: u64, file: u64, page: Option<u64>) -> LeaseOutcome {
+    /// Leases a file. `page`: a page of an index that is to be looked at; nobody else then checks
+    /// the file's own index meanwhile, if it was not checked. Indexes of inner shards are small and
+    /// many, so several are checked at once.
+    pub fn lease(&mut self, array_id: u64, file: u64, page: Option<IndexPage>) -> LeaseOutcome {
         let mut evicted = None;
         let slot = match self.find(array_id, file) {
             Some(slot) => slot,
@@ -172,20 +175,30 @@ impl FileTable {
         } else if record.users == 0 {
             self.idle.remove(slot);
         }
-        let check = page.and_then(|page| self.sums.find(record.checks.as_ref()?, page));
-        let exclusive = record.open.is_none() || (page.is_some() && check.is_none());
+        let check = page.and_then(|page| self.check_of(&record, page));
+        let is_own = page.is_some_and(|page| page.inner.is_none());
+        let exclusive = record.open.is_none() || (is_own && check.is_none());
         let record = &mut self.records[slot as usize];
         record.users += 1;
         record.exclusive = exclusive;
         self.cache.pin(slot, 1);
         self.leases += 1;
         let stat = record.stat;
-        let sums_max = self.sums.share(self.known);
+        let sums_max = self.sums.share(self.known + self.inner.known());
         let is_direct = !record.is_direct_refused;
         let open = record
             .open
             .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
         LeaseOutcome::Leased(Lease { slot, open, stat, check, sums_max, evicted, exclusive })
+    }
+
+    /// What a page is compared with, if its index was checked.
+    fn check_of(&mut self, record: &FileRecord, page: IndexPage) -> Option<PageCheck> {
+        let checks = match page.inner {
+            None => record.checks?,
+            Some(inner) => self.inner.find(record.epoch, inner)?,
+        };
+        self.sums.find(&checks, page.page)
     }
 
     /// Ends a lease. `open`: the descriptors that are open now; `stat`: what the file looks like.
@@ -252,9 +265,15 @@ impl FileTable {
         self.records[slot as usize].absent_batch = Some(batch_id);
     }
 
-    /// Notes that the file's index was checked, and the checksums of its groups of pages.
-    pub fn set_checks(&mut self, slot: u32, group_pages: u64, sums: &[u8]) {
-        self.records[slot as usize].checks = Some(self.sums.put(group_pages, sums));
+    /// Notes that an index of the file was checked, its own or that of a shard in it, and the
+    /// checksums of its groups of pages.
+    pub fn set_checks(&mut self, slot: u32, inner: Option<u64>, group_pages: u64, sums: &[u8]) {
+        let checks = self.sums.put(group_pages, sums);
+        let record = &mut self.records[slot as usize];
+        match inner {
+            None => record.checks = Some(checks),
+            Some(inner) => self.inner.put(record.epoch, inner, checks),
+        }
     }
 
     /// Forgets what the file looked like: it changed. Index pages of the old state die with its

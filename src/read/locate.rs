@@ -1,4 +1,4 @@
-//! Looks at one file: opens it, checks the index of a shard once, and fetches one page of it.
+//! Looks at one file: opens it, checks an index of it once, and fetches one page of that.
 //!
 //! In: a lease. Out: the page's bytes, and the checksums that later fetches are compared with. The
 //! first visit streams the whole index through a small buffer: its CRC-32C is the writer's promise;
@@ -14,7 +14,7 @@ use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::read::{PageCheck, SUM_BYTES};
 use crate::records::ArrayRecord;
-use crate::shard_index::IndexPlace;
+use crate::shard_index::{IndexPlace, Shard};
 use crate::status::{Status, Why};
 
 /// What a visit found.
@@ -66,26 +66,28 @@ pub enum OpenFault {
     Changed,
 }
 
-/// Fetches page `page` of the index of the shard at `path` and compares it with `check`, or checks
-/// the whole index and leaves the checksums of its groups of pages at the start of `sums`, which
-/// has room for at least one. `buffer` has at least two pages.
+/// Fetches page `page` of the index of `shard`, which is the file or lies in it, and compares it
+/// with `check`, or checks the whole index and leaves the checksums of its groups of pages at the
+/// start of `sums`, which has room for at least one. `buffer` has at least two pages.
 pub fn locate(
     store: &Store,
     record: &ArrayRecord,
     file: (i32, &Path, FileStat),
-    (page, check): (u64, Option<PageCheck>),
+    (shard, page, check): (Shard, u64, Option<PageCheck>),
     buffer: &mut [u8],
     sums: &mut [u8],
     why: &mut Why,
 ) -> Result<Located, Status> {
-    let place = IndexPlace::find(record, 0, file.2.bytes, why)?;
-    let mut visit = Visit { store, file, place, page, found: [0; PAGE_BYTES] };
+    let place = IndexPlace::find(record, &shard, why)?;
+    let mut visit = Visit { store, file, shard, place, page, found: [0; PAGE_BYTES] };
     let checked = match check {
         Some(check) => {
             visit.fetch_again(&check, buffer, why)?;
             None
         }
-        None if record.index[0].has_crc => Some(visit.check_whole(buffer, sums, why)?),
+        None if record.index[shard.level() as usize].has_crc => {
+            Some(visit.check_whole(buffer, sums, why)?)
+        }
         None => {
             visit.fetch_unchecked(buffer, why)?;
             None
@@ -97,6 +99,7 @@ pub fn locate(
 struct Visit<'a> {
     store: &'a Store,
     file: (i32, &'a Path, FileStat),
+    shard: Shard,
     place: IndexPlace,
     page: u64,
     found: [u8; PAGE_BYTES],
@@ -106,9 +109,10 @@ impl Visit<'_> {
     fn read(&self, at: u64, target: &mut [u8], why: &mut Why) -> Result<(), Status> {
         let (fd, path, stat) = self.file;
         let offset = self.place.offset + at;
-        self.store
-            .read_again((fd, stat), path, target, offset)
-            .map_err(|fault| fail!(why, Io, "reading the shard index of {}: {fault}", shown(path)))
+        self.store.read_again((fd, stat), path, target, offset).map_err(|fault| {
+            let (name, shown) = (self.shard.index_name(), shown(path));
+            fail!(why, Io, "reading the {name} of {shown}: {fault}")
+        })
     }
 
     /// Copies the part of the wanted page that lies in `bytes`, which start at `at` of the index.
@@ -155,7 +159,8 @@ impl Visit<'_> {
             return Err(fail!(
                 why,
                 Decode,
-                "shard index crc mismatch in {}: stored {stored:08x}, computed {whole:08x}",
+                "{} crc mismatch in {}: stored {stored:08x}, computed {whole:08x}",
+                self.shard.index_name(),
                 shown(self.file.1)
             ));
         }
@@ -183,7 +188,8 @@ impl Visit<'_> {
             return Err(fail!(
                 why,
                 Io,
-                "the shard index of {} changed since it was checked",
+                "the {} of {} changed since it was checked",
+                self.shard.index_name(),
                 shown(self.file.1)
             ));
         }

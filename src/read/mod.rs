@@ -20,5 +20,5 @@ pub use files::{FileTable, Lease, LeaseOutcome};
 pub use listing::{Listing, list_folders};
 pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
-pub use pages::{Outcome, PAGE_BYTES, PageCache, Question, Requests};
+pub use pages::{IndexPage, Outcome, PAGE_BYTES, PageCache, Question, Requests};
 pub use sums::{PageCheck, SUM_BYTES};

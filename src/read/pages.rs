@@ -1,9 +1,9 @@
 //! Shard index pages: those that are cached, and the lookups that are under way.
 //!
-//! A *request* asks for one page of a shard's index, or, for a file that is a single chunk, just
-//! for its size. Planned chunks that need the same answer share a request (single flight). The
-//! answer stays in the request until every chunk that waits for it has read it, so that progress
-//! needs no free page, and is copied to the cache of pages for later batches.
+//! A *request* asks for one page of the index of a shard, or of a shard in it, or, for a file that
+//! is a single chunk, just for its size. Planned chunks that need the same answer share a request
+//! (single flight). The answer stays in the request until every chunk that waits for it has read
+//! it, so that progress needs no free page, and is copied to the cache of pages for later batches.
 //!
 //! Invariant: a request is pinned in its cache from `ask` until its last user is done.
 
@@ -11,16 +11,36 @@ use crate::base::arena::Carver;
 use crate::cache::{Cache, Fifo, hash_words};
 use crate::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
 use crate::os::FileStat;
+use crate::shard_index::Shard;
 use crate::status::{Status, Why};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES;
 
-/// Pages by (epoch of the file, number of the page).
+/// A page of an index of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexPage {
+    /// The inner shard whose index it belongs to, as [`Shard::inner`]; None: the file's own.
+    pub inner: Option<u64>,
+    /// Number of the page.
+    pub page: u64,
+}
+
+impl IndexPage {
+    /// The first page of the file's own index; what a file without one is asked for.
+    pub const FIRST: IndexPage = IndexPage { inner: None, page: 0 };
+
+    fn hash(self, epoch: u64) -> u64 {
+        // Entries are fewer than u64::MAX, so no inner shard has the number of the file.
+        hash_words(&[epoch, self.inner.unwrap_or(u64::MAX), self.page])
+    }
+}
+
+/// Pages by (epoch of the file, page).
 #[derive(Debug)]
 pub struct PageCache {
     cache: Cache,
-    keys: &'static mut [(u64, u64)],
+    keys: &'static mut [(u64, IndexPage)],
     data: &'static mut [[u8; PAGE_BYTES]],
 }
 
@@ -29,16 +49,15 @@ impl PageCache {
     pub fn carve(carver: &mut Carver, count: u32) -> PageCache {
         PageCache {
             cache: Cache::carve(carver, "index pages", count),
-            keys: carver.slice("index pages", count as u64, &(0, 0)),
+            keys: carver.slice("index pages", count as u64, &(0, IndexPage::FIRST)),
             data: carver.slice("index pages", count as u64, &[0; PAGE_BYTES]),
         }
     }
 
     /// The page, if it is cached.
-    pub fn find(&mut self, epoch: u64, page: u64) -> Option<u32> {
-        let slot = self
-            .cache
-            .find(hash_words(&[epoch, page]), |slot| self.keys[slot as usize] == (epoch, page))?;
+    pub fn find(&mut self, epoch: u64, page: IndexPage) -> Option<u32> {
+        let slot =
+            self.cache.find(page.hash(epoch), |slot| self.keys[slot as usize] == (epoch, page))?;
         self.cache.touch(slot);
         Some(slot)
     }
@@ -49,11 +68,11 @@ impl PageCache {
     }
 
     /// Copies a page in, in the place of the one that was not used for longest.
-    pub fn insert(&mut self, epoch: u64, page: u64, data: &[u8; PAGE_BYTES]) {
+    pub fn insert(&mut self, epoch: u64, page: IndexPage, data: &[u8; PAGE_BYTES]) {
         if self.find(epoch, page).is_some() {
             return;
         }
-        if let Some(slot) = self.cache.take(hash_words(&[epoch, page])) {
+        if let Some(slot) = self.cache.take(page.hash(epoch)) {
             self.keys[slot as usize] = (epoch, page);
             self.data[slot as usize] = *data;
         }
@@ -75,10 +94,20 @@ pub struct Question {
     pub array_id: u64,
     /// Number of the file in the file grid.
     pub file: u64,
+    /// The shard in the file whose index is asked for, and the state of the file in which it lies
+    /// there; None: the file's own index.
+    pub inner: Option<(Shard, FileStat)>,
     /// Number of the page; 0 where files are chunks.
     pub page: u64,
     /// Batch that asks first: absence is looked at once per batch.
     pub batch_id: u64,
+}
+
+impl Question {
+    /// The page that is asked for.
+    pub fn index_page(&self) -> IndexPage {
+        IndexPage { inner: self.inner.and_then(|(shard, _)| shard.inner), page: self.page }
+    }
 }
 
 /// How a request ended.
@@ -115,7 +144,8 @@ pub struct Requests {
 impl Requests {
     /// Room for `count` lookups.
     pub fn carve(carver: &mut Carver, count: u32) -> Requests {
-        let question = Question { array: 0, array_id: 0, file: 0, page: 0, batch_id: 0 };
+        let question =
+            Question { array: 0, array_id: 0, file: 0, inner: None, page: 0, batch_id: 0 };
         let request = Request {
             question,
             users: 0,
@@ -133,8 +163,8 @@ impl Requests {
 
     /// Joins the lookup of the same page, or begins one. None while all are in use.
     pub fn ask(&mut self, question: Question) -> Option<u32> {
-        let Question { array_id, file, page, batch_id, .. } = question;
-        let hash = hash_words(&[array_id, file, page, batch_id]);
+        let Question { array_id, file, batch_id, .. } = question;
+        let hash = hash_words(&[array_id, file, question.index_page().hash(batch_id)]);
         let same = |slot: u32| self.slots[slot as usize].question == question;
         if let Some(slot) = self.cache.find(hash, same) {
             self.slots[slot as usize].users += 1;
@@ -187,6 +217,11 @@ impl Requests {
     /// Lookups that ended since open.
     pub fn ended(&self) -> u64 {
         self.ended
+    }
+
+    /// What the lookup asks.
+    pub fn question(&self, slot: u32) -> &Question {
+        &self.slots[slot as usize].question
     }
 
     /// How the lookup stands.

@@ -3,12 +3,14 @@
 //! In: the checksums of an index's groups of pages, once its own CRC was right. Out: the one that a
 //! page's group must have. All files share one ring of them: the newest overwrite the oldest, whose
 //! indexes are then checked as a whole again. A file gets no more than its share of the ring, so a
-//! few large indexes have a checksum for each page, and many have groups of pages.
+//! few large indexes have a checksum for each page, and many have groups of pages. Indexes of inner
+//! shards are kept in a table of their own, and count as files do.
 //!
 //! Invariant: a place of the ring is read only through [`IndexChecks`] that nothing overwrote.
 
 use crate::base::arena::Carver;
 use crate::base::math::index;
+use crate::cache::{Cache, hash_words};
 
 /// Bytes of a checksum.
 pub const SUM_BYTES: usize = 4;
@@ -73,6 +75,55 @@ impl SumRing {
     }
 }
 
+/// What was checked of indexes of inner shards, by (epoch of the file, inner shard). Those that
+/// were not used for longest are forgotten, and checked as a whole again.
+#[derive(Debug)]
+pub struct InnerChecks {
+    cache: Cache,
+    keys: &'static mut [(u64, u64)],
+    checks: &'static mut [IndexChecks],
+    known: u32,
+}
+
+impl InnerChecks {
+    /// A table for `count` indexes.
+    pub fn carve(carver: &mut Carver, count: u32) -> InnerChecks {
+        let empty = IndexChecks { group_pages: 1, first: 0 };
+        InnerChecks {
+            cache: Cache::carve(carver, "file layouts", count),
+            keys: carver.slice("file layouts", count as u64, &(0, 0)),
+            checks: carver.slice("file layouts", count as u64, &empty),
+            known: 0,
+        }
+    }
+
+    /// Number of indexes that the table stood for so far, as far as it has room.
+    pub fn known(&self) -> u32 {
+        self.known
+    }
+
+    /// What was checked of the index of inner shard `inner`.
+    pub fn find(&mut self, epoch: u64, inner: u64) -> Option<IndexChecks> {
+        let key = (epoch, inner);
+        let hash = hash_words(&[epoch, inner]);
+        let slot = self.cache.find(hash, |slot| self.keys[slot as usize] == key)?;
+        self.cache.touch(slot);
+        Some(self.checks[slot as usize])
+    }
+
+    /// Keeps what was checked.
+    pub fn put(&mut self, epoch: u64, inner: u64, checks: IndexChecks) {
+        let key = (epoch, inner);
+        let hash = hash_words(&[epoch, inner]);
+        let found = self.cache.find(hash, |slot| self.keys[slot as usize] == key);
+        // Nothing is ever pinned, so there is a slot.
+        let Some(slot) = found.or_else(|| self.cache.take(hash)) else { return };
+        self.known += (self.known < self.checks.len() as u32 && found.is_none()) as u32;
+        self.keys[slot as usize] = key;
+        self.checks[slot as usize] = checks;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +162,28 @@ mod tests {
         assert_eq!(sum(&ring, &small, 2), Some(102));
         assert_eq!(sum(&ring, &large, 0), Some(200));
         assert_eq!(sum(&ring, &newest, 2), Some(302));
+    }
+
+    #[test]
+    fn inner_indexes_are_kept_by_file_and_number_until_others_take_their_place() {
+        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
+        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
+        // SAFETY: the block is leaked, used once, and large enough after alignment.
+        let mut carver =
+            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
+        let mut inner = InnerChecks::carve(&mut carver, 2);
+        let checks = |first| IndexChecks { group_pages: 1, first };
+        let first = |inner: &mut InnerChecks, epoch, number| {
+            inner.find(epoch, number).map(|checks| checks.first)
+        };
+        inner.put(7, 0, checks(10));
+        inner.put(8, 0, checks(20));
+        inner.put(7, 0, checks(30));
+        assert_eq!((first(&mut inner, 8, 0), first(&mut inner, 7, 0)), (Some(20), Some(30)));
+        assert_eq!((first(&mut inner, 7, 1), inner.known()), (None, 2));
+        inner.put(7, 1, checks(40));
+        assert_eq!((first(&mut inner, 8, 0), first(&mut inner, 7, 0)), (None, Some(30)));
+        assert_eq!((first(&mut inner, 7, 1), inner.known()), (Some(40), 2));
     }
 
     #[test]

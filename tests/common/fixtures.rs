@@ -16,14 +16,12 @@ use wavetrain::records::{DTYPES, Dtype};
 const PACKS: &[(&str, &[u8])] = &[
     ("fixtures", include_bytes!("../data/fixtures.tar.zst")),
     ("codecs", include_bytes!("../data/codecs.tar.zst")),
+    ("forms", include_bytes!("../data/forms.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),
 ];
-
-/// Families of the packs whose form is not read yet.
-const NOT_READ: &[&str] = &["zarrs_nested", "zarrs_transpose"];
 
 /// One store and what it must read as.
 pub struct Store {
@@ -46,8 +44,7 @@ pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();
     STORES.get_or_init(|| {
         let packs = PACKS.iter().map(|(name, packed)| unpacked(name, packed));
-        let stores = packs.flat_map(|root| read_manifest(&root, "manifest.json"));
-        stores.filter(|store| !NOT_READ.contains(&store.family.as_str())).collect()
+        packs.flat_map(|root| read_manifest(&root, "manifest.json")).collect()
     })
 }
 

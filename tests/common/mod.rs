@@ -8,6 +8,7 @@ pub mod damage;
 pub mod drive;
 pub mod fixtures;
 pub mod hook;
+pub mod layers;
 pub mod oracle;
 pub mod ring;
 pub mod synth;

@@ -17,7 +17,14 @@ import ml_dtypes
 import numpy as np
 import tensorstore as ts
 import zarr
-from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
+from zarr.codecs import (
+    BloscCodec,
+    BytesCodec,
+    Crc32cCodec,
+    ShardingCodec,
+    TransposeCodec,
+    ZstdCodec,
+)
 
 OUT = pathlib.Path(__file__).parent / "metadata"
 manifest = {}
@@ -41,10 +48,19 @@ def last_file(shape, file_shape):
     return tuple(-(-extent // edge) - 1 for extent, edge in zip(shape, file_shape))
 
 
-def from_zarr(name, shape=(10, 20), chunks=(4, 10), shards=None, **options):
+def sharding(*shapes):
+    """Shards in shards, outermost first."""
+    codec = BytesCodec()
+    for shape in reversed(shapes):
+        codec = ShardingCodec(chunk_shape=shape, codecs=[codec])
+    return codec
+
+
+def from_zarr(name, shape=(10, 20), chunks=(4, 10), shards=None, innermost=None, **options):
     with tempfile.TemporaryDirectory() as store:
         array = zarr.create_array(store, shape=shape, chunks=chunks, shards=shards, config=KEEP, **options)
         file_shape = array.shards or array.chunks
+        chunk_shape = innermost or array.chunks
         last = last_file(shape, file_shape)
         # The key is the file that a write of the last element makes.
         array[tuple(extent - 1 for extent in shape)] = np.frombuffer(
@@ -57,7 +73,7 @@ def from_zarr(name, shape=(10, 20), chunks=(4, 10), shards=None, **options):
         fill = np.asarray(array.fill_value, array.dtype.newbyteorder("<")).tobytes()
         document = (pathlib.Path(store) / "zarr.json").read_bytes()
     record(
-        f"zarr_{name}", document, array.dtype.itemsize, shape, file_shape, array.chunks, fill, key
+        f"zarr_{name}", document, array.dtype.itemsize, shape, file_shape, chunk_shape, fill, key
     )
 
 
@@ -105,13 +121,10 @@ def groups_and_refused():
         "numcodecs": {"compressors": [zarr.codecs.numcodecs.LZMA()]},
         "checksum": {"compressors": [zarr.codecs.numcodecs.CRC32C(location="start")]},
         "snappy": {"compressors": [BloscCodec(cname="snappy")]},
-        "transpose": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
         "string": {"dtype": "str"},
         "datetime": {"dtype": "datetime64[s]"},
         "nested": {
-            "serializer": ShardingCodec(
-                chunk_shape=(4, 10), codecs=[ShardingCodec(chunk_shape=(2, 5))]
-            ),
+            "serializer": sharding((8, 20), (4, 10), (2, 5)),
             "chunks": (8, 20),
             "compressors": None,
         },
@@ -159,6 +172,15 @@ def main():
             index_codecs=[BytesCodec()],
             index_location="start",
         ),
+        compressors=None,
+        **u16,
+    )
+    from_zarr("transpose", filters=[TransposeCodec(order=(1, 0))], **u16)
+    from_zarr(
+        "nested",
+        chunks=(8, 20),
+        innermost=(2, 5),
+        serializer=sharding((4, 10), (2, 5)),
         compressors=None,
         **u16,
     )

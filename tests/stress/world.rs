@@ -2,6 +2,7 @@
 
 use crate::common::drive::Dice;
 use crate::common::fixtures::Scratch;
+use crate::common::layers::{IndexForm, Layer, Layered};
 use crate::common::oracle::{Image, Pad, cast};
 use crate::common::synth::{Meta, shard_bytes};
 use crate::store::{self, FILL, Spec, places, value};
@@ -76,6 +77,56 @@ fn sharded(scratch: &Scratch, name: &str, spec: Spec) -> Array {
         holes.extend(chunks.map(|at| cube(at, spec.chunk)));
     }
     array(scratch.uri(name), &spec, FILL, holes)
+}
+
+/// A sparse array of chunks behind layers of transposes and shards.
+fn layered(scratch: &Scratch, name: &str, spec: Spec, layers: Vec<Layer>) -> Array {
+    let corner = |at: &[u64]| -> Corner { at.try_into().unwrap() };
+    let is_there = |chunk: Corner| {
+        let shard = chunk.map(|at| at * spec.chunk / spec.shard);
+        !spec.sparse || !(store::chunk_is_absent(chunk) || store::shard_is_absent(shard))
+    };
+    let layered = Layered {
+        shape: vec![spec.edge; 3],
+        cell: vec![spec.shard; 3],
+        layers,
+        data_type: "\"uint16\"",
+        fill: "7",
+        tail: match spec.zstd {
+            true => r#"{"name":"bytes","configuration":{"endian":"little"}},"zstd""#,
+            false => r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
+        },
+        pixel: &|at| value(spec.seed, corner(at)).to_le_bytes().to_vec(),
+        encode: &|raw| if spec.zstd { zstd::encode_all(&raw[..], 1).unwrap() } else { raw },
+        is_there: &|at| is_there(corner(at).map(|at| at / spec.chunk)),
+    };
+    let uri = layered.write(scratch, name);
+    let absent = places(spec.edge / spec.chunk).filter(|chunk| !is_there(*chunk));
+    array(uri, &spec, 7, absent.map(|chunk| cube(chunk, spec.chunk)).collect())
+}
+
+/// Shards in shards: inner ones of 4, each index in another form.
+fn nested_layers(is_turned: bool) -> Vec<Layer> {
+    let (usual, other) =
+        (IndexForm::USUAL, IndexForm { at_start: true, has_crc: false, is_big: true });
+    let outer = Layer::Shard(vec![4; 3], if is_turned { other } else { usual });
+    let inner = Layer::Shard(vec![2; 3], usual);
+    if !is_turned {
+        return vec![outer, inner];
+    }
+    let turn = |order: [usize; 3]| Layer::Transpose(order.to_vec());
+    vec![turn([1, 2, 0]), outer, turn([0, 2, 1]), inner, turn([2, 0, 1]), turn([1, 0, 2])]
+}
+
+/// Flips a bit of the index of the first inner shard of the first file.
+fn flip_inner_index(array: &Path) {
+    let path = store::shard_path(array, [0; 3]);
+    let mut bytes = fs::read(&path).unwrap();
+    let entry = bytes.len() - (8 * 16 + 4);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let limit = word(entry) + word(entry + 8);
+    bytes[limit - 9] ^= 0x20;
+    fs::write(path, bytes).unwrap();
 }
 
 fn array(uri: String, spec: &Spec, fill: u16, holes: Vec<(Corner, Corner)>) -> Array {
@@ -207,6 +258,24 @@ impl World {
             rectilinear(scratch, "edges", 7, None, false),
             rectilinear(scratch, "edges_raw", 8, None, true),
             rectilinear(scratch, "edges_shards", 9, Some(2), false),
+            layered(
+                scratch,
+                "nested",
+                Spec { seed: 7, edge: 24, chunk: 2, sparse: true, ..spec },
+                nested_layers(false),
+            ),
+            layered(
+                scratch,
+                "turned",
+                Spec { seed: 8, chunk: 2, zstd: false, sparse: true, ..spec },
+                nested_layers(true),
+            ),
+            layered(
+                scratch,
+                "rows",
+                Spec { seed: 10, shard: 4, zstd: false, ..spec },
+                vec![Layer::Transpose(vec![2, 1, 0])],
+            ),
         ];
         let clean_count = arrays.len();
         let (decode, whole) = (Status::Decode, 8);
@@ -214,7 +283,11 @@ impl World {
         let complex = Meta { data_type: "complex64", fill: "[0,0]", ..plain() };
         let gzip =
             Meta { codecs: r#",{"name":"no_such_codec","configuration":{"level":1}}"#, ..plain() };
+        let in_nested = Spec { seed: 11, chunk: 2, ..spec };
+        let inner = layered(scratch, "inner", in_nested, nested_layers(false));
+        flip_inner_index(&scratch.path("inner"));
         arrays.extend([
+            Array { damage: Some(decode), regions: vec![cube([0; 3], 4)], ..inner },
             damaged(scratch, "chunk", decode, cube([0; 3], 4), |array, spec| {
                 store::flip_chunk(array, spec, [0; 3], 0);
             }),
