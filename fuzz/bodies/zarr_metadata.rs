@@ -132,7 +132,7 @@ fn check_runs(record: &ArrayRecord, axis: usize, runs: &[EdgeRun]) {
     let last = before.limit - edges[edges.len() - 1];
     assert!(last < record.shape[axis] && record.shape[axis] <= before.limit);
     assert!(before.limit <= i64::MAX as u64);
-    let is_whole = |edge: &u64| edge % record.chunk_shape[axis] == 0;
+    let is_whole = |edge: &u64| edge.is_multiple_of(record.chunk_shape[axis]);
     assert!(record.shard_levels == 0 || edges.iter().all(is_whole));
 }
 
