@@ -401,6 +401,7 @@ impl ArrayRecord {
     }
 
     /// Coordinate along `axis` of the file that holds `element` of the array.
+    #[inline]
     pub fn file_at(&self, axis: usize, element: u64) -> u64 {
         match self.file_grid[axis] {
             AxisGrid::Regular => element / self.file_shape()[axis],
@@ -409,6 +410,7 @@ impl ArrayRecord {
     }
 
     /// What the files at coordinate `file` along `axis` cover of the axis.
+    #[inline]
     pub fn file_cell(&self, axis: usize, file: u64) -> Cell {
         match self.file_grid[axis] {
             AxisGrid::Regular => {
@@ -436,14 +438,16 @@ impl ArrayRecord {
     /// The record of file number `file`: the same array, but the extents, strides and bytes of a
     /// file and of its chunks are this file's own. Where all files are alike, it is `self`; else
     /// `own` holds it.
+    #[inline]
     pub fn of_file<'a>(&'a self, file: u64, own: &'a mut Option<ArrayRecord>) -> &'a ArrayRecord {
-        if self.edges.is_empty() {
-            return self;
-        }
+        if self.edges.is_empty() { self } else { own.insert(self.with_extents_of(file)) }
+    }
+
+    fn with_extents_of(&self, file: u64) -> ArrayRecord {
         let axes = self.axes();
         let mut coordinates = [0; RANK_MAX];
         coordinates_from_linear(file, &self.file_counts()[..axes], &mut coordinates[..axes]);
-        let record = own.insert(self.clone());
+        let mut record = self.clone();
         let edges = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
         if self.shard_levels > 0 {
             (0..axes).for_each(|axis| record.shard_shape[0][axis] = edges(axis));

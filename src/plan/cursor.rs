@@ -66,7 +66,7 @@ impl Cursor {
             let (first, limit) = self.chunk_range(record, axis);
             self.chunk[axis] += 1;
             if self.chunk[axis] < limit {
-                self.set_position(record);
+                self.set_chunk(record);
                 return true;
             }
             self.chunk[axis] = first;
@@ -99,13 +99,19 @@ impl Cursor {
 
     fn set_position(&mut self, record: &ArrayRecord) {
         let axes = record.axes();
-        self.position = (
-            linear_from_coordinates(&self.file[..axes], &record.file_counts()[..axes]),
-            linear_from_coordinates(
-                &self.chunk[..axes],
-                &record.chunk_counts_at(&self.file)[..axes],
-            ),
-        );
+        self.position.0 =
+            linear_from_coordinates(&self.file[..axes], &record.file_counts()[..axes]);
+        self.set_chunk(record);
+    }
+
+    /// The position after a step inside a file.
+    fn set_chunk(&mut self, record: &ArrayRecord) {
+        self.position.1 = (0..record.axes()).fold(0, |linear, axis| {
+            let file = record.file_cell(axis, self.file[axis]);
+            // A file that is one chunk may be smaller than the largest chunk of the array.
+            let count = file.edge / record.chunk_shape[axis].min(file.edge);
+            linear * count + self.chunk[axis]
+        });
     }
 }
 
