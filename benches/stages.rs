@@ -17,6 +17,7 @@ use wavetrain::base::arena::{Carver, Kind};
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
 use wavetrain::decode::Decoder;
 use wavetrain::decode::blosc;
+use wavetrain::decode::crc32::crc32;
 use wavetrain::decode::crc32c::crc32c;
 use wavetrain::decode::inflate::Inflater;
 use wavetrain::decode::zstd::Context;
@@ -78,6 +79,7 @@ fn main() {
         is_json: has_flag("--json"),
     };
     decoders(&report);
+    codecs(&report);
     checksums(&report);
     merges(&report);
     planner(&report);
@@ -137,6 +139,60 @@ fn decoders(report: &Report) {
     }
 }
 
+/// Chunks of the codecs besides zstd, each with its C library beside it.
+fn codecs(report: &Report) {
+    let plain = painted(3, CHUNK_BYTES);
+    let mut why = Why::new();
+    let mut decoder = decoder();
+    let mut inflater = Inflater::new();
+    let (mut target, mut scratch) = (vec![1; CHUNK_BYTES], vec![1; CHUNK_BYTES]);
+    for cname in [c"lz4", c"blosclz", c"zlib"] {
+        let chunk = c_blosc_chunk(&plain, cname);
+        let name = format!("blosc chunk of {} KiB, {}", CHUNK_BYTES >> 10, cname.to_str().unwrap());
+        report.stage(&name, "byte", || {
+            let span = Span { first: 0, limit: CHUNK_BYTES as u64 };
+            let (chunk, target, scratch) = (black_box(&chunk), &mut target, &mut scratch);
+            blosc::decode(&mut decoder, chunk, 0, span, target, scratch, &mut why)
+                .expect("decodes");
+            CHUNK_BYTES as u64
+        });
+        report.stage(&format!("{name}, by c-blosc"), "byte", || {
+            let target = target.as_mut_ptr().cast();
+            // SAFETY: the target is as long as the call is told, and the chunk is c-blosc's own.
+            let count = unsafe {
+                blosc_src::blosc_decompress_ctx(chunk.as_ptr().cast(), target, CHUNK_BYTES, 1)
+            };
+            count as u64
+        });
+    }
+    let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(5));
+    std::io::Write::write_all(&mut writer, &plain).expect("written");
+    let stream = writer.finish().expect("a stream");
+    report.stage("zlib stream of 256 KiB", "byte", || {
+        inflater.zlib(black_box(&stream), &mut target, &mut why).expect("decodes") as u64
+    });
+    let mut oracle = flate2::Decompress::new(true);
+    report.stage("zlib stream of 256 KiB, by zlib", "byte", || {
+        oracle.reset(true);
+        let flush = flate2::FlushDecompress::Finish;
+        oracle.decompress(black_box(&stream), &mut target, flush).expect("decodes");
+        oracle.total_out()
+    });
+}
+
+/// A chunk of uint16 by c-blosc, bytes shuffled.
+fn c_blosc_chunk(plain: &[u8], cname: &std::ffi::CStr) -> Vec<u8> {
+    let mut chunk = vec![0; plain.len() + 16];
+    let (source, target) = (plain.as_ptr().cast(), chunk.as_mut_ptr().cast());
+    let (bytes, room) = (plain.len(), chunk.len());
+    // SAFETY: both buffers are live and as long as the call is told.
+    let count = unsafe {
+        blosc_src::blosc_compress_ctx(5, 1, 2, bytes, source, target, room, cname.as_ptr(), 0, 1)
+    };
+    chunk.truncate(usize::try_from(count).expect("a chunk"));
+    chunk
+}
+
 /// A blosc1 chunk of uint16 with zstd inside, one stream per block, as c-blosc lays it out.
 /// `flag`: 0, 1 (byte shuffle) or 4 (bit shuffle).
 fn blosc_chunk(plain: &[u8], block_bytes: usize, flag: u8) -> Vec<u8> {
@@ -191,6 +247,11 @@ fn checksums(report: &Report) {
             (1 + (64 << 10) / bytes as u64) * bytes as u64
         });
     }
+    let data = painted(3, 1 << 20);
+    report.stage("crc32 of 1024 KiB", "byte", || {
+        black_box(crc32(0, black_box(&data)));
+        1 << 20
+    });
 }
 
 fn record_of(json: &[u8]) -> ArrayRecord {
