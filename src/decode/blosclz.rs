@@ -12,6 +12,7 @@
 //! "abc", and a match of length 1 + 2 at distance 3: "abcabc"; but a stream never ends with a
 //! match, so a literal follows: 00 "d".
 
+use super::repeat::repeat;
 use crate::fail;
 use crate::status::{Status, Why};
 
@@ -29,9 +30,6 @@ const DISTANCE_MORE: usize = (31 << 8) + 255;
 
 /// The least distance that takes two more bytes.
 const DISTANCE_FAR: usize = 8192;
-
-/// Bytes that a short copy moves at once.
-const STEP_BYTES: usize = 16;
 
 /// Decodes `source` and returns how many bytes of `target` it filled. DECODE where the stream is
 /// broken, cut, or holds more than the target, which then holds anything.
@@ -72,7 +70,7 @@ fn run(source: &[u8], target: &mut [u8]) -> Result<usize, &'static str> {
                 return Ok(done);
             }
             rest = found.behind;
-            copy_match(target, done, found.distance, found.length);
+            repeat(target, done, found.distance, found.length);
             done += found.length;
         }
         let Some((next, behind)) = rest.split_first() else { return Ok(done) };
@@ -130,25 +128,4 @@ fn next_of_two(rest: &mut &[u8]) -> Result<u8, &'static str> {
     }
     *rest = behind;
     Ok(*byte)
-}
-
-/// Repeats the `length` bytes that begin `distance` before `done`; they may reach into themselves.
-fn copy_match(target: &mut [u8], done: usize, distance: usize, length: usize) {
-    let from = done - distance;
-    if length <= STEP_BYTES && distance >= STEP_BYTES && target.len() - done >= STEP_BYTES {
-        // What is written too much is written again, or the stream is too short and refused.
-        return target.copy_within(from..from + STEP_BYTES, done);
-    }
-    if distance == 1 {
-        let byte = target[from];
-        return target[done..done + length].fill(byte);
-    }
-    // What is there of the repeated bytes doubles with every turn.
-    let (mut there, mut copied) = (distance, 0);
-    while copied < length {
-        let step = there.min(length - copied);
-        target.copy_within(from..from + step, done + copied);
-        copied += step;
-        there += step;
-    }
 }

@@ -14,6 +14,7 @@ mod decoder;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
+mod repeat;
 pub mod unshuffle;
 pub mod zstd;
 
