@@ -7,8 +7,8 @@
 //!
 //! - a status, never a wait without end (a watchdog ends the process and says what it was);
 //! - batches come in order and hold the bytes of the reference, a file that was said to be absent
-//!   reads as the fill value, and what fails is a sample that needs a file that was hit, with a text
-//!   that names the file;
+//!   reads as the fill value, and what fails is a sample that needs a file that was hit, with a
+//!   text that names the file;
 //! - an error stays until reset, and after reset the same loader streams everything;
 //! - descriptors, blocks, rings and threads are given back, each once, when close has returned.
 //!

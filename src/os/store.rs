@@ -50,7 +50,7 @@ fn fault_from(errno: Errno) -> Fault {
     }
 }
 
-/// A network file system no longer knows the file behind a descriptor or a name: it is opened again.
+/// A network file system no longer knows the file of a descriptor or a name: it is opened again.
 pub const STALE: Fault = Fault::Failed(Errno(libc::ESTALE));
 
 /// Descriptor of a file that a hook reads.
