@@ -174,6 +174,23 @@ fn mutants_of_the_seeds_pass() {
     }
 }
 
+/// Seeds and their mutants reach few pairs of types with values that round.
+#[test]
+fn casts_of_every_pair_of_types_pass() {
+    let mut state = 0x6a09_e667_f3bc_c909;
+    for pair in 0..256 {
+        for turn in 0..8 {
+            let mut data: Vec<u8> = (0..40).map(|_| (next(&mut state) >> 32) as u8).collect();
+            (data[0], data[1]) = ((pair / 16) as u8, (pair % 16) as u8);
+            if turn % 2 == 0 {
+                // Long rows, elements side by side, values at ties.
+                (data[2], data[5], data[11]) = (11, 0, 1);
+            }
+            replay("casts", Path::new("a pair of types"), casts::run, &data);
+        }
+    }
+}
+
 /// Documents of the menus with `choices` choices, of which most take the first entry of their
 /// menu, the sound one. What fails names itself by its choices.
 fn records_of_the_menus(run: fn(&[u8]) -> bool, first: u8, choices: usize) -> usize {

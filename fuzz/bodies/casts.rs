@@ -156,7 +156,12 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
         }
     }
     if layout.has_ties {
-        bytes.chunks_exact_mut(layout.source_bytes).for_each(move_to_tie);
+        for element in bytes.chunks_exact_mut(layout.source_bytes) {
+            move_to_tie(element);
+            if layout.order == ByteOrder::Big {
+                element.reverse();
+            }
+        }
     }
     // A truth value is 0 or 1.
     if layout.source == Dtype::Bool {
@@ -165,8 +170,8 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
     (first as u64, bytes)
 }
 
-/// Keeps the high bits of a number of 4 or 8 bytes; the low byte chooses what lies below: nothing, a
-/// tie of binary16, bfloat16 or binary32, one beside it, and for integers how large it all is.
+/// Keeps the high bits of a number of 4 or 8 bytes; the low byte chooses what lies below: nothing,
+/// a tie of binary16, bfloat16 or binary32, one beside it, and for integers how large it all is.
 fn move_to_tie(element: &mut [u8]) {
     /// The highest bit that rounding drops.
     const TIES: [[u32; 4]; 2] = [[12, 15, 7, 11], [41, 44, 28, 40]];
