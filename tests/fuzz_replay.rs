@@ -106,7 +106,7 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 /// Runs `body` and names the input if it fails.
 fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
     let outcome = std::panic::catch_unwind(|| body(data));
-    assert!(outcome.is_ok(), "target {name}, from {}: {:?}", path.display(), data.escape_ascii());
+    assert!(outcome.is_ok(), "target {name}, from {}: {}", path.display(), data.escape_ascii());
 }
 
 /// How long an input takes, in shares of a target that reads a few bytes.

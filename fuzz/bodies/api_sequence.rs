@@ -338,7 +338,7 @@ impl Session<'_> {
             check_error(&error, code);
         }
         let is_newer = size > size_of::<Config>() && filler != 0;
-        assert!(!(is_newer || size < 8 || size > 1 << 16) || status == Status::Invalid);
+        assert!(!(is_newer || !(8..=1 << 16).contains(&size)) || status == Status::Invalid);
     }
 
     fn config_default(&mut self) {
@@ -522,7 +522,7 @@ impl Session<'_> {
         let wild = self.choices.long();
         let old = self.released.last().copied().unwrap_or(1);
         let other = self.loaders.iter().flat_map(|loader| &loader.held).map(|held| held.token);
-        let other = other.last().unwrap_or(2);
+        let other = other.max().unwrap_or(2);
         let token = match self.choices.below(8) {
             0 => old,
             1 => wild,

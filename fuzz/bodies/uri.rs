@@ -47,7 +47,7 @@ fn obvious(uri: &str) -> Result<String, Status> {
     });
     let path = match name {
         None => uri.to_owned(),
-        Some(name) if name.to_ascii_lowercase() == "file" => unescaped(&uri[7..])?,
+        Some(name) if name.eq_ignore_ascii_case("file") => unescaped(&uri[7..])?,
         Some(_) => return Err(Status::Unsupported),
     };
     let mut path = path.as_str();
@@ -60,7 +60,7 @@ fn obvious(uri: &str) -> Result<String, Status> {
 /// The path behind "file://", host and escapes resolved.
 fn unescaped(rest: &str) -> Result<String, Status> {
     let (host, path) = rest.split_at(rest.find('/').ok_or(Status::Invalid)?);
-    if !host.is_empty() && host.to_ascii_lowercase() != "localhost" {
+    if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
         return Err(Status::Unsupported);
     }
     if path.contains('?') || path.contains('#') {
