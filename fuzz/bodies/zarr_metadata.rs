@@ -503,7 +503,8 @@ fn spliced(data: &[u8]) -> Vec<u8> {
     };
     let document = format!(
         "{{\"zarr_format\": {}, \"node_type\": {}, \"shape\": {}, \"data_type\": {}, \
-         \"chunk_grid\": {}, \"chunk_key_encoding\": {}, \"fill_value\": {}, \"codecs\": [{codecs}]{}}}",
+         \"chunk_grid\": {}, \"chunk_key_encoding\": {}, \"fill_value\": {}, \
+         \"codecs\": [{codecs}]{}}}",
         choices.one_of(&["3", "3", "3", "2"]),
         choices.one_of(&["\"array\"", "\"array\"", "\"array\"", "\"group\""]),
         choices.one_of(&EXTENTS),
