@@ -10,6 +10,7 @@ const STEP_BYTES: usize = 16;
 /// Repeats at `done` the `length` bytes that begin `distance` before it, 1 to `done`; they may
 /// reach into themselves. The target has room for them.
 pub(super) fn repeat(target: &mut [u8], done: usize, distance: usize, length: usize) {
+    assert!(distance > 0 && distance <= done);
     let from = done - distance;
     let room = target.len() - done;
     if distance >= STEP_BYTES && length <= 2 * STEP_BYTES && room >= 2 * STEP_BYTES {
