@@ -501,7 +501,7 @@ fn a_host_block_that_is_too_small_or_not_aligned_is_refused_and_left_alone() {
     let aligned = painted.as_ptr().align_offset(4096);
     let cases = [
         (0, need.host_bytes - 1, Status::Budget),
-        (0, 0, Status::Budget),
+        (0, 0, Status::Invalid),
         (64, need.host_bytes, Status::Invalid),
     ];
     for (shift, bytes, status) in cases {

@@ -32,10 +32,12 @@ use core::sync::atomic::AtomicBool;
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
+/// What a sanitizer takes of each stack: its thread-local tables lie there, and frames are larger.
+const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
 /// Stack of a thread that decodes: zstd and the planner take most of it.
-const DECODE_STACK_BYTES: u64 = 192 << 10;
+const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
-const IO_STACK_BYTES: u64 = 96 << 10;
+const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
 
 /// The bill of a config, and the geometry behind it.
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
