@@ -42,13 +42,13 @@ step() {
     shift
     if "$@" >"$logs/$name.log" 2>&1; then
         ran="$ran $name"
-        counts=$(grep -h '^test result' "$logs/$name.log" | awk '{ n += $4 } END { print n + 0 }')
+        counts=$(grep -ah '^test result' "$logs/$name.log" | awk '{ n += $4 } END { print n + 0 }')
         test "$counts" = 0 && counts='' || counts=" ($counts tests)"
         echo "$name: clean$counts"
     else
         failed="$failed $name"
         echo "$name: NOT CLEAN, see $logs/$name.log:"
-        grep -hE 'SUMMARY|ERROR: |WARNING: Thread|^error|panicked at|FAILED|signal|definitely lost' \
+        grep -ahE 'SUMMARY|ERROR: |WARNING: Thread|^error|panicked at|FAILED|signal|definitely lost' \
             "$logs/$name.log" | head -20 | sed 's/^/    /'
     fi
 }
