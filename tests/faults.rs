@@ -259,8 +259,8 @@ fn check_sticky(loader: &Loader, job: &Job, first: &Failure) {
         assert_eq!(failure.text.as_str(), first.text.as_str(), "the error is sticky");
     };
     same(loader.pop(PATIENCE_NS).err().expect("pop says it again"));
-    same(loader.push(&[job.request(0)], PATIENCE_NS).err().expect("push says it"));
-    same(loader.flush().err().expect("flush says it"));
+    same(loader.push(&[job.request(0)], PATIENCE_NS).expect_err("push says it"));
+    same(loader.flush().expect_err("flush says it"));
 }
 
 fn check_clean(world: &World, outcome: &Outcome) {

@@ -359,6 +359,9 @@ impl Instance {
         let mut ring = Ring::open(self.os, settings.ring_depth)?;
         let registered = ring.register_buffer(self.tables.slab);
         let name = if settings.reads_direct { "direct" } else { "uring" };
+        let waker = ring.waker();
+        // Before the state's lock, which the ring thread takes while it holds this one.
+        self.ring.lock().ring = Some(ring);
         let state = &mut *self.lock.lock();
         state.ring.reason.clear();
         // The text is cut where it is long.
@@ -367,9 +370,8 @@ impl Instance {
             Err(errno) => write!(state.ring.reason, "{name}: asked for; slab not pinned: {errno}"),
         };
         state.ring.reader = if settings.reads_direct { READER_DIRECT } else { READER_URING };
-        state.ring.waker = Some(ring.waker());
+        state.ring.waker = Some(waker);
         state.ring.is_live = true;
-        self.ring.lock().ring = Some(ring);
         Ok(())
     }
 
