@@ -338,7 +338,7 @@ impl Session<'_> {
             check_error(&error, code);
         }
         let is_newer = size > size_of::<Config>() && filler != 0;
-        assert!(!(is_newer || !(8..=1 << 16).contains(&size)) || status == Status::Invalid);
+        assert!(status == Status::Invalid || !is_newer && (8..=1 << 16).contains(&size));
     }
 
     fn config_default(&mut self) {
