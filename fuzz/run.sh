@@ -45,6 +45,9 @@ missing() {
   cargo fuzz --version > /dev/null 2>&1 || echo "no cargo-fuzz"
 }
 
+# A sanitizer takes a large part of each stack.
+[[ $sanitizer == none ]] || export RUSTFLAGS="${RUSTFLAGS:-} --cfg wavetrain_sanitizer"
+
 build() {
   cargo +nightly fuzz build -s "$sanitizer" --target-dir "$folder" "$1" > "$logs/$1.build" 2>&1 ||
     { cat "$logs/$1.build" >&2; exit 1; }

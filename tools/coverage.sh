@@ -57,7 +57,7 @@ awk -F'[:,]' -v root="$PWD/" -v parsers="$PARSERS" -v tests="$TESTS" -v compiled
     while ((getline line < file) > 0) {
       number++
       name = line
-      sub(/^ *(pub )?const fn /, "", name)
+      sub(/^ *(pub(\([a-z]+\))? )?const fn /, "", name)
       sub(/[(<].*/, "", name)
       if (name != line && index(" " compiled " ", " " file ":" name " ")) {
         match(line, /^ */)

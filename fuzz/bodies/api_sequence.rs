@@ -34,7 +34,7 @@ const CALLS_MAX: usize = 60;
 const LOADERS_MAX: usize = 2;
 
 /// Largest bill that is opened: larger ones only take time.
-const BILL_BYTES_MAX: u64 = 6 << 20;
+const BILL_BYTES_MAX: u64 = 8 << 20;
 
 /// Uris that are wrong by themselves.
 const REFUSED_URIS: [&str; 8] = [
