@@ -114,7 +114,7 @@ row() {
     END { printf "%-16s %12d %8d %8d %8d %8d %8d\n", target, runs, used, cov, features, corpus, crashes }
   ' "$log"
   if ((code != 0)); then
-    grep -E -A 12 'panicked at|ERROR: |SUMMARY' "$log" | head -40 >&2 || true
+    grep -E -A 12 'panicked at|ERROR: |SUMMARY' "$log" | cut -c1-200 | head -40 >&2 || true
     echo "log: $log; the input: fuzz/artifacts/$target" >&2
     return 1
   fi
@@ -153,7 +153,9 @@ case $word in
     for target in $targets canary; do build "$target"; done
     canary
     header
-    for target in $targets; do row "$target" "$SMOKE_SECONDS"; done
+    status=0
+    for target in $targets; do row "$target" "$SMOKE_SECONDS" || status=1; done
+    exit $status
     ;;
   seeds)
     target=${2:?a target or all}
