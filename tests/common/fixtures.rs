@@ -27,6 +27,8 @@ const PACKS: &[(&str, &[u8])] = &[
 pub struct Store {
     pub name: String,
     pub family: String,
+    /// Whose software wrote it: "zarr" (zarr-python 3), "zarr2", "tensorstore", "zarrs" ..
+    pub writer: String,
     /// Path of the array.
     pub uri: String,
     pub chunk: Vec<u64>,
@@ -130,6 +132,7 @@ fn read_store(root: &Path, entry: &Value, pixels: &mut HashMap<String, Arc<Vec<u
     Store {
         uri: root.join("stores").join(&name).to_str().expect("UTF-8").to_string(),
         family: text("family"),
+        writer: text("writer"),
         chunk: extents("chunk").expect("a chunk shape"),
         shard: extents("shard"),
         edges: entry["edges"].as_array().map(|axes| axes.iter().map(edges_of).collect()),
