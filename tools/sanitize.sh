@@ -126,6 +126,7 @@ programs() {
         case $kind-$name in
         # It counts malloc by taking its place, which a sanitizer does as well.
         tsan-no_alloc | tsan-pump) skip "$kind-$name" "it replaces malloc, as TSan does"; continue ;;
+        tsan-clash) skip "$kind-$name" "it is about the packed archive"; continue ;;
         *-no_alloc) arguments="$many 200 1" ;;
         *-hooks) arguments='' ;;
         *) arguments=$cube ;;
@@ -167,7 +168,21 @@ tsan() {
         --crate-type staticlib --profile archive --target "$triple" --target-dir "$logs/tsan" \
         -- --cfg wavetrain_archive
     case $ran in *tsan-library*) ;; *) return ;; esac
-    programs tsan "$logs/tsan/$triple/archive/libwavetrain.a" '' -fsanitize=thread
+    # LLVM calls the interceptors of memcpy and its like by names that gcc's runtime lacks.
+    cat >"$logs/tsan-names.c" <<'END'
+#include <string.h>
+__attribute__((weak)) void *__tsan_memcpy(void *target, const void *source, size_t bytes) {
+    return memcpy(target, source, bytes);
+}
+__attribute__((weak)) void *__tsan_memmove(void *target, const void *source, size_t bytes) {
+    return memmove(target, source, bytes);
+}
+__attribute__((weak)) void *__tsan_memset(void *target, int byte, size_t bytes) {
+    return memset(target, byte, bytes);
+}
+END
+    programs tsan "$logs/tsan/$triple/archive/libwavetrain.a" '' -fsanitize=thread -fno-builtin \
+        "$logs/tsan-names.c"
 }
 
 valgrind_programs() {

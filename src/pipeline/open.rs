@@ -32,8 +32,9 @@ use core::sync::atomic::AtomicBool;
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
-/// What a sanitizer takes of each stack: its thread-local tables lie there, and frames are larger.
-const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
+/// What a sanitizer takes of each stack: libc puts the program's thread-local tables there, and
+/// those of gcc's TSan have 900 KiB.
+const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 2 << 20 } else { 0 };
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
@@ -118,7 +119,11 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
         let closed = instance.close(u64::MAX);
         assert!(closed.is_ok());
         opened.give_back();
-        return Err(fail!(why, OutOfMemory, "starting threads: {errno}"));
+        let note = match errno.0 {
+            libc::EINVAL => ": large thread-local variables of the program fill our stacks",
+            _ => "",
+        };
+        return Err(fail!(why, OutOfMemory, "starting threads: {errno}{note}"));
     }
     Ok(opened)
 }

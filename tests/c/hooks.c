@@ -254,7 +254,8 @@ static void check_wrong_memory(void) {
     config.memory.host_block_bytes = 4096;
     CHECK_STATUS(wavetrain_open(&config, &loader, &error), WAVETRAIN_BUDGET);
     CHECK_OK(wavetrain_memory_need(&config, &need, &error), error);
-    unsigned char *block = aligned_alloc(4096, need.host_bytes + 2 * 4096);
+    /* C asks that the size is a multiple of the alignment. */
+    unsigned char *block = aligned_alloc(4096, (need.host_bytes / 4096 + 3) * 4096);
     CHECK(block != NULL && need.host_align > 1);
     config.memory.host_block = block + 1;
     config.memory.host_block_bytes = need.host_bytes + 4096;
