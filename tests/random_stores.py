@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Random stores of zarr-python and tensorstore, cropped by the tool and compared with what was written.
+"""Random stores of zarr-python and tensorstore, cropped by the tool, against what was written.
 
     python -m venv venv && venv/bin/pip install zarr==3.1.6 numcodecs==0.16.6 tensorstore==0.1.86
     cargo build --release --features cli
     venv/bin/python tests/random_stores.py target/release/wavetrain --seed 1 --count 200
 
 Draws rank, shape, chunks, shards, type, byte order, transposes, codecs, keys, order and fill;
-writes all of an array or half of each axis; crops one random box. What a writer itself refuses is drawn
-again. Prints what differs, with the folder it lies in, and exits with 1 if anything does.
+writes all of an array or half of each axis; crops one random box. What a writer itself refuses is
+drawn again. Prints what differs, with the folder it lies in, and exits with 1 if anything does.
 """
 import argparse
 import math
