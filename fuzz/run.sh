@@ -61,7 +61,7 @@ length_max() {
   case $1 in
     api_sequence) echo 600 ;;
     casts | plan) echo 400 ;;
-    unshuffle) echo 600 ;;
+    chunk | unshuffle) echo 600 ;;
     *) echo 8192 ;;
   esac
 }

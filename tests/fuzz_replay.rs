@@ -15,6 +15,8 @@ mod blosclz;
 mod casts;
 #[path = "../fuzz/choices.rs"]
 mod choices;
+#[path = "../fuzz/bodies/chunk.rs"]
+mod chunk;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
 #[path = "../fuzz/guard.rs"]
@@ -61,6 +63,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("blosc1_header", blosc1_header::run),
     ("blosclz", blosclz::run),
     ("casts", casts::run),
+    ("chunk", chunk::run),
     ("crc32c", crc32c::run),
     ("gzip", gzip::run),
     ("json", json::run),
@@ -112,7 +115,7 @@ fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
 /// How long an input takes, in shares of a target that reads a few bytes.
 fn weight(name: &str) -> usize {
     match name {
-        "api_sequence" => 10,
+        "api_sequence" | "chunk" => 10,
         "casts" | "plan" | "unshuffle" => 3,
         _ => 1,
     }
