@@ -19,6 +19,8 @@ mod choices;
 mod chunk;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
+#[path = "../fuzz/bodies/group.rs"]
+mod group;
 #[path = "../fuzz/guard.rs"]
 mod guard;
 #[path = "../fuzz/bodies/gzip.rs"]
@@ -65,6 +67,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("casts", casts::run),
     ("chunk", chunk::run),
     ("crc32c", crc32c::run),
+    ("group", group::run),
     ("gzip", gzip::run),
     ("json", json::run),
     ("lz4", lz4::run),

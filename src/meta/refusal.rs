@@ -23,9 +23,7 @@ pub struct Names {
 
 impl Names {
     /// No names.
-    pub const fn new() -> Names {
-        Names { text: Text::new(), shown: 0, total: 0 }
-    }
+    pub const NONE: Names = Names { text: Text::new(), shown: 0, total: 0 };
 
     /// Appends a name; those behind the first that does not fit are counted only.
     pub fn push(&mut self, name: &str) {
@@ -38,12 +36,6 @@ impl Names {
             self.text.push_str(name);
             self.shown += 1;
         }
-    }
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Names::new()
     }
 }
 
@@ -75,7 +67,7 @@ pub struct GroupRefusal {
 impl GroupRefusal {
     /// A group of which nothing is known.
     pub const fn new(document: DocumentKind) -> GroupRefusal {
-        let (arrays, groups) = (Names::new(), Names::new());
+        let (arrays, groups) = (Names::NONE, Names::NONE);
         GroupRefusal { document, kind: NodeKind::Group, arrays, groups, note: "" }
     }
 
@@ -133,7 +125,7 @@ mod tests {
 
     #[test]
     fn names_are_shown_until_one_does_not_fit() {
-        let mut names = Names::new();
+        let mut names = Names::NONE;
         assert_eq!(names.to_string(), "");
         names.push("a");
         names.push("b/c");
@@ -141,7 +133,7 @@ mod tests {
         names.push(&"d".repeat(NAMES_BYTES));
         names.push("e");
         assert_eq!(names.to_string(), "a, b/c (and 2 more)");
-        let mut long = Names::new();
+        let mut long = Names::NONE;
         long.push(&"d".repeat(NAMES_BYTES));
         assert_eq!(long.to_string(), "1 with long names");
     }
