@@ -97,6 +97,7 @@ impl IndexPlace {
         let level = shard.level();
         assert!(level < record.shard_levels);
         let layout = &record.index[level as usize];
+        // Meta refuses such arrays; a record that was made otherwise must not overflow below.
         let Some(count) = entry_count(record, level).filter(|count| *count <= SHARD_CHUNKS_MAX)
         else {
             return Err(fail!(why, Unsupported, "a shard of more than {SHARD_CHUNKS_MAX} chunks"));

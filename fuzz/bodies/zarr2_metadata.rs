@@ -9,7 +9,7 @@ use serde_json::Value;
 use wavetrain::base::text::Text;
 use wavetrain::grid::AxisGrid;
 use wavetrain::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
-use wavetrain::meta::{array_from_zarr2, describe, write_file_key};
+use wavetrain::meta::{array_from_document, array_from_zarr2, describe, write_file_key};
 use wavetrain::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding};
 use wavetrain::status::{Status, Why};
 
@@ -26,7 +26,7 @@ pub fn becomes_record(data: &[u8]) -> bool {
 /// Parses `document` and checks what comes out.
 fn check(document: &[u8]) -> bool {
     let mut why = Why::new();
-    match array_from_zarr2(document, "/fuzz/a", &mut why) {
+    match array_from_document(DocumentKind::Zarr2Array, document, "/fuzz/a", &mut [], &mut why) {
         Ok(record) => {
             assert!(why.is_empty(), "a text without an error: {why}");
             check_record(&record);

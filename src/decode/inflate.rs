@@ -26,6 +26,7 @@ const WINDOW_CODE_MAX: u8 = 7;
 const FLAG_DICTIONARY: u8 = 0x20;
 
 /// The tables of one stream, about 11 KB. One thread uses them at a time.
+#[derive(Default)]
 pub struct Inflater {
     state: DecompressorOxide,
 }
@@ -114,12 +115,6 @@ impl Inflater {
                 "{format} data of {here} bytes is broken near byte {source_bytes}"
             ),
         })
-    }
-}
-
-impl Default for Inflater {
-    fn default() -> Inflater {
-        Inflater::new()
     }
 }
 

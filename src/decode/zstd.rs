@@ -114,6 +114,7 @@ impl Context {
         let context = self.context.as_ptr();
         // SAFETY: the context is ours; a step that was left unfinished is forgotten.
         let begun = unsafe { zstd_sys::ZSTD_decompressBegin(context) };
+        // The zstd that is bundled begins always; a later one may have a reason not to.
         // SAFETY: a pure function of its argument.
         if unsafe { zstd_sys::ZSTD_isError(begun) } != 0 {
             return Err(explain(source, target.len(), begun, why));
