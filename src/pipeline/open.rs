@@ -34,7 +34,11 @@ const OPEN_FILES_MAX: u64 = 1 << 16;
 
 /// What a sanitizer takes of each stack: libc puts the program's thread-local tables there, and
 /// those of gcc's TSan have 900 KiB.
-const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 2 << 20 } else { 0 };
+const SANITIZER_STACK_BYTES: u64 = match () {
+    () if cfg!(wavetrain_sanitizer = "gcc") => 2 << 20,
+    () if cfg!(wavetrain_sanitizer) => 512 << 10,
+    () => 0,
+};
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
