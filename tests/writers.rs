@@ -1,7 +1,7 @@
 //! Which forms of arrays each writer's stores have, all of them read whole, bit for bit.
 //!
-//! `cargo test --test writers -- --nocapture` prints the table: a row per form, a column per writer,
-//! in each cell the number of stores that are read. What is refused has a table of its own: the
+//! `cargo test --test writers -- --nocapture` prints the table: a row per form, a column per
+//! writer, in each cell the number of stores that are read. What is refused has a table of its own:
 //! documents of writers that are well-formed and not read, and what the refusal names.
 
 mod common;
