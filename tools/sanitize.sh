@@ -111,9 +111,12 @@ ubsan() {
     have "$cc" || { skip ubsan "no $cc"; return; }
     flags='-fsanitize=undefined,float-divide-by-zero,float-cast-overflow
         -fsanitize-undefined-trap-on-error -fno-sanitize-recover=all'
-    # Trapping needs no runtime to link.
-    # shellcheck disable=SC2086 # one line of words
-    step ubsan env CC="$cc" CFLAGS="$(echo $flags)" \
+    # zstd alone: the C libraries that tests ask as oracles have findings of their own, c-blosc's
+    # copies among them. Trapping needs no runtime to link.
+    printf '#!/bin/sh\ncase "$*" in *zstd/lib*) set -- %s "$@" ;; esac\nexec %s "$@"\n' \
+        "$(echo $flags)" "$cc" >"$logs/ubsan-cc"
+    chmod +x "$logs/ubsan-cc"
+    step ubsan env CC="$logs/ubsan-cc" \
         cargo test --locked --no-fail-fast --target-dir "$logs/ubsan" \
         --lib --test identity --test bad_data --test fuzz_replay --test reads --test partial
 }
