@@ -5,6 +5,7 @@
 //! member values, so that most documents get past the first checks; what is left of the input then
 //! overwrites single bytes.
 
+use super::choices::Choices;
 use serde_json::Value;
 use wavetrain::base::text::Text;
 use wavetrain::grid::AxisGrid;
@@ -169,19 +170,6 @@ fn check_fill(record: &ArrayRecord, fill: &Value) {
     assert_eq!(Some(found as i128), expected, "{fill}");
 }
 
-/// The choices that an input makes; it chooses the first of everything once it has run out.
-struct Choices<'a> {
-    rest: &'a [u8],
-}
-
-impl Choices<'_> {
-    fn one_of<'m>(&mut self, menu: &[&'m str]) -> &'m str {
-        let Some((first, rest)) = self.rest.split_first() else { return menu[0] };
-        self.rest = rest;
-        menu[usize::from(*first) % menu.len()]
-    }
-}
-
 const EXTENTS: [&str; 14] = [
     "[8, 64]",
     "[4, 16]",
@@ -280,7 +268,7 @@ const EXTRAS: [&str; 7] = [
 
 /// The document that `data` chooses.
 fn spliced(data: &[u8]) -> Vec<u8> {
-    let choices = &mut Choices { rest: data };
+    let choices = &mut Choices::of(data);
     let document = format!(
         "{{\"zarr_format\": {}, \"shape\": {}, \"chunks\": {}, \"dtype\": {}, \"order\": {}, \
          \"fill_value\": {}, \"compressor\": {}, \"filters\": {}{}{}}}",
@@ -296,7 +284,7 @@ fn spliced(data: &[u8]) -> Vec<u8> {
         choices.one_of(&EXTRAS),
     );
     let mut bytes = document.into_bytes();
-    for patch in choices.rest.chunks_exact(3) {
+    for patch in choices.rest().chunks_exact(3) {
         let place = u16::from_le_bytes([patch[0], patch[1]]) as usize % bytes.len();
         bytes[place] = patch[2];
     }

@@ -5,6 +5,7 @@
 //! member values, so that most documents get past the first checks; what is left of the input then
 //! overwrites single bytes.
 
+use super::choices::Choices;
 use serde_json::Value;
 use wavetrain::base::text::Text;
 use wavetrain::grid::{AxisGrid, Cell, EdgeRun, cell, cell_at};
@@ -298,23 +299,6 @@ fn check_integer_fill(record: &ArrayRecord, fill: &Value) {
     assert_eq!(found as i128, expected, "{fill}");
 }
 
-/// The choices that an input makes; it chooses the first of everything once it has run out.
-struct Choices<'a> {
-    rest: &'a [u8],
-}
-
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.rest.split_first() else { return 0 };
-        self.rest = rest;
-        *first
-    }
-
-    fn one_of<'m>(&mut self, menu: &[&'m str]) -> &'m str {
-        menu[self.byte() as usize % menu.len()]
-    }
-}
-
 const EXTENTS: [&str; 15] = [
     "[8, 64]",
     "[4, 16]",
@@ -485,7 +469,7 @@ fn grid(choices: &mut Choices<'_>) -> String {
 
 /// The document that `data` chooses.
 fn spliced(data: &[u8]) -> Vec<u8> {
-    let choices = &mut Choices { rest: data };
+    let choices = &mut Choices::of(data);
     let is_sharded = choices.byte().is_multiple_of(2);
     let codecs = if is_sharded {
         let inner = choices.one_of(&EXTENTS[1..]);
@@ -515,7 +499,7 @@ fn spliced(data: &[u8]) -> Vec<u8> {
         choices.one_of(&EXTRAS),
     );
     let mut bytes = document.into_bytes();
-    for patch in choices.rest.chunks_exact(3) {
+    for patch in choices.rest().chunks_exact(3) {
         let place = u16::from_le_bytes([patch[0], patch[1]]) as usize % bytes.len();
         bytes[place] = patch[2];
     }

@@ -2,5 +2,7 @@
 
 #[path = "../bodies/zarr2_metadata.rs"]
 mod body;
+#[path = "../choices.rs"]
+mod choices;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
