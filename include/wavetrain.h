@@ -94,7 +94,8 @@
  * ever grow at the end, so that programs built with an older header go on working. Of a struct that
  * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
  * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
- * WAVETRAIN_INVALID. Structs inside another struct never grow.
+ * WAVETRAIN_INVALID. Structs inside another struct never grow, so a larger size of one is
+ * WAVETRAIN_INVALID.
  *
  * Strings that go in are copied. Pointers that come out are borrowed until the release of their
  * batch.

@@ -239,8 +239,12 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     if memory.host_block.is_null() != (memory.host_block_bytes == 0) {
         return Err(fail!(why, Invalid, "memory: host_block and host_block_bytes contradict"));
     }
-    let FilesHook { size, read, .. } = config.files;
-    if size.is_some() != read.is_some() {
+    check_files(&config.files, why)
+}
+
+/// Whether a files hook can serve files, or is none.
+pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
+    if files.size.is_some() != files.read.is_some() {
         return Err(fail!(why, Invalid, "files: size and read must be set together"));
     }
     Ok(())

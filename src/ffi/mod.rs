@@ -15,12 +15,13 @@ use crate::limits::RANK_MAX;
 use crate::loader::{close_token, fill_memory, fill_node, open_token};
 use crate::os::SYSTEM;
 use crate::pipeline::{Popped, Request};
+use crate::settings::check_files;
 use crate::status::{Failure, Status, Why};
 use core::ffi::{c_char, c_void};
 use handles::enter;
 use structs::{
-    fill_request, finish, read_sized, read_struct, scratch_from_c, string_from_c, struct_size,
-    write_error, write_struct,
+    fill_request, finish, read_config, read_sized, read_struct, scratch_from_c, string_from_c,
+    struct_size, write_error, write_struct,
 };
 
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn wavetrain_config_fit(
     // SAFETY: as the header says of each pointer.
     unsafe {
         let result = (|| {
-            let mut fitted = read_struct(config, Config::default(), &mut why)?;
+            let mut fitted = read_config(config, &mut why)?;
             let scratch = scratch_from_c(scratch, scratch_bytes, &mut why)?;
             if uris.is_null() && uri_count > 0 {
                 return Err(fail!(why, Invalid, "uris is NULL"));
@@ -98,7 +99,13 @@ pub unsafe extern "C" fn wavetrain_config_fit(
                     why = uri_why;
                 }
             })?;
-            write_struct(config, &fitted);
+            // The rest stays as the caller wrote it, hooks of a smaller size included.
+            let raised = Config {
+                max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
+                max_host_memory_bytes: fitted.max_host_memory_bytes,
+                ..read_struct(config, Config::default(), "config", &mut why)?
+            };
+            write_struct(config, &raised);
             Ok(())
         })();
         finish(result, &why, error)
@@ -119,7 +126,7 @@ pub unsafe extern "C" fn wavetrain_memory_need(
     let mut memory = Memory::EMPTY;
     // SAFETY: as the header says of each pointer.
     unsafe {
-        let result = read_struct(config, Config::default(), &mut why)
+        let result = read_config(config, &mut why)
             .and_then(|config| fill_memory(&config, &mut memory, &mut why));
         // The bill is a diagnostic: it is written on BUDGET as well, with the floor in it.
         let is_wanted = matches!(result, Ok(()) | Err(Status::Budget));
@@ -147,7 +154,7 @@ pub unsafe extern "C" fn wavetrain_open(
         let result = if loader.is_null() {
             Err(fail!(why, Invalid, "loader is NULL"))
         } else {
-            read_struct(config, Config::default(), &mut why)
+            read_config(config, &mut why)
                 .and_then(|config| open_token(&SYSTEM, &config, &mut why))
                 .map(|token| loader.write(token))
         };
@@ -417,8 +424,11 @@ pub unsafe extern "C" fn wavetrain_array_info(
         let result = (|| {
             let uri = string_from_c(uri, &mut why)?;
             let default = Config::default().files;
-            let files =
-                if files.is_null() { default } else { read_struct(files, default, &mut why)? };
+            let files = match files.is_null() {
+                true => default,
+                false => read_struct(files, default, "files", &mut why)?,
+            };
+            check_files(&files, &mut why)?;
             let scratch = scratch_from_c(scratch, scratch_bytes, &mut why)?;
             let mut value = ArrayInfo::EMPTY;
             // Who does not know of entries would take a group for an array of rank 0.

@@ -3,7 +3,10 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
-use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
+use crate::abi::{
+    ArrayInfo, BatchInfo, Error, FatalHook, FilesHook, LogHook, Memory, MemoryHook, ProfilerHook,
+    Sample, Stats, WorkersHook,
+};
 use crate::config::Config;
 use crate::fail;
 use crate::limits::{RANK_MAX, URI_BYTES_MAX};
@@ -23,15 +26,16 @@ const STRUCT_BYTES_MAX: usize = 1 << 16;
 pub unsafe fn read_struct<T: Copy>(
     source: *const T,
     mut known: T,
+    name: &str,
     why: &mut Why,
 ) -> Result<T, Status> {
     if source.is_null() {
-        return Err(fail!(why, Invalid, "a struct pointer is NULL"));
+        return Err(fail!(why, Invalid, "{name} is NULL"));
     }
     // SAFETY: the caller's struct starts with its size; it may be unaligned for all we know.
     let size = unsafe { source.cast::<usize>().read_unaligned() };
     if size < size_of::<usize>() || size > STRUCT_BYTES_MAX {
-        return Err(fail!(why, Invalid, "struct_size = {size}: not filled in"));
+        return Err(fail!(why, Invalid, "{name}.struct_size = {size}: not filled in"));
     }
     let common = size.min(size_of::<T>());
     // SAFETY: `common` bytes are readable at the source by its size, and writable in `known`.
@@ -44,13 +48,45 @@ pub unsafe fn read_struct<T: Copy>(
                 return Err(fail!(
                     why,
                     Invalid,
-                    "struct_size = {size}: this version knows {common} bytes, and byte {offset} \
-                     asks for something newer"
+                    "{name}.struct_size = {size}: this version knows {common} bytes, and byte \
+                     {offset} asks for something newer"
                 ));
             }
         }
     }
     Ok(known)
+}
+
+/// Copies a caller's config, what its hooks lack filled in.
+///
+/// # Safety
+/// As for `read_struct`.
+pub unsafe fn read_config(source: *const Config, why: &mut Why) -> Result<Config, Status> {
+    let default = Config::default();
+    // SAFETY: as the function asks.
+    let mut config = unsafe { read_struct(source, default, "config", why)? };
+    complete(&mut config.memory, &default.memory, why)?;
+    complete(&mut config.files, &default.files, why)?;
+    complete(&mut config.log, &default.log, why)?;
+    complete(&mut config.fatal, &default.fatal, why)?;
+    complete(&mut config.workers, &default.workers, why)?;
+    complete(&mut config.profiler, &default.profiler, why)?;
+    Ok(config)
+}
+
+/// A struct inside a config that states a smaller size than ours: what lies past it takes its
+/// default. One that states no size or a larger one is left to `settings`, which refuses it.
+fn complete<T: Copy>(part: &mut T, default: &T, why: &mut Why) -> Result<(), Status> {
+    // SAFETY: these structs start with their size, and one that is at most its type's is readable;
+    // the size is then written where it was read.
+    unsafe {
+        let size = struct_size(part);
+        if (size_of::<usize>()..size_of::<T>()).contains(&size) {
+            *part = read_struct(part, *default, "hook", why)?;
+            (&raw mut *part).cast::<usize>().write(size_of::<T>());
+        }
+    }
+    Ok(())
 }
 
 /// Copies a struct whose size comes beside it. Bytes past what we know must be 0.
@@ -228,5 +264,10 @@ const _: () = assert!(
         && offset_of!(BatchInfo, struct_size) == 0
         && offset_of!(Stats, struct_size) == 0
         && offset_of!(ArrayInfo, struct_size) == 0
+        && offset_of!(MemoryHook, struct_size) == 0
         && offset_of!(FilesHook, struct_size) == 0
+        && offset_of!(LogHook, struct_size) == 0
+        && offset_of!(FatalHook, struct_size) == 0
+        && offset_of!(WorkersHook, struct_size) == 0
+        && offset_of!(ProfilerHook, struct_size) == 0
 );
