@@ -69,8 +69,10 @@
  *   READY     every sample of its batch is there. Batches become ready in any order and are popped
  *             in push order.
  *   HELD      popped. Data, tags and statuses stay where they are until release.
- *   FREE      released. The slot takes another batch. While all n_batch_slots are held, loading
- *             stalls; it goes on at the next release.
+ *   EXPORTED  released, but DLPack tensors of the batch live on. Data stays where it is; the batch
+ *             handle is dead, and with it tags and statuses.
+ *   FREE      released, and every tensor deleted. The slot takes another batch. While all
+ *             n_batch_slots are held or exported, loading stalls; it goes on when one is free.
  *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it come out,
  *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
  *             sample holds pad_value and its status says why, and the stream goes on.
@@ -87,8 +89,8 @@
  * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
  * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included.
  * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
- * WAVETRAIN_BUDGET at open, with the floor in the text. While batches are held, close gives nothing
- * back.
+ * WAVETRAIN_BUDGET at open, with the floor in the text. While batches are held or tensors live,
+ * close gives nothing back.
  *
  * Structs that cross this surface start with struct_size, which the caller sets to sizeof, and only
  * ever grow at the end, so that programs built with an older header go on working. Of a struct that
@@ -98,7 +100,7 @@
  * WAVETRAIN_INVALID.
  *
  * Strings that go in are copied. Pointers that come out are borrowed until the release of their
- * batch.
+ * batch; a DLPack tensor and what it points to, until its deleter is called.
  *
  *
  * 5. Threads and fork
@@ -112,7 +114,8 @@
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *
  * Handles are numbers, never 0. A call with a handle that was closed, or never existed, touches no
- * memory and returns WAVETRAIN_SHUTDOWN. So does every call in a child made by fork.
+ * memory and returns WAVETRAIN_SHUTDOWN. So does every call in a child made by fork, where the
+ * deleter of a tensor does nothing.
  *
  *
  * 6. Errors
@@ -178,12 +181,17 @@ enum {
 #define WAVETRAIN_HISTOGRAM_BUCKETS 32
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
+#define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of one batch that live at a time */
 #define WAVETRAIN_NGFF_VERSION_BYTES 16
 #define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
 
 /* An instance, and a popped batch: numbers, never 0, never used twice. Copy them as you like. */
 typedef uint64_t wavetrain_loader;
 typedef uint64_t wavetrain_batch;
+
+/* Of dlpack.h, by name only: include yours to look inside. Layout 1.x and that before 1.0. */
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
 
 /* Element types, of arrays and of batches. */
 enum {
@@ -334,7 +342,7 @@ typedef struct wavetrain_stats_view {
     uint64_t pinned_bytes_committed;
     uint64_t gpu_bytes_committed;
     uint32_t backend;                /* WAVETRAIN_BACKEND_HOST or _CUDA: which was taken */
-    uint32_t batches_held;           /* popped and not released */
+    uint32_t batches_held;           /* slots that popped batches, or tensors of such, keep */
     char backend_reason[WAVETRAIN_NAME_BYTES]; /* why that backend */
     uint64_t chunk_cache_hits;        /* chunks found decoded in the chunk cache */
     uint64_t chunk_cache_misses;      /* chunks decoded although there is a chunk cache */
@@ -730,11 +738,13 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
                                 wavetrain_error *error);
 
 /* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
- * flight, ends the threads, gives the memory back. held: NULL or yours; set to the number of
- * batches that are popped and not released, also on AGAIN.
- * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held or reads
- * are still in flight; memory and hooks stay in use. Release them and call close again; until then
- * close, release, batch_info, stats, stats_reset and last_error work, all else returns SHUTDOWN. */
+ * flight, ends the threads, gives the memory back. held: NULL or yours; set to the number of slots
+ * that a batch keeps, popped and not released, or a tensor, exported and not deleted; also on
+ * AGAIN.
+ * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
+ * live, or reads are still in flight; memory and hooks stay in use. Release and delete them and
+ * call close again; until then close, release, batch_info, stats, stats_reset, last_error and
+ * deleters work, all else returns SHUTDOWN. Close does not wait for batches and tensors. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
@@ -756,10 +766,10 @@ wavetrain_status wavetrain_flush(wavetrain_loader loader);
  * The batch is yours until release. error: NULL or yours, filled where the result is negative,
  * AGAIN or STARVED.
  * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
- * all slots are held, reads are pending or samples are missing; a later pop gets the same batch.
- * END: flushed and every batch popped, at once, until the next push. SHUTDOWN: close was called.
- * Else: the error of this batch, after all batches before it; it stays until reset.
- * In pump mode a pop that waits works meanwhile. */
+ * all slots are held, how many of them by tensors alone, reads are pending or samples are missing;
+ * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
+ * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
+ * stays until reset. In pump mode a pop that waits works meanwhile. */
 wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
                                wavetrain_error *error);
 
@@ -768,16 +778,40 @@ wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wav
 wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch batch,
                                       uint32_t field, wavetrain_batch_view *info);
 
-/* Gives a batch back; its pointers are dead. In any order, from any thread. event: NULL, or a
- * CUevent behind which the slot may be reused; on the host backend it must be NULL, and YOUR READS
- * AND WRITES OF THE BATCH MUST BE OVER.
+/* Gives a batch back; its pointers are dead, its tensors live on, and the slot is free when the
+ * last of them is deleted. In any order, from any thread. event: NULL, or a CUevent behind which
+ * the slot may be reused; on the host backend it must be NULL, and YOUR READS AND WRITES OF THE
+ * BATCH MUST BE OVER, except through tensors.
  * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
  * the host backend, the batch is still held. Does not wait. */
 wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
 
+/* Hands a held batch to another library as a DLPack tensor, without a copy: shape [sample_count,
+ * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU.
+ * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
+ * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: the CUstream
+ * that the consumer will work on; on the host backend it must be NULL. tensor: yours; the tensor,
+ * whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor), once, on
+ * any thread, at any time before the close that returns OK. The deleter allocates nothing and does
+ * not wait. It ignores a tensor that it has deleted, until the same record is exported again, and
+ * it does nothing after that close and in a child made by fork.
+ * The batch may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
+ * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
+ * in a capsule named "dltensor_versioned".
+ * OK. AGAIN: as many tensors of the batch live as can: delete one. INVALID: batch is not held, or
+ * there is no such field. UNSUPPORTED: a stream on the host backend. Does not wait. */
+wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
+                                  void *stream, struct DLManagedTensorVersioned **tensor);
+
+/* The same for consumers that know only DLPack before 1.0. The capsule is named "dltensor". */
+wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batch batch,
+                                         uint32_t field, void *stream,
+                                         struct DLManagedTensor **tensor);
+
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
- * batches from 0 again. Held batches stay held, metadata and indexes stay cached, decoded chunks do
- * not, nothing is allocated. Waits for reads in flight of what it drops, if at all. OK. */
+ * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
+ * decoded chunks do not, nothing is allocated. Waits for reads in flight of what it drops, if at
+ * all. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out

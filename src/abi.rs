@@ -249,7 +249,7 @@ pub struct Stats {
     pub gpu_bytes_committed: u64,
     /// 1 host, 2 CUDA: the backend that was taken.
     pub backend: u32,
-    /// Batches that are popped and not released.
+    /// Slots that popped batches, or tensors of such, keep.
     pub batches_held: u32,
     /// NUL-terminated: why this backend was taken.
     pub backend_reason: [c_char; NAME_BYTES],

@@ -1,14 +1,16 @@
 //! Batch slots: which batch is in which slot, how far it is, and what went wrong in it.
 //!
-//! States of a slot: Free -> Filling (planned and assembled) -> Ready or Failed -> Held (popped)
-//! -> Free. `remaining` counts what is missing: one for the planning itself, one for each chunk.
-//! The error of a batch is that of its lowest (sample, chunk), whatever finished first.
+//! States of a slot: Free -> Filling (planned and assembled) -> Ready or Failed (or Patching ->
+//! Ready) -> Held (popped) -> Free. A slot that is released while tensors of it live goes from Held
+//! to Exported, and to Free with the last of them. `remaining` counts what is missing: one for the
+//! planning itself, one for each chunk. The error of a batch is that of its lowest (sample, chunk),
+//! whatever finished first.
 //!
 //! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
 //! the one that holds `next_pop`.
 
 use crate::base::arena::{Carver, Table};
-use crate::limits::RANK_MAX;
+use crate::limits::{RANK_MAX, TENSORS_PER_SLOT};
 use crate::status::{Failure, Status};
 
 /// State of a slot.
@@ -26,6 +28,8 @@ pub enum SlotState {
     Failed,
     /// Popped and not released.
     Held,
+    /// Released, and kept by tensors that were not deleted. Its token is dead.
+    Exported,
 }
 
 /// The box of a sample, for the workers that assemble it.
@@ -49,6 +53,17 @@ struct Slot {
     generation: u32,
     /// Position of the failure that the batch reports.
     failed_at: (u32, u64),
+    /// Tensor records that live, as bits. None but where the slot is Held or Exported.
+    tensors: u32,
+    /// Record that is looked at first for the next tensor.
+    next_tensor: u32,
+}
+
+impl Slot {
+    /// Whether it stays as it is, whatever becomes of the stream.
+    fn is_kept(&self) -> bool {
+        matches!(self.state, SlotState::Held | SlotState::Exported)
+    }
 }
 
 /// See the module.
@@ -80,6 +95,8 @@ impl Slots {
             remaining: 0,
             generation: 0,
             failed_at: (0, 0),
+            tensors: 0,
+            next_tensor: 0,
         };
         let samples = count as u64 * samples_per_batch as u64;
         let geometry = SampleGeometry { begin: [0; RANK_MAX], end: [0; RANK_MAX] };
@@ -131,6 +148,11 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.state == state).count() as u32
     }
 
+    /// Slots that a popped batch or tensors of it keep.
+    pub fn kept(&self) -> u32 {
+        self.slots.iter().filter(|slot| slot.is_kept()).count() as u32
+    }
+
     /// A slot in a state.
     pub fn find(&self, state: SlotState) -> Option<u32> {
         self.slots.iter().position(|slot| slot.state == state).map(|slot| slot as u32)
@@ -149,9 +171,10 @@ impl Slots {
     /// Begins the next batch in a free slot.
     pub fn begin(&mut self, slot: u32, sample_count: u32) -> u64 {
         assert!(self.slots[slot as usize].state == SlotState::Free);
+        assert!(self.slots[slot as usize].tensors == 0);
         let batch_id = self.next_begin;
         self.next_begin += 1;
-        let generation = self.slots[slot as usize].generation;
+        let Slot { generation, next_tensor, .. } = self.slots[slot as usize];
         self.slots[slot as usize] = Slot {
             state: SlotState::Filling,
             batch_id,
@@ -161,6 +184,8 @@ impl Slots {
             remaining: 1,
             generation,
             failed_at: (u32::MAX, u64::MAX),
+            tensors: 0,
+            next_tensor,
         };
         for sample in 0..sample_count {
             let row = self.row(slot, sample);
@@ -239,8 +264,7 @@ impl Slots {
     /// The slot whose batch comes next, if that batch was begun.
     pub fn next_slot(&self) -> Option<u32> {
         let waiting = |slot: &Slot| {
-            !matches!(slot.state, SlotState::Free | SlotState::Held)
-                && slot.batch_id == self.next_pop
+            slot.state != SlotState::Free && !slot.is_kept() && slot.batch_id == self.next_pop
         };
         self.slots.iter().position(waiting).map(|slot| slot as u32)
     }
@@ -271,15 +295,49 @@ impl Slots {
         is_held.then_some(slot as u32)
     }
 
-    /// Gives a held slot back.
-    pub fn release(&mut self, slot: u32) {
-        assert!(self.slots[slot as usize].state == SlotState::Held);
-        self.slots[slot as usize].state = SlotState::Free;
+    /// Gives a held slot back; whether it is free, and not kept by tensors.
+    #[must_use]
+    pub fn release(&mut self, slot: u32) -> bool {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Held);
+        entry.state = if entry.tensors == 0 { SlotState::Free } else { SlotState::Exported };
+        entry.state == SlotState::Free
     }
 
-    /// Drops every batch that is not held; numbers start at 0 again.
+    /// Takes a tensor record of a held slot; its number, or None where all of them live.
+    ///
+    /// The record that was used longest ago comes first, so that a deleter that is called twice
+    /// most likely meets a dead one.
+    pub fn take_tensor(&mut self, slot: u32) -> Option<u32> {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Held);
+        let number = (0..TENSORS_PER_SLOT)
+            .map(|step| (entry.next_tensor + step) % TENSORS_PER_SLOT)
+            .find(|number| entry.tensors & (1 << number) == 0)?;
+        entry.tensors |= 1 << number;
+        entry.next_tensor = (number + 1) % TENSORS_PER_SLOT;
+        Some(number)
+    }
+
+    /// A tensor was deleted; whether that frees its slot. One that does not live changes nothing.
+    #[must_use]
+    pub fn delete_tensor(&mut self, slot: u32, number: u32) -> bool {
+        let entry = &mut self.slots[slot as usize];
+        if entry.tensors & (1 << number) == 0 {
+            return false;
+        }
+        assert!(entry.is_kept());
+        entry.tensors &= !(1 << number);
+        if entry.tensors != 0 || entry.state == SlotState::Held {
+            return false;
+        }
+        entry.state = SlotState::Free;
+        true
+    }
+
+    /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.
     pub fn reset(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.state != SlotState::Held) {
+        for slot in self.slots.iter_mut().filter(|slot| !slot.is_kept()) {
             slot.state = SlotState::Free;
         }
         self.next_begin = 0;
@@ -292,13 +350,28 @@ mod tests {
     use super::*;
     use core::ptr::NonNull;
 
-    fn completed(status: Status, skip: bool) -> SlotState {
+    /// One slot for two samples.
+    fn slots() -> Slots {
         let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
         let start = (block.as_mut_ptr() as usize + 4095) & !4095;
         // SAFETY: the block is leaked, used once, and large enough after alignment.
         let mut carver =
             unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
-        let mut slots = Slots::carve(&mut carver, 1, 2);
+        Slots::carve(&mut carver, 1, 2)
+    }
+
+    /// The slot with a popped batch.
+    fn held() -> Slots {
+        let mut slots = slots();
+        slots.begin(0, 2);
+        assert!(slots.sub_remaining(0, 1));
+        assert_eq!(slots.complete(0, false), SlotState::Ready);
+        slots.pop(0);
+        slots
+    }
+
+    fn completed(status: Status, skip: bool) -> SlotState {
+        let mut slots = slots();
         slots.begin(0, 2);
         slots.fail(0, 1, 0, &Failure::new(status));
         assert!(slots.sub_remaining(0, 1));
@@ -310,5 +383,34 @@ mod tests {
         assert_eq!(completed(Status::Decode, false), SlotState::Failed);
         assert_eq!(completed(Status::Decode, true), SlotState::Patching);
         assert_eq!(completed(Status::Internal, true), SlotState::Failed);
+    }
+
+    #[test]
+    fn a_slot_is_free_when_it_is_released_and_its_last_tensor_deleted() {
+        let mut slots = held();
+        let (one, two) = (slots.take_tensor(0).unwrap(), slots.take_tensor(0).unwrap());
+        assert!(!slots.delete_tensor(0, one));
+        assert!(!slots.release(0));
+        assert_eq!((slots.state(0), slots.kept()), (SlotState::Exported, 1));
+        slots.reset();
+        assert_eq!(slots.state(0), SlotState::Exported);
+        assert!(slots.delete_tensor(0, two));
+        assert_eq!((slots.state(0), slots.kept()), (SlotState::Free, 0));
+        assert!(!slots.delete_tensor(0, two));
+    }
+
+    #[test]
+    fn records_are_used_in_turn_and_never_twice_at_a_time() {
+        let mut slots = held();
+        let all: std::vec::Vec<u32> = (0..TENSORS_PER_SLOT).collect();
+        let taken: std::vec::Vec<u32> = all.iter().map(|_| slots.take_tensor(0).unwrap()).collect();
+        assert_eq!(taken, all);
+        assert_eq!(slots.take_tensor(0), None);
+        for number in [5, 2] {
+            assert!(!slots.delete_tensor(0, number));
+        }
+        assert_eq!(slots.take_tensor(0), Some(2));
+        assert_eq!(slots.take_tensor(0), Some(5));
+        assert_eq!(slots.take_tensor(0), None);
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  caller   push ──▶ queue ──▶ (planner)────────────────────────────▶ batch ──▶ pop, release
-//!                      │           │                                    ▲
-//!             uris     ▼           ▼ chunks of each box, each once      │ rows
+//!                      │           │                                    ▲ │
+//!             uris     ▼           ▼ chunks of each box, each once rows │ └─────▶ export
 //!                   arrays       plan ──▶ wave ──▶ read ──▶ decode ──▶ assemble
 //!                      │           ▲       ▲        │          │ ▲ those kept
 //!  zarr.json, .zarray  ▼           │       │        ▼          ▼ │ and used again
@@ -21,8 +21,8 @@
 //! whole, only what the boxes need of it is read and decoded. Each chunk is decoded once and
 //! scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if the
 //! samples that wait need it again sooner than others. A batch whose last chunk is there is popped
-//! in push order. All of it is bounded jobs that `pipeline` takes and runs one step at a time;
-//! threads only loop over that.
+//! in push order; `export` shows it to other libraries as DLPack tensors. All of it is bounded jobs
+//! that `pipeline` takes and runs one step at a time; threads only loop over that.
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
@@ -30,7 +30,7 @@
 //!
 //! ```text
 //! surface    ffi loader info            control    pipeline geometry settings config
-//! data path  queue arrays meta json plan wave read shard_index decode assemble batch
+//! data path  queue arrays meta json plan wave read shard_index decode assemble batch export
 //! floor      os chunk_cache cache records grid stats abi status simd base limits
 //! ```
 #![no_std]
@@ -51,6 +51,7 @@ pub mod arrays;
 pub mod assemble;
 pub mod batch;
 pub mod decode;
+pub mod export;
 pub mod json;
 pub mod meta;
 pub mod plan;

@@ -75,6 +75,10 @@ pub const INSTANCES_MAX: usize = 64;
 /// Most fields (tensors) in a batch. One today; the ABI already counts them.
 pub const FIELDS_MAX: u32 = 1;
 
+/// Tensors of one batch that may live at a time: views of a framework or two on each of a few
+/// streams. Their records are taken at open.
+pub const TENSORS_PER_SLOT: u32 = 8;
+
 /// Alignment of every batch and staging buffer: what DLPack and CUDA copies ask for.
 pub const BUFFER_ALIGN: u64 = 256;
 
@@ -109,5 +113,9 @@ const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
 const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
 const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(DIRECT_ALIGN));
 const_assert!(ERROR_TEXT_BYTES >= 256);
+// Which tensors of a slot live are bits of a u32.
+const_assert!(TENSORS_PER_SLOT < u32::BITS);
+// Batch slots start at pages.
+const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(BUFFER_ALIGN));
 // A worker's place for an encoded chunk, of whatever size, holds a small metadata document too.
 const_assert!(compressed_bytes_max(1) >= METADATA_SMALL_BYTES as u64);

@@ -7,9 +7,11 @@
 use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;
+use crate::export::DlManagedTensorVersioned;
 use crate::fail;
 use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
+use crate::ffi::tensors::DELETERS;
 use crate::info;
 use crate::limits::RANK_MAX;
 use crate::meta::{NodeKind, describe, normalize_uri};
@@ -19,6 +21,7 @@ use crate::records::{ArrayRecord, Dtype};
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 pub use crate::ffi::entries::{EntryView, GroupView};
 pub use crate::info::SCRATCH_BYTES;
@@ -171,7 +174,13 @@ impl Loader {
         }
         closed.map_err(|status| {
             let mut why = Why::new();
-            why.push_str("work is still in flight");
+            match status {
+                (Status::Again, 0) => why.push_str("work is still in flight"),
+                (Status::Again, held) => {
+                    fail!(why, Again, "{held} batch slots are kept by batches or tensors");
+                }
+                _ => why.push_str("the loader is closed, or belongs to the parent process"),
+            }
             failure(status.0, &why)
         })
     }
@@ -179,8 +188,9 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // Batches borrow the loader, so none is held here unless it was leaked on purpose; memory
-        // that a leaked batch points to must then stay. Reads in flight are waited for.
+        // Batches borrow the loader, so none is held here unless it was leaked on purpose; but
+        // tensors may live on. Memory that either points to must then stay. Reads in flight are
+        // waited for.
         while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
     }
 }
@@ -223,6 +233,14 @@ impl Batch<'_> {
     /// Number of the batch since open or reset.
     pub fn batch_id(&self) -> u64 {
         self.view.batch_id
+    }
+
+    /// The batch as a DLPack tensor, which keeps its slot until its deleter is called, on any
+    /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
+    /// memory stays. None where 8 tensors of the batch live.
+    pub fn dlpack(&self) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+        let exported = self.loader.enter()?.export(self.token, &DELETERS)?;
+        Ok(exported.map(|exported| exported.versioned))
     }
 }
 

@@ -13,7 +13,7 @@ use core::mem::{offset_of, size_of};
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
 use wavetrain::config::*;
-use wavetrain::limits::{ERROR_TEXT_BYTES, RANK_MAX, URI_BYTES_MAX};
+use wavetrain::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::meta::NodeKind;
 use wavetrain::records::DTYPES;
 use wavetrain::status;
@@ -101,7 +101,7 @@ fn rust_layouts() -> Vec<Layout> {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 58] = [
+const CONSTANTS: [(&str, i64); 59] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -111,6 +111,7 @@ const CONSTANTS: [(&str, i64); 58] = [
     ("HISTOGRAM_BUCKETS", HISTOGRAM_BUCKETS as i64),
     ("SCRATCH_BYTES", SCRATCH_BYTES as i64),
     ("FOREVER", u64::MAX as i64),
+    ("TENSORS_PER_SLOT", TENSORS_PER_SLOT as i64),
     ("NGFF_VERSION_BYTES", NGFF_VERSION_BYTES as i64),
     ("NO_INDEX", NO_INDEX as i64),
     ("NODE_UNKNOWN", NodeKind::Unknown as i64),

@@ -137,7 +137,7 @@ programs() {
     kind=$1 archive=$2 wrapper=$3
     shift 3
     for source in examples/hello.c tests/c/pump.c tests/c/hostile.c tests/c/fork.c tests/c/clash.c \
-        tests/c/hooks.c tests/c/no_alloc.c; do
+        tests/c/dlpack.c tests/c/hooks.c tests/c/no_alloc.c; do
         name=$(basename "$source" .c)
         case $kind-$name in
         # It counts malloc by taking its place, which a sanitizer does as well.

@@ -466,6 +466,11 @@ impl<T: Clone> Table<T> {
         self.count == 0
     }
 
+    /// Address of the first element.
+    pub fn as_ptr(&self) -> *const T {
+        self.start.as_ptr()
+    }
+
     /// A copy of element `position`, which no one writes at this time.
     pub fn read(&self, position: usize) -> T {
         assert!(position < self.count);

@@ -91,9 +91,23 @@ impl Drop for Entered {
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
     let place = PLACES.get((token & u32::MAX as u64).checked_sub(1)? as usize)?;
+    enter_place(place, |generation| generation as u64 == token >> 32)
+}
+
+/// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
+/// instance has one. The address is compared and not followed: after a close that returned Ok the
+/// memory behind it may be gone.
+pub fn enter_by_tensor(address: usize) -> Option<Entered> {
+    let is_open = |place: &&Place| place.state.load(SeqCst) == OPEN;
+    PLACES.iter().filter(is_open).find_map(|place| {
+        let entered = enter_place(place, |_| true)?;
+        entered.has_tensor(address).then_some(entered)
+    })
+}
+
+fn enter_place(place: &'static Place, is_wanted: impl Fn(u32) -> bool) -> Option<Entered> {
     place.users.fetch_add(1, SeqCst);
-    let is_open =
-        place.state.load(SeqCst) == OPEN && place.generation.load(SeqCst) as u64 == token >> 32;
+    let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
     // SAFETY: the place is OPEN with this call counted, so a closer waits for it.
     let opened = if is_open { unsafe { *place.opened.get() } } else { None };
     match opened {

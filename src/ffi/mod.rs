@@ -7,9 +7,11 @@
 pub mod entries;
 pub mod handles;
 mod structs;
+pub mod tensors;
 
 use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
 use crate::config::{BACKEND_HOST, Config};
+use crate::export::Record;
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::loader::{close_token, fill_memory, fill_node, open_token};
@@ -24,11 +26,17 @@ use structs::{
     struct_size, write_error, write_struct,
 };
 
+pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
+
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
 // is that they may be called from any thread, and never follow them ourselves.
 unsafe impl Send for Config {}
 // SAFETY: as for Send.
 unsafe impl Sync for Config {}
+
+// SAFETY: the pointers in a record lead into memory that stays until close, and it is written only
+// under the lock, while no tensor of it lives.
+unsafe impl Send for Record {}
 
 /// Size of an ArrayInfo that has a place for the entries of a group.
 const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();

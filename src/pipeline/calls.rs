@@ -263,11 +263,20 @@ impl Instance {
     /// Why there is no batch.
     fn starved_text(&self, state: &State) -> Why {
         let mut why = Why::new();
-        let held = state.slots.in_state(SlotState::Held);
+        let kept = state.slots.kept();
+        let exported = state.slots.in_state(SlotState::Exported);
         let filling = state.slots.in_state(SlotState::Filling);
         let samples = self.settings.config.samples_per_batch as u64;
-        if held == state.slots.count() {
-            fail!(why, Starved, "all {held} batch slots are held: release one");
+        if kept == state.slots.count() && exported > 0 {
+            let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
+            fail!(
+                why,
+                Starved,
+                "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
+                 that were not deleted: release a batch or delete its tensors"
+            );
+        } else if kept == state.slots.count() {
+            fail!(why, Starved, "all {kept} batch slots are held: release one");
         } else if filling > 0 {
             fail!(why, Starved, "reads and decodes are pending for {filling} batches");
         } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
@@ -307,12 +316,9 @@ impl Instance {
             match state.slots.held(token) {
                 None => Err(no_such_batch(token)),
                 Some(slot) => {
-                    state.slots.release(slot);
-                    state.plan_wanted = true;
-                    if state.life == Life::Closing {
-                        self.idle.broadcast();
+                    if state.slots.release(slot) {
+                        self.slot_freed(state);
                     }
-                    self.wake(state);
                     Ok(())
                 }
             }
@@ -321,6 +327,15 @@ impl Instance {
             self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
         }
         result
+    }
+
+    /// A slot that was kept is free.
+    pub(super) fn slot_freed(&self, state: &mut State) {
+        state.plan_wanted = true;
+        if state.life == Life::Closing {
+            self.idle.broadcast();
+        }
+        self.wake(state);
     }
 
     /// Drops everything that is not popped and clears the sticky error.
@@ -381,7 +396,7 @@ impl Instance {
         stats.backend = BACKEND_HOST;
         {
             let state = &*self.lock.lock();
-            stats.batches_held = state.slots.in_state(SlotState::Held);
+            stats.batches_held = state.slots.kept();
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
             stats.reader = state.ring.reader;
             write_text(&mut stats.reader_reason, state.ring.reason.as_str());
@@ -395,12 +410,8 @@ impl Instance {
         }
     }
 
-    /// Batches that are popped and not released.
-    pub fn held(&self) -> u32 {
-        self.lock.lock().slots.in_state(SlotState::Held)
-    }
-
-    /// Stops work and waits for it: Ok when the memory may be given back, else the held count.
+    /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a
+    /// batch or a tensor keeps.
     pub fn close(&self, timeout_ns: u64) -> Result<(), u32> {
         let deadline = self.deadline(timeout_ns);
         let mut state = self.lock.lock();
@@ -416,13 +427,13 @@ impl Instance {
         }
         self.idle.broadcast();
         loop {
-            let held = state.slots.in_state(SlotState::Held);
+            let held = state.slots.kept();
             let is_quiet = state.threads == 0 && state.running == 0 && state.waiters == 0;
             if is_quiet && held == 0 {
                 break;
             }
-            // Work ends by itself, batches do not: a caller who holds one and closes with a long
-            // timeout would wait for itself.
+            // Work ends by itself, batches and tensors do not: a caller who holds one and closes
+            // with a long timeout would wait for itself.
             if is_quiet || (self.os.now_ns)() >= deadline {
                 return Err(held);
             }
@@ -444,7 +455,7 @@ impl Instance {
     }
 }
 
-fn no_such_batch(token: u64) -> Failure {
+pub(super) fn no_such_batch(token: u64) -> Failure {
     let mut why = Why::new();
     let status =
         fail!(why, Invalid, "batch {token:#x} is not held: released before, or never popped");

@@ -21,6 +21,7 @@ mod scout;
 mod scratch;
 mod settle;
 mod state;
+mod tensors;
 mod work;
 mod worker;
 
@@ -32,6 +33,7 @@ use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
 use crate::batch::SampleGeometry;
 use crate::config::ON_ERROR_SKIP;
+use crate::export::Exports;
 use crate::geometry::Geometry;
 use crate::grid::EdgeRun;
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
@@ -86,6 +88,7 @@ pub struct Instance {
     has_joined: AtomicBool,
     tables: WaveTables,
     batches: Region,
+    exports: Exports,
     common_scratch: Region,
     /// Memory of the cache of decoded chunks.
     chunk_memory: Region,

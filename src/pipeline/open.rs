@@ -8,6 +8,7 @@ use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind};
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::decode::{Decoder, target_bytes};
+use crate::export::Exports;
 use crate::fail;
 use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
@@ -199,6 +200,7 @@ fn layout(
 ) -> Option<(&'static Instance, &'static [Start])> {
     let config = &settings.config;
     let batches = carver.region("batch slots", settings.slots_bytes(), 4096);
+    let exports = Exports::carve(carver, config.n_batch_slots);
     let tables = WaveTables::carve(
         carver,
         config.host_buffer_waves,
@@ -244,6 +246,7 @@ fn layout(
         has_joined: AtomicBool::new(false),
         tables,
         batches,
+        exports,
         common_scratch,
         chunk_memory,
         stacks,
@@ -252,13 +255,22 @@ fn layout(
         failed_element: values.failed_element,
     };
     let placed = carver.place("instance", instance);
-    let mut number = 0;
-    let starts = carver.slice_from("workers", own as u64, |_| {
-        number += 1;
-        Start { main: Instance::thread_main, argument: placed, number: number - 1 }
-    });
+    let starts = carve_starts(carver, own, placed);
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
+}
+
+/// What each thread runs.
+fn carve_starts(
+    carver: &mut Carver,
+    count: u32,
+    instance: Option<&'static Instance>,
+) -> &'static [Start] {
+    let mut number = 0;
+    carver.slice_from("workers", count as u64, |_| {
+        number += 1;
+        Start { main: Instance::thread_main, argument: instance, number: number - 1 }
+    })
 }
 
 /// The contexts of all workers, and whether each that decodes got its decoder.

@@ -25,6 +25,9 @@ static void check_child(wavetrain_loader loader, wavetrain_batch batch, const ch
     CHECK_STATUS(wavetrain_pop(loader, LONG_NS, &popped, &error), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_batch_info(loader, batch, 0, &view), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_SHUTDOWN);
+    struct DLManagedTensorVersioned *tensor = NULL;
+    CHECK_STATUS(wavetrain_dlpack(loader, batch, 0, NULL, &tensor), WAVETRAIN_SHUTDOWN);
+    CHECK(tensor == NULL);
     CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_pump(loader, 0), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_SHUTDOWN);

@@ -303,6 +303,11 @@ static void check_dead(wavetrain_loader loader, wavetrain_batch batch) {
     CHECK_STATUS(wavetrain_pop(loader, UINT64_MAX, &popped, NULL), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_batch_info(loader, batch, 0, &view), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_SHUTDOWN);
+    struct DLManagedTensorVersioned *versioned = NULL;
+    struct DLManagedTensor *legacy = NULL;
+    CHECK_STATUS(wavetrain_dlpack(loader, batch, 0, NULL, &versioned), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_dlpack_legacy(loader, batch, 0, NULL, &legacy), WAVETRAIN_SHUTDOWN);
+    CHECK(versioned == NULL && legacy == NULL);
     CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_pump(loader, UINT64_MAX), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_SHUTDOWN);

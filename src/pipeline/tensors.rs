@@ -1,0 +1,61 @@
+//! Tensors of popped batches: handed out as DLPack, and deleted.
+//!
+//! In: the token of a held batch; the address of a tensor whose deleter is called. Out: a filled
+//! record. Which records live is kept by `batch` under the lock, so that a slot is bound again only
+//! when its batch is released and the last tensor of it deleted.
+
+use crate::export::{DEVICE_CPU, Deleters, DlDevice, Exported, Source};
+use crate::os::sink::Level;
+use crate::pipeline::Instance;
+use crate::pipeline::calls::no_such_batch;
+use crate::pipeline::state::Life;
+use crate::status::{Failure, Status};
+
+impl Instance {
+    /// A tensor over a held batch; None where as many live as a slot has records for.
+    pub fn export(&self, token: u64, deleters: &Deleters) -> Result<Option<Exported>, Failure> {
+        let result = self.try_export(token, deleters);
+        if let Err(failure) = &result
+            && failure.status == Status::Invalid
+        {
+            self.sink.log(Level::Warn, 0, format_args!("dlpack: {}", failure.text));
+        }
+        result
+    }
+
+    fn try_export(&self, token: u64, deleters: &Deleters) -> Result<Option<Exported>, Failure> {
+        let config = &self.settings.config;
+        let state = &mut *self.lock.lock();
+        if state.life == Life::Closing {
+            return Err(Failure::new(Status::Shutdown));
+        }
+        let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        let Some(number) = state.slots.take_tensor(slot) else { return Ok(None) };
+        let sample_count = state.slots.sample_count(slot);
+        let bytes = sample_count as u64 * self.settings.sample_bytes;
+        let source = Source {
+            data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
+            device: DlDevice { device_type: DEVICE_CPU, device_id: 0 },
+            sample_count,
+            sample_shape: &config.sample_shape[..config.sample_rank as usize],
+            dtype: self.settings.dtype,
+            dtype_bytes: self.settings.dtype_bytes,
+        };
+        // Filled under the lock: a deleter that is called twice may name this very record.
+        Ok(Some(self.exports.fill(slot, number, &source, deleters)))
+    }
+
+    /// Whether a tensor at this address is one of this instance's records, dead or alive.
+    pub fn has_tensor(&self, address: usize) -> bool {
+        self.exports.find(address).is_some()
+    }
+
+    /// The tensor at this address is not used any more. Nothing where it does not live.
+    pub fn delete_tensor(&self, address: usize) {
+        let Some((slot, number)) = self.exports.find(address) else { return };
+        let state = &mut *self.lock.lock();
+        if state.slots.delete_tensor(slot, number) {
+            self.slot_freed(state);
+        }
+    }
+}
