@@ -1,15 +1,21 @@
 //! What the contract of include/wavetrain.h says of one loader: which batches are to come, which
-//! are held, and what a call may return.
+//! are held, which tensors live, and what a call may return.
 //!
-//! In: the samples that push took, and the calls that only need the loader (pop, flush, release).
+//! In: the samples that push took, and the calls that only need the loader (pop, flush, release,
+//! dlpack and deleters).
 //! Out: a panic where the library and the contract differ.
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error};
 use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_PUMP};
+use wavetrain::export::{
+    DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor, VERSION as DLPACK_VERSION,
+    data_type,
+};
 use wavetrain::ffi::*;
-use wavetrain::limits::RANK_MAX;
+use wavetrain::limits::{RANK_MAX, TENSORS_PER_SLOT};
+use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
 /// Steps of pump mode after which what was pushed must have come out.
@@ -47,12 +53,44 @@ pub struct Expected {
     pub want: Want,
 }
 
-/// A popped batch.
+/// A popped batch, or one that was released and that tensors keep.
 pub struct Held {
     pub token: u64,
     pub samples: Vec<Expected>,
     pub data: *const u8,
     pub bytes: Vec<u8>,
+    pub tensors: Vec<Tensor>,
+}
+
+/// An exported tensor.
+#[derive(Clone, Copy)]
+pub enum Tensor {
+    Versioned(*mut DlManagedTensorVersioned),
+    Legacy(*mut DlManagedTensor),
+}
+
+impl Tensor {
+    /// What it shows. It lives.
+    fn dl_tensor(self) -> DlTensor {
+        // SAFETY: it lives.
+        unsafe {
+            match self {
+                Tensor::Versioned(tensor) => (*tensor).dl_tensor,
+                Tensor::Legacy(tensor) => (*tensor).dl_tensor,
+            }
+        }
+    }
+
+    /// Calls its deleter, which follows no pointer: also when it is long gone.
+    pub fn delete(self) {
+        // SAFETY: as the header says of a second deletion.
+        unsafe {
+            match self {
+                Tensor::Versioned(tensor) => (tensors::DELETERS.versioned)(tensor),
+                Tensor::Legacy(tensor) => (tensors::DELETERS.legacy)(tensor),
+            }
+        }
+    }
 }
 
 /// A loader and what the contract says of it.
@@ -63,6 +101,8 @@ pub struct Loader {
     pub open: Vec<Expected>,
     pub ready: VecDeque<Vec<Expected>>,
     pub held: Vec<Held>,
+    /// Released batches that tensors keep.
+    pub exported: Vec<Held>,
     pub batches: u64,
     pub is_flushed: bool,
     pub is_closing: bool,
@@ -195,16 +235,76 @@ impl Loader {
                 Want::Anything => {}
             }
         }
-        let held = Held { token, samples, data: bytes.as_ptr(), bytes: bytes.to_vec() };
-        self.held.push(held);
+        let (data, bytes) = (bytes.as_ptr(), bytes.to_vec());
+        self.held.push(Held { token, samples, data, bytes, tensors: Vec::new() });
         self.batches += 1;
+        assert!(self.kept() <= self.config.n_batch_slots as usize);
+    }
+
+    /// Slots that a popped batch or a tensor keeps.
+    pub fn kept(&self) -> usize {
+        self.held.len() + self.exported.len()
+    }
+
+    /// Exports the held batch at `place`.
+    pub fn export(&mut self, place: usize, is_legacy: bool) {
+        let held = &mut self.held[place];
+        let (mut versioned, mut legacy) = (null_mut(), null_mut());
+        let (handle, token) = (self.handle, held.token);
+        // SAFETY: both pointers are writable.
+        let code = unsafe {
+            match is_legacy {
+                false => wavetrain_dlpack(handle, token, 0, null_mut(), &mut versioned),
+                true => wavetrain_dlpack_legacy(handle, token, 0, null_mut(), &mut legacy),
+            }
+        };
+        let expected = match held.tensors.len() {
+            _ if self.is_closing => Status::Shutdown,
+            count if count == TENSORS_PER_SLOT as usize => Status::Again,
+            _ => Status::Ok,
+        };
+        assert_eq!(code, expected as i32);
+        if code != 0 {
+            return assert!(versioned.is_null() && legacy.is_null());
+        }
+        let tensor = match is_legacy {
+            false => Tensor::Versioned(versioned),
+            true => Tensor::Legacy(legacy),
+        };
+        held.check_tensor(tensor, &self.config);
+        held.tensors.push(tensor);
+    }
+
+    /// Releases the held batch at `place`. Its token, which is dead.
+    pub fn release(&mut self, place: usize) -> u64 {
+        let held = self.held.remove(place);
+        held.check_bytes();
+        assert_eq!(wavetrain_release(self.handle, held.token, null_mut()), 0);
+        let token = held.token;
+        if !held.tensors.is_empty() {
+            self.exported.push(held);
+        }
+        token
+    }
+
+    /// Deletes a tensor, the oldest of the batch at `place` among those that have one, released
+    /// ones first. It, which is dead; None where no tensor lives.
+    pub fn delete(&mut self, place: usize) -> Option<Tensor> {
+        let with = self.exported.iter_mut().chain(&mut self.held);
+        let mut with = with.filter(|held| !held.tensors.is_empty());
+        let held = with.nth(place)?;
+        held.check_tensor(held.tensors[0], &self.config);
+        let tensor = held.tensors.remove(0);
+        tensor.delete();
+        self.exported.retain(|held| !held.tensors.is_empty());
+        Some(tensor)
     }
 
     pub fn release_all(&mut self) {
-        for held in self.held.drain(..) {
-            held.check_bytes();
-            assert_eq!(wavetrain_release(self.handle, held.token, null_mut()), 0);
+        while !self.held.is_empty() {
+            self.release(0);
         }
+        while self.delete(0).is_some() {}
     }
 
     /// Pops until the end or an error. In pump mode, when there is nothing left to do, the next
@@ -232,5 +332,37 @@ impl Held {
         // SAFETY: it is held, so the pointer is alive.
         let now = unsafe { std::slice::from_raw_parts(self.data, self.bytes.len()) };
         assert!(now == self.bytes, "a held batch of {} samples changed", self.samples.len());
+    }
+
+    /// A tensor that lives shows the batch.
+    fn check_tensor(&self, tensor: Tensor, config: &Config) {
+        self.check_bytes();
+        let dl_tensor = tensor.dl_tensor();
+        if let Tensor::Versioned(tensor) = tensor {
+            // SAFETY: it lives.
+            let (version, flags) = unsafe { ((*tensor).version, (*tensor).flags) };
+            assert_eq!((version, flags), (DLPACK_VERSION, 0));
+        }
+        assert_eq!((dl_tensor.data.cast_const().cast(), dl_tensor.byte_offset), (self.data, 0));
+        assert_eq!((dl_tensor.device.device_type, dl_tensor.device.device_id), (DEVICE_CPU, 0));
+        let dtype = Dtype::from_code(config.dtype).expect("it was opened");
+        assert_eq!(dl_tensor.dtype, data_type(dtype));
+        let mut shape = vec![self.samples.len() as i64];
+        let rank = config.sample_rank as usize;
+        shape.extend(config.sample_shape[..rank].iter().map(|extent| *extent as i64));
+        if dtype == Dtype::Raw {
+            shape.push(i64::from(config.dtype_bytes));
+        }
+        let strides = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product::<i64>());
+        // SAFETY: shape and strides have a number for each axis.
+        let (found, steps) = unsafe {
+            let axes = dl_tensor.ndim as usize;
+            (
+                std::slice::from_raw_parts(dl_tensor.shape, axes),
+                std::slice::from_raw_parts(dl_tensor.strides, axes),
+            )
+        };
+        assert_eq!(found, shape);
+        assert!(steps.iter().copied().eq(strides));
     }
 }

@@ -4,12 +4,13 @@
 //! Checked against a model of the contract in include/wavetrain.h: statuses are those that the
 //! header names, results are written on success only and never past `struct_size`, batches come in
 //! push order with their tags, and hold what the oracle says as long as nothing that they read is
-//! damaged; a held batch stays as it is; what was pushed comes out in the end; close gives back all
-//! memory. Input: choices, first of the world, then of one call after the other.
+//! damaged; a held batch stays as it is, and a released one while tensors of it live; what was
+//! pushed comes out in the end; close gives back all memory. Input: choices, first of the world,
+//! then of one call after the other.
 
 use super::choices::Choices;
 use super::loader_model::{
-    Expected, Loader, PATIENCE_NS, STORE_ERRORS, Want, check, check_error, error, shown,
+    Expected, Loader, PATIENCE_NS, STORE_ERRORS, Tensor, Want, check, check_error, error, shown,
 };
 use super::memory_store::{Array, BAD_URIS, DAMAGES, Damage, Server, world};
 use super::oracle::{Image, Pad, cast, has_cast};
@@ -62,6 +63,8 @@ struct Session<'a> {
     loaders: Vec<Loader>,
     dead: Vec<u64>,
     released: Vec<u64>,
+    /// The tensor that was deleted last.
+    deleted: Option<Tensor>,
     server: Box<Server>,
     heap: Box<Heap>,
     next_tag: u64,
@@ -92,6 +95,7 @@ pub fn run(data: &[u8]) {
         loaders: Vec::new(),
         dead: Vec::new(),
         released: Vec::new(),
+        deleted: None,
         server,
         heap,
         next_tag: 1,
@@ -154,7 +158,11 @@ impl Session<'_> {
             22 => self.config_fit(),
             23 => self.config_default(),
             24 => self.dead_handle(),
-            _ => self.status_str(),
+            _ => match self.choices.below(8) {
+                0 => self.status_str(),
+                1..=4 => self.export(),
+                _ => self.delete_tensor(),
+            },
         }
     }
 
@@ -300,6 +308,7 @@ impl Session<'_> {
             open: Vec::new(),
             ready: VecDeque::new(),
             held: Vec::new(),
+            exported: Vec::new(),
             batches: 0,
             is_flushed: false,
             is_closing: false,
@@ -378,6 +387,7 @@ impl Session<'_> {
         let (mut taken, mut batch, mut held) = (77usize, 77u64, 77u32);
         let mut info = Claimed::of(&Stats::EMPTY, size_of::<Stats>(), 0);
         info.bytes[8..].fill(POISON);
+        let (mut versioned, mut legacy) = (null_mut(), null_mut());
         // SAFETY: the pointers are NULL or whole; nothing is read with such a handle.
         let codes = unsafe {
             [
@@ -392,10 +402,13 @@ impl Session<'_> {
                 wavetrain_stats_reset(handle),
                 wavetrain_last_error(handle, info.as_ptr()),
                 wavetrain_close(handle, u64::MAX, &mut held),
+                wavetrain_dlpack(handle, 1, 0, null_mut(), &mut versioned),
+                wavetrain_dlpack_legacy(handle, 1, 0, null_mut(), &mut legacy),
             ]
         };
-        assert_eq!(codes, [Status::Shutdown as i32; 11]);
+        assert_eq!(codes, [Status::Shutdown as i32; 13]);
         assert_eq!((taken, batch), (77, 77));
+        assert!(versioned.is_null() && legacy.is_null());
         assert!(info.bytes[8..].iter().all(|byte| *byte == POISON));
     }
 
@@ -537,13 +550,63 @@ impl Session<'_> {
             return assert_eq!(code, Status::Unsupported as i32);
         }
         if let Some(place) = place {
-            loader.held[place].check_bytes();
-            assert_eq!(wavetrain_release(loader.handle, token, null_mut()), 0);
-            self.released.push(loader.held.remove(place).token);
+            self.released.push(loader.release(place));
         } else {
             let code = wavetrain_release(loader.handle, token, null_mut());
             assert_eq!(code, Status::Invalid as i32);
         }
+    }
+
+    /// Exports a batch, or something that is none, or into nothing.
+    fn export(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let is_legacy = self.choices.rarely(3);
+        let times = 1 + self.choices.below(9);
+        if self.choices.rarely(4) {
+            return self.export_nothing(at);
+        }
+        let loader = &mut self.loaders[at];
+        let count = loader.held.len();
+        for time in 0..if count > 0 { times as usize } else { 0 } {
+            loader.export(time % 2 % count, is_legacy);
+        }
+    }
+
+    fn export_nothing(&mut self, at: usize) {
+        let wild = self.choices.long();
+        let loader = &self.loaders[at];
+        let is_held = |token| loader.held.iter().any(|held| held.token == token);
+        let token =
+            self.released.last().copied().filter(|_| wild.is_multiple_of(2)).unwrap_or(wild);
+        let good = loader.held.first().map_or(1, |held| held.token);
+        let token = if is_held(token) { 0 } else { token };
+        let dead = if loader.is_closing { Status::Shutdown } else { Status::Invalid };
+        let mut tensor = null_mut();
+        // SAFETY: the pointer is NULL or writable.
+        let codes = unsafe {
+            [
+                wavetrain_dlpack(loader.handle, good, 0, null_mut(), null_mut()),
+                wavetrain_dlpack(loader.handle, good, 1 + wild as u32 / 2, null_mut(), &mut tensor),
+                wavetrain_dlpack(loader.handle, good, 0, std::ptr::dangling_mut(), &mut tensor),
+                wavetrain_dlpack(loader.handle, token, 0, null_mut(), &mut tensor),
+            ]
+        };
+        let expected = [Status::Invalid, Status::Invalid, Status::Unsupported, dead];
+        assert_eq!(codes, expected.map(|status| status as i32));
+        assert!(tensor.is_null());
+    }
+
+    /// Deletes a tensor, sometimes twice, and sometimes one that is long gone.
+    fn delete_tensor(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let place = self.choices.below(3) as usize;
+        let is_twice = self.choices.rarely(3);
+        let loader = &mut self.loaders[at];
+        let Some(tensor) = loader.delete(place).or_else(|| loader.delete(0)) else { return };
+        if is_twice {
+            tensor.delete();
+        }
+        self.deleted = Some(tensor);
     }
 
     fn batch_info(&mut self) {
@@ -570,7 +633,7 @@ impl Session<'_> {
         let mut stats = Stats::EMPTY;
         // SAFETY: the struct is whole.
         assert_eq!(unsafe { wavetrain_stats(loader.handle, &mut stats) }, 0);
-        assert_eq!(stats.batches_held as usize, loader.held.len());
+        assert_eq!(stats.batches_held as usize, loader.kept());
         assert!(stats.host_bytes_committed <= BILL_BYTES_MAX);
         if self.choices.rarely(4) {
             assert_eq!(wavetrain_stats_reset(loader.handle), 0);
@@ -693,7 +756,7 @@ impl Session<'_> {
         // SAFETY: the counter is writable.
         let code = unsafe { wavetrain_close(loader.handle, timeout, &mut held) };
         let status = check("close", code, &[Status::Ok, Status::Again]);
-        assert_eq!(held as usize, loader.held.len());
+        assert_eq!(held as usize, loader.kept());
         loader.is_closing = true;
         if status == Status::Ok {
             assert_eq!(held, 0);
@@ -709,6 +772,12 @@ impl Session<'_> {
         let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
         self.block_is_free |= loader.config.memory.host_block == block.cast();
         assert_eq!(wavetrain_flush(loader.handle), Status::Shutdown as i32);
+        // No loader is open that could have a tensor there.
+        if self.loaders.is_empty()
+            && let Some(tensor) = self.deleted.take()
+        {
+            tensor.delete();
+        }
     }
 
     /// What was pushed comes out; then the loader goes.
