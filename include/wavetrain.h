@@ -182,6 +182,7 @@ enum {
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
 #define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of one batch that live at a time */
+#define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: as long as config.pop_timeout_ns says */
 #define WAVETRAIN_NGFF_VERSION_BYTES 16
 #define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
 
@@ -672,7 +673,7 @@ typedef struct wavetrain_config {
     uint32_t pad_mode;       /* WAVETRAIN_PAD_ [NONE] */
     uint32_t pad_value_set;  /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value [0] */
     double pad_value;        /* that padding and skipped samples hold; must fit dtype [0] */
-    uint64_t pop_timeout_ns; /* default argument of the C++ and Rust wrappers' pop [30 s] */
+    uint64_t pop_timeout_ns; /* what WAVETRAIN_POP_TIMEOUT means, pop's default in C++ [30 s] */
     uint32_t enable_gds;     /* WAVETRAIN_GDS_ [AUTO] */
     uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [AUTO] */
     int32_t numa_node;       /* -1 = none [-1] */
@@ -762,7 +763,8 @@ wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample 
  * starts a new batch. OK, or the error of a failed stream. Does not wait. */
 wavetrain_status wavetrain_flush(wavetrain_loader loader);
 
-/* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER).
+/* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER,
+ * WAVETRAIN_POP_TIMEOUT).
  * The batch is yours until release. error: NULL or yours, filled where the result is negative,
  * AGAIN or STARVED.
  * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether

@@ -71,6 +71,8 @@ pub const LOG_ERROR: u32 = 4;
 pub const LOG_FATAL: u32 = 5;
 /// `log_level`: nothing is logged.
 pub const LOG_OFF: u32 = 6;
+/// As a timeout of pop: what `pop_timeout_ns` says.
+pub const POP_TIMEOUT: u64 = u64::MAX - 1;
 
 /// `metadata_latency`: synthetic latency of metadata operations, for benches. Not built yet.
 #[repr(C)]

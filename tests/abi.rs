@@ -101,7 +101,7 @@ fn rust_layouts() -> Vec<Layout> {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 59] = [
+const CONSTANTS: [(&str, i64); 60] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -112,6 +112,7 @@ const CONSTANTS: [(&str, i64); 59] = [
     ("SCRATCH_BYTES", SCRATCH_BYTES as i64),
     ("FOREVER", u64::MAX as i64),
     ("TENSORS_PER_SLOT", TENSORS_PER_SLOT as i64),
+    ("POP_TIMEOUT", POP_TIMEOUT as i64),
     ("NGFF_VERSION_BYTES", NGFF_VERSION_BYTES as i64),
     ("NO_INDEX", NO_INDEX as i64),
     ("NODE_UNKNOWN", NodeKind::Unknown as i64),

@@ -7,7 +7,7 @@
 use crate::abi::{Stats, write_text};
 use crate::base::text::List;
 use crate::batch::SlotState;
-use crate::config::BACKEND_HOST;
+use crate::config::{BACKEND_HOST, POP_TIMEOUT};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::os::sink::Level;
@@ -159,8 +159,12 @@ impl Instance {
         state.sticky.clone()
     }
 
-    /// The next batch in push order.
+    /// The next batch in push order. `POP_TIMEOUT` stands for what the config says.
     pub fn pop(&self, timeout_ns: u64) -> Result<Popped, Failure> {
+        let timeout_ns = match timeout_ns {
+            POP_TIMEOUT => self.settings.config.pop_timeout_ns,
+            timeout_ns => timeout_ns,
+        };
         let start = (self.os.now_ns)();
         let deadline = self.deadline(timeout_ns);
         let mut state = self.lock.lock();
