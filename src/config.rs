@@ -165,7 +165,7 @@ pub struct Config {
     pub pad_value_set: u32,
     /// What padding and skipped samples hold; must fit the output type. Default 0.
     pub pad_value: f64,
-    /// Timeout of the Rust and C++ wrappers' pop in nanoseconds. Default 30 s.
+    /// What `POP_TIMEOUT` stands for, in nanoseconds. Default 30 s.
     pub pop_timeout_ns: u64,
     /// GPUDirect Storage: 0 auto, 1 off, 2 on. Default auto. Not built yet: "on" is refused.
     pub enable_gds: u32,
