@@ -8,9 +8,12 @@
 mod cc;
 #[path = "common/header.rs"]
 mod header;
+#[path = "common/archive.rs"]
+mod made;
 #[path = "common/store.rs"]
 mod store;
 
+use made::{CUBE, archive, archive_command, cube, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -76,32 +79,7 @@ const LIBC: [&str; 54] = [
     "write",
 ];
 
-const CUBE: Spec = Spec { seed: 0, edge: 64, shard: 16, chunk: 8, zstd: true, sparse: true };
 const VOLUMES: u64 = 6;
-
-/// The folder that tools/archive.sh filled, or None where a tool is missing.
-fn archive() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let made = FOLDER.get_or_init(|| {
-        for tool in ["gcc", "ld", "ar", "readelf", "objcopy"] {
-            cc::find(tool, &[tool])?;
-        }
-        let folder = cc::folder("archive");
-        print!("{}", cc::run(&mut archive_command(&folder)));
-        Some(folder)
-    });
-    if made.is_none() {
-        println!("skipped: there is no archive without gcc and binutils");
-    }
-    made.as_deref()
-}
-
-fn archive_command(folder: &Path) -> Command {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let mut command = Command::new(header::root().join("tools/archive.sh"));
-    command.arg(folder).env("CC", "gcc").env("CARGO_TARGET_DIR", target);
-    command
-}
 
 /// Symbols of the archive that are not local: (section or "UND", name).
 fn symbols(folder: &Path) -> Vec<(String, String)> {
@@ -130,36 +108,11 @@ fn build(folder: &Path, source: &str) -> PathBuf {
     program
 }
 
-/// Runs a test program; 77 means that this machine cannot.
-fn run(program: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.code() == Some(77) {
-        println!("{text}");
-        return text;
-    }
-    assert!(
-        output.status.success(),
-        "{} {arguments:?}: {}\n{text}{}",
-        program.display(),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
-}
-
 #[test]
 #[ignore = "writes the stores that tools/sanitize.sh runs the C programs on"]
 fn stores_for_programs_under_sanitizers() {
     let (cube, many) = (cube("sanitize"), many_stores("sanitize-many"));
     println!("stores: {cube} {many}");
-}
-
-/// A sparse cube for programs that need one array.
-fn cube(test: &str) -> String {
-    let array = cc::folder(&format!("store-{test}")).join("cube");
-    store::write(&array, &CUBE);
-    array.to_str().unwrap().to_string()
 }
 
 /// More arrays and shards than any cache of the test holds, and one with every kind of damage.

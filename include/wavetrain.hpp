@@ -1,0 +1,698 @@
+/* wavetrain.hpp - the C++17 surface of wavetrain: move-only handles over wavetrain.h.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * wavetrain.h is the manual of what happens; here stands only what C++ adds. Header-only, no
+ * standard containers, no exceptions, no RTTI, no virtual functions, no allocation: every function
+ * is the call of the same name in wavetrain.h and is noexcept, unless it runs your code.
+ * wavetrain_exceptions.hpp has the same with exceptions and the reference loader's names.
+ *
+ *     wavetrain::config config;                       // the defaults; every field can be assigned
+ *     config.shape({ 32, 64, 64 }).samples_per_batch = 8;
+ *     wavetrain::loader loader;
+ *     wavetrain::error why;
+ *     if (!wavetrain::loader::open(config, loader, &why))
+ *         return fail(why.text);
+ *     auto stream = loader.stream([&](wavetrain::sample& sample) {
+ *         sample = { "/data/volume.zarr", { z, y, x }, { z + 32, y + 64, x + 64 }, tag };
+ *         return next_place(&z, &y, &x);              // false: this sample does not count, the end
+ *     });
+ *     for (wavetrain::batch& batch : stream)          // given back when the next one is taken
+ *         train(batch.as<float>(), batch.tags());
+ *     if (!stream.status())
+ *         return fail(stream.error().text);
+ *
+ * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
+ * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
+ * last ends the loader for good, on its own thread; hooks must live until then. DLPack tensors that
+ * outlive both keep the memory of the loader for the rest of the process. Moving a loader
+ * disturbs neither its batches nor its streams, which know it by number.
+ *
+ * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
+ * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
+ * at a time.
+ */
+#ifndef WAVETRAIN_HPP
+#define WAVETRAIN_HPP
+
+#include "wavetrain.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace wavetrain {
+
+/* ---- Plain types -------------------------------------------------------------------------- */
+
+/* What a call returned; dropping one is a warning. `if (call())` asks for OK. Compare it with the
+ * constants of wavetrain.h: status == WAVETRAIN_AGAIN. */
+class [[nodiscard]] status {
+public:
+    constexpr status(wavetrain_status value = WAVETRAIN_OK) noexcept : value_(value) {}
+    constexpr bool ok() const noexcept { return value_ == WAVETRAIN_OK; }
+    constexpr bool not_now() const noexcept { return value_ > 0; } /* AGAIN, STARVED, END */
+    constexpr bool failed() const noexcept { return value_ < 0; }
+    constexpr explicit operator bool() const noexcept { return ok(); }
+    constexpr wavetrain_status value() const noexcept { return value_; }
+    /* "NOT_FOUND". */
+    const char *name() const noexcept { return wavetrain_status_str(value_); }
+    /* Says that the caller does not want to know. */
+    constexpr void ignore() const noexcept {}
+    friend constexpr bool operator==(status a, status b) noexcept { return a.value_ == b.value_; }
+    friend constexpr bool operator!=(status a, status b) noexcept { return a.value_ != b.value_; }
+
+private:
+    wavetrain_status value_;
+};
+
+/* A struct of wavetrain.h that starts as zeros with its struct_size set. */
+template <class Struct> struct sized : Struct {
+    sized() noexcept : Struct() { this->struct_size = sizeof(Struct); }
+};
+using error = sized<wavetrain_error>;
+using memory = sized<wavetrain_memory>;
+using batch_view = sized<wavetrain_batch_view>;
+using stats_view = sized<wavetrain_stats_view>;
+using array_view = sized<wavetrain_array_view>;
+
+/* A pointer and a count. Made from arrays and from everything with data() and size(); borrows. */
+template <class T> class span {
+public:
+    constexpr span() noexcept = default;
+    constexpr span(T *first, std::size_t count) noexcept : data_(first), size_(count) {}
+    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+    template <class C, class E = std::remove_pointer_t<decltype(std::declval<C &>().data())>,
+              class = std::enable_if_t<std::is_convertible_v<E (*)[], T (*)[]>>>
+    constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size()) {}
+    constexpr T *data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    constexpr T *begin() const noexcept { return data_; }
+    constexpr T *end() const noexcept { return data_ + size_; }
+    constexpr T &operator[](std::size_t index) const noexcept { return data_[index]; }
+
+private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+/* Room for config::fit and array_info: four MiB, so make it static. */
+struct scratch {
+    unsigned char bytes[WAVETRAIN_SCRATCH_BYTES];
+    unsigned char *data() noexcept { return bytes; }
+    static constexpr std::size_t size() noexcept { return WAVETRAIN_SCRATCH_BYTES; }
+};
+
+/* A box of an array. The uri is borrowed until push has taken the box. */
+struct box : wavetrain_box {
+    box() noexcept : wavetrain_box() {}
+    box(const wavetrain_box &from) noexcept : wavetrain_box(from) {}
+    /* box("/data/a.zarr", { 0, 64, 64 }, { 32, 128, 128 }): rows first <= i < last on every axis. */
+    template <std::size_t N>
+    box(const char *name, const std::int64_t (&first)[N], const std::int64_t (&last)[N]) noexcept
+        : box(name, std::strlen(name), first, last) {
+        static_assert(N <= WAVETRAIN_RANK_MAX, "a box has at most WAVETRAIN_RANK_MAX axes");
+    }
+    /* For ranks known at run time, and a uri without a NUL. Spans of different lengths, or of more
+     * than WAVETRAIN_RANK_MAX, make a box that push refuses. */
+    box(const char *name, std::size_t name_bytes, span<const std::int64_t> first,
+        span<const std::int64_t> last) noexcept
+        : wavetrain_box() {
+        uri = name;
+        uri_bytes = name_bytes;
+        if (first.size() != last.size() || first.size() > WAVETRAIN_RANK_MAX)
+            return; /* rank stays 0 */
+        rank = static_cast<std::uint32_t>(first.size());
+        for (std::size_t axis = 0; axis < first.size(); axis++) {
+            begin[axis] = first[axis];
+            end[axis] = last[axis];
+        }
+    }
+};
+
+/* A box, and the tag that comes back with its row of the batch. */
+struct sample : box {
+    std::uint64_t tag = 0;
+
+    sample() noexcept = default;
+    sample(const wavetrain_box &from, std::uint64_t its_tag = 0) noexcept
+        : box(from), tag(its_tag) {}
+    template <std::size_t N>
+    sample(const char *name, const std::int64_t (&first)[N], const std::int64_t (&last)[N],
+           std::uint64_t its_tag = 0) noexcept
+        : box(name, first, last), tag(its_tag) {}
+    /* What push takes; points to this sample. */
+    wavetrain_sample raw() const noexcept { return { this, 1, sizeof(wavetrain_box), tag }; }
+};
+static_assert(sizeof(box) == sizeof(wavetrain_box), "a box adds nothing to the C struct");
+
+/* ---- Configuration ------------------------------------------------------------------------ */
+
+/* wavetrain_config, filled with the defaults. The use_ functions install hooks that call members of
+ * your object, or your lambda; they keep its ADDRESS, so it must live until the loader has ended.
+ * Hooks are called from many threads (wavetrain.h, section 10) and must not throw. */
+struct config : wavetrain_config {
+    config() noexcept : wavetrain_config() {
+        wavetrain_config_default(this, sizeof(wavetrain_config));
+    }
+
+    /* Sets sample_rank and sample_shape. */
+    template <std::size_t N> config &shape(const std::uint64_t (&extents)[N]) noexcept {
+        static_assert(N <= WAVETRAIN_RANK_MAX, "a sample has at most WAVETRAIN_RANK_MAX axes");
+        return shape(span<const std::uint64_t>(extents));
+    }
+    config &shape(span<const std::uint64_t> extents) noexcept {
+        sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses what is too long */
+        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
+            sample_shape[axis] = extents[axis];
+        return *this;
+    }
+
+    /* wavetrain_config_fit: raises caps to what these arrays need. */
+    status fit(span<const char *const> uris, span<unsigned char> room,
+               error *why = nullptr) noexcept {
+        const std::uint32_t count = static_cast<std::uint32_t>(uris.size());
+        return wavetrain_config_fit(this, uris.data(), count, room.data(), room.size(), why);
+    }
+    status fit(const char *array, span<unsigned char> room, error *why = nullptr) noexcept {
+        return fit(span<const char *const>(&array, 1), room, why);
+    }
+    /* wavetrain_memory_need: the bill. On BUDGET too, then of the smallest geometry. */
+    status memory_need(wavetrain::memory &need, error *why = nullptr) const noexcept {
+        return wavetrain_memory_need(this, &need, why);
+    }
+
+    /* Open takes its memory from this block. */
+    config &use_block(void *block, std::uint64_t bytes) noexcept {
+        memory.host_block = block;
+        memory.host_block_bytes = bytes;
+        return *this;
+    }
+    /* host.alloc(bytes, align) gives a void *, host.free(block, bytes, align) takes it back. */
+    template <class T> config &use_memory(T &host) noexcept {
+        memory.user = address(host);
+        memory.alloc = [](void *user, std::uint64_t bytes, std::uint64_t align) noexcept -> void * {
+            return static_cast<T *>(user)->alloc(bytes, align);
+        };
+        memory.free = [](void *user, void *block, std::uint64_t bytes,
+                         std::uint64_t align) noexcept {
+            static_cast<T *>(user)->free(block, bytes, align);
+        };
+        return *this;
+    }
+    /* host.size(name) and host.read(name, offset, target, bytes), with the results of
+     * wavetrain_files_hook. */
+    template <class T> config &use_files(T &host) noexcept {
+        files.user = address(host);
+        files.size = [](void *user, const char *name) noexcept -> std::int64_t {
+            return static_cast<T *>(user)->size(name);
+        };
+        files.read = [](void *user, const char *name, std::uint64_t offset, void *target,
+                        std::uint64_t bytes) noexcept -> std::int64_t {
+            return static_cast<T *>(user)->read(name, offset, target, bytes);
+        };
+        return *this;
+    }
+    /* sink(level, tag, text, text_bytes). */
+    template <class T> config &use_log(T &sink) noexcept {
+        log.user = address(sink);
+        log.log = [](void *user, std::uint32_t level, std::uint64_t tag, const char *text,
+                     std::uint64_t bytes) noexcept {
+            (*static_cast<T *>(user))(level, tag, text, bytes);
+        };
+        return *this;
+    }
+    /* last_words(file, line, text) must not return. */
+    template <class T> config &use_fatal(T &last_words) noexcept {
+        fatal.user = address(last_words);
+        fatal.fatal = [](void *user, const char *file, std::uint32_t line,
+                         const char *text) noexcept {
+            (*static_cast<T *>(user))(file, line, text);
+        };
+        return *this;
+    }
+    /* run(job, argument) calls job(argument) on some thread, or at once. Sets thread_mode = HOOK. */
+    template <class T> config &use_workers(T &run) noexcept {
+        thread_mode = WAVETRAIN_THREADS_HOOK;
+        workers.user = address(run);
+        workers.run = [](void *user, void (*job)(void *), void *argument) noexcept {
+            (*static_cast<T *>(user))(job, argument);
+        };
+        return *this;
+    }
+    /* ranges.begin(name), ranges.end(). */
+    template <class T> config &use_profiler(T &ranges) noexcept {
+        profiler.user = address(ranges);
+        profiler.begin = [](void *user, const char *name) noexcept {
+            static_cast<T *>(user)->begin(name);
+        };
+        profiler.end = [](void *user) noexcept { static_cast<T *>(user)->end(); };
+        return *this;
+    }
+
+private:
+    template <class T> static void *address(T &object) noexcept {
+        return const_cast<void *>(static_cast<const void *>(&object));
+    }
+};
+
+/* ---- Batches ------------------------------------------------------------------------------ */
+
+/* A popped batch, or none. Gives itself back when it is destroyed or assigned to. */
+class [[nodiscard]] batch {
+public:
+    batch() noexcept = default;
+    batch(batch &&other) noexcept { swap(other); }
+    batch &operator=(batch &&other) noexcept {
+        batch taken(std::move(other)); /* first, so that b = std::move(b) keeps b */
+        swap(taken);
+        return *this;
+    }
+    batch(const batch &) = delete;
+    batch &operator=(const batch &) = delete;
+    ~batch() { release().ignore(); }
+
+    /* Whether there is a batch. All below is empty, zero or NULL where there is none. */
+    explicit operator bool() const noexcept { return batch_ != 0; }
+    const batch_view &view() const noexcept { return view_; }
+    void *data() const noexcept { return view_.data; }
+    std::uint64_t bytes() const noexcept { return view_.bytes; }
+    std::uint32_t sample_count() const noexcept { return view_.sample_count; }
+    std::uint64_t batch_id() const noexcept { return view_.batch_id; }
+    /* sample_count, then the sample shape. */
+    span<const std::uint64_t> shape() const noexcept { return { view_.shape, view_.rank }; }
+    span<const std::uint64_t> tags() const noexcept { return { view_.tags, view_.sample_count }; }
+    /* Not 0: the sample holds pad_value (on_error = SKIP). */
+    span<const wavetrain_status> statuses() const noexcept {
+        return { view_.statuses, view_.sample_count };
+    }
+    /* All elements; EMPTY where T is not what they are. An arithmetic T must be of the dtype's kind
+     * and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex or your half
+     * of its size; unsigned char and std::byte are always the bytes. On the CUDA backend the
+     * elements are in device memory. */
+    template <class T> span<T> as() const noexcept {
+        return holds<T>() ? span<T>(static_cast<T *>(view_.data), view_.bytes / sizeof(T))
+                          : span<T>();
+    }
+    /* The elements of one sample; empty also where there is no such sample. */
+    template <class T> span<T> row(std::uint32_t index) const noexcept {
+        const span<T> all = as<T>();
+        if (index >= view_.sample_count || all.empty())
+            return {};
+        const std::size_t count = all.size() / view_.sample_count;
+        return { all.data() + index * count, count };
+    }
+
+    /* Gives the batch back, behind `event` if it is not NULL. OK also where there is none. Where
+     * the result is UNSUPPORTED or CUDA the batch is still held. */
+    status release(void *event = nullptr) noexcept {
+        if (batch_ == 0)
+            return WAVETRAIN_OK;
+        const status released = wavetrain_release(loader_, batch_, event);
+        if (released == WAVETRAIN_UNSUPPORTED || released == WAVETRAIN_CUDA)
+            return released;
+        const wavetrain_loader from = loader_;
+        detach();
+        if (released)
+            end_if_closing(from);
+        return released;
+    }
+    /* Gives up the number: the caller releases it through wavetrain.h. */
+    wavetrain_batch detach() noexcept {
+        const wavetrain_batch number = batch_;
+        loader_ = batch_ = 0;
+        view_ = batch_view();
+        return number;
+    }
+    /* Exports one tensor that shares the memory; the slot is free when the batch is released and
+     * the tensor's deleter was called. `stream`: what the consumer will work on; NULL on the host.
+     * The structs are those of dlpack.h, which is not needed here. */
+    status dlpack(DLManagedTensorVersioned **tensor, void *stream = nullptr,
+                  std::uint32_t field = 0) const noexcept {
+        return wavetrain_dlpack(loader_, batch_, field, stream, tensor);
+    }
+    status dlpack(DLManagedTensor **tensor, void *stream = nullptr,
+                  std::uint32_t field = 0) const noexcept {
+        return wavetrain_dlpack_legacy(loader_, batch_, field, stream, tensor);
+    }
+
+    /* The next batch of a loader; what loader::pop does. */
+    static status pop(wavetrain_loader from, batch &out, std::uint64_t timeout_ns,
+                      error *why) noexcept {
+        out = batch(); /* before the wait, so that its slot can be filled meanwhile */
+        status popped = wavetrain_pop(from, timeout_ns, &out.batch_, why);
+        if (!popped)
+            return popped;
+        out.loader_ = from;
+        popped = wavetrain_batch_info(from, out.batch_, 0, &out.view_);
+        if (!popped) /* closed meanwhile */
+            out = batch();
+        return popped;
+    }
+
+private:
+    void swap(batch &other) noexcept {
+        std::swap(loader_, other.loader_);
+        std::swap(batch_, other.batch_);
+        std::swap(view_, other.view_);
+    }
+    /* A loader that was closed while batches were held ends with the last of them. Pushing nothing
+     * tells: SHUTDOWN, and nothing else happens. */
+    static void end_if_closing(wavetrain_loader from) noexcept {
+        std::size_t taken = 0;
+        const status pushed =
+            wavetrain_push(from, nullptr, 0, sizeof(wavetrain_sample), 0, &taken);
+        if (pushed == WAVETRAIN_SHUTDOWN)
+            wavetrain_close(from, 0, nullptr);
+    }
+    template <class T> bool holds() const noexcept {
+        static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "a plain type");
+        using plain = std::remove_cv_t<T>;
+        if (std::is_same_v<plain, unsigned char> || std::is_same_v<plain, std::byte>)
+            return true;
+        if (sizeof(T) != view_.dtype_bytes || !std::is_arithmetic_v<T>)
+            return sizeof(T) == view_.dtype_bytes;
+        switch (view_.dtype) {
+        case WAVETRAIN_F32:
+        case WAVETRAIN_F64:
+            return std::is_floating_point_v<T>;
+        case WAVETRAIN_BOOL:
+            return std::is_same_v<plain, bool>;
+        case WAVETRAIN_I8:
+        case WAVETRAIN_I16:
+        case WAVETRAIN_I32:
+        case WAVETRAIN_I64:
+            return std::is_integral_v<T> && std::is_signed_v<T>;
+        case WAVETRAIN_C64:
+        case WAVETRAIN_C128:
+        case WAVETRAIN_RAW:
+            return false;
+        default:
+            return std::is_integral_v<T> && std::is_unsigned_v<T> && !std::is_same_v<plain, bool>;
+        }
+    }
+
+    wavetrain_loader loader_ = 0;
+    wavetrain_batch batch_ = 0;
+    batch_view view_;
+};
+
+/* ---- The loader --------------------------------------------------------------------------- */
+
+template <class Source> class stream;
+template <class Iterator, class Sentinel> class range_source;
+
+/* How long ~loader waits for reads in flight. */
+inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
+
+/* An open loader, or none. Ends it when it is destroyed or assigned to: waits close_timeout_ns at
+ * most for reads in flight, and never for batches (see "Lifetimes" above). After a read that hangs
+ * longer the memory stays, because the read may still write to it. close() says so beforehand. */
+class [[nodiscard]] loader {
+public:
+    loader() noexcept = default;
+    loader(loader &&other) noexcept : handle_(other.detach()) {}
+    loader &operator=(loader &&other) noexcept {
+        const wavetrain_loader taken = other.detach(); /* first: l = std::move(l) keeps l */
+        if (handle_ != 0)
+            close(close_timeout_ns).ignore();
+        handle_ = taken;
+        return *this;
+    }
+    loader(const loader &) = delete;
+    loader &operator=(const loader &) = delete;
+    ~loader() {
+        if (handle_ != 0)
+            close(close_timeout_ns).ignore();
+    }
+
+    /* wavetrain_open. On success what `out` was before is closed, on failure it is untouched. */
+    static status open(const config &settings, loader &out, error *why = nullptr) noexcept {
+        wavetrain_loader opened = 0;
+        const status result = wavetrain_open(&settings, &opened, why);
+        if (result)
+            out = adopt(opened);
+        return result;
+    }
+    /* Takes over a handle from wavetrain.h. */
+    static loader adopt(wavetrain_loader handle) noexcept {
+        loader adopted;
+        adopted.handle_ = handle;
+        return adopted;
+    }
+    /* Gives it up: the caller closes it. */
+    wavetrain_loader detach() noexcept { return std::exchange(handle_, 0u); }
+    wavetrain_loader handle() const noexcept { return handle_; }
+    explicit operator bool() const noexcept { return handle_ != 0; }
+
+    /* Queues one sample. AGAIN: the lookahead was full until timeout_ns ran out. */
+    status push(const sample &one, std::uint64_t timeout_ns = WAVETRAIN_FOREVER) noexcept {
+        const wavetrain_sample raw = one.raw();
+        std::size_t taken = 0;
+        return push({ &raw, 1 }, timeout_ns, taken);
+    }
+    /* Queues samples in order; waits up to timeout_ns for room for each of them. `taken`: how many
+     * were taken, also on failure; sample number `taken` is the one that was not. */
+    status push(span<const sample> samples, std::uint64_t timeout_ns, std::size_t &taken) noexcept {
+        status result;
+        for (taken = 0; taken < samples.size() && result; taken += result.ok())
+            result = push(samples[taken], timeout_ns);
+        return result;
+    }
+    /* wavetrain_push. */
+    status push(span<const wavetrain_sample> samples, std::uint64_t timeout_ns,
+                std::size_t &taken) noexcept {
+        return wavetrain_push(handle_, samples.data(), samples.size(), sizeof(wavetrain_sample),
+                              timeout_ns, &taken);
+    }
+    status flush() noexcept { return wavetrain_flush(handle_); }
+
+    /* Takes the next batch. What `out` held is given back first. Waits up to config.pop_timeout_ns,
+     * unless you say how long. */
+    status pop(batch &out, std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
+               error *why = nullptr) noexcept {
+        return batch::pop(handle_, out, timeout_ns, why);
+    }
+    /* The same without waiting: AGAIN where none is ready. */
+    status try_pop(batch &out, error *why = nullptr) noexcept { return pop(out, 0, why); }
+
+    /* A stream of batches over the samples that `source(wavetrain::sample&) -> bool` fills in. */
+    template <class Source> wavetrain::stream<std::decay_t<Source>> stream(Source &&source) {
+        return { handle_, std::forward<Source>(source) };
+    }
+    /* The same over first <= .. < last: any input iterator and sentinel whose elements convert to
+     * sample. What their uris point to must live until the iterator is advanced. */
+    template <class Iterator, class Sentinel>
+    wavetrain::stream<range_source<Iterator, Sentinel>> stream(Iterator first, Sentinel last) {
+        return { handle_, range_source<Iterator, Sentinel>(std::move(first), std::move(last)) };
+    }
+
+    status reset() noexcept { return wavetrain_reset(handle_); }
+    status pump(std::uint64_t budget_ns) noexcept { return wavetrain_pump(handle_, budget_ns); }
+    status stats(stats_view &out) const noexcept { return wavetrain_stats(handle_, &out); }
+    status stats_reset() noexcept { return wavetrain_stats_reset(handle_); }
+    status last_error(error &out) const noexcept { return wavetrain_last_error(handle_, &out); }
+    /* wavetrain_close. After OK there is no loader in this object; after SHUTDOWN neither: its last
+     * batch has ended it already. AGAIN: batches or tensors are held, or reads still in flight. */
+    status close(std::uint64_t timeout_ns, std::uint32_t *held = nullptr) noexcept {
+        const status closed = wavetrain_close(handle_, timeout_ns, held);
+        if (closed != WAVETRAIN_AGAIN)
+            handle_ = 0;
+        return closed;
+    }
+
+private:
+    wavetrain_loader handle_ = 0;
+};
+static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handle");
+
+/* ---- Streams ------------------------------------------------------------------------------ */
+
+/* Batches over a source of samples, which it holds by value: nothing is allocated or erased.
+ *
+ * Every pop first pushes samples until the lookahead is full; a sample that found no room is kept
+ * and pushed first the next time. At the end of the source it flushes. The source is a callable
+ * `bool(sample&)`; the sample that it gets is the one it filled last, or an empty one at first; its
+ * uri must live until the source is called again. The source may be move-only and never end.
+ *
+ * A stream has its loader to itself. One that is destroyed before its end resets the loader, so
+ * that its samples do not turn up in the next stream; one that ended with an error leaves it, and
+ * the loader, as they are: loader.reset() is for you to call. */
+template <class Source> class [[nodiscard]] stream {
+    static constexpr bool is_noexcept =
+        noexcept(static_cast<bool>(std::declval<Source &>()(std::declval<sample &>())));
+
+public:
+    stream(wavetrain_loader from, Source source) : handle_(from), source_(std::move(source)) {}
+    stream(stream &&other) noexcept(std::is_nothrow_move_constructible_v<Source>)
+        : handle_(other.handle_), source_(std::move(other.source_)), pending_(other.pending_),
+          current_(std::move(other.current_)), state_(other.state_), refused_(other.refused_),
+          status_(other.status_), error_(other.error_), has_pending_(other.has_pending_),
+          has_pushed_(other.has_pushed_), is_flushed_(other.is_flushed_),
+          has_current_(std::exchange(other.has_current_, false)) {
+        other.state_ = over;
+    }
+    stream &operator=(stream &&) = delete;
+    ~stream() {
+        if (has_pushed_ && state_ != over)
+            wavetrain_reset(handle_);
+    }
+
+    /* The next batch; what `out` held is given back first. false: there is none, `out` is empty,
+     * and status() says whether that is the end. */
+    bool next(batch &out) noexcept(is_noexcept) { return pop(out, WAVETRAIN_POP_TIMEOUT).ok(); }
+
+    /* The same with a timeout. OK; AGAIN, STARVED: a later call goes on; END; an error: there will
+     * be no more. A sample that push refuses ends the source; the batches of the samples before it
+     * still come out, a last one perhaps with less samples, then its error. */
+    wavetrain::status pop(batch &out, std::uint64_t timeout_ns) noexcept(is_noexcept) {
+        out = batch();
+        if (state_ == over)
+            return status_ ? wavetrain::status(WAVETRAIN_END) : status_;
+        feed();
+        wavetrain::error why;
+        const wavetrain::status popped = batch::pop(handle_, out, timeout_ns, &why);
+        if (popped == WAVETRAIN_AGAIN)
+            return popped;
+        status_ = popped;
+        if (popped == WAVETRAIN_END) {
+            state_ = over;
+            if (refused_)
+                return status_ = WAVETRAIN_OK, popped;
+            wavetrain_last_error(handle_, &error_);
+            return status_ = refused_;
+        }
+        if (!popped)
+            error_ = why;
+        if (popped.failed())
+            state_ = over;
+        return popped;
+    }
+    wavetrain::status try_pop(batch &out) noexcept(is_noexcept) { return pop(out, 0); }
+
+    /* Check it behind the loop. OK: every batch came out, or you left early; STARVED: a wait ran
+     * out, and next goes on; else the error that ended the stream. */
+    wavetrain::status status() const noexcept { return status_; }
+    /* What status() is about. */
+    [[nodiscard]] const wavetrain::error &error() const noexcept { return error_; }
+    /* Whether the source has ended and every batch came out. */
+    [[nodiscard]] bool done() const noexcept { return state_ == over && status_.ok(); }
+
+    struct sentinel {};
+    class iterator {
+    public:
+        using value_type = batch;
+        using difference_type = std::ptrdiff_t;
+        explicit iterator(stream &over_it) noexcept : stream_(&over_it) {}
+        batch &operator*() const noexcept { return stream_->current_; }
+        batch *operator->() const noexcept { return &stream_->current_; }
+        iterator &operator++() noexcept(is_noexcept) {
+            stream_->has_current_ = stream_->next(stream_->current_);
+            return *this;
+        }
+        void operator++(int) noexcept(is_noexcept) { ++*this; }
+        bool at_end() const noexcept { return !stream_->has_current_; }
+        friend bool operator==(const iterator &a, sentinel) noexcept { return a.at_end(); }
+        friend bool operator!=(const iterator &a, sentinel) noexcept { return !a.at_end(); }
+
+    private:
+        stream *stream_;
+    };
+    /* for (batch& b : stream): b is given back when the loop goes on; move it out to keep it. */
+    iterator begin() noexcept(is_noexcept) { return ++iterator(*this); }
+    sentinel end() const noexcept { return {}; }
+
+private:
+    enum state : unsigned char { feeding, fed, over };
+
+    /* Bounded by the lookahead: push takes no more when it is full. */
+    void feed() noexcept(is_noexcept) {
+        while (state_ == feeding) {
+            if (!has_pending_ && !static_cast<bool>(source_(pending_))) {
+                state_ = fed;
+                break;
+            }
+            has_pending_ = true;
+            const wavetrain_sample raw = pending_.raw();
+            std::size_t taken = 0;
+            const wavetrain::status pushed =
+                wavetrain_push(handle_, &raw, 1, sizeof raw, 0, &taken);
+            if (taken == 0 && pushed.not_now())
+                return;
+            has_pending_ = false;
+            if (taken == 1) {
+                has_pushed_ = true;
+                continue;
+            }
+            refused_ = pushed;
+            state_ = fed;
+        }
+        if (state_ == fed && !is_flushed_) {
+            wavetrain_flush(handle_); /* what fails here fails in pop too */
+            is_flushed_ = true;
+        }
+    }
+
+    wavetrain_loader handle_;
+    Source source_;
+    sample pending_;
+    batch current_;
+    state state_ = feeding;
+    wavetrain::status refused_;
+    wavetrain::status status_;
+    wavetrain::error error_;
+    bool has_pending_ = false;
+    bool has_pushed_ = false; /* there is something that a reset would drop */
+    bool is_flushed_ = false;
+    bool has_current_ = false;
+};
+
+/* A source over an iterator and a sentinel. It advances only when the next sample is wanted. */
+template <class Iterator, class Sentinel> class range_source {
+public:
+    range_source(Iterator first, Sentinel last) : at_(std::move(first)), last_(std::move(last)) {}
+    bool operator()(sample &out) noexcept(noexcept(++std::declval<Iterator &>()) &&
+                                          noexcept(sample(*std::declval<Iterator &>()))) {
+        if (is_inside_)
+            ++at_;
+        is_inside_ = at_ != last_;
+        if (is_inside_)
+            out = static_cast<sample>(*at_);
+        return is_inside_;
+    }
+
+private:
+    Iterator at_;
+    Sentinel last_;
+    bool is_inside_ = false;
+};
+
+/* ---- Calls without a loader --------------------------------------------------------------- */
+
+/* The version of the archive, as WAVETRAIN_VERSION packs it. */
+inline std::uint32_t version() noexcept { return wavetrain_version(); }
+
+/* wavetrain_array_info: what is at `uri`. The entries of a group lie in `room`. */
+inline status array_info(const char *uri, array_view &out, span<unsigned char> room,
+                         error *why = nullptr,
+                         const wavetrain_files_hook *files = nullptr) noexcept {
+    return wavetrain_array_info(uri, files, room.data(), room.size(), &out, why);
+}
+inline span<const wavetrain_group_entry> entries(const array_view &of) noexcept {
+    return { of.entries, of.entry_count };
+}
+/* The lines of a bill. */
+inline span<const wavetrain_memory_line> lines(const memory &need) noexcept {
+    return { need.lines, need.line_count };
+}
+/* wavetrain_read_done: completes a read that files.read_async accepted. */
+inline status read_done(wavetrain_loader on, std::uint64_t ticket, std::int64_t result) noexcept {
+    return wavetrain_read_done(on, ticket, result);
+}
+
+} // namespace wavetrain
+
+#endif /* WAVETRAIN_HPP */

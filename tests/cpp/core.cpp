@@ -1,0 +1,640 @@
+/* core.cpp FOLDER: wavetrain.hpp does what it says, checked value by value.
+ *
+ * FOLDER/cube is a sparse cube of tests/common/store.rs, FOLDER/damaged one with broken indexes.
+ * Built without exceptions and RTTI. Nothing that runs here allocates: the program's own malloc
+ * counts, and in the end has counted nothing but what threads cost libc.
+ */
+#include "cube.hpp"
+
+#include <pthread.h>
+
+extern "C" std::uint64_t alloc_call_count(void);
+
+using wavetrain::batch;
+using wavetrain::config;
+using wavetrain::error;
+using wavetrain::loader;
+using wavetrain::sample;
+using wavetrain::span;
+using wavetrain::status;
+
+static const char *cube;    /* uri of the good array */
+static const char *damaged; /* and of the broken one */
+static char missing[4096];  /* and of none */
+
+static void types_are_what_they_should_be() {
+    static_assert(!std::is_copy_constructible_v<loader> && !std::is_copy_assignable_v<loader>);
+    static_assert(!std::is_copy_constructible_v<batch> && !std::is_copy_assignable_v<batch>);
+    static_assert(std::is_nothrow_move_constructible_v<loader>);
+    static_assert(std::is_nothrow_move_assignable_v<loader>);
+    static_assert(std::is_nothrow_move_constructible_v<batch>);
+    static_assert(std::is_nothrow_move_assignable_v<batch>);
+    static_assert(std::is_trivially_copyable_v<sample> && std::is_trivially_copyable_v<status>);
+    static_assert(std::is_trivially_copyable_v<span<int>>);
+    static_assert(sizeof(loader) == 8 && sizeof(status) == 4);
+    static_assert(sizeof(config) == sizeof(wavetrain_config));
+    static_assert(sizeof(error) == sizeof(wavetrain_error));
+    static_assert(!std::is_polymorphic_v<loader> && !std::is_polymorphic_v<config>);
+    static_assert(!std::is_convertible_v<status, bool> && !std::is_convertible_v<status, int>);
+
+    constexpr status ok, again = WAVETRAIN_AGAIN, invalid = WAVETRAIN_INVALID;
+    static_assert(ok && ok.ok() && !ok.not_now() && !ok.failed());
+    static_assert(!again && again.not_now() && !again.failed() && again == WAVETRAIN_AGAIN);
+    static_assert(!invalid && invalid.failed() && !invalid.not_now() && invalid != again);
+    CHECK(strcmp(invalid.name(), "INVALID") == 0 && invalid.value() == -1);
+    CHECK(wavetrain::version() == WAVETRAIN_VERSION);
+}
+
+static void spans_borrow_arrays_and_containers() {
+    struct numbers {
+        int values[3] = { 5, 6, 7 };
+        int *data() { return values; }
+        const int *data() const { return values; }
+        std::size_t size() const { return 3; }
+    } container;
+    const numbers fixed;
+    int array[2] = { 1, 2 };
+    const span<int> writable = container;
+    const span<const int> from_const = fixed, from_span = writable, from_array = array;
+    writable[1] = 60;
+    CHECK(from_span[1] == 60 && from_const[1] == 6 && from_array.size() == 2);
+    int sum = 0;
+    for (const int value : from_span)
+        sum += value;
+    CHECK(sum == 72 && span<int>().empty() && span<int>().begin() == span<int>().end());
+    static_assert(!std::is_constructible_v<span<int>, const numbers &>);
+    static_assert(!std::is_constructible_v<span<wavetrain_sample>, span<sample>>);
+}
+
+static void config_starts_with_the_defaults() {
+    config made;
+    wavetrain_config plain;
+    CHECK(wavetrain_config_default(&plain, sizeof plain) == WAVETRAIN_OK);
+    CHECK(memcmp(&plain, static_cast<wavetrain_config *>(&made), sizeof plain) == 0);
+    made.shape({ 4, 5 }).samples_per_batch = 7;
+    CHECK(made.sample_rank == 2 && made.sample_shape[0] == 4 && made.sample_shape[1] == 5);
+    const std::uint64_t many[20] = { 1 };
+    made.shape(span<const std::uint64_t>(many));
+    loader none;
+    error why;
+    CHECK(loader::open(made, none, &why) == WAVETRAIN_INVALID && !none);
+    CHECK(why.status == WAVETRAIN_INVALID && strstr(why.text, "sample_rank") != nullptr);
+
+    wavetrain::memory need;
+    CHECK(cube_settings().memory_need(need).ok());
+    std::uint64_t sum = 0;
+    for (const wavetrain_memory_line &line : wavetrain::lines(need))
+        sum += line.bytes;
+    CHECK(sum == need.host_bytes && sum > 0);
+    config small = cube_settings();
+    small.max_host_memory_bytes = 1;
+    CHECK(small.memory_need(need, &why) == WAVETRAIN_BUDGET && need.host_bytes > 1);
+}
+
+static void metadata_calls_need_no_loader() {
+    static wavetrain::scratch room;
+    wavetrain::array_view array;
+    error why;
+    CHECK_OK(wavetrain::array_info(cube, array, room, &why).value(), why);
+    CHECK(array.rank == 3 && array.shape[2] == EDGE && array.dtype == WAVETRAIN_U16);
+    CHECK(wavetrain::entries(array).empty());
+    CHECK(wavetrain::array_info(missing, array, room, &why) == WAVETRAIN_NOT_FOUND);
+    CHECK(strstr(why.text, missing) != nullptr);
+    config fitted = cube_settings();
+    fitted.max_chunk_uncompressed_bytes = 1;
+    CHECK_OK(fitted.fit(cube, room, &why).value(), why);
+    CHECK(fitted.max_chunk_uncompressed_bytes == CHUNK * CHUNK * CHUNK * 2);
+    const char *const uris[] = { cube, missing };
+    CHECK(fitted.fit(uris, room) == WAVETRAIN_NOT_FOUND);
+}
+
+static void a_batch_shows_what_was_pushed() {
+    loader from = open_cube(cube_settings());
+    std::size_t taken = 9;
+    const sample samples[2] = { cube_sample(cube, 0), cube_sample(cube, 1) };
+    CHECK(from.push(samples, WAVETRAIN_FOREVER, taken).ok() && taken == 2);
+    const wavetrain_sample raw = samples[1].raw();
+    CHECK(from.push({ &raw, 1 }, 0, taken).ok() && taken == 1);
+    CHECK(from.push(cube_sample(cube, 2)).ok() && from.flush().ok());
+
+    batch first, second;
+    CHECK(!first && first.data() == nullptr && first.tags().empty() && first.shape().empty());
+    CHECK(from.pop(first).ok() && first && batch_is_right(first));
+    CHECK(first.tags()[0] == 0 && first.tags()[1] == 1 && first.tags()[2] == 1);
+    CHECK(first.shape().size() == 4 && first.shape()[0] == SAMPLES && first.shape()[3] == BOX);
+    CHECK(first.statuses().size() == SAMPLES && first.statuses()[2] == WAVETRAIN_OK);
+    CHECK(first.bytes() == SAMPLES * BOX * BOX * BOX * 4 && first.batch_id() == 0);
+    CHECK(from.pop(second).ok() && second.sample_count() == 1 && second.batch_id() == 1);
+    CHECK(second.tags()[0] == 2 && batch_is_right(second));
+    CHECK(from.pop(second) == WAVETRAIN_END && !second);
+    CHECK(from.stats_reset().ok() && held_by(from) == 1);
+}
+
+static void elements_come_out_as_what_they_are_only() {
+    struct half {
+        std::uint16_t bits;
+    };
+    loader from = open_cube(cube_settings());
+    batch floats;
+    for (std::uint64_t number = 0; number < SAMPLES; number++)
+        CHECK(from.push(cube_sample(cube, number)).ok());
+    CHECK(from.pop(floats).ok());
+    const std::size_t count = SAMPLES * BOX * BOX * BOX;
+    CHECK(floats.as<float>().size() == count && floats.as<const float>().size() == count);
+    CHECK(floats.as<double>().empty() && floats.as<std::int32_t>().empty());
+    CHECK(floats.as<std::uint32_t>().empty() && floats.as<half>().empty());
+    CHECK(floats.as<std::byte>().size() == count * 4);
+    CHECK(floats.row<float>(1).data() == floats.as<float>().data() + count / SAMPLES);
+    CHECK(floats.row<float>(2).size() == count / SAMPLES);
+    CHECK(floats.row<float>(3).empty() && floats.row<double>(0).empty());
+
+    config other = cube_settings();
+    other.dtype = WAVETRAIN_BF16;
+    loader bits = open_cube(other);
+    batch shorts;
+    for (std::uint64_t number = 0; number < SAMPLES; number++)
+        CHECK(bits.push(cube_sample(cube, number)).ok());
+    CHECK(bits.pop(shorts).ok() && shorts.as<float>().empty() && shorts.as<std::int16_t>().empty());
+    CHECK(shorts.as<std::uint16_t>().size() == count && shorts.as<half>().size() == count);
+    const float first = floats.as<float>()[0];
+    std::uint32_t word;
+    memcpy(&word, &first, sizeof word);
+    const std::uint32_t difference = (word >> 16) - shorts.as<half>()[0].bits;
+    CHECK(difference + 1 <= 1); /* rounded up or not */
+}
+
+/* Fills `out` with `count` batches. */
+static void pop_some(loader &from, batch *out, int count) {
+    for (int number = 0; number < count * SAMPLES; number++)
+        CHECK(from.push(cube_sample(cube, static_cast<std::uint64_t>(number))).ok());
+    for (int number = 0; number < count; number++)
+        CHECK(from.pop(out[number]).ok());
+}
+
+static void a_batch_is_held_until_its_owner_goes() {
+    loader from = open_cube(cube_settings());
+    {
+        batch held[2];
+        pop_some(from, held, 2);
+        const void *data = held[0].data();
+        CHECK(held_by(from) == 2);
+        batch moved(std::move(held[0]));
+        CHECK(!held[0] && held[0].data() == nullptr && moved.data() == data && held_by(from) == 2);
+        batch &same = moved;
+        moved = std::move(same);
+        CHECK(moved && moved.data() == data && held_by(from) == 2);
+        held[1] = std::move(moved); /* gives the second back */
+        CHECK(held_by(from) == 1 && held[1].batch_id() == 0 && !moved);
+        CHECK(held[0].release().ok()); /* nothing is there */
+        int event = 0;
+        CHECK(held[1].release(&event) == WAVETRAIN_UNSUPPORTED && held[1] && held_by(from) == 1);
+    }
+    CHECK(held_by(from) == 0);
+    batch again[1];
+    pop_some(from, again, 1);
+    const wavetrain_batch number = again[0].detach();
+    CHECK(!again[0] && held_by(from) == 1);
+    CHECK(wavetrain_release(from.handle(), number, nullptr) == WAVETRAIN_OK && held_by(from) == 0);
+}
+
+static void a_pop_waits_as_long_as_the_config_says() {
+    config impatient = cube_settings();
+    impatient.pop_timeout_ns = 1;
+    loader from = open_cube(impatient);
+    batch out;
+    error why;
+    CHECK(from.pop(out, WAVETRAIN_POP_TIMEOUT, &why) == WAVETRAIN_STARVED);
+    CHECK(why.status == WAVETRAIN_STARVED && strstr(why.text, "samples are missing") != nullptr);
+    CHECK(from.pop(out) == WAVETRAIN_STARVED && from.try_pop(out, &why) == WAVETRAIN_AGAIN);
+    CHECK(why.status == WAVETRAIN_AGAIN && !out);
+}
+
+static void push_says_which_sample_it_refused() {
+    loader from = open_cube(cube_settings());
+    sample samples[3] = { cube_sample(cube, 0), cube_sample(cube, 1), cube_sample(cube, 2) };
+    std::size_t taken = 9;
+    samples[1].end[2]++;
+    samples[1].tag = 31;
+    CHECK(from.push(samples, 0, taken) == WAVETRAIN_INVALID && taken == 1);
+    error why;
+    CHECK(from.last_error(why).ok() && why.status == WAVETRAIN_INVALID && why.tag == 31);
+    const std::int64_t first[2] = { 0, 0 }, last[3] = { 1, 1, 1 };
+    CHECK(from.push(wavetrain::box(cube, strlen(cube), first, last)) == WAVETRAIN_RANK);
+    CHECK(from.push(sample()) == WAVETRAIN_RANK); /* its rank is 0 */
+    CHECK(from.push(wavetrain::box(cube, { 0, 0 }, { BOX, BOX })) == WAVETRAIN_RANK);
+    /* Six samples are two batches, the default lookahead; two more may be in a slot already. */
+    std::uint64_t number = 1;
+    status pushed;
+    while ((pushed = from.push(cube_sample(cube, number), 0)).ok())
+        number++;
+    CHECK(pushed == WAVETRAIN_AGAIN && number >= 6);
+}
+
+/* An allocator hook that counts. */
+struct counted_memory {
+    alignas(4096) static unsigned char block[64 << 20];
+    int allocs = 0, frees = 0;
+    std::uint64_t used = 0;
+
+    void *alloc(std::uint64_t bytes, std::uint64_t align) {
+        used = (used + align - 1) / align * align + bytes;
+        allocs++;
+        return used <= sizeof block ? block + used - bytes : nullptr;
+    }
+    void free(void *, std::uint64_t, std::uint64_t) { frees++; }
+};
+unsigned char counted_memory::block[64 << 20];
+
+static void the_last_batch_ends_a_loader_that_went_first() {
+    counted_memory memory;
+    wavetrain_loader number = 0;
+    batch early, late;
+    {
+        config settings = cube_settings();
+        settings.use_memory(memory);
+        loader from = open_cube(settings);
+        number = from.handle();
+        batch both[2];
+        pop_some(from, both, 2);
+        early = std::move(both[0]);
+        late = std::move(both[1]);
+        CHECK(memory.allocs > 0 && memory.frees == 0);
+    }
+    CHECK(memory.frees == 0 && batch_is_right(early) && batch_is_right(late));
+    CHECK(wavetrain_flush(number) == WAVETRAIN_SHUTDOWN);
+    early = batch();
+    CHECK(memory.frees == 0 && batch_is_right(late));
+    CHECK(late.release().ok() && memory.frees == memory.allocs);
+    CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_SHUTDOWN);
+}
+
+static void close_tells_what_is_held() {
+    loader from = open_cube(cube_settings());
+    batch kept[1];
+    pop_some(from, kept, 1);
+    std::uint32_t held = 9;
+    CHECK(from.close(LONG_NS, &held) == WAVETRAIN_AGAIN && held == 1 && from);
+    CHECK(from.flush() == WAVETRAIN_SHUTDOWN);
+    kept[0] = batch(); /* ends it */
+    CHECK(from.close(LONG_NS, &held) == WAVETRAIN_SHUTDOWN && held == 0 && !from);
+    loader other = open_cube(cube_settings());
+    CHECK(other.close(LONG_NS, &held).ok() && !other);
+}
+
+static void loaders_move_and_close() {
+    loader first = open_cube(cube_settings());
+    const wavetrain_loader one = first.handle();
+    loader second(std::move(first));
+    CHECK(!first && second.handle() == one && second.flush().ok());
+    loader &same = second;
+    second = std::move(same);
+    CHECK(second.handle() == one && second.flush().ok());
+    const wavetrain_loader two = [&] {
+        loader fresh = open_cube(cube_settings());
+        const wavetrain_loader number = fresh.handle();
+        second = std::move(fresh); /* closes the first */
+        return number;
+    }();
+    CHECK(wavetrain_flush(one) == WAVETRAIN_SHUTDOWN && wavetrain_flush(two) == WAVETRAIN_OK);
+    /* A failed open leaves what was there; one that succeeds closes it. */
+    config wrong = cube_settings();
+    wrong.samples_per_batch = 0;
+    CHECK(loader::open(wrong, second) == WAVETRAIN_INVALID && second.handle() == two);
+    CHECK(loader::open(cube_settings(), second).ok() && second.handle() != two);
+    CHECK(wavetrain_flush(two) == WAVETRAIN_SHUTDOWN);
+    loader adopted = loader::adopt(second.detach());
+    CHECK(!second && adopted.flush().ok() && second.flush() == WAVETRAIN_SHUTDOWN);
+}
+
+static void hooks_are_members_and_lambdas() {
+    static const char metadata[] =
+        "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[4,4],\"data_type\":\"uint8\","
+        "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[4,4]}},"
+        "\"chunk_key_encoding\":{\"name\":\"default\"},\"fill_value\":7,"
+        "\"codecs\":[{\"name\":\"bytes\"}],\"attributes\":{}}";
+    struct table {
+        std::int64_t size(const char *name) const {
+            if (strcmp(name, "/table/zarr.json") == 0)
+                return std::int64_t(sizeof metadata) - 1;
+            return strcmp(name, "/table/c/0/0") == 0 ? WAVETRAIN_FILE_FAILED
+                                                     : WAVETRAIN_FILE_ABSENT;
+        }
+        std::int64_t read(const char *name, std::uint64_t offset, void *target,
+                          std::uint64_t bytes) const {
+            if (strcmp(name, "/table/zarr.json") != 0)
+                return WAVETRAIN_FILE_FAILED;
+            memcpy(target, metadata + offset, bytes);
+            return 0;
+        }
+    };
+    const table files{};
+    int lines = 0;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    auto log = [&](std::uint32_t level, std::uint64_t tag, const char *text, std::uint64_t bytes) {
+        pthread_mutex_lock(&lock);
+        lines += level == WAVETRAIN_LOG_WARN && tag == 31 && strlen(text) == bytes;
+        pthread_mutex_unlock(&lock);
+    };
+    counted_memory memory;
+    {
+        config settings = cube_settings();
+        settings.shape({ 4, 4 }).use_files(files).use_log(log).use_memory(memory);
+        settings.samples_per_batch = 1;
+        settings.on_error = WAVETRAIN_ON_ERROR_SKIP;
+        settings.pad_value = 3;
+        loader from = open_cube(settings);
+        batch out;
+        CHECK(from.push({ "/table", { 0, 0 }, { 4, 4 }, 31 }).ok() && from.pop(out).ok());
+        CHECK(out.view().failed_samples == 1 && out.statuses()[0] == WAVETRAIN_IO);
+        CHECK(out.as<float>()[0] == 3 && out.as<float>()[15] == 3);
+    }
+    CHECK(lines == 1 && memory.allocs > 0 && memory.frees == memory.allocs);
+}
+
+/* ---- streams ---- */
+
+/* Makes samples first .. limit; counts its calls. May not be copied. */
+struct numbers {
+    std::uint64_t next, limit;
+    int *calls;
+
+    numbers(std::uint64_t first, std::uint64_t last, int *counter)
+        : next(first), limit(last), calls(counter) {}
+    numbers(numbers &&) = default;
+    numbers(const numbers &) = delete;
+    bool operator()(sample &out) noexcept {
+        ++*calls;
+        if (next == limit)
+            return false;
+        out = cube_sample(cube, next++);
+        return true;
+    }
+};
+
+/* An input iterator with a sentinel of another type, whose elements only convert to samples. */
+struct element {
+    std::uint64_t number;
+    operator sample() const { return cube_sample(cube, number); }
+};
+struct until {
+    std::uint64_t limit;
+};
+struct input_iterator {
+    std::uint64_t number;
+    element operator*() const { return { number }; }
+    input_iterator &operator++() { return number++, *this; }
+    bool operator!=(until end) const { return number != end.limit; }
+};
+
+/* Takes batches to the end; their tags must be first .. limit. */
+template <class Stream> void drain(Stream &stream, std::uint64_t first, std::uint64_t limit) {
+    std::uint64_t number = first;
+    for (const batch &got : stream) {
+        CHECK(batch_is_right(got));
+        for (const std::uint64_t tag : got.tags())
+            CHECK(tag == number++);
+    }
+    CHECK(number == limit && stream.status().ok() && stream.done());
+    batch none;
+    CHECK(!stream.next(none) && stream.try_pop(none) == WAVETRAIN_END && stream.status().ok());
+}
+
+static void streams_give_every_sample_once_and_in_order() {
+    loader from = open_cube(cube_settings());
+    int calls = 0;
+    { /* a generator that may only be moved, far longer than the lookahead; a last, short batch */
+        auto stream = from.stream(numbers(0, 100, &calls));
+        static_assert(noexcept(stream.next(std::declval<batch &>())));
+        drain(stream, 0, 100);
+        CHECK(calls == 101 && stream.error().text[0] == 0);
+    }
+    { /* nothing at all */
+        auto stream = from.stream(numbers(5, 5, &calls));
+        drain(stream, 5, 5);
+    }
+    sample array[7];
+    for (std::uint64_t number = 0; number < 7; number++)
+        array[number] = cube_sample(cube, number);
+    { /* pointers */
+        auto stream = from.stream(array, array + 7);
+        drain(stream, 0, 7);
+    }
+    { /* a sentinel of another type, elements that convert */
+        auto stream = from.stream(input_iterator{ 3 }, until{ 20 });
+        drain(stream, 3, 20);
+    }
+    { /* a lambda that changes the sample in place */
+        std::uint64_t number = 0;
+        auto stream = from.stream([&](sample &out) {
+            const place at(number);
+            const std::int64_t begin[3] = { at.z, at.y, at.x };
+            if (number == 0)
+                out = cube_sample(cube, 0);
+            out.tag = number;
+            for (int axis = 0; axis < 3; axis++)
+                out.end[axis] = (out.begin[axis] = begin[axis]) + BOX;
+            return number++ < 10;
+        });
+        drain(stream, 0, 10);
+    }
+    CHECK(held_by(from) == 0);
+}
+
+static void a_stream_feeds_no_further_than_the_lookahead() {
+    config settings = cube_settings();
+    settings.lookahead_samples = 4;
+    loader from = open_cube(settings);
+    int calls = 0;
+    auto stream = from.stream(numbers(0, UINT64_MAX, &calls));
+    batch out;
+    for (std::uint64_t number = 0; number < 20; number++) {
+        CHECK(stream.next(out) && out.tags()[0] == number * SAMPLES && batch_is_right(out));
+        /* Popped, three slots, the lookahead, and the one sample that found no room. */
+        CHECK(calls <= int(number + 1 + 3) * SAMPLES + 4 + 1);
+    }
+    CHECK(stream.status().ok() && !stream.done());
+}
+
+static void leaving_early_drops_what_was_pushed() {
+    loader from = open_cube(cube_settings());
+    int calls = 0;
+    batch kept;
+    {
+        auto stream = from.stream(numbers(0, UINT64_MAX, &calls));
+        for (batch &got : stream)
+            if (got.batch_id() == 2) {
+                kept = std::move(got);
+                break;
+            }
+        CHECK(stream.status().ok() && !stream.done());
+    }
+    CHECK(held_by(from) == 1 && kept.tags()[0] == 2 * SAMPLES && batch_is_right(kept));
+    { /* the next stream sees its own samples only; so after one that only began */
+        auto idle = from.stream(numbers(700, 800, &calls));
+        auto stream = from.stream(numbers(50, 60, &calls));
+        drain(stream, 50, 60);
+    }
+    {
+        auto stream = from.stream(numbers(1000, 2000, &calls));
+        batch out;
+        stream.try_pop(out).ignore();
+    }
+    auto stream = from.stream(numbers(60, 70, &calls));
+    drain(stream, 60, 70);
+    CHECK(batch_is_right(kept));
+}
+
+/* Gives good samples, and in place of number `at` what the test wants. */
+struct with_fault {
+    std::uint64_t at;
+    sample fault;
+    std::uint64_t next = 0;
+
+    bool operator()(sample &out) {
+        out = next == at ? fault : cube_sample(cube, next);
+        return next++ < 1000;
+    }
+};
+
+static void a_store_error_comes_behind_the_batches_before_it() {
+    struct {
+        const char *uri;
+        wavetrain_status expected;
+    } const faults[] = { { missing, WAVETRAIN_NOT_FOUND }, { damaged, WAVETRAIN_DECODE } };
+    loader from = open_cube(cube_settings());
+    for (const auto &fault : faults) {
+        auto stream = from.stream(with_fault{ 7, sample(cube_sample(fault.uri, 7)) });
+        std::uint64_t batches = 0;
+        for (const batch &got : stream)
+            CHECK(batch_is_right(got) && got.tags()[0] == SAMPLES * batches++);
+        CHECK(batches == 2 && stream.status() == fault.expected && !stream.done());
+        const error &why = stream.error();
+        CHECK(why.status == fault.expected && why.tag == 7 && why.batch_id == 2);
+        CHECK(why.sample == 1 && strstr(why.text, fault.uri) != nullptr);
+        batch none;
+        CHECK(!stream.next(none) && stream.try_pop(none) == fault.expected);
+        /* The loader stays as it is until reset. */
+        CHECK(from.push(cube_sample(cube, 0)) == fault.expected && from.reset().ok());
+    }
+    int calls = 0;
+    auto stream = from.stream(numbers(0, 9, &calls));
+    drain(stream, 0, 9);
+}
+
+static void a_refused_sample_ends_the_stream_behind_those_before_it() {
+    loader from = open_cube(cube_settings());
+    sample flat = wavetrain::box(cube, { 0, 0 }, { BOX, BOX });
+    flat.tag = 10;
+    auto stream = from.stream(with_fault{ 10, flat });
+    std::uint64_t number = 0;
+    for (const batch &got : stream)
+        for (const std::uint64_t tag : got.tags())
+            CHECK(tag == number++);
+    CHECK(number == 10 && stream.status() == WAVETRAIN_RANK && !stream.done());
+    CHECK(stream.error().status == WAVETRAIN_RANK && stream.error().tag == 10);
+    CHECK(strstr(stream.error().text, "sample_shape") != nullptr);
+    batch none;
+    CHECK(stream.try_pop(none) == WAVETRAIN_RANK);
+    /* The loader is as good as before. */
+    int calls = 0;
+    auto next = from.stream(numbers(0, 9, &calls));
+    drain(next, 0, 9);
+}
+
+static void a_starved_stream_goes_on() {
+    config settings = cube_settings();
+    settings.pop_timeout_ns = 1000000;
+    loader from = open_cube(settings);
+    int calls = 0;
+    auto stream = from.stream(numbers(0, 30, &calls));
+    batch held[4];
+    for (int slot = 0; slot < 3; slot++)
+        while (!stream.next(held[slot]))
+            CHECK(stream.status() == WAVETRAIN_STARVED);
+    CHECK(stream.status().ok());
+    CHECK(!stream.next(held[3]) && stream.status() == WAVETRAIN_STARVED && !stream.done());
+    CHECK(strstr(stream.error().text, "slots are held") != nullptr);
+    held[0] = batch();
+    CHECK(stream.pop(held[3], LONG_NS).ok() && held[3].tags()[0] == 9 && stream.status().ok());
+}
+
+static void streams_and_loaders_move_while_they_run() {
+    loader first = open_cube(cube_settings());
+    int calls = 0;
+    auto begun = first.stream(numbers(0, 40, &calls));
+    batch out;
+    CHECK(begun.next(out) && out.tags()[0] == 0);
+    loader second(std::move(first));
+    auto moved(std::move(begun));
+    CHECK(!begun.next(out) && begun.status().ok()); /* moved from: over, and resets nothing */
+    CHECK(moved.next(out) && out.tags()[0] == SAMPLES && batch_is_right(out));
+    drain(moved, 2 * SAMPLES, 40);
+}
+
+static void a_stream_ends_when_its_loader_is_closed() {
+    loader from = open_cube(cube_settings());
+    int calls = 0;
+    auto stream = from.stream(numbers(0, UINT64_MAX, &calls));
+    batch out;
+    CHECK(stream.next(out));
+    from = loader();
+    CHECK(!stream.next(out) && stream.status() == WAVETRAIN_SHUTDOWN && !out);
+}
+
+/* ---- one thread, the caller's block, no malloc at all ---- */
+
+static void a_whole_life_takes_no_allocation() {
+    const std::uint64_t before = alloc_call_count();
+    config settings = cube_settings();
+    settings.thread_mode = WAVETRAIN_THREADS_PUMP;
+    settings.use_block(counted_memory::block, sizeof counted_memory::block);
+    loader from = open_cube(settings);
+    int calls = 0;
+    auto stream = from.stream(numbers(0, 50, &calls));
+    batch out;
+    std::uint64_t batches = 0, frames = 0;
+    for (status got = WAVETRAIN_AGAIN; got != WAVETRAIN_END; frames++) {
+        got = stream.try_pop(out);
+        CHECK(!got.failed());
+        if (got.ok())
+            CHECK(batch_is_right(out) && out.tags()[0] == SAMPLES * batches++);
+        if (got == WAVETRAIN_AGAIN)
+            from.pump(0).ignore();
+    }
+    CHECK(batches == 17 && frames > batches && stream.done());
+    CHECK(from.close(0).ok() && alloc_call_count() == before);
+}
+
+int main(int argc, char **argv) {
+    static char good[4096], bad[4096];
+    CHECK(argc == 2);
+    snprintf(good, sizeof good, "%s/cube", argv[1]);
+    snprintf(bad, sizeof bad, "%s/damaged", argv[1]);
+    snprintf(missing, sizeof missing, "%s/missing", argv[1]);
+    cube = good;
+    damaged = bad;
+
+    types_are_what_they_should_be();
+    spans_borrow_arrays_and_containers();
+    config_starts_with_the_defaults();
+    metadata_calls_need_no_loader();
+    a_batch_shows_what_was_pushed();
+    elements_come_out_as_what_they_are_only();
+    a_batch_is_held_until_its_owner_goes();
+    a_pop_waits_as_long_as_the_config_says();
+    push_says_which_sample_it_refused();
+    the_last_batch_ends_a_loader_that_went_first();
+    close_tells_what_is_held();
+    loaders_move_and_close();
+    hooks_are_members_and_lambdas();
+    streams_give_every_sample_once_and_in_order();
+    a_stream_feeds_no_further_than_the_lookahead();
+    leaving_early_drops_what_was_pushed();
+    a_store_error_comes_behind_the_batches_before_it();
+    a_refused_sample_ends_the_stream_behind_those_before_it();
+    a_starved_stream_goes_on();
+    streams_and_loaders_move_while_they_run();
+    a_stream_ends_when_its_loader_is_closed();
+    a_whole_life_takes_no_allocation();
+    return 0;
+}

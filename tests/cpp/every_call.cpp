@@ -1,0 +1,145 @@
+/* every_call.cpp: names every function of the C++ headers once, so that every template is made and
+ * every warning is seen. It is compiled, never run.
+ */
+#include "wavetrain.hpp"
+#include "wavetrain.hpp"
+
+namespace {
+
+struct host {
+    void *alloc(std::uint64_t, std::uint64_t) { return nullptr; }
+    void free(void *, std::uint64_t, std::uint64_t) {}
+    std::int64_t size(const char *) const { return WAVETRAIN_FILE_ABSENT; }
+    std::int64_t read(const char *, std::uint64_t, void *, std::uint64_t) const { return 0; }
+    void begin(const char *) {}
+    void end() {}
+};
+
+struct sources {
+    const wavetrain::sample *data() const { return nullptr; }
+    std::size_t size() const { return 0; }
+};
+
+} // namespace
+
+wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room);
+wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room) {
+    static host ours;
+    static auto log = [](std::uint32_t, std::uint64_t, const char *, std::uint64_t) {};
+    static auto fatal = [](const char *, std::uint32_t, const char *) {};
+    static auto run = [](void (*job)(void *), void *argument) { job(argument); };
+    config.shape({ 1, 2, 3 }).use_block(nullptr, 0).use_memory(ours).use_files(ours).use_log(log);
+    config.use_fatal(fatal).use_workers(run).use_profiler(ours);
+    wavetrain::error why;
+    wavetrain::memory need;
+    wavetrain::array_view array;
+    const char *const uris[] = { "a", "b" };
+    if (!config.fit(uris, room, &why) || !config.fit("c", room))
+        return why.status;
+    if (const wavetrain::status failed = config.memory_need(need, &why); !failed)
+        return failed;
+    for (const wavetrain_memory_line &line : wavetrain::lines(need))
+        if (line.bytes > wavetrain::version())
+            return WAVETRAIN_BUDGET;
+    for (const wavetrain_group_entry &entry : wavetrain::entries(array))
+        if (entry.kind == WAVETRAIN_NODE_ARRAY)
+            return WAVETRAIN_OK;
+    return wavetrain::array_info("a", array, room, &why, &config.files);
+}
+
+wavetrain::status call_batch(wavetrain::batch &batch);
+wavetrain::status call_batch(wavetrain::batch &batch) {
+    DLManagedTensorVersioned *tensor = nullptr;
+    DLManagedTensor *legacy = nullptr;
+    if (!batch || batch.data() == nullptr || batch.bytes() == 0 || batch.sample_count() == 0)
+        return WAVETRAIN_END;
+    if (batch.shape()[0] != batch.tags().size() || batch.statuses()[0] != WAVETRAIN_OK)
+        return WAVETRAIN_AGAIN;
+    if (!batch.as<float>().empty() && !batch.row<const double>(0).empty() && batch.batch_id() == 1)
+        return batch.view().failed_samples == 0 ? WAVETRAIN_OK : WAVETRAIN_IO;
+    batch.dlpack(&tensor).ignore();
+    batch.dlpack(&legacy, nullptr, 0).ignore();
+    batch.release().ignore();
+    return batch.detach() == 0 ? wavetrain::status() : batch.release(nullptr);
+}
+
+wavetrain::status call_loader(const wavetrain::config &config);
+wavetrain::status call_loader(const wavetrain::config &config) {
+    wavetrain::loader loader, other = wavetrain::loader::adopt(0);
+    wavetrain::error why;
+    wavetrain::batch batch;
+    wavetrain::stats_view stats;
+    std::size_t taken = 0;
+    std::uint32_t held = 0;
+    const wavetrain_sample raw = wavetrain::sample().raw();
+    if (!wavetrain::loader::open(config, loader, &why) || !loader || loader.handle() == 0)
+        return why.status;
+    loader = std::move(other);
+    loader.push({ "a", { 0 }, { 1 }, 2 }).ignore();
+    loader.push(sources(), 0, taken).ignore();
+    loader.push({ &raw, 1 }, 0, taken).ignore();
+    loader.flush().ignore();
+    if (!loader.pop(batch) || !loader.pop(batch, 1, &why) || !loader.try_pop(batch, &why))
+        loader.reset().ignore();
+    if (loader.stats(stats) != loader.stats_reset() || loader.last_error(why) == WAVETRAIN_INVALID)
+        loader.pump(1).ignore();
+    std::uint64_t left = 9;
+    auto stream = loader.stream([&left](wavetrain::sample &) noexcept { return left-- > 0; });
+    for (wavetrain::batch &each : stream)
+        call_batch(each).ignore();
+    const wavetrain::sample samples[2];
+    auto pair = loader.stream(samples, samples + 2);
+    auto moved = std::move(pair);
+    while (moved.next(batch) || moved.try_pop(batch).not_now() || moved.pop(batch, 5).ok())
+        if (moved.done() || moved.error().status != 0)
+            return moved.status();
+    wavetrain::read_done(loader.handle(), 1, 0).ignore();
+    loader.close(0, &held).ignore();
+    return loader.detach() == 0 ? stream.status() : WAVETRAIN_OK;
+}
+
+#if defined(__cpp_lib_ranges)
+#include <iterator>
+using any_stream = decltype(std::declval<wavetrain::loader &>().stream(
+    std::declval<bool (*)(wavetrain::sample &)>()));
+static_assert(std::input_iterator<any_stream::iterator>);
+static_assert(std::sentinel_for<any_stream::sentinel, any_stream::iterator>);
+#endif
+
+#ifdef __cpp_exceptions
+#include "wavetrain_exceptions.hpp"
+#include "wavetrain_exceptions.hpp"
+
+std::uint64_t call_pipeline();
+std::uint64_t call_pipeline() {
+    wavetrain::Config config(2, { 4, 4 }, wavetrain::dtype_from_name("bf16"));
+    wavetrain::Pipeline pipeline(config);
+    std::uint64_t sum = static_cast<std::uint64_t>(config.output());
+    pipeline.push({ wavetrain::Sample("a", { { 0, 4 }, { 0, 4 } }, 3) });
+    pipeline.push(std::vector<wavetrain::Sample>(3));
+    pipeline.push([](wavetrain::Sample &) { return false; });
+    pipeline.flush();
+    try {
+        wavetrain::Batch batch = pipeline.pop();
+        sum += batch.info().shape[0] + batch.as<std::uint16_t>().size();
+        batch.to_dlpack<DLManagedTensor>();
+        batch.to_dlpack<DLManagedTensorVersioned>(nullptr);
+        batch.release();
+        sum += pipeline.try_pop(batch) ? 1u : 0u;
+        for (wavetrain::Batch &each : pipeline.batches(3))
+            sum += each.batch_id();
+        for (wavetrain::Batch &each : pipeline.batches())
+            sum += each.batch_id();
+    } catch (const wavetrain::PoolStarved &starved) {
+        sum += starved.status().ok() ? 1u : starved.tag() + starved.batch_id() + starved.sample();
+        sum += starved.chunk().size() + static_cast<unsigned char>(*starved.stage());
+    }
+    const wavetrain::Stats stats = pipeline.stats();
+    sum += stats.io.count + stats.raw.reads_issued + (pipeline.pending() ? 1u : 0u);
+    pipeline.stats_reset();
+    pipeline.reset();
+    sum += pipeline.config().samples_per_batch + (pipeline.device() < 0 ? 1u : 0u);
+    pipeline.close();
+    return sum;
+}
+#endif
