@@ -110,7 +110,7 @@ struct scratch {
 struct box : wavetrain_box {
     box() noexcept : wavetrain_box() {}
     box(const wavetrain_box &from) noexcept : wavetrain_box(from) {}
-    /* box("/data/a.zarr", { 0, 64, 64 }, { 32, 128, 128 }): rows first <= i < last on every axis. */
+    /* box("/data/a.zarr", { 0, 64, 64 }, { 32, 128, 128 }): first <= i < last on every axis. */
     template <std::size_t N>
     box(const char *name, const std::int64_t (&first)[N], const std::int64_t (&last)[N]) noexcept
         : box(name, std::strlen(name), first, last) {
@@ -165,7 +165,7 @@ struct config : wavetrain_config {
         return shape(span<const std::uint64_t>(extents));
     }
     config &shape(span<const std::uint64_t> extents) noexcept {
-        sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses what is too long */
+        sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses over 16 */
         for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
             sample_shape[axis] = extents[axis];
         return *this;
@@ -234,7 +234,7 @@ struct config : wavetrain_config {
         };
         return *this;
     }
-    /* run(job, argument) calls job(argument) on some thread, or at once. Sets thread_mode = HOOK. */
+    /* run(job, argument) calls job(argument) on some thread, or at once. Sets thread_mode. */
     template <class T> config &use_workers(T &run) noexcept {
         thread_mode = WAVETRAIN_THREADS_HOOK;
         workers.user = address(run);

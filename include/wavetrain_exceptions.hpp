@@ -20,7 +20,7 @@
 #define WAVETRAIN_EXCEPTIONS_HPP
 
 #ifndef __cpp_exceptions
-#error "wavetrain_exceptions.hpp throws: with -fno-exceptions include wavetrain.hpp, which has it all"
+#error "wavetrain_exceptions.hpp throws: with -fno-exceptions include wavetrain.hpp"
 #endif
 
 #include "wavetrain.hpp"
@@ -263,10 +263,10 @@ struct Metric {
 struct Stats {
     stats_view raw;
     Metric plan{ "plan", raw.plan }, meta{ "meta", raw.meta }, io{ "io", raw.io };
-    Metric input_transfer{ "input_transfer", raw.input_transfer }, decode{ "decode", raw.decode };
-    Metric post_decode{ "post_decode", raw.post_decode }, decode_gap{ "decode_gap", raw.decode_gap };
-    Metric assemble{ "assemble", raw.assemble }, bind_wait{ "bind_wait", raw.bind_wait };
-    Metric pop_wait{ "pop_wait", raw.pop_wait };
+    Metric input_transfer{ "input_transfer", raw.input_transfer };
+    Metric decode{ "decode", raw.decode }, post_decode{ "post_decode", raw.post_decode };
+    Metric decode_gap{ "decode_gap", raw.decode_gap }, assemble{ "assemble", raw.assemble };
+    Metric bind_wait{ "bind_wait", raw.bind_wait }, pop_wait{ "pop_wait", raw.pop_wait };
 
     explicit Stats(const stats_view &from) noexcept : raw(from) {}
 };

@@ -110,7 +110,9 @@ fn core_header_takes_nothing_heavy_and_leaves_nothing_behind() {
             word => assert!(["#ifndef", "#endif"].contains(&word), "{line}"),
         }
     }
-    for word in ["virtual", "throw ", "new ", "dynamic_cast", "typeid", "using namespace", "std::function"] {
+    for word in
+        ["virtual", "throw ", "new ", "dynamic_cast", "typeid", "using namespace", "std::function"]
+    {
         assert!(!code.contains(word), "{word}");
     }
 }

@@ -58,14 +58,17 @@ fn refuse(found: Vec<String>, rule: &str) {
 
 #[test]
 fn lines_have_at_most_100_columns() {
-    let wide = files(&["src", "tests", "include", "examples", "fuzz/bodies"], &["rs", "c", "h"])
-        .into_iter()
-        .flat_map(|(name, text)| {
-            let line = |(number, line): (usize, &str)| {
-                (line.chars().count() > 100).then(|| format!("{name}:{}", number + 1))
-            };
-            text.lines().enumerate().filter_map(line).collect::<Vec<_>>()
-        });
+    let wide = files(
+        &["src", "tests", "include", "examples", "fuzz/bodies"],
+        &["rs", "c", "h", "cpp", "hpp"],
+    )
+    .into_iter()
+    .flat_map(|(name, text)| {
+        let line = |(number, line): (usize, &str)| {
+            (line.chars().count() > 100).then(|| format!("{name}:{}", number + 1))
+        };
+        text.lines().enumerate().filter_map(line).collect::<Vec<_>>()
+    });
     refuse(wide.collect(), "wider than 100 columns");
 }
 
@@ -134,12 +137,15 @@ fn unsafe_stands_only_where_it_belongs() {
 #[test]
 fn nothing_is_marked_unfinished() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-    let found = files(&["src", "tests", "include", "examples", "fuzz/bodies"], &["rs", "c", "h"])
-        .into_iter()
-        .filter(|(_, text)| {
-            let words = || text.split(|c: char| !c.is_alphanumeric());
-            marks.iter().any(|mark| words().any(|word| word == *mark))
-        })
-        .map(|(name, _)| name);
+    let found = files(
+        &["src", "tests", "include", "examples", "fuzz/bodies"],
+        &["rs", "c", "h", "cpp", "hpp"],
+    )
+    .into_iter()
+    .filter(|(_, text)| {
+        let words = || text.split(|c: char| !c.is_alphanumeric());
+        marks.iter().any(|mark| words().any(|word| word == *mark))
+    })
+    .map(|(name, _)| name);
     refuse(found.collect(), "unfinished marks");
 }

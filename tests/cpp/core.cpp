@@ -243,7 +243,7 @@ struct counted_memory {
     }
     void free(void *, std::uint64_t, std::uint64_t) { frees++; }
 };
-unsigned char counted_memory::block[64 << 20];
+alignas(4096) unsigned char counted_memory::block[64 << 20];
 
 static void the_last_batch_ends_a_loader_that_went_first() {
     counted_memory memory;

@@ -1,5 +1,5 @@
-/* exceptions.cpp FOLDER: wavetrain_exceptions.hpp throws the class of what went wrong, and its names
- * behave as the reference's do.
+/* exceptions.cpp FOLDER: wavetrain_exceptions.hpp throws the class of what went wrong, and its
+ * names behave as the reference's do.
  *
  * FOLDER/cube is a sparse cube of tests/common/store.rs, FOLDER/damaged one with broken indexes.
  */
