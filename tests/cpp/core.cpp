@@ -503,17 +503,19 @@ static void a_store_error_comes_behind_the_batches_before_it() {
     } const faults[] = { { missing, WAVETRAIN_NOT_FOUND }, { damaged, WAVETRAIN_DECODE } };
     loader from = open_cube(cube_settings());
     for (const auto &fault : faults) {
-        auto stream = from.stream(with_fault{ 7, sample(cube_sample(fault.uri, 7)) });
-        std::uint64_t batches = 0;
-        for (const batch &got : stream)
-            CHECK(batch_is_right(got) && got.tags()[0] == SAMPLES * batches++);
-        CHECK(batches == 2 && stream.status() == fault.expected && !stream.done());
-        const error &why = stream.error();
-        CHECK(why.status == fault.expected && why.tag == 7 && why.batch_id == 2);
-        CHECK(why.sample == 1 && strstr(why.text, fault.uri) != nullptr);
-        batch none;
-        CHECK(!stream.next(none) && stream.try_pop(none) == fault.expected);
-        /* The loader stays as it is until reset. */
+        {
+            auto stream = from.stream(with_fault{ 7, sample(cube_sample(fault.uri, 7)) });
+            std::uint64_t batches = 0;
+            for (const batch &got : stream)
+                CHECK(batch_is_right(got) && got.tags()[0] == SAMPLES * batches++);
+            CHECK(batches == 2 && stream.status() == fault.expected && !stream.done());
+            const error &why = stream.error();
+            CHECK(why.status == fault.expected && why.tag == 7 && why.batch_id == 2);
+            CHECK(why.sample == 1 && strstr(why.text, fault.uri) != nullptr);
+            batch none;
+            CHECK(!stream.next(none) && stream.try_pop(none) == fault.expected);
+        }
+        /* The loader stays as it is until reset, also when the stream is gone. */
         CHECK(from.push(cube_sample(cube, 0)) == fault.expected && from.reset().ok());
     }
     int calls = 0;
