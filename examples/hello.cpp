@@ -135,7 +135,8 @@ bool by_hand(wavetrain::loader &loader, crops next) {
     show(second);
 
     /* Batches are given back in any order: by release, by assignment, or by going out of scope.
-     * Until then their memory is yours, to write to as well. */
+     * Until then their memory is yours, to write to as well. first.dlpack(&tensor) would hand it to
+     * another library, until the tensor's deleter is called. */
     first.release().ignore();
     return loader.pop(second, WAVETRAIN_POP_TIMEOUT, &why) == WAVETRAIN_END;
 }

@@ -25,8 +25,9 @@
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
  * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
  * last ends the loader for good, on its own thread; hooks must live until then. DLPack tensors that
- * outlive both keep the memory of the loader for the rest of the process. Moving a loader
- * disturbs neither its batches nor its streams, which know it by number.
+ * outlive both keep the memory of the loader until wavetrain_close is called again with the number
+ * that handle() gave. Moving a loader disturbs neither its batches nor its streams, which know it
+ * by number.
  *
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
  * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
