@@ -10,6 +10,30 @@
 
 extern "C" std::uint64_t alloc_call_count(void);
 
+/* What dlpack.h declares, as far as the checks go. */
+struct dl_tensor_start {
+    void *data;
+    std::int32_t device_type, device_id, ndim;
+    std::uint8_t dtype_code, dtype_bits;
+    std::uint16_t dtype_lanes;
+    std::int64_t *shape, *strides;
+    std::uint64_t byte_offset;
+};
+struct DLManagedTensor {
+    dl_tensor_start dl_tensor;
+    void *manager_ctx;
+    void (*deleter)(DLManagedTensor *);
+};
+struct DLManagedTensorVersioned {
+    struct {
+        std::uint32_t major, minor;
+    } version;
+    void *manager_ctx;
+    void (*deleter)(DLManagedTensorVersioned *);
+    std::uint64_t flags;
+    dl_tensor_start dl_tensor;
+};
+
 using wavetrain::batch;
 using wavetrain::config;
 using wavetrain::error;
@@ -266,6 +290,50 @@ static void the_last_batch_ends_a_loader_that_went_first() {
     CHECK(memory.frees == 0 && batch_is_right(late));
     CHECK(late.release().ok() && memory.frees == memory.allocs);
     CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_SHUTDOWN);
+}
+
+static void tensors_share_the_batch_and_keep_its_slot() {
+    loader from = open_cube(cube_settings());
+    DLManagedTensorVersioned *tensor = nullptr;
+    DLManagedTensor *legacy = nullptr;
+    float first;
+    {
+        batch exported[1];
+        pop_some(from, exported, 1);
+        first = exported[0].as<float>()[0];
+        int stream = 0;
+        CHECK(exported[0].dlpack(&tensor, &stream) == WAVETRAIN_UNSUPPORTED);
+        CHECK(exported[0].dlpack(&tensor, nullptr, 1) == WAVETRAIN_INVALID && tensor == nullptr);
+        CHECK(exported[0].dlpack(&tensor).ok() && exported[0].dlpack(&legacy).ok());
+        CHECK(tensor->version.major == 1 && tensor->dl_tensor.data == exported[0].data());
+        CHECK(tensor->dl_tensor.ndim == 4 && tensor->dl_tensor.shape[0] == SAMPLES);
+        CHECK(tensor->dl_tensor.shape[3] == BOX && tensor->dl_tensor.byte_offset == 0);
+        CHECK(legacy->dl_tensor.data == exported[0].data() && legacy->dl_tensor.dtype_bits == 32);
+    }
+    CHECK(held_by(from) == 1 && *static_cast<float *>(tensor->dl_tensor.data) == first);
+    tensor->deleter(tensor);
+    CHECK(held_by(from) == 1);
+    legacy->deleter(legacy);
+    CHECK(held_by(from) == 0);
+    CHECK(batch().dlpack(&tensor) == WAVETRAIN_SHUTDOWN); /* of no loader */
+}
+
+static void a_tensor_that_outlives_its_loader_keeps_the_memory_until_close() {
+    counted_memory memory;
+    wavetrain_loader number = 0;
+    DLManagedTensorVersioned *tensor = nullptr;
+    {
+        config settings = cube_settings();
+        settings.use_memory(memory);
+        batch exported[1];
+        loader from = open_cube(settings);
+        number = from.handle();
+        pop_some(from, exported, 1);
+        CHECK(exported[0].dlpack(&tensor).ok());
+    }
+    CHECK(memory.frees == 0 && static_cast<float *>(tensor->dl_tensor.data)[0] > 0);
+    tensor->deleter(tensor);
+    CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_OK && memory.frees == memory.allocs);
 }
 
 static void close_tells_what_is_held() {
@@ -626,6 +694,8 @@ int main(int argc, char **argv) {
     a_pop_waits_as_long_as_the_config_says();
     push_says_which_sample_it_refused();
     the_last_batch_ends_a_loader_that_went_first();
+    tensors_share_the_batch_and_keep_its_slot();
+    a_tensor_that_outlives_its_loader_keeps_the_memory_until_close();
     close_tells_what_is_held();
     loaders_move_and_close();
     hooks_are_members_and_lambdas();
