@@ -109,7 +109,10 @@
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
  * n_decode_threads threads at open, and one more with reader = URING or DIRECT; they block all
  * signals. thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in
- * pops that wait. Only push, pop and close with a timeout wait, and hooks that you make wait.
+ * pops and pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job
+ * system runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128
+ * KiB of stack are enough for all of them. Only push, pop and close with a timeout wait, and hooks
+ * that you make wait.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *
@@ -444,7 +447,8 @@ typedef struct wavetrain_array_view {
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */
 /* Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
  * zeros; zeros mean the built-in behaviour. `user` goes to every call and is not looked at. A hook
- * must not call into the loader that it serves, and must not unwind or longjmp out. */
+ * must not call into the loader that it serves (wavetrain_read_done excepted), must return on the
+ * thread that it was called on, and must not unwind or longjmp out. */
 
 /* Where open takes its memory: host_block if it is not NULL, else alloc, else the system. */
 typedef struct wavetrain_memory_hook {
@@ -474,9 +478,9 @@ enum {
 /* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
  * it was pushed (without file:// and the slash at its end), a '/' and the key:
  * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
- * .zgroup. It is borrowed during the call. Both functions may wait, and are called
- * from several threads at once (in pump mode: from the threads that pump and pop). Set both or
- * neither. A file must not change while the loader is open. */
+ * .zgroup. It is borrowed during the call. All functions may wait, and are called from several
+ * threads at once (without threads of ours: from those that pump, pop, push and run jobs). Set size
+ * and read, or neither. A file must not change while the loader is open. */
 typedef struct wavetrain_files_hook {
     size_t struct_size;
     void *user;
@@ -485,6 +489,20 @@ typedef struct wavetrain_files_hook {
     /* Copies exactly `bytes` bytes from `offset` on to `target`. Returns 0, WAVETRAIN_FILE_ABSENT
      * or WAVETRAIN_FILE_FAILED; everything else counts as failed. */
     int64_t (*read)(void *user, const char *name, uint64_t offset, void *target, uint64_t bytes);
+    /* NULL, or begins the same read and returns before it is over; needs size and read beside it.
+     * Chunks are then read through it, metadata and shard indexes through read as before. Returns
+     * 0: the read is yours, and wavetrain_read_done(loader, ticket, result) follows exactly once,
+     * from any thread, in any order, also before this returns. Else as read: it is not, and nothing
+     * follows. `name` is borrowed until this returns, `target` until the completion. At most 2 *
+     * n_io_threads reads are yours at a time. One that fails either way is tried once more through
+     * read, and what that says counts.
+     *
+     * Reset does not wait for reads in flight: their targets stay yours, and each is to be
+     * completed as if nothing had happened. Close waits for them. A read that is never completed
+     * stalls the loader in the end. Where the thread that pops is the one that completes, it must
+     * not wait in pop, push or close. */
+    int64_t (*read_async)(void *user, wavetrain_loader loader, uint64_t ticket, const char *name,
+                          uint64_t offset, void *target, uint64_t bytes);
 } wavetrain_files_hook;
 
 /* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
@@ -495,24 +513,45 @@ typedef struct wavetrain_log_hook {
     void (*log)(void *user, uint32_t level, uint64_t tag, const char *text, uint64_t text_bytes);
 } wavetrain_log_hook;
 
-/* Last words before a defect of wavetrain ends the process; must not return.
- * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+/* Last words before a defect of wavetrain, an assertion that does not hold, ends the process.
+ * `file` and `line` are in wavetrain's sources, `text` says what did not hold; all are borrowed
+ * during the call. Called on the thread that met the defect, once, for every open loader, the one
+ * opened first first: the defect may be in any of them. Locks of wavetrain may be held, so it must
+ * not call into any loader. It is to end the process; if it returns, the hooks of other loaders are
+ * called, a line goes to stderr, and abort() follows. A defect that is met meanwhile by the same
+ * thread aborts at once; other threads that meet one sleep. No input is known to lead here. */
 typedef struct wavetrain_fatal_hook {
     size_t struct_size;
     void *user;
     void (*fatal)(void *user, const char *file, uint32_t line, const char *text);
 } wavetrain_fatal_hook;
 
-/* Your job system: run calls job(argument) on some thread, or at once.
- * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+/* Your job system, with thread_mode = HOOK, and only there. run takes a job: job(argument) is to be
+ * called once, on any thread, at any time, in any order, or at once, before run returns. A job
+ * works for about a millisecond (one step at least, see wavetrain_pump), then ends, and its last
+ * act is to hand itself in again if work is left. It never waits for another job, but it waits for
+ * files. Waiting and working jobs together are n_decode_threads at most, and as many threads work
+ * at a time, those that wait in pop or push included.
+ *
+ * run is called by one thread at a time: by those that call into the loader, wavetrain_read_done
+ * included, and by those that run a job. It should return soon, and must not wait for a job. Where
+ * run calls job at once, these calls work until there is nothing left to do before they return.
+ *
+ * To run a job twice harms nothing. One that you drop counts as yours until close: drop some, and
+ * fewer threads work; drop all, and only pump and calls that wait do. Close waits for jobs that
+ * work, not for those that you did not begin; after it has returned WAVETRAIN_OK a job may still be
+ * called, and does nothing. */
 typedef struct wavetrain_workers_hook {
     size_t struct_size;
     void *user;
     void (*run)(void *user, void (*job)(void *argument), void *argument);
 } wavetrain_workers_hook;
 
-/* Named ranges of a thread, properly nested. `name` lives as long as the program.
- * Not built yet: anything but zeros is WAVETRAIN_UNSUPPORTED. */
+/* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
+ * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
+ * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble". Of a read
+ * through read_async the range is the call that begins it; reads through io_uring have none. Set
+ * both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
     void *user;
@@ -534,7 +573,7 @@ enum {
 enum {
     WAVETRAIN_THREADS_OWN = 0,  /* open starts threads, close ends them */
     WAVETRAIN_THREADS_PUMP = 1, /* none; work happens in wavetrain_pump and in pops that wait */
-    WAVETRAIN_THREADS_HOOK = 2, /* work runs as jobs of config.workers; not built yet */
+    WAVETRAIN_THREADS_HOOK = 2, /* none; work runs as jobs of config.workers, and as in PUMP */
     WAVETRAIN_THREADS_FORCE32 = 0x7FFFFFFF
 };
 
@@ -652,7 +691,8 @@ typedef struct wavetrain_config {
 
     /* Workers and caches. */
     uint32_t n_io_threads;            /* that wait for storage, 1 to 1024 [16] */
-    uint32_t n_decode_threads;        /* 0 = derived: CPUs of the affinity mask [0] */
+    uint32_t n_decode_threads;        /* or threads of yours that work at a time, where there are
+                                         none of ours; 0 = derived: CPUs of the affinity mask [0] */
     uint32_t metadata_io_concurrency; /* metadata and index reads in flight, 1 to 4096 [64] */
     uint32_t n_array_meta_cache;      /* arrays whose metadata is kept, 1 or more [64] */
     uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */
@@ -739,13 +779,14 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
                                 wavetrain_error *error);
 
 /* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
- * flight, ends the threads, gives the memory back. held: NULL or yours; set to the number of slots
- * that a batch keeps, popped and not released, or a tensor, exported and not deleted; also on
- * AGAIN.
+ * flight (read_async's too), ends the threads, gives the memory back. held: NULL or yours; set to
+ * the number of slots that a batch keeps, popped and not released, or a tensor, exported and not
+ * deleted; also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
  * live, or reads are still in flight; memory and hooks stay in use. Release and delete them and
- * call close again; until then close, release, batch_info, stats, stats_reset, last_error and
- * deleters work, all else returns SHUTDOWN. Close does not wait for batches and tensors. */
+ * call close again; until then close, release, read_done, batch_info, stats, stats_reset,
+ * last_error and deleters work, all else returns SHUTDOWN. Close does not wait for batches and
+ * tensors. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
@@ -771,7 +812,7 @@ wavetrain_status wavetrain_flush(wavetrain_loader loader);
  * all slots are held, how many of them by tensors alone, reads are pending or samples are missing;
  * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
  * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
- * stays until reset. In pump mode a pop that waits works meanwhile. */
+ * stays until reset. Without threads of ours (PUMP, HOOK) a pop that waits works meanwhile. */
 wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
                                wavetrain_error *error);
 
@@ -812,16 +853,24 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
- * decoded chunks do not, nothing is allocated. Waits for reads in flight of what it drops, if at
- * all. OK. */
+ * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
+ * not for reads that files.read_async has begun. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
  * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, or
  * chunks of one file, a mebibyte or one chunk. Several threads may pump at once.
- * OK: it did something. AGAIN: there was nothing to do. INVALID: thread_mode is not PUMP. SHUTDOWN:
- * close was called. */
+ * In HOOK mode it lends the calling thread to the loader, beside the jobs.
+ * OK: it did something. AGAIN: there was nothing to do, or as many threads as may work do so.
+ * INVALID: thread_mode is OWN. SHUTDOWN: close was called. */
 wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);
+
+/* The completion of a read that files.read_async has begun: ticket as it was given there, result as
+ * files.read returns it. Any thread, also inside of read_async, and also after a close that
+ * returned AGAIN. What was written to the target before is seen by wavetrain.
+ * OK; INVALID: no read of that ticket is in flight (completed before, or never begun). Does not
+ * wait; in HOOK mode it may call workers.run. */
+wavetrain_status wavetrain_read_done(wavetrain_loader loader, uint64_t ticket, int64_t result);
 
 /* Copies the figures. stats: yours. They are read one by one while work goes on, so that two of
  * them may be a moment apart. OK. Does not wait; cheap enough for every frame. */

@@ -558,7 +558,7 @@ pub const FILE_FAILED: i64 = -2;
 
 /// `wavetrain_files_hook`: files that only the host can read. All zero: the system's files.
 ///
-/// Both functions may block and are called from several threads at once.
+/// All functions may block and are called from several threads at once.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FilesHook {
@@ -573,6 +573,19 @@ pub struct FilesHook {
     pub read: Option<
         unsafe extern "C" fn(
             user: *mut c_void,
+            name: *const c_char,
+            offset: u64,
+            target: *mut c_void,
+            bytes: u64,
+        ) -> i64,
+    >,
+    /// Begins the same read of chunk data: 0, and `wavetrain_read_done` follows once; or
+    /// FILE_ABSENT or FILE_FAILED, and nothing follows.
+    pub read_async: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            loader: u64,
+            ticket: u64,
             name: *const c_char,
             offset: u64,
             target: *mut c_void,
@@ -602,7 +615,9 @@ pub struct LogHook {
     >,
 }
 
-/// `wavetrain_fatal_hook`: last words before the process ends by a defect of ours. Not built yet.
+/// `wavetrain_fatal_hook`: last words before the process ends by a defect of ours.
+///
+/// Called by the panic handler of the archive. A Rust host has its own panic handler, and keeps it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FatalHook {
@@ -621,7 +636,10 @@ pub struct FatalHook {
     >,
 }
 
-/// `wavetrain_workers_hook`: the host's job system. Not built yet.
+/// A job of ours that the host runs: it takes the argument that came with it.
+pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
+
+/// `wavetrain_workers_hook`: the host's job system.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WorkersHook {
@@ -630,16 +648,10 @@ pub struct WorkersHook {
     /// Handed to the function.
     pub user: *mut c_void,
     /// Runs `job(argument)` on some thread, or at once.
-    pub run: Option<
-        unsafe extern "C" fn(
-            user: *mut c_void,
-            job: unsafe extern "C" fn(argument: *mut c_void),
-            argument: *mut c_void,
-        ),
-    >,
+    pub run: Option<unsafe extern "C" fn(user: *mut c_void, job: HostJob, argument: *mut c_void)>,
 }
 
-/// `wavetrain_profiler_hook`: named ranges for a profiler. Not built yet.
+/// `wavetrain_profiler_hook`: named ranges for a profiler.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ProfilerHook {
@@ -672,6 +684,7 @@ impl FilesHook {
         user: ptr::null_mut(),
         size: None,
         read: None,
+        read_async: None,
     };
 }
 

@@ -21,7 +21,7 @@ pub const BACKEND_CUDA: u32 = 2;
 pub const THREADS_OWN: u32 = 0;
 /// `thread_mode`: no threads; work happens in `pump` and in waiting pops.
 pub const THREADS_PUMP: u32 = 1;
-/// `thread_mode`: work runs as jobs of the host. Not built yet.
+/// `thread_mode`: work runs as jobs of the host.
 pub const THREADS_HOOK: u32 = 2;
 /// `on_error`: the first failing batch ends the stream.
 pub const ON_ERROR_FAIL: u32 = 0;

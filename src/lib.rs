@@ -17,12 +17,13 @@
 //! (`plan`), looks up where each lies (`read`, `shard_index`) and cuts the stream into `wave`s of
 //! fixed capacity. A worker that finds a chunk's bytes in the page cache reads and decodes them in
 //! its own scratch at once; what has to be waited for is read into the staging slab by io threads,
-//! or by one thread over io_uring, and decoded from there. As far as nothing checks a chunk as a
-//! whole, only what the boxes need of it is read and decoded. Each chunk is decoded once and
-//! scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if the
-//! samples that wait need it again sooner than others. A batch whose last chunk is there is popped
-//! in push order; `export` shows it to other libraries as DLPack tensors. All of it is bounded jobs
-//! that `pipeline` takes and runs one step at a time; threads only loop over that.
+//! by one thread over io_uring, or by the host in its own time, and decoded from there. As far as
+//! nothing checks a chunk as a whole, only what the boxes need of it is read and decoded. Each
+//! chunk is decoded once and scattered, cast, into every sample that touches it; with a
+//! `chunk_cache` it stays, if the samples that wait need it again sooner than others. A batch whose
+//! last chunk is there is popped in push order; `export` shows it to other libraries as DLPack
+//! tensors. All of it is bounded jobs that `pipeline` takes and runs one step at a time; threads,
+//! ours or the host's, only loop over that.
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!

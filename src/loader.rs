@@ -11,12 +11,13 @@ use crate::export::DlManagedTensorVersioned;
 use crate::fail;
 use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
+use crate::ffi::host_job;
 use crate::ffi::tensors::DELETERS;
 use crate::info;
 use crate::limits::RANK_MAX;
 use crate::meta::{NodeKind, describe, normalize_uri};
 use crate::os::{Os, SYSTEM};
-use crate::pipeline::{self, BatchView, Popped};
+use crate::pipeline::{self, BatchView, Handle, Popped};
 use crate::records::{ArrayRecord, Dtype};
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
@@ -148,7 +149,7 @@ impl Loader {
         self.enter()?.reset()
     }
 
-    /// Works for `budget_ns` (thread_mode = pump); whether there was anything to do.
+    /// Works for `budget_ns` (thread_mode = pump or hook); whether there was anything to do.
     pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
         self.enter()?.pump(budget_ns)
     }
@@ -282,8 +283,12 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
     let Some(place) = handles::reserve() else {
         return Err(fail!(why, OutOfMemory, "as many loaders are open as one process may have"));
     };
-    match pipeline::open(os, &settings, why) {
-        Ok(opened) => Ok(place.publish(opened)),
+    let token = place.token;
+    match pipeline::open(os, &settings, Handle { token, job: host_job }, why) {
+        Ok(opened) => {
+            place.publish(opened);
+            Ok(token)
+        }
         Err(status) => {
             place.cancel();
             Err(status)

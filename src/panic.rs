@@ -1,22 +1,58 @@
-//! What happens in the archive when an assertion of ours fails: one line on stderr, then abort.
+//! What happens in the archive when an assertion of ours fails: the hosts' fatal hooks, a line on
+//! stderr if they return, then abort.
 //!
-//! In: the message of the panic. Out: nothing returns. No allocation and no lock, because the
-//! thread that panics may hold any of ours. A Rust host links the rlib and keeps its own handler.
+//! In: the message of the panic. Out: nothing returns. No allocation, no lock and no thread-local
+//! memory, because the thread that panics may hold any of ours. A Rust host links the rlib and
+//! keeps its own handler.
 
 use crate::base::text::Text;
-use crate::os::SYSTEM;
+use crate::os::{SYSTEM, fatal, sleep_forever};
+use core::ffi::CStr;
 use core::fmt::Write;
 use core::panic::PanicInfo;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of the line; a longer message is cut.
 const LINE_BYTES: usize = 1024;
+/// Bytes of a file's name.
+const FILE_BYTES: usize = 256;
+
+/// The first thread that panicked, 0 before.
+static FIRST: AtomicU64 = AtomicU64::new(0);
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    let mut line = Text::<LINE_BYTES>::new();
-    // A line that is cut at its capacity still says where.
-    let _ = writeln!(line, "wavetrain: a defect of the library, please report it: {info}");
-    (SYSTEM.write_stderr)(line.as_bytes());
+    let thread = (SYSTEM.thread_id)();
+    match FIRST.compare_exchange(0, thread, SeqCst, SeqCst) {
+        Ok(_) => {}
+        // In a hook, or in this function.
+        Err(first) if first == thread => abort(),
+        // The first thread ends the process. To end it here would cut its hooks short.
+        Err(_) => sleep_forever(),
+    }
+    let (mut file, mut text) = (Text::<FILE_BYTES>::new(), Text::<LINE_BYTES>::new());
+    let line = info.location().map_or(0, |location| {
+        file.push_str(location.file());
+        location.line()
+    });
+    // A text that is cut at its capacity still says what.
+    let _ = write!(text, "{}", info.message());
+    fatal::HOOKS.call_all(c_string(file.as_bytes_nul()), line, c_string(text.as_bytes_nul()));
+    let mut shown = Text::<{ LINE_BYTES + FILE_BYTES }>::new();
+    let _ = writeln!(
+        shown,
+        "wavetrain: a defect of the library, please report it: {file}:{line}: {text}"
+    );
+    (SYSTEM.write_stderr)(shown.as_bytes());
+    abort()
+}
+
+fn c_string(bytes: &[u8]) -> &CStr {
+    CStr::from_bytes_until_nul(bytes).unwrap_or(c"")
+}
+
+fn abort() -> ! {
     // SAFETY: abort takes nothing and may be called from any thread in any state.
     unsafe { libc::abort() }
 }
@@ -26,6 +62,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 /// locks taken behind it, so it ends here.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() -> i32 {
-    // SAFETY: as in `panic`.
-    unsafe { libc::abort() }
+    abort()
 }

@@ -46,12 +46,14 @@ pub struct Settings {
     pub slot_bytes: u64,
     /// Samples that push takes ahead.
     pub lookahead_samples: u32,
-    /// Threads, or concurrent pump calls, that decode.
+    /// Threads that decode; or threads of the host that work at a time.
     pub decode_threads: u32,
-    /// Threads of ours that wait for storage; 0 in pump mode.
+    /// Threads of ours that wait for storage; 0 where the host's threads work.
     pub io_threads: u32,
     /// Most reads in flight of the ring thread; 0: there is none.
     pub ring_depth: u32,
+    /// Most reads in flight of an asynchronous files hook; 0: there is none.
+    pub async_depth: u32,
     /// The ring reads past the page cache.
     pub reads_direct: bool,
     /// Planned chunks that may wait for their place in a file to be known.
@@ -135,6 +137,7 @@ pub fn settings_from_config(
         },
         io_threads: if own_threads { config.n_io_threads } else { 0 },
         ring_depth: if has_ring { 2 * config.n_io_threads } else { 0 },
+        async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
         reads_direct: config.reader == config::READER_DIRECT,
         window_chunks: 2 * chunks,
         pairs_per_wave: samples + 2 * chunks,
@@ -239,13 +242,27 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     if memory.host_block.is_null() != (memory.host_block_bytes == 0) {
         return Err(fail!(why, Invalid, "memory: host_block and host_block_bytes contradict"));
     }
-    check_files(&config.files, why)
+    if config.profiler.begin.is_some() != config.profiler.end.is_some() {
+        return Err(fail!(why, Invalid, "profiler: begin and end must be set together"));
+    }
+    check_files(&config.files, why)?;
+    let runs_jobs = config.thread_mode == config::THREADS_HOOK;
+    match config.workers.run {
+        None if runs_jobs => Err(fail!(why, Invalid, "thread_mode = hook needs workers.run")),
+        Some(_) if !runs_jobs => {
+            Err(fail!(why, Invalid, "workers.run is set, but thread_mode is not hook"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a files hook can serve files, or is none.
 pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     if files.size.is_some() != files.read.is_some() {
         return Err(fail!(why, Invalid, "files: size and read must be set together"));
+    }
+    if files.read_async.is_some() && files.read.is_none() {
+        return Err(fail!(why, Invalid, "files: read_async needs size and read beside it"));
     }
     Ok(())
 }
@@ -279,23 +296,12 @@ fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
             "backend = cuda is not built into this version: use auto or host"
         ));
     }
-    if c.thread_mode == config::THREADS_HOOK {
-        return Err(fail!(
-            why,
-            Unsupported,
-            "thread_mode = hook is not built into this version: use own or pump"
-        ));
-    }
     not_built(why, "device", c.device, default.device)?;
     not_built(why, "enable_gds = on", c.enable_gds == 2, false)?;
     not_built(why, "numa_strategy = pin", c.numa_strategy == 2, false)?;
     not_built(why, "numa_node", c.numa_node, default.numa_node)?;
     not_built(why, "consumer_stream", c.consumer_stream.is_null(), true)?;
-    not_built(why, "metadata_latency", c.metadata_latency, default.metadata_latency)?;
-    not_built(why, "fatal hook", c.fatal.fatal.is_some(), false)?;
-    not_built(why, "workers hook", c.workers.run.is_some(), false)?;
-    let profiler = c.profiler.begin.is_some() || c.profiler.end.is_some();
-    not_built(why, "profiler hook", profiler, false)
+    not_built(why, "metadata_latency", c.metadata_latency, default.metadata_latency)
 }
 
 fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
@@ -347,12 +353,12 @@ impl Settings {
 
     /// Threads of ours.
     pub fn thread_count(&self) -> u32 {
-        if self.is_pump() { 0 } else { self.worker_count() + u32::from(self.ring_depth > 0) }
+        if self.is_threadless() { 0 } else { self.worker_count() + u32::from(self.ring_depth > 0) }
     }
 
-    /// Whether the instance has no threads of its own.
-    pub fn is_pump(&self) -> bool {
-        self.config.thread_mode == config::THREADS_PUMP
+    /// Whether the instance has no threads of its own: work happens on the host's.
+    pub fn is_threadless(&self) -> bool {
+        self.config.thread_mode != config::THREADS_OWN
     }
 
     /// Where the number of decoding threads is derived: as many as there are CPUs, but no more than
@@ -374,6 +380,8 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::HostJob;
+    use core::ffi::{c_char, c_void};
 
     fn config() -> Config {
         let mut config = Config { sample_rank: 2, ..Config::default() };
@@ -414,5 +422,38 @@ mod tests {
         let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
         assert_eq!(status, Status::Unsupported);
         assert!(text.contains("cuda"), "{text}");
+    }
+
+    unsafe extern "C" fn run(_: *mut c_void, _: HostJob, _: *mut c_void) {}
+    unsafe extern "C" fn begin(_: *mut c_void, _: *const c_char) {}
+    unsafe extern "C" fn read_async(
+        _: *mut c_void,
+        _: u64,
+        _: u64,
+        _: *const c_char,
+        _: u64,
+        _: *mut c_void,
+        _: u64,
+    ) -> i64 {
+        0
+    }
+
+    #[test]
+    fn a_hook_without_what_it_needs_is_refused_by_name() {
+        let mut wrong = [config(); 4];
+        wrong[0].thread_mode = config::THREADS_HOOK;
+        wrong[1].workers.run = Some(run);
+        wrong[2].profiler.begin = Some(begin);
+        wrong[3].files.read_async = Some(read_async);
+        for (config, words) in wrong.iter().zip([
+            "thread_mode = hook needs workers.run",
+            "workers.run is set, but thread_mode is not hook",
+            "profiler: begin and end",
+            "files: read_async needs size and read",
+        ]) {
+            let (status, text) = refused(config);
+            assert_eq!(status, Status::Invalid);
+            assert!(text.contains(words), "{text}");
+        }
     }
 }

@@ -78,7 +78,7 @@ fn rust_layouts() -> Vec<Layout> {
             acquisition, has_transform, scale, translation),
         layout!(MemoryHook, "wavetrain_memory_hook":
             struct_size, user, host_block, host_block_bytes, alloc, free),
-        layout!(FilesHook, "wavetrain_files_hook": struct_size, user, size, read),
+        layout!(FilesHook, "wavetrain_files_hook": struct_size, user, size, read, read_async),
         layout!(LogHook, "wavetrain_log_hook": struct_size, user, log),
         layout!(FatalHook, "wavetrain_fatal_hook": struct_size, user, fatal),
         layout!(WorkersHook, "wavetrain_workers_hook": struct_size, user, run),

@@ -21,7 +21,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 54] = [
+const LIBC: [&str; 56] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -45,6 +45,8 @@ const LIBC: [&str; 54] = [
     "munmap",
     "open",
     "open64",
+    // Where a thread waits for the end of the process.
+    "pause",
     "pread",
     "pread64",
     "preadv2",
@@ -67,6 +69,7 @@ const LIBC: [&str; 54] = [
     "pthread_mutex_init",
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
+    "pthread_self",
     "pthread_sigmask",
     "sched_getaffinity",
     "sched_yield",
@@ -94,11 +97,19 @@ fn symbols(folder: &Path) -> Vec<(String, String)> {
 
 /// Compiles and links one C program as the README says, with every warning an error.
 fn build(folder: &Path, source: &str) -> PathBuf {
+    build_with(folder, source, &[])
+}
+
+/// The same with macros defined.
+fn build_with(folder: &Path, source: &str, defines: &[&str]) -> PathBuf {
     let name = Path::new(source).file_stem().unwrap();
-    let program = cc::folder(&format!("program-{}", name.display())).join(name);
+    let place = format!("program-{}{}", name.display(), defines.join("").replace('=', "-"));
+    let program = cc::folder(&place).join(name);
     cc::run(
         Command::new("gcc")
-            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", "-I"])
+            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings"])
+            .args(defines)
+            .arg("-I")
             .arg(folder)
             .arg(header::root().join(source))
             .arg(folder.join("libwavetrain.a"))
@@ -303,4 +314,84 @@ fn a_host_with_its_own_zstd_and_rust_keeps_them() {
 fn memory_files_and_log_come_from_the_hooks() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/hooks.c"), &[]);
+}
+
+#[test]
+fn jobs_on_whatever_threads_of_the_host_give_the_same_bytes_and_allocate_nothing() {
+    let Some(folder) = archive() else { return };
+    let program = build(folder, "tests/c/workers.c");
+    let cube = cube("workers");
+    for mode in ["own", "pump", "inline", "deferred", "reverse", "pool"] {
+        print!("{}", run(&program, &[&cube, mode]));
+        print!("{}", run(&program, &[&cube, mode, "async"]));
+    }
+}
+
+/// How often a program starts a thread or a process, by strace; None where that cannot be said.
+fn starts_under_strace(program: &Path, arguments: &[&str]) -> Option<usize> {
+    let log = program.with_extension("strace");
+    let _ = std::fs::remove_file(&log);
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=clone,clone3,vfork,fork", "-o"])
+        .arg(&log)
+        .arg(program)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() && text.contains("PTRACE") {
+        println!("skipped: {text}");
+        return None;
+    }
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    let log = std::fs::read_to_string(log).unwrap();
+    Some(log.lines().filter(|line| line.contains("clone") || line.contains("fork(")).count())
+}
+
+#[test]
+fn without_threads_of_ours_no_thread_is_started() {
+    let Some(folder) = archive() else { return };
+    if cc::find("strace", &["strace"]).is_none() {
+        return;
+    }
+    let program = build(folder, "tests/c/workers.c");
+    let cube = cube("strace");
+    // Two lives of three decoding and two io threads: strace sees what there is.
+    let Some(own) = starts_under_strace(&program, &[&cube, "own"]) else { return };
+    assert_eq!(own, 10);
+    for mode in ["pump", "inline", "deferred", "reverse"] {
+        for more in [&[][..], &["async"]] {
+            let starts = starts_under_strace(&program, &[&[cube.as_str(), mode], more].concat());
+            assert_eq!(starts, Some(0), "{mode} {more:?}");
+        }
+    }
+}
+
+#[test]
+fn a_defect_ends_the_process_after_the_last_words_of_the_host() {
+    let Some(folder) = archive() else { return };
+    let program = build(folder, "tests/c/fatal.c");
+    let ended = |mode: &str| {
+        let output = Command::new(&program).arg(mode).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        (output.status.code(), signal, text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(ended("ends"), (Some(7), None, String::new(), String::new()));
+    let (code, signal, output, errors) = ended("returns");
+    assert_eq!((code, signal, output.as_str()), (None, Some(libc::SIGABRT), "both\n"));
+    assert!(errors.contains("a defect of the library, please report it: "), "{errors}");
+    assert!(errors.contains("assertion failed"), "{errors}");
+    let again = ended("again");
+    assert_eq!(again, (None, Some(libc::SIGABRT), String::new(), String::new()));
+}
+
+#[test]
+fn thread_local_variables_that_fill_our_stacks_fail_open() {
+    let Some(folder) = archive() else { return };
+    for (bytes, status) in [(20_000, "OK"), (40_000, "OUT_OF_MEMORY"), (200_000, "OUT_OF_MEMORY")] {
+        let defines = [&format!("-DTLS_BYTES={bytes}"), &format!("-DEXPECTED=WAVETRAIN_{status}")];
+        let program = build_with(folder, "tests/c/stack.c", &defines.map(String::as_str));
+        print!("{}", run(&program, &[]));
+    }
 }

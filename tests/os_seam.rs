@@ -323,6 +323,31 @@ fn a_thread_that_does_not_start_fails_open_and_leaves_nothing() {
     drop(Loader::open_on(&FEW_THREADS, &config()).unwrap());
 }
 
+seam!(small_stacks, open: |_, _| Ok(()), read: pass);
+
+/// One thread has half of its stack, the others all.
+static SMALL_STACKS: Os = Os {
+    thread_start: |main, argument, stack, bytes| {
+        let share = if THREADS_BEFORE.fetch_sub(1, SeqCst) == 0 { 2 } else { 1 };
+        (SYSTEM.thread_start)(main, argument, stack, bytes / share)
+    },
+    ..small_stacks::OS
+};
+static THREADS_BEFORE: AtomicI64 = AtomicI64::new(0);
+
+#[test]
+fn a_thread_without_room_on_its_stack_fails_open_and_leaves_nothing() {
+    for before in 0..5 {
+        THREADS_BEFORE.store(before, SeqCst);
+        let failure = Loader::open_on(&SMALL_STACKS, &config()).err().unwrap();
+        assert_eq!(failure.status, Status::OutOfMemory);
+        assert!(failure.text.as_str().contains("bytes of a stack"), "{failure}");
+        small_stacks::assert_nothing_is_left();
+    }
+    THREADS_BEFORE.store(5, SeqCst);
+    drop(Loader::open_on(&SMALL_STACKS, &config()).unwrap());
+}
+
 static NO_MEMORY: Os = Os { map: |_| Err(Errno(libc::ENOMEM)), ..SYSTEM };
 
 #[test]

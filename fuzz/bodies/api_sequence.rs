@@ -677,7 +677,7 @@ impl Session<'_> {
     fn array_info(&mut self) {
         let uri = self.uri();
         let hook = self.server.hook();
-        let hook_size = self.choices.one_of(&[size_of::<FilesHook>(), 0, 16, 40]);
+        let hook_size = self.choices.one_of(&[size_of::<FilesHook>(), 0, 16, 48]);
         let mut hook = Claimed::of(&hook, hook_size, 0);
         let hook: *const FilesHook = hook.as_ptr();
         let size = self.choices.one_of(&[size_of::<ArrayInfo>(), 0, 8, 33, 4096]);

@@ -6,7 +6,7 @@
 //! sequentially consistent: a lock could be held by another thread at the moment of a fork.
 
 use crate::limits::INSTANCES_MAX;
-use crate::os::SYSTEM;
+use crate::os::{SYSTEM, fatal};
 use crate::pipeline::{Instance, Opened};
 use core::cell::UnsafeCell;
 use core::ops::Deref;
@@ -42,34 +42,41 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
 }; INSTANCES_MAX];
 
 /// A place that is kept for an instance being opened.
-pub struct Reserved(usize);
+pub struct Reserved {
+    number: usize,
+    /// The token that the instance will be known by.
+    pub token: u64,
+}
 
 /// Keeps a place; None when all are taken.
 pub fn reserve() -> Option<Reserved> {
     let is_kept =
         |place: &Place| place.state.compare_exchange(FREE, OPENING, SeqCst, SeqCst).is_ok();
-    PLACES.iter().position(is_kept).map(Reserved)
+    let number = PLACES.iter().position(is_kept)?;
+    let generation = PLACES[number].generation.fetch_add(1, SeqCst).wrapping_add(1);
+    Some(Reserved { number, token: (generation as u64) << 32 | (number as u64 + 1) })
 }
 
 impl Reserved {
-    /// Makes the instance reachable; its token.
-    pub fn publish(self, opened: Opened) -> u64 {
-        let place = &PLACES[self.0];
+    /// Makes the instance reachable.
+    pub fn publish(self, opened: Opened) {
+        let place = &PLACES[self.number];
+        fatal::HOOKS.set(self.number, &opened.instance.settings.config.fatal);
         // SAFETY: the place is OPENING, which only its reserver is.
         unsafe { *place.opened.get() = Some(opened) };
-        let generation = place.generation.fetch_add(1, SeqCst).wrapping_add(1);
         place.state.store(OPEN, SeqCst);
-        (generation as u64) << 32 | (self.0 as u64 + 1)
     }
 
     /// Gives the place back: nothing was opened.
     pub fn cancel(self) {
-        PLACES[self.0].state.store(FREE, SeqCst);
+        PLACES[self.number].state.store(FREE, SeqCst);
     }
 }
 
-/// A call inside an instance.
+/// A call inside an instance. When it leaves, the work that it made is handed to the host, where
+/// the host runs jobs.
 pub struct Entered {
+    number: usize,
     place: &'static Place,
     opened: Opened,
 }
@@ -83,6 +90,7 @@ impl Deref for Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        self.opened.instance.hand_out();
         self.place.users.fetch_sub(1, SeqCst);
     }
 }
@@ -90,29 +98,30 @@ impl Drop for Entered {
 /// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
-    let place = PLACES.get((token & u32::MAX as u64).checked_sub(1)? as usize)?;
-    enter_place(place, |generation| generation as u64 == token >> 32)
+    let number = (token & u32::MAX as u64).checked_sub(1)? as usize;
+    enter_place(number, |generation| generation as u64 == token >> 32)
 }
 
 /// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
 /// instance has one. The address is compared and not followed: after a close that returned Ok the
 /// memory behind it may be gone.
 pub fn enter_by_tensor(address: usize) -> Option<Entered> {
-    let is_open = |place: &&Place| place.state.load(SeqCst) == OPEN;
-    PLACES.iter().filter(is_open).find_map(|place| {
-        let entered = enter_place(place, |_| true)?;
+    let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
+    (0..PLACES.len()).filter(is_open).find_map(|number| {
+        let entered = enter_place(number, |_| true)?;
         entered.has_tensor(address).then_some(entered)
     })
 }
 
-fn enter_place(place: &'static Place, is_wanted: impl Fn(u32) -> bool) -> Option<Entered> {
+fn enter_place(number: usize, is_wanted: impl Fn(u32) -> bool) -> Option<Entered> {
+    let place = PLACES.get(number)?;
     place.users.fetch_add(1, SeqCst);
     let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
     // SAFETY: the place is OPEN with this call counted, so a closer waits for it.
     let opened = if is_open { unsafe { *place.opened.get() } } else { None };
     match opened {
         Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
-            Some(Entered { place, opened })
+            Some(Entered { number, place, opened })
         }
         _ => {
             place.users.fetch_sub(1, SeqCst);
@@ -123,7 +132,7 @@ fn enter_place(place: &'static Place, is_wanted: impl Fn(u32) -> bool) -> Option
 
 /// Ends an instance whose close returned Ok. False where another call did so first.
 pub fn retire(entered: Entered) -> bool {
-    let place = entered.place;
+    let (number, place) = (entered.number, entered.place);
     if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
         return false;
     }
@@ -133,6 +142,7 @@ pub fn retire(entered: Entered) -> bool {
     while place.users.load(SeqCst) > 0 {
         (SYSTEM.yield_now)();
     }
+    fatal::HOOKS.clear(number);
     // SAFETY: CLOSING, and no call is inside: nobody else looks at the value.
     unsafe { *place.opened.get() = None };
     opened.give_back();

@@ -6,6 +6,7 @@
 
 pub mod entries;
 pub mod handles;
+mod hooks;
 mod structs;
 pub mod tensors;
 
@@ -21,6 +22,7 @@ use crate::settings::check_files;
 use crate::status::{Failure, Status, Why};
 use core::ffi::{c_char, c_void};
 use handles::enter;
+pub use hooks::{host_job, wavetrain_read_done};
 use structs::{
     fill_request, finish, read_config, read_sized, read_struct, scratch_from_c, string_from_c,
     struct_size, write_error, write_struct,

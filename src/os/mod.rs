@@ -5,11 +5,14 @@
 
 pub mod direct;
 pub mod directory;
+pub mod fatal;
 pub mod memory;
+pub mod profiler;
 pub mod sink;
 pub mod store;
 pub mod sync;
 pub mod uring;
+pub mod workers;
 
 use crate::base::arena::Region;
 use crate::os::direct::DirectAlign;
@@ -116,6 +119,8 @@ pub struct Os {
     pub thread_join: fn(thread: Thread),
     /// This process.
     pub process_id: fn() -> i32,
+    /// The calling thread; never 0. Another thread may get the number once this one has ended.
+    pub thread_id: fn() -> u64,
     /// CPUs that this thread may run on.
     pub cpu_count: fn() -> u32,
     /// Soft limit of open files.
@@ -147,6 +152,7 @@ pub static SYSTEM: Os = Os {
     thread_start,
     thread_join,
     process_id,
+    thread_id,
     cpu_count,
     open_files_max,
     yield_now,
@@ -306,29 +312,60 @@ fn thread_join(thread: Thread) {
 pub struct ThreadStart<T: 'static> {
     /// The function.
     pub main: fn(&'static T, u32),
-    /// Its first argument; None only while memory is being counted.
+    /// Called in its place where the stack is too small, with the bytes that are left of it.
+    pub refuse: fn(&'static T, u64),
+    /// Their first argument; None only while memory is being counted.
     pub argument: Option<&'static T>,
-    /// Its second argument.
+    /// The second argument of `main`.
     pub number: u32,
+    /// The stack. It has no guard page.
+    pub stack: Region,
+    /// Bytes of the stack that `main` needs. libc takes the program's thread-local variables, of
+    /// any size, out of the stack before the thread begins.
+    pub need_bytes: u64,
 }
 
 extern "C" fn thread_entry<T: 'static>(start: *mut c_void) -> *mut c_void {
     // SAFETY: `start_thread` passes a ThreadStart<T> that outlives the thread.
     let start = unsafe { &*start.cast::<ThreadStart<T>>() };
     if let Some(argument) = start.argument {
-        (start.main)(argument, start.number);
+        match stack_left(&start.stack) {
+            Some(left) if left < start.need_bytes => (start.refuse)(argument, left),
+            _ => (start.main)(argument, start.number),
+        }
     }
     ptr::null_mut()
 }
 
-/// Starts a thread on a stack of the arena.
+/// Bytes of the calling thread's stack that are left. None where locals lie somewhere else, as
+/// under a sanitizer that keeps them apart.
+#[inline(never)]
+fn stack_left(stack: &Region) -> Option<u64> {
+    let local = 0u8;
+    let address = core::hint::black_box(&raw const local) as u64;
+    address.checked_sub(stack.as_ptr() as u64).filter(|left| *left < stack.bytes())
+}
+
+/// Starts a thread on its stack.
 pub fn start_thread<T: Sync + 'static>(
     os: &Os,
     start: &'static ThreadStart<T>,
-    stack: Region,
 ) -> Result<Thread, Errno> {
     let argument = ptr::from_ref(start).cast_mut().cast();
-    (os.thread_start)(thread_entry::<T>, argument, stack.as_ptr(), stack.bytes())
+    (os.thread_start)(thread_entry::<T>, argument, start.stack.as_ptr(), start.stack.bytes())
+}
+
+/// Stops the calling thread until the process ends.
+pub fn sleep_forever() -> ! {
+    loop {
+        // SAFETY: has no preconditions. A signal handler that returns ends it, so it is a loop.
+        unsafe { libc::pause() };
+    }
+}
+
+fn thread_id() -> u64 {
+    // SAFETY: has no preconditions. No C library has a thread at address 0.
+    unsafe { libc::pthread_self() as u64 }
 }
 
 fn process_id() -> i32 {

@@ -5,6 +5,7 @@
 //! on here, so that callers see whole reads only.
 
 use crate::abi::{FILE_ABSENT, FilesHook};
+use crate::base::arena::Region;
 use crate::base::text::Text;
 use crate::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
 use crate::os::{Errno, FileStat, Os};
@@ -89,6 +90,30 @@ impl Store {
     /// Whether reads go to the host, where waiting cannot be avoided.
     pub fn uses_hook(&self) -> bool {
         self.hook.size.is_some()
+    }
+
+    /// Whether reads of chunk data can be begun now and end later.
+    pub fn reads_async(&self) -> bool {
+        self.hook.read_async.is_some()
+    }
+
+    /// Begins a read that fills `target`, which is the host's from here to its completion. `loader`
+    /// and `ticket` are what it comes back with. Err: the host takes no such read, and there is no
+    /// completion.
+    pub fn begin_read(
+        &self,
+        (loader, ticket): (u64, u64),
+        path: &Path,
+        target: Region,
+        offset: u64,
+    ) -> Result<(), Fault> {
+        let Some(begin) = self.hook.read_async else { return Err(Fault::HookFailed) };
+        let name = path.as_bytes_nul().as_ptr().cast();
+        let (start, bytes) = (target.as_ptr().cast(), target.bytes());
+        // SAFETY: the path is NUL-terminated and outlives the call; the target is writable for
+        // `bytes` bytes and nobody else touches it until the completion, or for good.
+        let taken = unsafe { begin(self.hook.user, loader, ticket, name, offset, start, bytes) };
+        if taken == 0 { Ok(()) } else { Err(Fault::HookFailed) }
     }
 
     /// Opens a file and looks at it, once more where a network file system lost it between the two.

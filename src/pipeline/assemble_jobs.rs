@@ -12,6 +12,7 @@ use crate::base::text::{List, Tail, Text};
 use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
 use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
+use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::file_jobs::look_anew;
 use crate::pipeline::jobs::scratch_need;
@@ -176,6 +177,7 @@ impl<'a> Hands<'a> {
             chunk.bytes = instance.chunk_memory.view(kept.offset, record.chunk_bytes);
         }
         if task.kind == ChunkKind::Data {
+            let _range = instance.profiler.range(profiler::DECODE);
             chunk = self.decoded(record, task, encoded)?;
             decoded = (instance.os.now_ns)();
             self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
@@ -184,6 +186,7 @@ impl<'a> Hands<'a> {
             ChunkKind::Pad => [0; RANK_MAX],
             _ => chunk_origin(record, task.file, task.chunk),
         };
+        let _range = instance.profiler.range(profiler::ASSEMBLE);
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);

@@ -2,7 +2,7 @@
 //! what they ask about.
 //!
 //! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
-//! lock up; in pump mode they work instead of sleeping.
+//! lock up; without threads of ours they work instead of sleeping (`host_jobs`).
 
 use crate::abi::{Stats, write_text};
 use crate::base::text::List;
@@ -11,8 +11,6 @@ use crate::config::{BACKEND_HOST, POP_TIMEOUT};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::os::sink::Level;
-use crate::os::sync::{Condvar, Guard};
-use crate::pipeline::jobs::Role;
 use crate::pipeline::state::{Life, State};
 use crate::pipeline::{BatchView, Instance, Popped, Request};
 use crate::queue::Full;
@@ -205,62 +203,7 @@ impl Instance {
         }
     }
 
-    /// Waits for a change; in pump mode does work instead while there is some. The lock is not
-    /// given up between the caller's look at the state, the look for work, and the wait.
-    fn wait_or_help<'a>(
-        &'a self,
-        mut state: Guard<'a, State>,
-        condition: &Condvar,
-        deadline: u64,
-    ) -> Guard<'a, State> {
-        if self.settings.is_pump() {
-            let helped;
-            (state, helped) = self.help(state);
-            if helped {
-                return state;
-            }
-        }
-        state.waiters += 1;
-        condition.wait_until(&mut state, deadline);
-        state.waiters -= 1;
-        if state.life == Life::Closing && state.waiters == 0 {
-            self.idle.broadcast();
-        }
-        state
-    }
-
-    /// Does one job on a free worker context; false where there is no context or no job.
-    fn help<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
-        let Some(context) = state.contexts.pop() else { return (state, false) };
-        let Some(job) = self.take_job(&mut state, Role::Both) else {
-            state.contexts.push(context);
-            return (state, false);
-        };
-        drop(state);
-        (self.run_job(context, job), true)
-    }
-
-    /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
-    pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
-        if !self.settings.is_pump() {
-            let mut why = Why::new();
-            let status = fail!(why, Invalid, "pump: thread_mode is not pump");
-            return Err(Failure::because(status, &why));
-        }
-        let deadline = self.deadline(budget_ns);
-        let state = self.lock.lock();
-        if state.life == Life::Closing {
-            return Err(Failure::new(Status::Shutdown));
-        }
-        let (mut state, did_work) = self.help(state);
-        let mut helped = did_work;
-        while helped && (self.os.now_ns)() < deadline {
-            (state, helped) = self.help(state);
-        }
-        Ok(did_work)
-    }
-
-    fn deadline(&self, timeout_ns: u64) -> u64 {
+    pub(super) fn deadline(&self, timeout_ns: u64) -> u64 {
         (self.os.now_ns)().saturating_add(timeout_ns)
     }
 
@@ -432,7 +375,11 @@ impl Instance {
         self.idle.broadcast();
         loop {
             let held = state.slots.kept();
-            let is_quiet = state.threads == 0 && state.running == 0 && state.waiters == 0;
+            let is_quiet = state.threads == 0
+                && state.running == 0
+                && state.waiters == 0
+                && state.async_reads.is_empty()
+                && !state.crew.is_submitting();
             if is_quiet && held == 0 {
                 break;
             }

@@ -24,7 +24,7 @@ pub enum Role {
     Decode,
     /// Wait for storage.
     Io,
-    /// Everything, in one thread (pump).
+    /// Everything, on a thread of the host's.
     Both,
     /// Read what has to be waited for through the ring, of files that are open.
     Ring,
@@ -63,6 +63,8 @@ pub enum Job {
         lease: Lease,
         /// Do not wait for storage.
         cached_only: bool,
+        /// Let the host begin it, and complete it by this ticket.
+        ticket: Option<u64>,
     },
     /// Read small chunks, and decode and assemble each as soon as it is here.
     Stream {
@@ -122,8 +124,9 @@ impl State {
         if role == Role::Ring && !self.ring.has_room() {
             return false;
         }
-        let reads_here = self.reads_by(instance, role);
-        let waits_here = self.ring.is_live == (role == Role::Ring);
+        let has_room = self.async_reads.has_room();
+        let reads_here = self.reads_by(instance, role) && has_room;
+        let waits_here = self.ring.is_live == (role == Role::Ring) && has_room;
         let mut wave = self.waves.active.first();
         while let Some(at) = wave {
             let entry = &self.waves.waves[at as usize];
@@ -131,11 +134,11 @@ impl State {
             let found = match role {
                 Role::Decode => unissued || !entry.ready.is_empty(),
                 Role::Ring => unissued || !entry.blocking.is_empty(),
-                Role::Io => {
+                Role::Io | Role::Both => {
                     let blocking = waits_here && !entry.blocking.is_empty();
-                    unissued || blocking || !entry.handed.is_empty()
+                    let ready = role == Role::Both && !entry.ready.is_empty();
+                    unissued || blocking || ready || !entry.handed.is_empty()
                 }
-                Role::Both => unissued || !entry.ready.is_empty() || !entry.blocking.is_empty(),
             };
             if found {
                 return true;
@@ -214,6 +217,9 @@ impl State {
 
     /// The next read that has to be waited for.
     fn next_waiting_read(&mut self, instance: &Instance, role: Role) -> Option<Job> {
+        if !self.async_reads.has_room() {
+            return None;
+        }
         let job = self.next_blocking(instance, role);
         if job.is_none() && self.reads_by(instance, role) {
             return self.next_alternating(instance, role);
@@ -221,7 +227,7 @@ impl State {
         job
     }
 
-    /// The next read, of the oldest wave that has one, that the ring thread left.
+    /// The next read, of the oldest wave that has one, that the ring or the host did not bring.
     fn next_handed(&mut self, instance: &Instance) -> Option<Job> {
         let mut at = self.waves.active.first();
         while let Some(wave) = at {
@@ -231,7 +237,8 @@ impl State {
                 let read = self.rest_of_read(instance, wave, op);
                 match self.files.lease(read.array_id, read.file, None) {
                     LeaseOutcome::Leased(lease) => {
-                        return Some(Job::Read { wave, op, read, lease, cached_only: false });
+                        let (cached_only, ticket) = (false, None);
+                        return Some(Job::Read { wave, op, read, lease, cached_only, ticket });
                     }
                     LeaseOutcome::Busy => self.waves.waves[wave as usize].handed.push(op),
                 }
@@ -357,7 +364,10 @@ impl State {
     ) -> Option<Job> {
         let read = self.rest_of_read(instance, wave, op);
         match self.files.lease(read.array_id, read.file, None) {
-            LeaseOutcome::Leased(lease) => Some(Job::Read { wave, op, read, lease, cached_only }),
+            LeaseOutcome::Leased(lease) => {
+                let ticket = if cached_only { None } else { self.async_reads.take() };
+                Some(Job::Read { wave, op, read, lease, cached_only, ticket })
+            }
             LeaseOutcome::Busy => {
                 self.waves.waves[wave as usize].blocking.push(op);
                 None

@@ -1,17 +1,20 @@
 //! The instance: its memory, its threads, and the calls that the surfaces make.
 //!
 //! In: settings, samples. Out: batches. `take_job` and `run_job` are the only engine of work: own
-//! threads, pump and waiting pops of a pump-mode instance all loop over them, one bounded job at a
-//! time. A thread that finds no job sleeps without giving the lock up in between.
+//! threads, pump, jobs of the host's and waiting pops of an instance without threads all loop over
+//! them, one bounded job at a time. A thread that finds no job sleeps without giving the lock up in
+//! between.
 //!
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
 mod assemble_jobs;
+mod async_jobs;
 mod boxes;
 mod calls;
 mod file_jobs;
 mod form;
 mod groups;
+mod host_jobs;
 mod jobs;
 mod open;
 mod planner;
@@ -26,7 +29,7 @@ mod work;
 mod worker;
 
 pub use groups::{GroupPlace, list_nodes, read_group, refuse_group};
-pub use open::{Opened, bill, floor_bill, floor_bytes, open};
+pub use open::{Handle, Opened, bill, floor_bill, floor_bytes, open};
 
 use crate::arrays::Uri;
 use crate::assemble::axis::PadMode;
@@ -37,9 +40,11 @@ use crate::export::Exports;
 use crate::geometry::Geometry;
 use crate::grid::EdgeRun;
 use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::{Condvar, Guard, Mutex};
+use crate::os::workers::Workers;
 use crate::os::{Os, Thread};
 use crate::records::ArrayRecord;
 use crate::settings::Settings;
@@ -64,10 +69,16 @@ pub struct Instance {
     pub geometry: Geometry,
     /// Process that opened the instance.
     pub process_id: i32,
+    /// What the surfaces know the instance by.
+    token: u64,
     /// Files.
     pub store: Store,
     /// Log.
     pub sink: Sink,
+    /// Ranges of the host's profiler.
+    pub profiler: Profiler,
+    /// The host's job system.
+    host: Workers,
     /// Figures.
     pub stats: StatsCells,
     /// Bytes taken at open.
@@ -92,7 +103,6 @@ pub struct Instance {
     common_scratch: Region,
     /// Memory of the cache of decoded chunks.
     chunk_memory: Region,
-    stacks: Region,
     /// Copies of table addresses that are read without the lock.
     records: Table<ArrayRecord>,
     /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
@@ -225,8 +235,9 @@ impl Instance {
         }
         let mut state = self.lock.lock();
         self.end_job(&mut state);
-        if self.settings.is_pump() {
+        if self.settings.is_threadless() {
             state.contexts.push(context);
+            state.crew.let_go(context);
         }
         self.wake(&state);
         state
@@ -249,14 +260,33 @@ impl Instance {
             self.io_ready.signal();
         }
         self.wake_ring(state);
-        if self.settings.is_pump() && state.waiters > 0 && state.has_job(self, Role::Both) {
+        if self.settings.is_threadless() && state.waiters > 0 && state.has_job(self, Role::Both) {
             self.batch_ready.broadcast();
             self.space_ready.broadcast();
         }
     }
 
+    /// A thread of ours is there: `open` waits for all of them.
+    fn note_started(&self, state: &mut State) {
+        state.starting -= 1;
+        if state.starting == 0 {
+            self.idle.broadcast();
+        }
+    }
+
+    /// An own thread found so few bytes left of its stack, and ends.
+    fn thread_refused(&self, left: u64) {
+        let state = &mut *self.lock.lock();
+        let least = state.stack_left.map_or(left, |least| least.min(left));
+        state.stack_left = Some(least);
+        state.threads -= 1;
+        self.note_started(state);
+        self.idle.broadcast();
+    }
+
     /// What own thread number `number` does until close.
     fn thread_main(&self, number: u32) {
+        self.note_started(&mut self.lock.lock());
         if number == self.settings.worker_count() {
             return self.ring_main();
         }

@@ -3,9 +3,10 @@
 //! In: settings and a block source. Out: a running instance. Invariant: on failure every byte,
 //! descriptor and thread that was taken is given back.
 
+use crate::abi::HostJob;
 use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
-use crate::base::arena::{Bill, Carver, Kind};
+use crate::base::arena::{Bill, Carver, Kind, Region};
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::decode::{Decoder, target_bytes};
 use crate::export::Exports;
@@ -13,9 +14,11 @@ use crate::fail;
 use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::os::memory::Block;
+use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::os::sync::{Condvar, Mutex};
+use crate::os::workers::Workers;
 use crate::os::{Errno, Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
 use crate::pipeline::planner::Planner;
@@ -27,7 +30,9 @@ use crate::simd::FloatEnvironment;
 use crate::stats::StatsCells;
 use crate::status::{Status, Why};
 use crate::wave::WaveTables;
+use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
+use static_assertions::const_assert;
 
 /// Most descriptors of an instance. A sample that finds its file closed costs twice what one costs
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
@@ -44,6 +49,14 @@ const SANITIZER_STACK_BYTES: u64 = match () {
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
 const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
+/// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
+/// (tests/stacks.rs). The last third is for the thread-local variables of the program, which libc
+/// puts there.
+const DECODE_NEED_BYTES: u64 = 128 << 10;
+const IO_NEED_BYTES: u64 = 64 << 10;
+
+const_assert!(DECODE_NEED_BYTES * 3 <= DECODE_STACK_BYTES * 2);
+const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
 
 /// The bill of a config, and the geometry behind it.
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
@@ -86,8 +99,22 @@ impl Opened {
     }
 }
 
+/// What the surfaces know an instance by, and how the host's jobs enter it.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    /// The token of the instance.
+    pub token: u64,
+    /// A job that enters the instance whose token is its argument.
+    pub job: HostJob,
+}
+
 /// Opens an instance: takes its memory, builds it, starts its threads.
-pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opened, Status> {
+pub fn open(
+    os: &'static Os,
+    settings: &Settings,
+    handle: Handle,
+    why: &mut Why,
+) -> Result<Opened, Status> {
     let (bill, geometry) = bill(settings, why)?;
     let bytes = bill.total(Kind::Host);
     let hook = settings.config.memory;
@@ -95,7 +122,7 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
     let _float = FloatEnvironment::enter();
     let mut values = values_from_settings(settings, why)?;
     let block = Block::take(os, &hook, bytes, why)?;
-    values.host_bytes = bytes;
+    (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
     let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &values) else {
         block.give_back(os, &hook);
@@ -119,16 +146,12 @@ pub fn open(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<Opene
         opened.give_back();
         return Err(no_ring(errno, why));
     }
-    if let Err(errno) = start_threads(instance, starts) {
+    if let Err(status) = start_threads(instance, starts, why) {
         // Closing waits for the threads that did start; nothing was read, so they end at once.
         let closed = instance.close(u64::MAX);
         assert!(closed.is_ok());
         opened.give_back();
-        let note = match errno.0 {
-            libc::EINVAL => ": large thread-local variables of the program fill our stacks",
-            _ => "",
-        };
-        return Err(fail!(why, OutOfMemory, "starting threads: {errno}{note}"));
+        return Err(status);
     }
     Ok(opened)
 }
@@ -150,6 +173,7 @@ struct Values {
     pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
     failed_element: [u8; ELEMENT_BYTES_MAX],
     host_bytes: u64,
+    handle: Handle,
 }
 
 fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
@@ -171,7 +195,7 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
         _ => PadMode::None,
     };
     let pad_element = (config.pad_value_set == 1).then_some(element);
-    Ok(Values { pad_mode, pad_element, failed_element: element, host_bytes: 0 })
+    Ok(Values { pad_mode, pad_element, failed_element: element, ..COUNTED })
 }
 
 const COUNTED: Values = Values {
@@ -179,7 +203,10 @@ const COUNTED: Values = Values {
     pad_element: None,
     failed_element: [0; ELEMENT_BYTES_MAX],
     host_bytes: 0,
+    handle: Handle { token: 0, job: no_job },
 };
+
+extern "C" fn no_job(_argument: *mut c_void) {}
 
 /// Descriptors that the table of files may hold open: half of what the process may have, so that
 /// the host keeps its own, and no more than files that it knows.
@@ -223,8 +250,11 @@ fn layout(
         settings: settings.clone(),
         geometry: *geometry,
         process_id: (os.process_id)(),
+        token: values.handle.token,
         store: Store::new(os, config.files, settings.reads_direct),
         sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+        profiler: Profiler::new(config.profiler),
+        host: Workers::new(config.workers, values.handle.job, values.handle.token),
         stats: StatsCells::default(),
         host_bytes: values.host_bytes,
         records: state.arrays.records.share(),
@@ -249,27 +279,37 @@ fn layout(
         exports,
         common_scratch,
         chunk_memory,
-        stacks,
         pad_mode: values.pad_mode,
         pad_element: values.pad_element,
         failed_element: values.failed_element,
     };
     let placed = carver.place("instance", instance);
-    let starts = carve_starts(carver, own, placed);
+    let starts = carve_starts(carver, settings, placed, stacks);
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
 }
 
-/// What each thread runs.
+/// What each own thread runs, and on which stack.
 fn carve_starts(
     carver: &mut Carver,
-    count: u32,
+    settings: &Settings,
     instance: Option<&'static Instance>,
+    stacks: Region,
 ) -> &'static [Start] {
     let mut number = 0;
-    carver.slice_from("workers", count as u64, |_| {
+    carver.slice_from("workers", settings.thread_count() as u64, |carver| {
+        let begin = stack_offset(settings, number);
+        let bytes = stack_offset(settings, number + 1) - begin;
+        let decodes = number < settings.decode_threads;
         number += 1;
-        Start { main: Instance::thread_main, argument: instance, number: number - 1 }
+        Start {
+            main: Instance::thread_main,
+            refuse: Instance::thread_refused,
+            argument: instance,
+            number: number - 1,
+            stack: if carver.is_counting() { stacks } else { stacks.part(begin, bytes) },
+            need_bytes: if decodes { DECODE_NEED_BYTES } else { IO_NEED_BYTES },
+        }
     })
 }
 
@@ -317,20 +357,47 @@ fn stack_offset(settings: &Settings, number: u32) -> u64 {
 
 type Start = ThreadStart<Instance>;
 
-fn start_threads(instance: &'static Instance, starts: &'static [Start]) -> Result<(), Errno> {
+/// Starts all threads and waits until each is there with enough of its stack left.
+fn start_threads(
+    instance: &'static Instance,
+    starts: &'static [Start],
+    why: &mut Why,
+) -> Result<(), Status> {
     for (start, handle) in starts.iter().zip(instance.threads) {
-        let begin = stack_offset(&instance.settings, start.number);
-        let bytes = stack_offset(&instance.settings, start.number + 1) - begin;
-        instance.lock.lock().threads += 1;
-        match start_thread(instance.os, start, instance.stacks.part(begin, bytes)) {
+        {
+            let state = &mut *instance.lock.lock();
+            state.threads += 1;
+            state.starting += 1;
+        }
+        match start_thread(instance.os, start) {
             Ok(thread) => *handle.lock() = Some(thread),
             Err(errno) => {
-                instance.lock.lock().threads -= 1;
-                return Err(errno);
+                let state = &mut *instance.lock.lock();
+                state.threads -= 1;
+                state.starting -= 1;
+                let note = match errno.0 {
+                    libc::EINVAL => ": large thread-local variables of the program fill our stacks",
+                    _ => "",
+                };
+                return Err(fail!(why, OutOfMemory, "starting threads: {errno}{note}"));
             }
         }
     }
-    Ok(())
+    let mut state = instance.lock.lock();
+    while state.starting > 0 {
+        instance.idle.wait(&mut state);
+    }
+    match state.stack_left {
+        None => Ok(()),
+        Some(left) => Err(fail!(
+            why,
+            OutOfMemory,
+            "starting threads: thread-local variables of the program leave {left} bytes of a \
+             stack, and it takes {IO_NEED_BYTES} of {IO_STACK_BYTES} to wait for storage, \
+             {DECODE_NEED_BYTES} of {DECODE_STACK_BYTES} to decode: make them smaller, or set \
+             thread_mode = pump or hook"
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 //! the samples that fail. No lock is held while a file is opened or read.
 
 use crate::os::FileStat;
+use crate::os::profiler;
 use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{Hands, fail_task};
+use crate::pipeline::async_jobs::Begun;
 use crate::pipeline::file_jobs::{
     close_forgotten, file_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
 };
@@ -160,16 +162,24 @@ impl<'a> LeasedFile<'a> {
     }
 }
 
-/// Reads into the slab.
+/// Reads into the slab; with a ticket the host is to, and completes it later.
 pub fn run_read(
     instance: &Instance,
     (wave, op): (u32, u32),
     read: &ReadOp,
     lease: &Lease,
-    cached_only: bool,
+    (cached_only, ticket): (bool, Option<u64>),
 ) {
     let start = (instance.os.now_ns)();
     let mut file = LeasedFile::open(instance, lease, read);
+    match (ticket, file.opened) {
+        (Some(ticket), Ok(opened)) => {
+            let begun = Begun { wave, op, ticket, lease, opened, path: &file.path };
+            return instance.begin_read(read, &begun);
+        }
+        (Some(ticket), Err(_)) => instance.give_up_read(ticket),
+        (None, _) => {}
+    }
     let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
     let result = file.read(target, read.offset, cached_only);
     let result = result.and_then(|()| file.check_unchanged());
@@ -407,6 +417,7 @@ impl Stream<'_> {
         }
         let bytes = &mut staging[..(end - offset) as usize];
         self.is_checked = false;
+        let range = self.file.instance.profiler.range(profiler::IO);
         let need = self.task(chunks.start).need;
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
         let got = if has_strips && need.strip_count > 1 {
@@ -416,6 +427,7 @@ impl Stream<'_> {
             self.reads += 1;
             end - offset
         };
+        drop(range);
         let ns = (self.file.instance.os.now_ns)() - start;
         self.io.observe(ns, got, needed.min(got));
         for chunk in chunks {

@@ -12,6 +12,8 @@ use crate::fail;
 use crate::geometry::Geometry;
 use crate::os::store::Descriptors;
 use crate::pipeline::Instance;
+use crate::pipeline::async_jobs::AsyncReads;
+use crate::pipeline::host_jobs::Crew;
 use crate::pipeline::ring_jobs::RingState;
 use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
@@ -95,8 +97,12 @@ pub struct State {
     pub pool: Pool,
     /// The ring of reads.
     pub ring: RingState,
-    /// Worker contexts that are free (pump).
+    /// Reads that the host will complete.
+    pub async_reads: AsyncReads,
+    /// Worker contexts that are free, where the host's threads work.
     pub contexts: Fifo,
+    /// Who of the host's threads is at work.
+    pub crew: Crew,
     /// Jobs that run.
     pub running: u32,
     /// Calls that wait in pop or push.
@@ -107,6 +113,10 @@ pub struct State {
     pub idle_io: u32,
     /// Threads that have not ended.
     pub threads: u32,
+    /// Threads that were started and have not begun.
+    pub starting: u32,
+    /// The least that a thread found of its stack, if it was too little.
+    pub stack_left: Option<u64>,
     /// Samples up to this number were looked at for their array.
     prefetched: u64,
 }
@@ -157,12 +167,16 @@ impl State {
             patching: 0,
             pool: Pool::new(geometry.pool_bytes),
             ring: RingState::new(settings),
+            async_reads: AsyncReads::carve(carver, settings),
             contexts,
+            crew: Crew::carve(carver, settings),
             running: 0,
             waiters: 0,
             idle_decode: 0,
             idle_io: 0,
             threads: 0,
+            starting: 0,
+            stack_left: None,
             prefetched: 0,
         }
     }
@@ -265,7 +279,8 @@ impl State {
         self.files.forget(slot)
     }
 
-    /// Forgets everything that is under way. No job runs.
+    /// Forgets everything that is under way; no job runs. What the host still reads is for nobody,
+    /// but keeps its place in the slab.
     pub fn reset(&mut self) {
         assert!(self.running == 0);
         self.sticky = None;
@@ -278,7 +293,7 @@ impl State {
         self.requests.clear();
         self.chunks.clear();
         self.kept_failures.clear();
-        self.waves.clear();
+        self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
         self.plan_wanted = false;
         self.planning = false;

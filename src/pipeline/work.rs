@@ -3,25 +3,29 @@
 //! In: a job that the state handed out. Out: its result, handed in under the lock. No lock is held
 //! while files are read, chunks decoded or rows written.
 
+use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{run_assemble, run_patch};
 use crate::pipeline::file_jobs::{run_load, run_locate};
 use crate::pipeline::jobs::Job;
 use crate::pipeline::read_jobs::{run_read, run_stream};
 use crate::pipeline::worker::Worker;
+use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Does the job and hands the result in.
 pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
     instance.stats.worker_steps.fetch_add(1, Relaxed);
+    // Jobs that decode have a range for each chunk instead.
+    let _range = range_name(&job).map(|name| instance.profiler.range(name));
     match job {
         Job::Plan => run_plan(instance),
         Job::LoadArray { array, large } => run_load(instance, worker, array, large),
         Job::Locate { request, question, lease } => {
             run_locate(instance, worker, request, &question, &lease);
         }
-        Job::Read { wave, op, read, lease, cached_only } => {
-            run_read(instance, (wave, op), &read, &lease, cached_only);
+        Job::Read { wave, op, read, lease, cached_only, ticket } => {
+            run_read(instance, (wave, op), &read, &lease, (cached_only, ticket));
         }
         Job::Stream { wave, first, count, lease } => {
             run_stream(instance, worker, (wave, first, count), &lease);
@@ -30,6 +34,16 @@ pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
             run_assemble(instance, worker, wave, first, count, large);
         }
         Job::Patch { slot } => run_patch(instance, slot),
+    }
+}
+
+fn range_name(job: &Job) -> Option<&'static CStr> {
+    match job {
+        Job::Plan => Some(profiler::PLAN),
+        Job::LoadArray { .. } | Job::Locate { .. } => Some(profiler::META),
+        Job::Read { .. } => Some(profiler::IO),
+        Job::Patch { .. } => Some(profiler::ASSEMBLE),
+        Job::Stream { .. } | Job::Assemble { .. } => None,
     }
 }
 

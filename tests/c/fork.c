@@ -8,6 +8,18 @@
 
 enum { BOX = 8 };
 
+/* The host's job system keeps jobs and runs none: pops do their work. */
+static void (*last_job)(void *argument);
+static void *last_argument;
+static int handed_in;
+
+static void run_hook(void *user, void (*job)(void *argument), void *argument) {
+    (void)user;
+    last_job = job;
+    last_argument = argument;
+    handed_in += 1;
+}
+
 /* The child has the parent's memory but none of its threads: nothing there may be locked or woken.
  * */
 static void check_child(wavetrain_loader loader, wavetrain_batch batch, const char *uri) {
@@ -30,6 +42,11 @@ static void check_child(wavetrain_loader loader, wavetrain_batch batch, const ch
     CHECK(tensor == NULL);
     CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_pump(loader, 0), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_read_done(loader, 1, 0), WAVETRAIN_SHUTDOWN);
+    const int before = handed_in;
+    if (last_job != NULL)
+        last_job(last_argument);
+    CHECK(handed_in == before);
     CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_stats_reset(loader), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_last_error(loader, &error), WAVETRAIN_SHUTDOWN);
@@ -42,8 +59,9 @@ int main(int argc, char **argv) {
     const char *uri = argv[1];
     wavetrain_config config = cube_config(BOX);
     wavetrain_error error = { .struct_size = sizeof error };
-    for (int mode = 0; mode < 2; mode++) {
-        config.thread_mode = mode == 0 ? WAVETRAIN_THREADS_OWN : WAVETRAIN_THREADS_PUMP;
+    for (uint32_t mode = WAVETRAIN_THREADS_OWN; mode <= WAVETRAIN_THREADS_HOOK; mode++) {
+        config.thread_mode = mode;
+        config.workers.run = mode == WAVETRAIN_THREADS_HOOK ? run_hook : NULL;
         wavetrain_loader loader;
         wavetrain_batch batch;
         CHECK_OK(wavetrain_open(&config, &loader, &error), error);
@@ -70,6 +88,7 @@ int main(int argc, char **argv) {
         CHECK(row_is_cube(&view, 0, 0, 9, 8, 7, BOX));
         CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
         CHECK_STATUS(wavetrain_close(loader, LONG_NS, NULL), WAVETRAIN_OK);
+        CHECK((last_job != NULL) == (mode == WAVETRAIN_THREADS_HOOK));
     }
     return 0;
 }

@@ -7,12 +7,13 @@
 //! The bytes of a wave lie in one ring of staging memory. Intervals are given back in order, but a
 //! wave's record is free at once, so a slow read holds its own bytes and no other wave.
 
+mod ring;
+
 use crate::base::arena::{Carver, Region, Table};
-use crate::base::math::{align_up, index};
 use crate::cache::{Fifo, List};
-use crate::limits::BUFFER_ALIGN;
 use crate::os::FileStat;
 use crate::records::Need;
+pub use ring::Ring;
 
 /// What a chunk task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -323,8 +324,9 @@ impl Waves {
         true
     }
 
-    /// Drops every wave; no worker may be at work on one.
-    pub fn clear(&mut self) {
+    /// Drops every wave; no worker may be at work on one. `in_flight`: the intervals that the host
+    /// still writes to, once for each read; `end_dropped` ends each.
+    pub fn clear(&mut self, in_flight: impl Iterator<Item = u64>) {
         while let Some(wave) = self.active.first() {
             self.active.remove(wave);
             let entry = &mut self.waves[wave as usize];
@@ -334,7 +336,12 @@ impl Waves {
             entry.ready.clear();
         }
         self.active_count = 0;
-        self.ring.clear();
+        self.ring.clear(in_flight);
+    }
+
+    /// A read into the interval of a wave that was dropped has ended.
+    pub fn end_dropped(&mut self, interval: u64) {
+        self.ring.end_write(interval);
     }
 }
 
@@ -377,119 +384,5 @@ impl WaveTables {
     /// Row of a pair of a wave.
     pub fn pair_row(&self, wave: u32, pair: u32) -> usize {
         wave as usize * self.pairs_per_wave as usize + pair as usize
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Interval {
-    limit: u64,
-    is_done: bool,
-}
-
-/// A ring of bytes that is handed out in contiguous intervals.
-#[derive(Debug)]
-pub struct Ring {
-    intervals: &'static mut [Interval],
-    interval_first: u64,
-    interval_limit: u64,
-    capacity: u64,
-    first: u64,
-    limit: u64,
-}
-
-impl Ring {
-    fn carve(carver: &mut Carver, intervals: u32, capacity: u64) -> Ring {
-        let interval = Interval { limit: 0, is_done: false };
-        Ring {
-            intervals: carver.slice("waves", intervals as u64, &interval),
-            interval_first: 0,
-            interval_limit: 0,
-            capacity,
-            first: 0,
-            limit: 0,
-        }
-    }
-
-    /// Takes `bytes` contiguous bytes: the number of the interval and its offset. None until
-    /// earlier intervals are given back.
-    pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
-        assert!(bytes <= self.capacity);
-        if self.interval_limit - self.interval_first == self.intervals.len() as u64 {
-            return None;
-        }
-        if self.interval_first == self.interval_limit {
-            self.first = 0;
-            self.limit = 0;
-        }
-        let bytes = align_up(bytes, BUFFER_ALIGN);
-        let to_wrap = self.capacity - self.limit % self.capacity;
-        let start = if bytes <= to_wrap { self.limit } else { self.limit + to_wrap };
-        if start + bytes > self.first + self.capacity {
-            return None;
-        }
-        self.limit = start + bytes;
-        let number = self.interval_limit;
-        let at = index(number % self.intervals.len() as u64);
-        self.intervals[at] = Interval { limit: self.limit, is_done: false };
-        self.interval_limit += 1;
-        Some((number, start % self.capacity))
-    }
-
-    fn give_back(&mut self, number: u64) {
-        let count = self.intervals.len() as u64;
-        self.intervals[index(number % count)].is_done = true;
-        while self.interval_first < self.interval_limit {
-            let interval = self.intervals[index(self.interval_first % count)];
-            if !interval.is_done {
-                break;
-            }
-            self.first = interval.limit;
-            self.interval_first += 1;
-        }
-    }
-
-    fn clear(&mut self) {
-        self.interval_first = self.interval_limit;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::ptr::NonNull;
-    use std::collections::VecDeque;
-
-    #[test]
-    fn ring_intervals_never_overlap_and_an_empty_ring_fits_anything() {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 11].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 14) - 4096) };
-        let mut ring = Ring::carve(&mut carver, 8, 16 * 256);
-        let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
-        let mut state = 3u64;
-        for _ in 0..5000 {
-            state = crate::cache::hash_words(&[state]);
-            let bytes = 1 + state % (16 * 256);
-            match ring.take(bytes) {
-                Some((number, offset)) => {
-                    assert!(offset + bytes <= 16 * 256);
-                    for (_, other, length) in &live {
-                        assert!(offset + bytes <= *other || other + length <= offset);
-                    }
-                    live.push_back((number, offset, bytes));
-                }
-                None => {
-                    // Out of order on purpose.
-                    let at = index(state >> 32) % live.len();
-                    let (number, ..) = live.remove(at).unwrap();
-                    ring.give_back(number);
-                }
-            }
-            if live.is_empty() {
-                assert!(ring.interval_first == ring.interval_limit);
-            }
-        }
     }
 }
