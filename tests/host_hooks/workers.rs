@@ -1,0 +1,257 @@
+//! A job system of a host, as good or as odd as hosts are.
+//!
+//! In: how it runs jobs. Out: a config that hands jobs to it, and what became of them.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use wavetrain::abi::{Error, FilesHook, HostJob, WorkersHook};
+use wavetrain::config::{Config, THREADS_HOOK};
+
+/// How jobs are run.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// Inside of run.
+    Inline,
+    /// On so many threads, in order.
+    Threads(usize),
+    /// On so many threads, each job on two of them at once.
+    Twice(usize),
+    /// On another thread, while run waits for it.
+    OnAnother,
+    /// When the test says so, the youngest first.
+    Reverse,
+    /// When the test says so.
+    Later,
+    /// As Inline, and another thread calls into the loader meanwhile.
+    Probing,
+}
+
+/// A job that was handed in.
+#[derive(Clone, Copy)]
+pub struct Handed {
+    job: HostJob,
+    argument: usize,
+}
+
+impl Handed {
+    pub fn run(&self) {
+        DEPTH.set(DEPTH.get() + 1);
+        assert!(DEPTH.get() <= 2, "jobs stand on one another");
+        // SAFETY: it is the argument that came with the job.
+        unsafe { (self.job)(std::ptr::without_provenance_mut(self.argument)) };
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+thread_local! {
+    /// Jobs that this thread is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread is in a read.
+    static IS_READING: Cell<bool> = const { Cell::new(false) };
+}
+
+#[derive(Default)]
+struct Inner {
+    queue: Mutex<VecDeque<Handed>>,
+    ready: Condvar,
+    is_over: AtomicBool,
+    is_submitting: AtomicBool,
+    handed_in: AtomicUsize,
+    most_waiting: AtomicUsize,
+    nested: AtomicUsize,
+    reading: AtomicUsize,
+    most_reading: AtomicUsize,
+    files: Mutex<Option<FilesHook>>,
+}
+
+// SAFETY: the hook below has no user.
+unsafe impl Send for Inner {}
+// SAFETY: as for Send.
+unsafe impl Sync for Inner {}
+
+impl Inner {
+    fn take(&self, is_reverse: bool) -> Option<Handed> {
+        let queue = &mut *self.queue.lock().unwrap();
+        if is_reverse { queue.pop_back() } else { queue.pop_front() }
+    }
+}
+
+/// See the module.
+pub struct JobSystem {
+    run: Run,
+    inner: Arc<Inner>,
+    /// What hooks get: how, and with what.
+    user: *mut (Run, Arc<Inner>),
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl JobSystem {
+    pub fn new(run: Run) -> JobSystem {
+        let inner = Arc::new(Inner::default());
+        let count = match run {
+            Run::Threads(count) | Run::Twice(count) => count,
+            _ => 0,
+        };
+        let threads = (0..count).map(|_| {
+            let inner = Arc::clone(&inner);
+            std::thread::spawn(move || thread_main(&inner))
+        });
+        let threads = threads.collect();
+        let user = Box::into_raw(Box::new((run, Arc::clone(&inner))));
+        JobSystem { run, inner, user, threads }
+    }
+
+    /// The config with jobs handed to this system.
+    pub fn config(&self, config: &Config) -> Config {
+        let workers = WorkersHook { user: self.user.cast(), run: Some(run), ..config.workers };
+        Config { thread_mode: THREADS_HOOK, workers, ..*config }
+    }
+
+    /// The config, whose files come through a hook, with jobs run inside of every read.
+    pub fn with_jobs_in_reads(&self, config: &Config) -> Config {
+        *self.inner.files.lock().unwrap() = Some(config.files);
+        let user = self.user.cast();
+        let files = FilesHook { user, size: Some(size), read: Some(read), ..config.files };
+        Config { files, ..*config }
+    }
+
+    /// Runs what waits here, where the test is to do so; jobs that these hand in are for later.
+    pub fn run_queued(&self) {
+        if matches!(self.run, Run::Reverse | Run::Later) {
+            for _ in 0..self.waiting() {
+                let Some(job) = self.inner.take(matches!(self.run, Run::Reverse)) else { return };
+                job.run();
+            }
+        }
+    }
+
+    pub fn run_oldest(&self) {
+        self.inner.take(false).into_iter().for_each(|job| job.run());
+    }
+
+    pub fn take_all(&self) -> Vec<Handed> {
+        self.inner.queue.lock().unwrap().drain(..).collect()
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.inner.queue.lock().unwrap().len()
+    }
+
+    pub fn most_waiting(&self) -> usize {
+        self.inner.most_waiting.load(SeqCst)
+    }
+
+    pub fn handed_in(&self) -> usize {
+        self.inner.handed_in.load(SeqCst)
+    }
+
+    /// Jobs that were run inside of a read.
+    pub fn nested(&self) -> usize {
+        self.inner.nested.load(SeqCst)
+    }
+
+    pub fn most_reading(&self) -> usize {
+        self.inner.most_reading.load(SeqCst)
+    }
+}
+
+impl Drop for JobSystem {
+    fn drop(&mut self) {
+        {
+            let _queue = self.inner.queue.lock().unwrap();
+            self.inner.is_over.store(true, SeqCst);
+            self.inner.ready.notify_all();
+        }
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        // SAFETY: made by `new`; loaders that had it are closed by now, so no hook is called.
+        drop(unsafe { Box::from_raw(self.user) });
+    }
+}
+
+fn thread_main(inner: &Inner) {
+    loop {
+        let job = {
+            let mut queue = inner.queue.lock().unwrap();
+            while queue.is_empty() && !inner.is_over.load(SeqCst) {
+                queue = inner.ready.wait(queue).unwrap();
+            }
+            if inner.is_over.load(SeqCst) {
+                return;
+            }
+            queue.pop_front().expect("a job")
+        };
+        job.run();
+    }
+}
+
+fn host<'a>(user: *mut c_void) -> &'a (Run, Arc<Inner>) {
+    // SAFETY: `user` is the pair of the job system, which outlives its loaders.
+    unsafe { &*user.cast::<(Run, Arc<Inner>)>() }
+}
+
+unsafe extern "C" fn run(user: *mut c_void, job: HostJob, argument: *mut c_void) {
+    let (how, inner) = host(user);
+    let handed = Handed { job, argument: argument.addr() };
+    inner.handed_in.fetch_add(1, SeqCst);
+    assert!(!inner.is_submitting.swap(true, SeqCst), "two threads are in run");
+    match how {
+        Run::Inline => handed.run(),
+        Run::OnAnother => std::thread::scope(|scope| {
+            scope.spawn(|| handed.run());
+        }),
+        Run::Probing => {
+            let token = handed.argument as u64;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut error = Error::EMPTY;
+                    // SAFETY: the error is whole.
+                    let code = unsafe { wavetrain::ffi::wavetrain_last_error(token, &mut error) };
+                    assert_eq!(code, 0);
+                });
+            });
+            handed.run();
+        }
+        Run::Threads(_) | Run::Twice(_) | Run::Reverse | Run::Later => {
+            let mut queue = inner.queue.lock().unwrap();
+            let copies = if matches!(how, Run::Twice(_)) { 2 } else { 1 };
+            (0..copies).for_each(|_| queue.push_back(handed));
+            inner.most_waiting.fetch_max(queue.len(), SeqCst);
+            inner.ready.notify_all();
+        }
+    }
+    inner.is_submitting.store(false, SeqCst);
+}
+
+unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {
+    let files = host(user).1.files.lock().unwrap().expect("the hook below");
+    // SAFETY: as we were called.
+    unsafe { files.size.expect("a function")(files.user, name) }
+}
+
+unsafe extern "C" fn read(
+    user: *mut c_void,
+    name: *const c_char,
+    offset: u64,
+    target: *mut c_void,
+    bytes: u64,
+) -> i64 {
+    let inner = &host(user).1;
+    assert!(!IS_READING.replace(true), "a read in a read");
+    let reading = inner.reading.fetch_add(1, SeqCst) + 1;
+    inner.most_reading.fetch_max(reading, SeqCst);
+    if let Some(job) = inner.take(false) {
+        inner.nested.fetch_add(1, SeqCst);
+        job.run();
+    }
+    let files = inner.files.lock().unwrap().expect("the hook below");
+    // SAFETY: as we were called.
+    let result =
+        unsafe { files.read.expect("a function")(files.user, name, offset, target, bytes) };
+    inner.reading.fetch_sub(1, SeqCst);
+    IS_READING.set(false);
+    result
+}
