@@ -9,7 +9,8 @@
  *
  *   pak       one file with an index at its end; the files hook reads it
  *   arena     the engine's memory; wavetrain gets one block of it and takes nothing else
- *   jobs      the engine's threads; they pump wavetrain, which starts none of its own
+ *   jobs      the engine's threads. First they pump wavetrain, which starts none of its own; then,
+ *             in a second run, it hands them its work itself (thread_mode = HOOK)
  *   log       a ring of lines that the frame loop prints; wavetrain's lines go there too
  *   frames    never wait: a batch that is not ready is taken in a later frame
  *
@@ -316,6 +317,12 @@ public:
             pthread_cond_signal(&wake_);
         return has_room;
     }
+    /* wavetrain's workers hook: its jobs are as good as the engine's. A job that finds no room runs
+     * at once; there is always room, for wavetrain hands in n_decode_threads of them at most. */
+    void operator()(void (*job)(void *), void *argument) {
+        if (!kick(job, argument))
+            job(argument);
+    }
     /* Runs what is queued, then ends the threads. */
     void stop() {
         pthread_mutex_lock(&lock_);
@@ -491,16 +498,20 @@ bool run_frames(Stream &stream, wavetrain::loader &loader, pump_jobs *pump) {
 }
 
 /* Streams from the pak, on the engine's threads, in the engine's memory. */
-bool run_engine(const pak_files &files) {
+bool run_engine(const pak_files &files, bool is_pumped) {
     wavetrain::config config;
     wavetrain::array_view array;
     wavetrain::memory need;
+    job_system jobs;
     config.use_files(files).use_log(journal).log_level = WAVETRAIN_LOG_INFO;
     if (!wavetrain::array_info(pak_files::root, array, room, &why, &config.files) ||
         !configure(pak_files::root, array, config))
         return fail("array", why.text);
 
-    config.thread_mode = WAVETRAIN_THREADS_PUMP;
+    if (is_pumped)
+        config.thread_mode = WAVETRAIN_THREADS_PUMP;
+    else
+        config.use_workers(jobs);
     if (!config.memory_need(need, &why))
         return fail("memory", why.text);
     const std::uint64_t mark = arena.mark();
@@ -512,14 +523,13 @@ bool run_engine(const pak_files &files) {
                  static_cast<double>(need.host_bytes) / (1 << 20), need.threads);
 
     wavetrain::loader loader;
-    job_system jobs;
     if (!wavetrain::loader::open(config, loader, &why))
         return fail("open", why.text);
     bool is_good = jobs.start();
     if (is_good) {
         pump_jobs pump(jobs, loader);
         auto stream = loader.stream(crops{ pak_files::root, &array, &config });
-        is_good = run_frames(stream, loader, &pump);
+        is_good = run_frames(stream, loader, is_pumped ? &pump : nullptr);
         jobs.stop(); /* before the pump and the loader go: slices may still be queued */
     }
     jobs.stop();
@@ -556,7 +566,8 @@ bool run(const char *folder, const char *pak) {
     if (!pak_writer().pack(folder, pak) || !files.open(pak))
         return false;
     journal.line("%s: %llu files", pak, static_cast<unsigned long long>(files.count()));
-    const bool is_good = run_engine(files) && run_plain(folder);
+    const bool is_good = run_engine(files, true) && run_plain(folder) &&
+                         run_engine(files, false) && run_plain(folder);
     files.close();
     if (is_good)
         journal.line("every byte is that of the plain run");

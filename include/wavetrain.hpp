@@ -205,7 +205,8 @@ struct config : wavetrain_config {
         return *this;
     }
     /* host.size(name) and host.read(name, offset, target, bytes), with the results of
-     * wavetrain_files_hook. */
+     * wavetrain_files_hook; and where there is such a member, host.read_async(loader, ticket, name,
+     * offset, target, bytes), to be completed by wavetrain::read_done. */
     template <class T> config &use_files(T &host) noexcept {
         files.user = address(host);
         files.size = [](void *user, const char *name) noexcept -> std::int64_t {
@@ -215,6 +216,7 @@ struct config : wavetrain_config {
                         std::uint64_t bytes) noexcept -> std::int64_t {
             return static_cast<T *>(user)->read(name, offset, target, bytes);
         };
+        set_read_async<T>(0);
         return *this;
     }
     /* sink(level, tag, text, text_bytes). */
@@ -255,6 +257,14 @@ struct config : wavetrain_config {
     }
 
 private:
+    template <class T, class = decltype(&T::read_async)> void set_read_async(int) noexcept {
+        files.read_async = [](void *user, wavetrain_loader loader, std::uint64_t ticket,
+                              const char *name, std::uint64_t offset, void *target,
+                              std::uint64_t bytes) noexcept -> std::int64_t {
+            return static_cast<T *>(user)->read_async(loader, ticket, name, offset, target, bytes);
+        };
+    }
+    template <class T> void set_read_async(long) noexcept { files.read_async = nullptr; }
     template <class T> static void *address(T &object) noexcept {
         return const_cast<void *>(static_cast<const void *>(&object));
     }

@@ -6,7 +6,9 @@
  */
 #include "cube.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 extern "C" std::uint64_t alloc_call_count(void);
 
@@ -419,6 +421,111 @@ static void hooks_are_members_and_lambdas() {
     CHECK(lines == 1 && memory.allocs > 0 && memory.frees == memory.allocs);
 }
 
+/* The files of the system, read by a thread of its own. */
+struct late_files {
+    struct request {
+        wavetrain_loader loader;
+        std::uint64_t ticket, offset, bytes;
+        char name[512];
+        void *target;
+    };
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+    request queue[64];
+    std::uint32_t first = 0, limit = 0, completed = 0;
+    bool is_over = false;
+
+    std::int64_t size(const char *name) const {
+        struct stat status;
+        if (stat(name, &status) != 0)
+            return WAVETRAIN_FILE_ABSENT;
+        return status.st_size;
+    }
+    std::int64_t read(const char *name, std::uint64_t offset, void *target,
+                      std::uint64_t bytes) const {
+        const int file = open(name, O_RDONLY);
+        if (file < 0)
+            return WAVETRAIN_FILE_ABSENT;
+        const ssize_t got = pread(file, target, bytes, static_cast<off_t>(offset));
+        close(file);
+        return static_cast<std::uint64_t>(got) == bytes ? 0 : WAVETRAIN_FILE_FAILED;
+    }
+    std::int64_t read_async(wavetrain_loader loader, std::uint64_t ticket, const char *name,
+                            std::uint64_t offset, void *target, std::uint64_t bytes) {
+        pthread_mutex_lock(&lock);
+        CHECK(limit - first < 64 && strlen(name) < sizeof queue[0].name);
+        request &next = queue[limit++ % 64];
+        next.loader = loader, next.ticket = ticket, next.offset = offset, next.bytes = bytes;
+        next.target = target;
+        strcpy(next.name, name);
+        pthread_cond_signal(&wake);
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
+    static void *work(void *of) {
+        late_files &self = *static_cast<late_files *>(of);
+        pthread_mutex_lock(&self.lock);
+        while (self.first != self.limit || !self.is_over) {
+            if (self.first == self.limit) {
+                pthread_cond_wait(&self.wake, &self.lock);
+                continue;
+            }
+            const request next = self.queue[self.first++ % 64];
+            pthread_mutex_unlock(&self.lock);
+            const std::int64_t got = self.read(next.name, next.offset, next.target, next.bytes);
+            CHECK(wavetrain::read_done(next.loader, next.ticket, got).ok());
+            pthread_mutex_lock(&self.lock);
+            self.completed++;
+        }
+        pthread_mutex_unlock(&self.lock);
+        return nullptr;
+    }
+};
+
+static void reads_may_be_completed_by_another_thread() {
+    static late_files files;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, late_files::work, &files) == 0);
+    {
+        config settings = cube_settings();
+        settings.use_files(files);
+        CHECK(settings.files.read_async != nullptr);
+        loader from = open_cube(settings);
+        std::uint64_t number = 0;
+        auto stream = from.stream([&number](sample &out) {
+            out = cube_sample(cube, number);
+            return number++ < 30;
+        });
+        for (const batch &got : stream)
+            CHECK(batch_is_right(got));
+        CHECK(stream.done() && files.completed > 0);
+        CHECK(wavetrain::read_done(from.handle(), 12345, 0) == WAVETRAIN_INVALID);
+    }
+    pthread_mutex_lock(&files.lock);
+    files.is_over = true;
+    pthread_cond_signal(&files.wake);
+    pthread_mutex_unlock(&files.lock);
+    CHECK(pthread_join(thread, nullptr) == 0);
+}
+
+static void work_runs_on_the_workers_of_the_host() {
+    struct inline_jobs {
+        int runs = 0;
+        void operator()(void (*job)(void *), void *argument) {
+            runs++;
+            job(argument);
+        }
+    } jobs;
+    config settings = cube_settings();
+    settings.use_workers(jobs);
+    wavetrain::memory need;
+    CHECK(settings.memory_need(need).ok() && need.threads == 0);
+    loader from = open_cube(settings);
+    batch some[1];
+    pop_some(from, some, 1);
+    CHECK(batch_is_right(some[0]) && jobs.runs > 0);
+}
+
 /* ---- streams ---- */
 
 /* Makes samples first .. limit; counts its calls. May not be copied. */
@@ -699,6 +806,8 @@ int main(int argc, char **argv) {
     close_tells_what_is_held();
     loaders_move_and_close();
     hooks_are_members_and_lambdas();
+    reads_may_be_completed_by_another_thread();
+    work_runs_on_the_workers_of_the_host();
     streams_give_every_sample_once_and_in_order();
     a_stream_feeds_no_further_than_the_lookahead();
     leaving_early_drops_what_was_pushed();
