@@ -11,6 +11,7 @@ pub mod profiler;
 pub mod sink;
 pub mod store;
 pub mod sync;
+pub mod thread_locals;
 pub mod uring;
 pub mod workers;
 

@@ -18,6 +18,7 @@ use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::os::sync::{Condvar, Mutex};
+use crate::os::thread_locals;
 use crate::os::workers::Workers;
 use crate::os::{Errno, Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
@@ -50,8 +51,8 @@ const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
 const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
 /// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
-/// (tests/stacks.rs). The last third is for the thread-local variables of the program, which libc
-/// puts there.
+/// (tests/stacks.rs). libc puts the thread-local variables of the program there as well: the last
+/// third is for a few of them, and a program with more gets larger stacks. This is the net below.
 const DECODE_NEED_BYTES: u64 = 128 << 10;
 const IO_NEED_BYTES: u64 = 64 << 10;
 
@@ -348,11 +349,13 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     Worker { decoder, staging, target, block, buffer }
 }
 
-/// Where the stack of thread `number` begins: decoding threads come first.
+/// Where the stack of thread `number` begins: decoding threads come first. Each has room for the
+/// thread-local variables of the program.
 fn stack_offset(settings: &Settings, number: u32) -> u64 {
     let decoding = number.min(settings.decode_threads) as u64;
     let waiting = number as u64 - decoding;
-    decoding * DECODE_STACK_BYTES + waiting * IO_STACK_BYTES
+    let locals = thread_locals::stack_bytes();
+    decoding * (DECODE_STACK_BYTES + locals) + waiting * (IO_STACK_BYTES + locals)
 }
 
 type Start = ThreadStart<Instance>;
