@@ -2,6 +2,7 @@
 
 pub mod arena;
 pub mod math;
+pub mod sort;
 pub mod text;
 
 #[cfg(test)]

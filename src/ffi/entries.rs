@@ -6,6 +6,7 @@
 //! the same block, and every text ends with a NUL.
 
 use crate::abi::{ArrayInfo, AxisInfo, GroupEntry, NO_INDEX};
+use crate::base::sort::sort_by_key;
 use crate::json::Str;
 use crate::limits::RANK_MAX;
 use crate::meta::{Axes, Detail, Entry, Level, NodeKind};
@@ -165,7 +166,7 @@ impl<'s> EntryWriter<'s> {
         };
         if sorted {
             // SAFETY: the paths were written with a NUL.
-            entries.sort_unstable_by_key(|entry| unsafe { CStr::from_ptr(entry.path) });
+            sort_by_key(entries, |entry| unsafe { CStr::from_ptr(entry.path) });
         }
         info.entries = entries.as_ptr();
     }

@@ -17,6 +17,7 @@ use crate::arrays::ArrayState;
 use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
 use crate::base::math::index;
+use crate::base::sort::sort;
 use crate::batch::{SampleGeometry, SlotState};
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::os::FileStat;
@@ -219,10 +220,10 @@ impl Planner {
             self.order[sample as usize] = sample;
         }
         let queue = &state.queue;
-        self.order[..count as usize].sort_unstable_by(|a, b| {
+        sort(&mut self.order[..count as usize], |a, b| {
             let (a_uri, a_hash) = queue.uri(queue.sample(*a));
             let (b_uri, b_hash) = queue.uri(queue.sample(*b));
-            (a_hash, a_uri, *a).cmp(&(b_hash, b_uri, *b))
+            (a_hash, a_uri, *a) < (b_hash, b_uri, *b)
         });
         self.current = Some(Current {
             slot,
