@@ -8,12 +8,12 @@
 mod cc;
 #[path = "common/header.rs"]
 mod header;
-#[path = "common/archive.rs"]
-mod made;
+#[path = "common/pack.rs"]
+mod pack;
 #[path = "common/store.rs"]
 mod store;
 
-use made::{CUBE, archive, cube, run};
+use pack::{CUBE, archive, cube, run};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -35,6 +35,17 @@ OURS_TO_DEFINE(XXH64)
 OURS_TO_DEFINE(rust_eh_personality)
 OURS_TO_DEFINE(rust_begin_unwind)
 OURS_TO_DEFINE(rust_panic)
+OURS_TO_DEFINE(__rust_alloc)
+OURS_TO_DEFINE(__rust_dealloc)
+OURS_TO_DEFINE(ZSTD_customMalloc)
+OURS_TO_DEFINE(ZSTD_customCalloc)
+OURS_TO_DEFINE(ZSTD_customFree)
+OURS_TO_DEFINE(FSE_decompress_wksp_bmi2)
+OURS_TO_DEFINE(mz_uncompress)
+OURS_TO_DEFINE(tinfl_decompress)
+OURS_TO_DEFINE(LZ4_decompress_safe)
+OURS_TO_DEFINE(blosc_decompress)
+OURS_TO_DEFINE(crc32)
 
 int main(int argc, char **argv) {
     enum { BOX = 20 };

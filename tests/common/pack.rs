@@ -1,0 +1,91 @@
+//! The packed archive, made once per test program by tools/archive.sh, how to look at it, and the
+//! store that small programs read.
+//!
+//! Needs the modules `cc`, `header` and `store` beside it. Cargo's part of the work is done once for all test
+//! programs: they share the build folder of the tests.
+
+#![allow(dead_code)] // each test program uses another part of it
+
+use crate::store::Spec;
+use crate::{cc, header, store};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The array that tests/c/check.h knows.
+pub const CUBE: Spec = Spec { seed: 0, edge: 64, shard: 16, chunk: 8, zstd: true, sparse: true };
+
+/// The folder that tools/archive.sh filled, or None where a tool is missing.
+pub fn archive() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| {
+        for tool in ["gcc", "ld", "ar", "readelf", "objcopy"] {
+            cc::find(tool, &[tool])?;
+        }
+        let folder = cc::folder(&format!("archive-for-{}", env!("CARGO_CRATE_NAME")));
+        print!("{}", cc::run(script("archive.sh").arg(&folder)));
+        Some(folder)
+    });
+    if made.is_none() {
+        println!("skipped: there is no archive without gcc and binutils");
+    }
+    made.as_deref()
+}
+
+/// A script of tools/ with the settings that all tests share, so that cargo builds once.
+pub fn script(name: &str) -> Command {
+    script_of(&header::root(), name)
+}
+
+/// The same of a copy of the tree.
+pub fn script_of(tree: &Path, name: &str) -> Command {
+    let mut command = Command::new(tree.join("tools").join(name));
+    command.env("CC", "gcc").env("CARGO_TARGET_DIR", build_folder());
+    command
+}
+
+/// Where cargo builds.
+pub fn build_folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_path_buf()
+}
+
+/// Symbols of the archive in a folder that are not local: (section or "UND", name).
+pub fn symbols(folder: &Path) -> Vec<(String, String)> {
+    symbols_of(&folder.join("libwavetrain.a"), "-sW")
+}
+
+/// Symbols of a file that are not local, as an option of readelf tells them.
+pub fn symbols_of(file: &Path, option: &str) -> Vec<(String, String)> {
+    cc::run(Command::new("readelf").args([option, "-W"]).arg(file))
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.len() >= 8 && words[0].ends_with(':') && words[0] != "Num:")
+        .filter(|words| words[4] != "LOCAL")
+        .map(|words| (words[6].to_string(), words[7].to_string()))
+        .collect()
+}
+
+/// Runs a test program; 77 means that this machine cannot.
+pub fn run(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(77) {
+        println!("{text}");
+        return text;
+    }
+    assert!(
+        output.status.success(),
+        "{} {arguments:?}: {}\n{text}{}",
+        program.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// A sparse cube for programs that need one array.
+pub fn cube(test: &str) -> String {
+    let array = cc::folder(&format!("store-{test}")).join("cube");
+    store::write(&array, &CUBE);
+    array.to_str().unwrap().to_string()
+}

@@ -1,0 +1,376 @@
+//! Every way in which a program gets the library, taken as a user takes it.
+//!
+//! Comes in: the packages of tools/dist.sh and the tree itself. Goes out: for each route an empty
+//! folder with a program and three lines of build description, built and run there. Installed trees
+//! are moved once before they are used, to a folder with a blank in its name. The commands and what
+//! they print come out with --nocapture. All routes share what cargo built, except for the source
+//! archive, which has nothing but itself.
+
+#[path = "common/cc.rs"]
+mod cc;
+#[path = "common/header.rs"]
+mod header;
+#[path = "common/pack.rs"]
+mod pack;
+#[path = "common/store.rs"]
+mod store;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use store::Spec;
+
+const CUBE: Spec = Spec { seed: 0, edge: 64, shard: 16, chunk: 8, zstd: true, sparse: true };
+
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// A store for programs, whose path is their argument.
+fn cube() -> &'static str {
+    static CUBE_PATH: OnceLock<String> = OnceLock::new();
+    CUBE_PATH.get_or_init(|| {
+        let array = cc::folder("store-packages").join("cube");
+        store::write(&array, &CUBE);
+        array.to_str().unwrap().to_string()
+    })
+}
+
+/// Runs a command and shows it and what it said.
+fn show(command: &mut Command) -> String {
+    let words: Vec<_> =
+        command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    println!("$ {} {}", command.get_program().display(), words.join(" "));
+    let text = cc::run(command);
+    print!("{text}");
+    text
+}
+
+fn have(tools: &[&str]) -> bool {
+    tools.iter().all(|tool| cc::find(tool, &[tool]).is_some())
+}
+
+/// Runs a program that a route made of examples/hello.c.
+fn run_hello(program: &Path) {
+    let text = show(Command::new(program).arg(cube()));
+    assert_eq!(text.lines().filter(|line| line.contains("4 samples, mean")).count(), 8);
+}
+
+/// A user's empty folder with the one source file of examples/hello.c.
+fn user(route: &str) -> PathBuf {
+    let folder = cc::folder(&format!("user-{route}"));
+    fs::copy(header::root().join("examples/hello.c"), folder.join("hello.c")).unwrap();
+    folder
+}
+
+/// The packages, made once: (binary, source).
+fn packages() -> Option<&'static (PathBuf, PathBuf)> {
+    static MADE: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        if !have(&["gcc", "ld", "ar", "readelf", "objcopy", "tar", "gzip"]) {
+            return None;
+        }
+        let folder = cc::folder("packages");
+        show(pack::script("dist.sh").arg(&folder).env("CARGO_NET_OFFLINE", "true"));
+        let machine = std::env::consts::ARCH;
+        let binary = folder.join(format!("wavetrain-{}-{machine}-linux.tar.gz", version()));
+        Some((binary, folder.join(format!("wavetrain-{}-src.tar.gz", version()))))
+    });
+    made.as_ref()
+}
+
+/// The binary package, unpacked and then moved to a folder with a blank in its name.
+fn unpacked(route: &str) -> Option<PathBuf> {
+    let (binary, _) = packages()?;
+    let folder = cc::folder(&format!("prefix-{route}"));
+    show(Command::new("tar").arg("-xzf").arg(binary).arg("-C").arg(&folder));
+    let name = binary.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.gz");
+    let moved = folder.join("moved here");
+    fs::rename(folder.join(name), &moved).unwrap();
+    Some(moved)
+}
+
+/// Builds a user's CMake project and gives the folder with its programs. One at a time: they may
+/// share a build folder of cargo's.
+fn cmake(folder: &Path, options: &[String]) -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(|poison| poison.into_inner());
+    let build = folder.join("build");
+    show(Command::new("cmake").arg("-S").arg(folder).arg("-B").arg(&build).args(options));
+    show(Command::new("cmake").arg("--build").arg(&build).env("CC", "gcc"));
+    build
+}
+
+fn shared_cargo() -> String {
+    format!("-DWAVETRAIN_CARGO_TARGET_DIR={}", pack::build_folder().display())
+}
+
+#[test]
+fn the_binary_package_has_what_its_description_says() {
+    let Some(prefix) = unpacked("contents") else { return };
+    for path in [
+        "include/wavetrain.h",
+        "lib/libwavetrain.a",
+        "lib/libwavetrain.so.0",
+        "lib/cmake/wavetrain/wavetrain-config.cmake",
+        "lib/cmake/wavetrain/wavetrain-config-version.cmake",
+        "lib/pkgconfig/wavetrain.pc",
+        "share/doc/wavetrain/README.md",
+        "share/doc/wavetrain/crates.txt",
+        "share/doc/wavetrain/symbols.txt",
+        "share/licenses/wavetrain/LICENSE",
+        "share/licenses/wavetrain/zstd-LICENSE",
+    ] {
+        assert!(prefix.join(path).is_file(), "{path}");
+    }
+    let doc = prefix.join("share/doc/wavetrain");
+    let crates = fs::read_to_string(doc.join("crates.txt")).unwrap();
+    assert!(crates.lines().any(|line| line.starts_with("zstd-sys ")), "{crates}");
+    for line in crates.lines() {
+        let name = format!("{}-LICENSE", line.split(' ').next().unwrap());
+        let found = fs::read_dir(prefix.join("share/licenses/wavetrain")).unwrap();
+        let found = found.filter(|entry| {
+            entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with(&name)
+        });
+        assert!(found.count() > 0, "{name}");
+    }
+    show(
+        Command::new("sha256sum")
+            .args(["--check", "--quiet"])
+            .arg(doc.join("SHA256SUMS"))
+            .current_dir(&prefix),
+    );
+}
+
+#[test]
+fn the_shared_library_exports_the_header_and_needs_only_libc() {
+    let Some(prefix) = unpacked("shared") else { return };
+    let library = prefix.join("lib/libwavetrain.so.0");
+    let mut exported: Vec<String> = pack::symbols_of(&library, "--dyn-syms")
+        .into_iter()
+        .filter(|(section, _)| section != "UND")
+        .map(|(_, name)| name)
+        .collect();
+    let mut declared = header::functions(&header::text());
+    exported.sort();
+    declared.sort();
+    assert_eq!(exported, declared);
+    let dynamic = show(Command::new("readelf").args(["-d", "-W"]).arg(&library));
+    assert!(dynamic.contains("Library soname: [libwavetrain.so.0]"));
+    assert!(!dynamic.contains("TEXTREL"));
+    let needed: Vec<&str> = dynamic.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    for line in &needed {
+        // An older glibc keeps threads and dlopen in libraries of their own.
+        assert!(
+            ["[libc.so.6]", "[libpthread.so.0]", "[libdl.so.2]", "[ld-linux-x86-64.so.2]"]
+                .iter()
+                .any(|name| line.contains(name)),
+            "{line}"
+        );
+    }
+    let folder = user("shared");
+    let program = folder.join("hello");
+    show(
+        Command::new("gcc")
+            .arg("-I")
+            .arg(prefix.join("include"))
+            .arg(folder.join("hello.c"))
+            .arg(&library)
+            .arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()))
+            .arg("-o")
+            .arg(&program),
+    );
+    run_hello(&program);
+}
+
+#[test]
+fn pkg_config_finds_the_moved_package() {
+    if !have(&["pkg-config"]) {
+        return;
+    }
+    let Some(prefix) = unpacked("pkgconfig") else { return };
+    let folder = user("pkgconfig");
+    // As a user types it, in a shell.
+    let script = "set -e
+        pkg-config --modversion wavetrain
+        pkg-config --cflags --libs --static wavetrain
+        eval gcc hello.c $(pkg-config --cflags --libs --static wavetrain) -o hello";
+    let text = show(
+        Command::new("sh")
+            .args(["-c", script])
+            .current_dir(&folder)
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    );
+    assert!(text.starts_with(version()), "{text}");
+    run_hello(&folder.join("hello"));
+}
+
+const FIND_PACKAGE: &str = "cmake_minimum_required(VERSION 3.16)
+project(user C)
+find_package(wavetrain VERSION CONFIG REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello PRIVATE wavetrain::wavetrain)
+add_executable(hello_shared hello.c)
+target_link_libraries(hello_shared PRIVATE wavetrain::shared)
+";
+
+fn find_package(version: &str) -> String {
+    FIND_PACKAGE.replace("VERSION CONFIG", &format!("{version} CONFIG"))
+}
+
+#[test]
+fn find_package_takes_the_moved_package() {
+    if !have(&["cmake"]) {
+        return;
+    }
+    let Some(prefix) = unpacked("cmake") else { return };
+    let folder = user("cmake");
+    fs::write(folder.join("CMakeLists.txt"), find_package(version())).unwrap();
+    let build = cmake(&folder, &[format!("-DCMAKE_PREFIX_PATH={}", prefix.display())]);
+    run_hello(&build.join("hello"));
+    run_hello(&build.join("hello_shared"));
+}
+
+#[test]
+fn find_package_refuses_a_version_that_is_not_there() {
+    if !have(&["cmake"]) {
+        return;
+    }
+    let Some(prefix) = unpacked("version") else { return };
+    for wanted in ["0.9", "1.0", "0.0.1"] {
+        let folder = user(&format!("version-{wanted}"));
+        fs::write(folder.join("CMakeLists.txt"), find_package(wanted)).unwrap();
+        let output = Command::new("cmake")
+            .arg("-S")
+            .arg(&folder)
+            .arg("-B")
+            .arg(folder.join("build"))
+            .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+            .output()
+            .unwrap();
+        assert!(!output.status.success(), "{wanted}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(&format!("version: {}", version())), "{wanted}: {text}");
+    }
+}
+
+#[test]
+fn cmake_builds_the_tree_and_installs_what_find_package_takes() {
+    if !have(&["cmake", "gcc", "ld"]) {
+        return;
+    }
+    let place = cc::folder("cmake-install");
+    let (build, installed) = (place.join("build"), place.join("first place"));
+    show(
+        Command::new("cmake")
+            .arg("-S")
+            .arg(header::root())
+            .arg("-B")
+            .arg(&build)
+            .arg(shared_cargo())
+            .arg(format!("-DCMAKE_INSTALL_PREFIX={}", installed.display())),
+    );
+    show(Command::new("cmake").arg("--build").arg(&build).env("CC", "gcc"));
+    show(Command::new("cmake").arg("--install").arg(&build));
+    let moved = place.join("second place");
+    fs::rename(&installed, &moved).unwrap();
+    let folder = user("installed");
+    let text = find_package("")
+        .lines()
+        .filter(|line| !line.contains("shared"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    fs::write(folder.join("CMakeLists.txt"), text).unwrap();
+    let build = cmake(&folder, &[format!("-DCMAKE_PREFIX_PATH={}", moved.display())]);
+    run_hello(&build.join("hello"));
+}
+
+#[test]
+fn fetch_content_gives_the_same_target_and_builds_again_when_a_source_changes() {
+    if !have(&["cmake", "gcc", "ld"]) {
+        return;
+    }
+    let folder = user("fetch");
+    fs::write(
+        folder.join("CMakeLists.txt"),
+        format!(
+            "cmake_minimum_required(VERSION 3.16)
+project(user C)
+include(FetchContent)
+FetchContent_Declare(wavetrain SOURCE_DIR \"{}\")
+FetchContent_MakeAvailable(wavetrain)
+add_executable(hello hello.c)
+target_link_libraries(hello PRIVATE wavetrain::wavetrain)
+install(TARGETS hello)
+",
+            header::root().display()
+        ),
+    )
+    .unwrap();
+    let build = cmake(&folder, &[shared_cargo()]);
+    run_hello(&build.join("hello"));
+    // A host's install has nothing of ours in it.
+    let installed = folder.join("installed");
+    show(Command::new("cmake").arg("--install").arg(&build).arg("--prefix").arg(&installed));
+    assert!(installed.join("bin/hello").is_file());
+    assert!(!installed.join("include").exists() && !installed.join("lib").exists());
+    let again = |options: &[&str]| {
+        show(Command::new("cmake").args(options).arg("--build").arg(&build).env("CC", "gcc"))
+    };
+    assert!(!again(&[]).contains("cargo builds"), "nothing changed");
+}
+
+#[test]
+fn the_source_package_builds_without_network_and_without_cargos_home() {
+    let Some((_, source)) = packages() else { return };
+    let place = cc::folder("offline");
+    show(Command::new("tar").arg("-xzf").arg(source).arg("-C").arg(&place));
+    let tree = place.join(format!("wavetrain-{}-src", version()));
+    let (home, out) = (place.join("cargo-home"), place.join("out"));
+    fs::create_dir(&home).unwrap();
+    // No interface but an unconfigured loopback, where the kernel lets a test have that.
+    let unshare = ["--net", "--map-root-user"];
+    let probe = Command::new("unshare").args(unshare).arg("true").output();
+    let mut build = if probe.is_ok_and(|output| output.status.success()) {
+        let mut build = Command::new("unshare");
+        build.args(unshare).arg("tools/archive.sh");
+        build
+    } else {
+        println!("skipped: the network stays, because unshare is not allowed here");
+        Command::new(tree.join("tools/archive.sh"))
+    };
+    show(
+        build
+            .arg(&out)
+            .current_dir(&tree)
+            .env("CARGO_HOME", &home)
+            .env("CC", "gcc")
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TARGET_DIR", place.join("target")),
+    );
+    let fetched = home.join("registry");
+    assert!(!fetched.exists(), "cargo took something from its home");
+    let folder = user("offline");
+    let program = folder.join("hello");
+    show(
+        Command::new("gcc")
+            .arg("-I")
+            .arg(&out)
+            .arg(folder.join("hello.c"))
+            .arg(out.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    run_hello(&program);
+}
+
+#[test]
+fn packages_have_the_same_bytes_on_two_runs() {
+    let Some((binary, source)) = packages() else { return };
+    let again = cc::folder("packages-again");
+    show(pack::script("dist.sh").arg(&again).env("CARGO_NET_OFFLINE", "true"));
+    for package in [binary, source] {
+        let other = fs::read(again.join(package.file_name().unwrap())).unwrap();
+        assert!(fs::read(package).unwrap() == other, "{}", package.display());
+    }
+}

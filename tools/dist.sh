@@ -1,0 +1,148 @@
+#!/bin/sh
+# dist.sh [OUT_DIR]: makes the packages of a release in OUT_DIR (dist by default).
+#
+#   wavetrain-VERSION-MACHINE-linux.tar.gz   include/, lib/ with the archive, a shared library, CMake
+#                                            and pkg-config files, share/ with licences and names
+#   wavetrain-VERSION-src.tar.gz             the sources and everything they are built from, for
+#                                            tools/archive.sh or CMake without network
+#
+# In: the source tree; the crates in cargo's cache or to be fetched (CARGO_NET_OFFLINE=true forbids
+# that). Out: the same bytes for the same tree and compilers, wherever it lies: files in order, owned
+# by nobody, dated by the last commit (SOURCE_DATE_EPOCH says otherwise).
+#
+# Both trees may be moved after they were unpacked. The source archive has no tests, benches, tool or
+# fuzz targets: the crates that those need are thirty times those of the library.
+# ONLY=binary or ONLY=source makes one of the two. archive.sh says which tools may be named.
+set -eu
+
+fail() {
+    echo "dist.sh: $*" >&2
+    exit 1
+}
+
+test $# -le 1 || fail "usage: tools/dist.sh [OUT_DIR]"
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+mkdir -p "${1:-dist}"
+out=$(CDPATH='' cd -- "${1:-dist}" && pwd)
+cargo=${CARGO:-cargo} cc=${CC:-cc} ar=${AR:-ar} readelf=${READELF:-readelf}
+only=${ONLY:-binary source}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+umask 022
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
+case $version in *.*.*) ;; *) fail "Cargo.toml tells no version" ;; esac
+major=${version%%.*}
+minor=${version#*.} minor=${minor%%.*}
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
+
+# pack NAME: the folder NAME in the work folder as OUT_DIR/NAME.tar.gz.
+pack() {
+    tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu \
+        --mtime="@$epoch" --mode=u=rwX,go=rX -cf "$work/packed.tar" "$1"
+    gzip -n -9 <"$work/packed.tar" >"$out/$1.tar.gz"
+    echo "$out/$1.tar.gz: $(wc -c <"$out/$1.tar.gz" | tr -d ' ') bytes"
+}
+
+# The sources of the library's crates are those that cargo takes: "NAME VERSION FOLDER" a line.
+crates() {
+    (cd "$root" && "$cargo" tree --quiet --locked --edges normal --prefix none --format '{p}') |
+        sed 's/ (.*//; s/ v/ /' | sort -u | while read -r name crate_version; do
+        test "$name" != wavetrain || continue
+        for folder in "$root/vendor/$name" \
+            "${CARGO_HOME:-${HOME:-/}/.cargo}"/registry/src/*/"$name-$crate_version"; do
+            test -d "$folder" || continue
+            echo "$name $crate_version $folder"
+            continue 2
+        done
+        fail "the sources of $name $crate_version are not in cargo's cache"
+    done
+}
+
+# Every licence under which something in the archive stands, copied from its source.
+licences() {
+    mkdir -p "$1"
+    cp "$root/LICENSE" "$1/LICENSE"
+    crates >"$work/crates"
+    while read -r name _ folder; do
+        found=
+        for file in "$folder"/LICENSE* "$folder"/COPYING*; do
+            test -f "$file" || continue
+            cp "$file" "$1/$name-$(basename "$file")"
+            found=1
+        done
+        if test "$name" = zstd-sys; then
+            # The C library itself, of whose two licences BSD is taken.
+            cp "$folder/zstd/LICENSE" "$1/zstd-LICENSE"
+        fi
+        test -n "$found" || fail "$name has no licence file"
+    done <"$work/crates"
+}
+
+binary() {
+    name=wavetrain-$version-$(uname -m)-linux
+    tree=$work/$name
+    mkdir -p "$tree/include" "$tree/lib/cmake/wavetrain" "$tree/lib/pkgconfig" \
+        "$tree/share/doc/wavetrain"
+    "$root/tools/archive.sh" "$work/archive"
+    cp "$work/archive"/*.h "$tree/include/"
+    for header in "$work/archive"/*.hpp; do
+        test ! -f "$header" || cp "$header" "$tree/include/"
+    done
+    cp "$work/archive/libwavetrain.a" "$tree/lib/"
+
+    # The same object as a shared library. There is no libwavetrain.so beside it, so that
+    # -lwavetrain takes the archive; who wants this one names it, or wavetrain::shared.
+    (cd "$work" && "$ar" x "$tree/lib/libwavetrain.a" wavetrain.o)
+    "$cc" -shared "$work/wavetrain.o" -o "$tree/lib/libwavetrain.so.$major" \
+        -Wl,-soname,"libwavetrain.so.$major" -Wl,-z,defs -Wl,-z,now -Wl,-z,noexecstack \
+        -Wl,--build-id=none -Wl,--as-needed -lpthread -ldl -s
+
+    for file in wavetrain-config.cmake wavetrain-config-version.cmake wavetrain.pc; do
+        case $file in *.pc) folder=pkgconfig ;; *) folder=cmake/wavetrain ;; esac
+        sed "s/@VERSION@/$version/; s/@MAJOR@/$major/; s/@MINOR@/$minor/; s/@ABI@/$major/" \
+            "$root/tools/package/$file.in" >"$tree/lib/$folder/$file"
+    done
+
+    licences "$tree/share/licenses/wavetrain"
+    doc=$tree/share/doc/wavetrain
+    cp "$root/README.md" "$doc/"
+    # What the archive defines and what it wants, a name a line.
+    "$readelf" -sW "$work/wavetrain.o" |
+        awk '$5 != "LOCAL" && $8 != "" && $1 ~ /:$/ && $1 != "Num:" {
+            print ($7 == "UND" ? "needs" : "defines"), $8 }' | sort >"$doc/symbols.txt"
+    cut -d' ' -f1,2 "$work/crates" >"$doc/crates.txt"
+    (cd "$tree" && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | sort |
+        xargs sha256sum >"$work/sums" && mv "$work/sums" "$doc/SHA256SUMS")
+    pack "$name"
+}
+
+source_archive() {
+    name=wavetrain-$version-src
+    tree=$work/$name
+    test ! -d "$root/vendor" || fail "this is a source archive already: take ONLY=binary"
+    mkdir -p "$tree/src"
+    (cd "$root" && tar -cf - --exclude=src/bin --exclude='*_tests.rs' --exclude=tests.rs \
+        LICENSE README.md CMakeLists.txt Cargo.toml Cargo.lock include src \
+        tools/archive.sh tools/dist.sh tools/fold.c tools/fold.ld tools/package tools/panics.sh) |
+        tar -xf - -C "$tree"
+    test ! -d "$root/kernels" || cp -R "$root/kernels" "$tree/"
+    # The manifest without what only the tool, the tests and the benches need.
+    awk '/^\[/ { keep = $0 !~ /^\[(dev-dependencies|features|\[bin\]|\[bench\])/ }
+        keep && $0 !~ /optional = true/' "$root/Cargo.toml" |
+        sed 's/^readme = .*/&\nautobins = false/' >"$tree/Cargo.toml"
+    # cargo leaves the crates that nobody needs any more out of the lock; versions stay.
+    (cd "$tree" && "$cargo" tree --quiet >/dev/null && mkdir .cargo &&
+        "$cargo" vendor --quiet --locked vendor >.cargo/config.toml) || fail "cargo could not vendor"
+    test "$(grep -c '^name' "$tree/Cargo.lock")" -lt 20 || fail "the lock has too many crates"
+    pack "$name"
+}
+
+for kind in $only; do
+    case $kind in
+    binary) binary ;;
+    source) source_archive ;;
+    *) fail "ONLY=$kind: binary or source" ;;
+    esac
+done
