@@ -48,15 +48,15 @@ pack() {
 # The sources of the library's crates are those that cargo takes: "NAME VERSION FOLDER" a line.
 crates() {
     (cd "$root" && "$cargo" tree --quiet --locked --edges normal --prefix none --format '{p}') |
-        sed 's/ (.*//; s/ v/ /' | sort -u | while read -r name crate_version; do
-        test "$name" != wavetrain || continue
-        for folder in "$root/vendor/$name" \
-            "${CARGO_HOME:-${HOME:-/}/.cargo}"/registry/src/*/"$name-$crate_version"; do
+        sed 's/ (.*//; s/ v/ /' | sort -u | while read -r crate crate_version; do
+        test "$crate" != wavetrain || continue
+        for folder in "$root/vendor/$crate" \
+            "${CARGO_HOME:-${HOME:-/}/.cargo}"/registry/src/*/"$crate-$crate_version"; do
             test -d "$folder" || continue
-            echo "$name $crate_version $folder"
+            echo "$crate $crate_version $folder"
             continue 2
         done
-        fail "the sources of $name $crate_version are not in cargo's cache"
+        fail "the sources of $crate $crate_version are not in cargo's cache"
     done
 }
 
@@ -65,18 +65,18 @@ licences() {
     mkdir -p "$1"
     cp "$root/LICENSE" "$1/LICENSE"
     crates >"$work/crates"
-    while read -r name _ folder; do
+    while read -r crate _ folder; do
         found=
         for file in "$folder"/LICENSE* "$folder"/COPYING*; do
             test -f "$file" || continue
-            cp "$file" "$1/$name-$(basename "$file")"
+            cp "$file" "$1/$crate-$(basename "$file")"
             found=1
         done
-        if test "$name" = zstd-sys; then
+        if test "$crate" = zstd-sys; then
             # The C library itself, of whose two licences BSD is taken.
             cp "$folder/zstd/LICENSE" "$1/zstd-LICENSE"
         fi
-        test -n "$found" || fail "$name has no licence file"
+        test -n "$found" || fail "$crate has no licence file"
     done <"$work/crates"
 }
 
@@ -133,8 +133,17 @@ source_archive() {
         keep && $0 !~ /optional = true/' "$root/Cargo.toml" |
         sed 's/^readme = .*/&\nautobins = false/' >"$tree/Cargo.toml"
     # cargo leaves the crates that nobody needs any more out of the lock; versions stay.
-    (cd "$tree" && "$cargo" tree --quiet >/dev/null && mkdir .cargo &&
-        "$cargo" vendor --quiet --locked vendor >.cargo/config.toml) || fail "cargo could not vendor"
+    (cd "$tree" && "$cargo" tree --quiet >/dev/null &&
+        "$cargo" vendor --quiet --locked vendor) || fail "cargo could not vendor"
+    mkdir "$tree/.cargo"
+    cat >"$tree/.cargo/config.toml" <<'END'
+# cargo takes the crates of vendor/ and asks no server.
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+END
     test "$(grep -c '^name' "$tree/Cargo.lock")" -lt 20 || fail "the lock has too many crates"
     pack "$name"
 }
