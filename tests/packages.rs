@@ -19,9 +19,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
-use store::Spec;
-
-const CUBE: Spec = Spec { seed: 0, edge: 64, shard: 16, chunk: 8, zstd: true, sparse: true };
 
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
@@ -30,11 +27,7 @@ fn version() -> &'static str {
 /// A store for programs, whose path is their argument.
 fn cube() -> &'static str {
     static CUBE_PATH: OnceLock<String> = OnceLock::new();
-    CUBE_PATH.get_or_init(|| {
-        let array = cc::folder("store-packages").join("cube");
-        store::write(&array, &CUBE);
-        array.to_str().unwrap().to_string()
-    })
+    CUBE_PATH.get_or_init(|| pack::cube("packages"))
 }
 
 /// Runs a command and shows it and what it said.

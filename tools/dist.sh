@@ -86,10 +86,7 @@ binary() {
     mkdir -p "$tree/include" "$tree/lib/cmake/wavetrain" "$tree/lib/pkgconfig" \
         "$tree/share/doc/wavetrain"
     "$root/tools/archive.sh" "$work/archive"
-    cp "$work/archive"/*.h "$tree/include/"
-    for header in "$work/archive"/*.hpp; do
-        test ! -f "$header" || cp "$header" "$tree/include/"
-    done
+    cp "$work/archive"/*.h "$work/archive"/*.hpp "$tree/include/"
     cp "$work/archive/libwavetrain.a" "$tree/lib/"
 
     # The same object as a shared library. There is no libwavetrain.so beside it, so that
