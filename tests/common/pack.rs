@@ -1,8 +1,8 @@
 //! The packed archive, made once per test program by tools/archive.sh, how to look at it, and the
 //! store that small programs read.
 //!
-//! Needs the modules `cc`, `header` and `store` beside it. Cargo's part of the work is done once for all test
-//! programs: they share the build folder of the tests.
+//! Needs the modules `cc`, `header` and `store` beside it. Cargo's part of the work is done once
+//! for all test programs: they share the build folder of the tests.
 
 #![allow(dead_code)] // each test program uses another part of it
 
