@@ -71,6 +71,19 @@ fn every_linker_takes_the_archive() {
 }
 
 #[test]
+fn unwind_tables_are_there_only_where_they_are_asked_for() {
+    let Some(folder) = archive() else { return };
+    let with = cc::folder("archive-unwind");
+    cc::run(pack::script("archive.sh").arg(&with).env("UNWIND", "1"));
+    let has_tables = |folder: &Path| {
+        let archive = folder.join("libwavetrain.a");
+        cc::run(Command::new("readelf").arg("-SW").arg(archive)).contains(" .eh_frame ")
+    };
+    assert!(has_tables(&with) && !has_tables(folder));
+    assert_eq!(pack::symbols(&with).len(), pack::symbols(folder).len());
+}
+
+#[test]
 fn a_shared_library_of_the_host_carries_the_archive() {
     let Some(folder) = archive() else { return };
     let place = cc::folder("link-shared");
