@@ -360,6 +360,8 @@ fn close_reports_held_batches_and_works_once_they_are_back() {
     assert_eq!(loader.pop(0).err().unwrap().status, Status::Shutdown);
     assert_eq!(loader.flush().err().unwrap().status, Status::Shutdown);
     assert_eq!(loader.reset().err().unwrap().status, Status::Shutdown);
+    let malformed = Request { uri: "/nowhere", begin: &[4; 3], end: &[4; 3], tag: 0 };
+    assert_eq!(loader.push(&[malformed], 0).err().unwrap().status, Status::Shutdown);
     assert_eq!(loader.stats().unwrap().batches_held, 1);
     check(&batch);
     drop(batch);

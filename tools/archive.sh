@@ -17,7 +17,8 @@
 # CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a fifth smaller and slower: casts and small samples
 #   about a tenth, bit shuffles by half; what is in zstd stays.
 # UNSTRIPPED names a file that the object is copied to with its names and lines (tools/panics.sh).
-# CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; CARGO_TARGET_DIR another build folder.
+# CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; HOSTCC a compiler for this machine where CC
+# is for another; CARGO_TARGET_DIR another build folder.
 set -eu
 
 fail() {
@@ -86,7 +87,7 @@ test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 set -- -R .llvmbc -R .llvmcmd -R .comment -R .note.gnu.property
 test -n "${UNWIND:-}" || set -- "$@" -R .eh_frame -R '.gcc_except_table*'
 "$objcopy" --keep-global-symbols="$work/keep" --strip-debug "$@" "$work/all.o" "$work/$prefix.o"
-"$cc" -O1 -o "$work/fold" "$root/tools/fold.c" || fail "tools/fold.c does not compile"
+"${HOSTCC:-$cc}" -O1 -o "$work/fold" "$root/tools/fold.c" || fail "tools/fold.c does not compile"
 "$work/fold" "$work/$prefix.o" >/dev/null
 "$objcopy" --strip-unneeded "$work/$prefix.o"
 if test "$prefix" != wavetrain; then

@@ -438,8 +438,8 @@ impl Session<'_> {
             unsafe { wavetrain_push(handle, samples, count, sample_bytes, timeout, &mut taken) };
         let loader = &mut self.loaders[at];
         if loader.is_closing || loader.failure.is_some() {
-            // What is wrong with a sample by itself may be said first.
-            let first = made[0].refusal != Refusal::None;
+            // What is wrong with a sample by itself may be said first, unless it is too late.
+            let first = made[0].refusal != Refusal::None && !loader.is_closing;
             let known = loader.failure.filter(|_| !loader.is_closing);
             let known = known.unwrap_or(Status::Shutdown as i32);
             assert!(code == known || (first && code < 0), "push returned {code}, not {known}");

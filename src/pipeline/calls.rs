@@ -36,7 +36,10 @@ impl Instance {
             if taken < count && !is_filled {
                 let filled = fill(taken, &mut request).and_then(|()| self.check_request(&request));
                 if let Err(failure) = filled {
-                    return (taken, Err(failure));
+                    // Of a loader that is being closed nothing is wrong with the samples.
+                    let is_closing = self.lock.lock().life == Life::Closing;
+                    let shutdown = is_closing.then(|| Failure::new(Status::Shutdown));
+                    return (taken, Err(shutdown.unwrap_or(failure)));
                 }
                 is_filled = true;
             }

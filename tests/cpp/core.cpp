@@ -1,8 +1,8 @@
 /* core.cpp FOLDER: wavetrain.hpp does what it says, checked value by value.
  *
  * FOLDER/cube is a sparse cube of tests/common/store.rs, FOLDER/damaged one with broken indexes.
- * Built without exceptions and RTTI. Nothing that runs here allocates: the program's own malloc
- * counts, and in the end has counted nothing but what threads cost libc.
+ * Built without exceptions and RTTI. The program's own malloc counts: a whole life in the caller's
+ * block, from open to close without threads, calls it never.
  */
 #include "cube.hpp"
 
