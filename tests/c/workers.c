@@ -251,7 +251,8 @@ int main(int argc, char **argv) {
         CHECK_STATUS(closed, WAVETRAIN_OK);
         const uint64_t runs_before = atomic_load(&runs);
         struct job job;
-        while (!is_pool && take_job(&job, is_reverse))
+        /* Beside the pool, so that the next life starts with none. */
+        while (take_job(&job, is_reverse))
             run_one(job); /* late: it does nothing */
         CHECK(atomic_load(&runs) == runs_before);
     }
