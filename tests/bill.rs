@@ -190,8 +190,6 @@ unsafe extern "C" fn never(_: *mut c_void) {}
 
 unsafe extern "C" fn never_begin(_: *mut c_void, _: *const c_char) {}
 
-unsafe extern "C" fn never_fatal(_: *mut c_void, _: *const c_char, _: u32, _: *const c_char) {}
-
 unsafe extern "C" fn never_run(
     _: *mut c_void,
     _: unsafe extern "C" fn(*mut c_void),
@@ -202,9 +200,8 @@ unsafe extern "C" fn never_run(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 16] = [
+    let changes: [(&str, Change); 11] = [
         ("backend", |c| c.backend = wavetrain::config::BACKEND_CUDA),
-        ("thread_mode", |c| c.thread_mode = wavetrain::config::THREADS_HOOK),
         ("device", |c| c.device = 0),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::NUMA_PIN),
@@ -215,10 +212,6 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         ("metadata_latency", |c| c.metadata_latency.lognormal_sigma_ln_ns = f64::NAN),
         ("metadata_latency", |c| c.metadata_latency.cap_ns = 1),
         ("metadata_latency", |c| c.metadata_latency.seed = 1),
-        ("fatal hook", |c| c.fatal.fatal = Some(never_fatal)),
-        ("workers hook", |c| c.workers.run = Some(never_run)),
-        ("profiler hook", |c| c.profiler.begin = Some(never_begin)),
-        ("profiler hook", |c| c.profiler.end = Some(never)),
     ];
     for (name, change) in changes {
         let mut config = config(Dtype::U16, &[4], 1);
@@ -226,6 +219,24 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         change(&mut config);
         let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
         assert_eq!(failure.status, Status::Unsupported, "{name}: {failure}");
+        assert!(failure.text.as_str().contains(name), "{name}: {failure}");
+    }
+}
+
+#[test]
+fn a_hook_without_what_it_needs_is_refused_by_its_name() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 4] = [
+        ("workers.run", |c| c.thread_mode = wavetrain::config::THREADS_HOOK),
+        ("workers.run", |c| c.workers.run = Some(never_run)),
+        ("profiler", |c| c.profiler.begin = Some(never_begin)),
+        ("profiler", |c| c.profiler.end = Some(never)),
+    ];
+    for (name, change) in changes {
+        let mut config = config(Dtype::U16, &[4], 1);
+        change(&mut config);
+        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        assert_eq!(failure.status, Status::Invalid, "{name}: {failure}");
         assert!(failure.text.as_str().contains(name), "{name}: {failure}");
     }
 }
