@@ -82,7 +82,9 @@ impl Context {
     ///
     /// A single frame that declares exactly the target's size and has no checksum stops behind the
     /// block (128 KiB at most) that holds the last needed byte; what follows is not looked at.
-    /// Every other chunk is decoded whole, and must give exactly the target.
+    /// Every other chunk is decoded whole, and must give exactly the target; so is one that the
+    /// decoder of single blocks refuses, because libzstd's takes more as a whole (raw and repeated
+    /// blocks over 128 KiB), and what is refused must not depend on the part that is asked for.
     pub fn decompress_prefix(
         &mut self,
         source: &[u8],
@@ -92,8 +94,8 @@ impl Context {
     ) -> Result<usize, Status> {
         assert!(limit <= target.len());
         let can_stop = target.len() - limit >= BLOCK_BYTES_MAX && is_plain(source, target.len());
-        if can_stop {
-            return self.blocks(source, target, limit, why);
+        if can_stop && let Some(count) = self.blocks(source, target, limit) {
+            return Ok(count);
         }
         let count = self.decompress(source, target, why)?;
         if count == target.len() {
@@ -103,36 +105,22 @@ impl Context {
         Err(fail!(why, Decode, "zstd data decodes to {count} bytes where {expected} are expected"))
     }
 
-    /// The first blocks of one frame, until `limit` bytes are there.
-    fn blocks(
-        &mut self,
-        source: &[u8],
-        target: &mut [u8],
-        limit: usize,
-        why: &mut Why,
-    ) -> Result<usize, Status> {
+    /// The first blocks of one frame, until `limit` bytes are there; None where one is refused.
+    fn blocks(&mut self, source: &[u8], target: &mut [u8], limit: usize) -> Option<usize> {
         let context = self.context.as_ptr();
         // SAFETY: the context is ours; a step that was left unfinished is forgotten.
         let begun = unsafe { zstd_sys::ZSTD_decompressBegin(context) };
         // The zstd that is bundled begins always; a later one may have a reason not to.
         // SAFETY: a pure function of its argument.
         if unsafe { zstd_sys::ZSTD_isError(begun) } != 0 {
-            return Err(explain(source, target.len(), begun, why));
+            return None;
         }
         let (mut rest, mut done) = (source, 0);
         // Ends: every turn takes at least a byte of the source, or returns.
         while done < limit {
             // SAFETY: reads the context only.
             let bytes = unsafe { zstd_sys::ZSTD_nextSrcSizeToDecompress(context) };
-            let Some((step, behind)) = rest.split_at_checked(bytes).filter(|_| bytes > 0) else {
-                let (here, wanted) = (source.len(), target.len());
-                return Err(fail!(
-                    why,
-                    Decode,
-                    "zstd data of {here} bytes does not decode to {wanted} bytes: {done} are there \
-                     where it ends"
-                ));
-            };
+            let (step, behind) = rest.split_at_checked(bytes).filter(|_| bytes > 0)?;
             let free = &mut target[done..];
             // SAFETY: both ranges are live slices with their own lengths; the bytes before `free`
             // are those of earlier steps and lie right before it, as the window must.
@@ -147,14 +135,14 @@ impl Context {
             };
             // SAFETY: a pure function of its argument.
             if unsafe { zstd_sys::ZSTD_isError(result) } != 0 {
-                return Err(explain(source, target.len(), result, why));
+                return None;
             }
             assert!(result <= free.len());
             done += result;
             rest = behind;
         }
         assert!(done >= limit);
-        Ok(done)
+        Some(done)
     }
 }
 
@@ -299,6 +287,22 @@ mod tests {
             if context.decompress(&broken, &mut target, &mut why) == Ok(900) {
                 assert_eq!(target, bytes, "bit {bit}");
             }
+        }
+    }
+
+    #[test]
+    fn a_repeated_block_over_128_kib_is_taken_in_part_as_it_is_as_a_whole() {
+        // Single segment of 393,217 bytes; repeated blocks of 131,072 and of 262,145.
+        let header = [0x28, 0xB5, 0x2F, 0xFD, 0xA0, 1, 0, 6, 0];
+        let source = [&header[..], &[2, 0, 0x10, 7], &[0x0B, 0, 0x20, 9]].concat();
+        let mut target = vec![0xA5; 393_217];
+        let mut why = Why::new();
+        assert_eq!(context().decompress(&source, &mut target, &mut why), Ok(393_217));
+        let whole = target.clone();
+        for limit in [1, 131_072, 131_073, 200_000, 393_217] {
+            target.fill(0xA5);
+            let done = context().decompress_prefix(&source, &mut target, limit, &mut why).unwrap();
+            assert!(done >= limit && target[..done] == whole[..done], "{limit}");
         }
     }
 
