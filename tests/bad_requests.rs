@@ -6,8 +6,11 @@ mod common;
 use common::damage::{Bad, check, check_text, check_with, good_job, u16_config};
 use common::drive::{Job, PATIENCE_NS, Span, first_failure, open, stream, stream_through};
 use common::fixtures::{self, Scratch};
+use common::surface::{Open, sample_box, sample_of, text_of};
+use wavetrain::abi::{Sample, SampleBox};
 use wavetrain::config::{Config, ON_ERROR_SKIP};
-use wavetrain::loader::Request;
+use wavetrain::limits::{RANK_MAX, URI_BYTES_MAX};
+use wavetrain::loader::{Loader, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -116,6 +119,76 @@ fn a_box_whose_begin_and_end_differ_in_rank_is_refused_by_push() {
     let loader = open(&u16_config(&[4, 4], 1));
     let request = Request { uri, begin: &[0, 0], end: &[4, 4, 1], tag: 0 };
     assert!(loader.push(&[request], 0).is_err());
+}
+
+/// Ways in which a C caller can get a sample wrong.
+fn spoil(number: u32, sample: &mut Sample, raw: &mut SampleBox) {
+    match number {
+        0 => sample.boxes = std::ptr::null(),
+        1 => sample.n_fields = 2,
+        2 => sample.box_bytes -= 1,
+        3 => raw.rank = 0,
+        4 => raw.rank = RANK_MAX as u32 + 1,
+        5 => raw.uri = std::ptr::null(),
+        6 => raw.uri_bytes = URI_BYTES_MAX as u64 + 1,
+        7 => raw.uri_bytes = 0,
+        8 => raw.reserved = 1,
+        9 => raw.uri = b"\xFF\xFE/wrong".as_ptr().cast(),
+        10 => (raw.uri, raw.uri_bytes) = (c"s3://bucket".as_ptr(), 11),
+        11 => raw.end[0] += 1,
+        12 => raw.end[0] = raw.begin[0],
+        _ => raw.rank = 1,
+    }
+}
+
+#[test]
+fn whatever_is_wrong_with_a_sample_its_tag_is_in_the_error() {
+    const TAG: u64 = 0xFEED_0000_0000_0007;
+    let loader = Open::new(&u16_config(&[4, 4], 1));
+    let uri = &fixtures::store("rank2_u16").uri;
+    for number in 0..14 {
+        let mut raw = sample_box(uri, &[0, 0], &[4, 4]);
+        let mut sample = sample_of(&raw, TAG + u64::from(number));
+        spoil(number, &mut sample, &mut raw);
+        if !sample.boxes.is_null() {
+            sample.boxes = &raw;
+        }
+        let (code, taken) = loader.try_push(&sample, size_of::<Sample>(), 0);
+        assert!(code < 0 && taken == 0, "{number}");
+        let error = loader.last_error();
+        assert_eq!((error.status, error.tag), (code, sample.tag), "{number}: {}", text_of(&error));
+    }
+}
+
+#[test]
+fn a_sample_with_newer_fields_is_refused_with_its_tag_and_one_too_short_has_none() {
+    let loader = Open::new(&u16_config(&[4, 4], 1));
+    let uri = &fixtures::store("rank2_u16").uri;
+    let raw = sample_box(uri, &[0, 0], &[4, 4]);
+    // The second stands where the newer fields of the first would be.
+    let newer = [sample_of(&raw, 31), sample_of(&raw, 32)];
+    let bytes = size_of::<Sample>();
+    for (bytes, tag) in [(2 * bytes, 31), (bytes - 1, 0)] {
+        assert_eq!(loader.try_push(&newer[0], bytes, 0), (Status::Invalid as i32, 0));
+        assert_eq!(loader.last_error().tag, tag);
+    }
+}
+
+#[test]
+fn the_sample_whose_uri_finds_no_room_is_named_by_its_tag() {
+    // A thousand uris have room at their full length, those behind them 256 bytes each.
+    let config = Config { lookahead_samples: 2000, ..u16_config(&[4, 4], 2000) };
+    let loader = Loader::open(&config).unwrap();
+    let uris: Vec<String> = (0..2000).map(|n| format!("/{n}{}", "x".repeat(4000))).collect();
+    let requests: Vec<Request<'_>> = uris
+        .iter()
+        .zip(0..)
+        .map(|(uri, n)| Request { uri, begin: &[0, 0], end: &[4, 4], tag: 500 + n })
+        .collect();
+    let (taken, result) = loader.push_counted(&requests, 0);
+    let failure = result.expect_err("no room");
+    assert!(0 < taken && taken < requests.len(), "{taken}");
+    assert_eq!((failure.status, failure.tag), (Status::Invalid, 500 + taken as u64), "{failure}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ use core::ffi::{c_char, c_void};
 use handles::enter;
 pub use hooks::{host_job, wavetrain_read_done};
 use structs::{
-    fill_request, finish, read_config, read_sized, read_struct, scratch_from_c, string_from_c,
-    struct_size, write_error, write_struct,
+    fill_request, finish, read_config, read_sized, read_struct, sample_tag, scratch_from_c,
+    string_from_c, struct_size, write_error, write_struct,
 };
 
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
@@ -207,12 +207,13 @@ pub unsafe extern "C" fn wavetrain_push(
             let mut why = Why::new();
             // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
             // `check_samples` says that their bytes fit the address space.
-            let filled = unsafe {
+            let (tag, filled) = unsafe {
                 let sample = samples.cast::<u8>().add(number * sample_bytes).cast::<Sample>();
-                read_sized(sample, sample_bytes, "sample_bytes", &mut why)
-                    .and_then(|sample| fill_request(target, &sample, &mut why))
+                let filled = read_sized(sample, sample_bytes, "sample_bytes", &mut why)
+                    .and_then(|sample| fill_request(target, &sample, &mut why));
+                (sample_tag(sample, sample_bytes), filled)
             };
-            filled.map_err(|status| Failure::because(status, &why))
+            filled.map_err(|status| Failure { tag, ..Failure::because(status, &why) })
         };
         let mut why = Why::new();
         let (number, result) = match check_samples(samples, count, sample_bytes, taken, &mut why) {

@@ -215,6 +215,18 @@ pub unsafe fn scratch_from_c<'a>(
     Ok(unsafe { core::slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
+/// The tag of a caller's sample, whatever else is wrong with it; 0 where its size is that of none.
+///
+/// # Safety
+/// `sample` has `bytes` readable bytes.
+pub unsafe fn sample_tag(sample: *const Sample, bytes: usize) -> u64 {
+    if bytes < size_of::<Sample>() || bytes > STRUCT_BYTES_MAX {
+        return 0;
+    }
+    // SAFETY: the tag lies within those bytes; a caller's samples may be unaligned.
+    unsafe { (&raw const (*sample).tag).read_unaligned() }
+}
+
 /// Checks a caller's sample and copies it.
 ///
 /// # Safety

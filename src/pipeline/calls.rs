@@ -62,7 +62,7 @@ impl Instance {
                     if state.queue.next_batch(self.settings.config.samples_per_batch).is_none()
                         && !state.slots.has_filling() =>
                 {
-                    return (taken, Err(self.uris_full(&state)));
+                    return (taken, Err(self.uris_full(&state, &request)));
                 }
                 Err(_) if timeout_ns == 0 || (self.os.now_ns)() >= deadline => {
                     return (taken, Ok(()));
@@ -118,7 +118,7 @@ impl Instance {
         failure
     }
 
-    fn uris_full(&self, state: &State) -> Failure {
+    fn uris_full(&self, state: &State, request: &Request) -> Failure {
         let mut why = Why::new();
         let status = fail!(
             why,
@@ -129,7 +129,7 @@ impl Instance {
             state.queue.len(),
             self.settings.config.samples_per_batch
         );
-        Failure::because(status, &why)
+        self.request_failure(request, status, &why)
     }
 
     fn pushed(&self, state: &mut State) {

@@ -11,4 +11,5 @@ pub mod hook;
 pub mod layers;
 pub mod oracle;
 pub mod ring;
+pub mod surface;
 pub mod synth;
