@@ -786,7 +786,9 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * live, or reads are still in flight; memory and hooks stay in use. Release and delete them and
  * call close again; until then close, release, read_done, batch_info, stats, stats_reset,
  * last_error and deleters work, all else returns SHUTDOWN. Close does not wait for batches and
- * tensors. */
+ * tensors: where only they are left, a WARN says once how many of each. So does one where the
+ * timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on AGAIN
+ * leaves its memory in use for as long as the process runs. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is

@@ -335,6 +335,11 @@ impl Slots {
         true
     }
 
+    /// Tensors that were handed out and not deleted.
+    pub fn live_tensors(&self) -> u32 {
+        self.slots.iter().map(|slot| slot.tensors.count_ones()).sum()
+    }
+
     /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.
     pub fn reset(&mut self) {
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_kept()) {
@@ -392,6 +397,7 @@ mod tests {
         assert!(!slots.delete_tensor(0, one));
         assert!(!slots.release(0));
         assert_eq!((slots.state(0), slots.kept()), (SlotState::Exported, 1));
+        assert_eq!(slots.live_tensors(), 1);
         slots.reset();
         assert_eq!(slots.state(0), SlotState::Exported);
         assert!(slots.delete_tensor(0, two));

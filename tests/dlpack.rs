@@ -9,20 +9,20 @@ mod common;
 
 use common::drive::{PATIENCE_NS, config};
 use common::fixtures::Scratch;
+use common::surface::{Lines, Open};
 use common::synth::Meta;
 use std::collections::VecDeque;
 use std::mem::{offset_of, size_of};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use wavetrain::abi::{BatchInfo, Error, Sample, SampleBox, Stats};
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::export::{
     DEVICE_CPU, DlDataType, DlDevice, DlManagedTensor, DlManagedTensorVersioned, DlTensor,
     DlVersion,
 };
 use wavetrain::ffi::*;
-use wavetrain::limits::{RANK_MAX, TENSORS_PER_SLOT};
+use wavetrain::limits::TENSORS_PER_SLOT;
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::{DTYPES, Dtype};
 use wavetrain::status::Status;
@@ -38,6 +38,9 @@ const OK: i32 = Status::Ok as i32;
 const AGAIN: i32 = Status::Again as i32;
 const INVALID: i32 = Status::Invalid as i32;
 const SHUTDOWN: i32 = Status::Shutdown as i32;
+
+/// Level of a line.
+const WARN: u32 = 3;
 
 /// Every element of the array is its place.
 fn array(scratch: &Scratch) -> String {
@@ -63,85 +66,55 @@ fn expected(tags: &[u64]) -> Vec<u16> {
     values
 }
 
-/// A loader by its handle. Whoever drops it has deleted and released everything.
-struct Open(u64);
+/// A loader, and the array that its samples come from.
+struct Places {
+    loader: Open,
+    uri: String,
+    _scratch: Scratch,
+}
 
-impl Open {
-    fn new(config: &Config) -> Open {
-        let mut handle = 0;
-        // SAFETY: both are whole.
-        let code = unsafe { wavetrain_open(config, &mut handle, null_mut()) };
-        assert_eq!(code, OK);
-        Open(handle)
+impl Places {
+    /// Batches of two samples of uint16 in so many slots.
+    fn new(slots: u32) -> Places {
+        Places::with(&u16_config(slots))
     }
 
-    fn push(&self, uri: &str, tag: u64) {
+    fn with(config: &Config) -> Places {
+        let scratch = Scratch::new();
+        let uri = array(&scratch);
+        Places { loader: Open::new(config), uri, _scratch: scratch }
+    }
+
+    fn push(&self, tag: u64) {
         let begin = begin(tag);
         let end = begin.map(|at| at + CROP as i64);
-        self.push_box(uri, &begin, &end, tag);
-    }
-
-    fn push_box(&self, uri: &str, begin: &[i64], end: &[i64], tag: u64) {
-        let mut raw = SampleBox {
-            uri: uri.as_ptr().cast(),
-            uri_bytes: uri.len() as u64,
-            rank: begin.len() as u32,
-            reserved: 0,
-            begin: [0; RANK_MAX],
-            end: [0; RANK_MAX],
-        };
-        raw.begin[..begin.len()].copy_from_slice(begin);
-        raw.end[..end.len()].copy_from_slice(end);
-        let box_bytes = size_of::<SampleBox>() as u32;
-        let sample = Sample { boxes: &raw, n_fields: 1, box_bytes, tag };
-        let mut taken = 0;
-        // SAFETY: the sample, its box and its uri are whole.
-        let code = unsafe {
-            wavetrain_push(self.0, &sample, 1, size_of::<Sample>(), PATIENCE_NS, &mut taken)
-        };
-        assert_eq!((code, taken), (OK, 1));
-    }
-
-    fn try_pop(&self, timeout_ns: u64) -> Result<u64, (i32, String)> {
-        let mut batch = 0;
-        let mut error = Error::EMPTY;
-        // SAFETY: both are whole.
-        match unsafe { wavetrain_pop(self.0, timeout_ns, &mut batch, &mut error) } {
-            OK => Ok(batch),
-            code => {
-                let text = error.text.iter().take_while(|byte| **byte != 0);
-                Err((code, text.map(|byte| char::from(*byte as u8)).collect()))
-            }
-        }
-    }
-
-    fn pop(&self) -> u64 {
-        self.try_pop(PATIENCE_NS).unwrap_or_else(|why| panic!("{why:?}"))
+        self.push_box(&self.uri, &begin, &end, tag);
     }
 
     /// Pushes samples with these tags and pops their batch.
-    fn batch(&self, uri: &str, tags: &[u64]) -> u64 {
-        tags.iter().for_each(|tag| self.push(uri, *tag));
+    fn batch(&self, tags: &[u64]) -> u64 {
+        tags.iter().for_each(|tag| self.push(*tag));
         self.pop()
     }
+}
 
-    fn info(&self, batch: u64) -> Result<BatchInfo, i32> {
-        let mut info = BatchInfo {
-            struct_size: size_of::<BatchInfo>(),
-            // SAFETY: the struct is plain old data.
-            ..unsafe { std::mem::zeroed() }
-        };
-        // SAFETY: the struct is whole.
-        match unsafe { wavetrain_batch_info(self.0, batch, 0, &mut info) } {
-            OK => Ok(info),
-            code => Err(code),
-        }
+impl std::ops::Deref for Places {
+    type Target = Open;
+    fn deref(&self) -> &Open {
+        &self.loader
     }
+}
 
-    fn release(&self, batch: u64) {
-        assert_eq!(wavetrain_release(self.0, batch, null_mut()), OK);
+/// What exports batches.
+trait Export {
+    fn try_export(&self, batch: u64, form: Form) -> Result<Tensor, i32>;
+
+    fn export(&self, batch: u64) -> Tensor {
+        self.try_export(batch, Form::Versioned).expect("a tensor")
     }
+}
 
+impl Export for Open {
     fn try_export(&self, batch: u64, form: Form) -> Result<Tensor, i32> {
         let mut versioned = null_mut();
         let mut legacy = null_mut();
@@ -157,32 +130,6 @@ impl Open {
             (None, Some(tensor)) if code == OK => Ok(Tensor::Legacy(tensor)),
             (None, None) if code != OK => Err(code),
             _ => panic!("{code}: written on success only"),
-        }
-    }
-
-    fn export(&self, batch: u64) -> Tensor {
-        self.try_export(batch, Form::Versioned).expect("a tensor")
-    }
-
-    fn kept(&self) -> u32 {
-        let mut stats = Stats::EMPTY;
-        // SAFETY: the struct is whole.
-        assert_eq!(unsafe { wavetrain_stats(self.0, &mut stats) }, OK);
-        stats.batches_held
-    }
-
-    fn close(&self, timeout_ns: u64) -> (i32, u32) {
-        let mut held = 99;
-        // SAFETY: writable.
-        (unsafe { wavetrain_close(self.0, timeout_ns, &mut held) }, held)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let (code, held) = self.close(PATIENCE_NS);
-            assert!(code == OK && held == 0 || code == SHUTDOWN, "close: {code}, {held} held");
         }
     }
 }
@@ -310,10 +257,8 @@ fn layouts_are_those_of_dlpack_h() {
 
 #[test]
 fn both_forms_show_the_batch_in_place_and_writable() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[3, 4]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[3, 4]);
     let info = loader.info(batch).expect("it is held");
     for form in [Form::Versioned, Form::Legacy] {
         let tensor = loader.try_export(batch, form).expect("a tensor");
@@ -391,10 +336,8 @@ fn every_element_type_is_exported_as_dlpack_spells_it() {
 
 #[test]
 fn a_partial_batch_exports_the_samples_that_it_has() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    loader.push(&uri, 9);
+    let loader = Places::new(2);
+    loader.push(9);
     assert_eq!(wavetrain_flush(loader.0), OK);
     let batch = loader.pop();
     let tensor = loader.export(batch);
@@ -406,11 +349,9 @@ fn a_partial_batch_exports_the_samples_that_it_has() {
 
 #[test]
 fn eight_tensors_of_a_batch_live_at_a_time_and_a_ninth_is_again() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[1, 2]);
-    let other = loader.batch(&uri, &[3, 4]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[1, 2]);
+    let other = loader.batch(&[3, 4]);
     let forms = [Form::Versioned, Form::Legacy];
     let mut tensors: Vec<Tensor> = (0..TENSORS_PER_SLOT as usize)
         .map(|at| loader.try_export(batch, forms[at % 2]).expect("a tensor"))
@@ -432,12 +373,10 @@ fn eight_tensors_of_a_batch_live_at_a_time_and_a_ninth_is_again() {
 
 #[test]
 fn a_slot_is_bound_again_when_its_last_tensor_is_deleted() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(1));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(1);
+    let batch = loader.batch(&[1, 2]);
     let (one, two) = (loader.export(batch), loader.export(batch));
-    [5, 6].iter().for_each(|tag| loader.push(&uri, *tag));
+    [5, 6].iter().for_each(|tag| loader.push(*tag));
     loader.release(batch);
     one.delete();
     assert_eq!(loader.try_pop(20_000_000).map_err(|why| why.0), Err(Status::Starved as i32));
@@ -453,11 +392,9 @@ fn a_slot_is_bound_again_when_its_last_tensor_is_deleted() {
 
 #[test]
 fn tensors_may_go_before_their_batch_in_any_order() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(3));
+    let loader = Places::new(3);
     for round in 0..12 {
-        let batches: Vec<u64> = (0..3).map(|at| loader.batch(&uri, &[round + at, at])).collect();
+        let batches: Vec<u64> = (0..3).map(|at| loader.batch(&[round + at, at])).collect();
         let tensors: Vec<Tensor> = batches.iter().map(|batch| loader.export(*batch)).collect();
         // A tensor and a release in the order that the round chooses.
         let order = |step: u64| ((step * 5 + round) % 6) as usize;
@@ -473,10 +410,8 @@ fn tensors_may_go_before_their_batch_in_any_order() {
 
 #[test]
 fn a_released_batch_is_dead_while_its_tensors_live() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[1, 2]);
     let tensor = loader.export(batch);
     loader.release(batch);
     assert_eq!(loader.info(batch).err(), Some(INVALID));
@@ -488,10 +423,8 @@ fn a_released_batch_is_dead_while_its_tensors_live() {
 
 #[test]
 fn refused_exports_write_nothing() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[1, 2]);
     let wild: *mut DlManagedTensorVersioned = std::ptr::dangling_mut();
     let stream = std::ptr::dangling_mut();
     let mut tensor = wild;
@@ -515,10 +448,8 @@ fn refused_exports_write_nothing() {
 
 #[test]
 fn close_waits_for_tensors_and_their_data_stays() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(3));
-    let (batch, other) = (loader.batch(&uri, &[1, 2]), loader.batch(&uri, &[3, 4]));
+    let loader = Places::new(3);
+    let (batch, other) = (loader.batch(&[1, 2]), loader.batch(&[3, 4]));
     let tensor = loader.export(batch);
     loader.release(batch);
     assert_eq!(loader.close(0), (AGAIN, 2));
@@ -532,17 +463,38 @@ fn close_waits_for_tensors_and_their_data_stays() {
 }
 
 #[test]
+fn a_close_that_batches_and_tensors_hold_up_is_logged_once_with_how_many_of_each() {
+    let lines = Lines::default();
+    let loader = Places::with(&Config { log: lines.hook(), ..u16_config(3) });
+    let batches: Vec<u64> = (0..3).map(|at| loader.batch(&[at, 9])).collect();
+    let tensors: Vec<Tensor> =
+        [0, 0, 1].into_iter().map(|at: usize| loader.export(batches[at])).collect();
+    loader.release(batches[0]);
+    assert_eq!(lines.take(), []);
+    assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 3));
+    let logged = lines.take();
+    let [(WARN, 0, text)] = logged.as_slice() else { panic!("{logged:?}") };
+    assert!(text.contains("batches not released: 2, tensors not deleted: 3"), "{text}");
+    assert!(text.contains("close"), "{text}");
+    // A host that asks again and again is told once.
+    loader.release(batches[1]);
+    loader.release(batches[2]);
+    assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 2));
+    tensors.into_iter().for_each(Tensor::delete);
+    assert_eq!(loader.close(PATIENCE_NS), (OK, 0));
+    assert_eq!(lines.take(), []);
+}
+
+#[test]
 fn reset_keeps_tensors() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[1, 2]);
     let tensor = loader.export(batch);
     loader.release(batch);
     for round in 0..20 {
-        (0..4).for_each(|tag| loader.push(&uri, 20 + round + tag));
+        (0..4).for_each(|tag| loader.push(20 + round + tag));
         assert_eq!(wavetrain_reset(loader.0), OK);
-        let next = loader.batch(&uri, &[round, 40]);
+        let next = loader.batch(&[round, 40]);
         assert_eq!(loader.info(next).expect("it is held").batch_id, 0);
         loader.release(next);
     }
@@ -553,10 +505,8 @@ fn reset_keeps_tensors() {
 
 #[test]
 fn starved_says_how_many_slots_tensors_keep() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(3));
-    let batches: Vec<u64> = (0..3).map(|at| loader.batch(&uri, &[at, 7])).collect();
+    let loader = Places::new(3);
+    let batches: Vec<u64> = (0..3).map(|at| loader.batch(&[at, 7])).collect();
     let tensors: Vec<Tensor> = batches.iter().map(|batch| loader.export(*batch)).collect();
     let text = || {
         let (code, text) = loader.try_pop(1).expect_err("all slots are taken");
@@ -575,10 +525,8 @@ fn starved_says_how_many_slots_tensors_keep() {
 
 #[test]
 fn a_second_deletion_is_ignored() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(1));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(1);
+    let batch = loader.batch(&[1, 2]);
     let (one, two) = (loader.export(batch), loader.export(batch));
     let again = one.deleter();
     again();
@@ -600,10 +548,8 @@ fn a_second_deletion_is_ignored() {
 
 #[test]
 fn a_deleter_ignores_what_is_no_tensor() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(1));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(1);
+    let batch = loader.batch(&[1, 2]);
     let tensor = loader.export(batch);
     let Tensor::Versioned(place) = tensor else { unreachable!("it was asked for") };
     // SAFETY: it lives.
@@ -622,10 +568,8 @@ fn a_deleter_ignores_what_is_no_tensor() {
 
 #[test]
 fn a_deleter_in_a_forked_child_does_nothing() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&u16_config(2));
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::new(2);
+    let batch = loader.batch(&[1, 2]);
     let tensor = loader.export(batch);
     loader.release(batch);
     let delete = tensor.deleter();
@@ -651,13 +595,11 @@ fn a_deleter_in_a_forked_child_does_nothing() {
 
 #[test]
 fn a_pump_that_waits_goes_on_when_a_tensor_is_deleted() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
-    let loader = Open::new(&Config { thread_mode: THREADS_PUMP, ..u16_config(1) });
-    let batch = loader.batch(&uri, &[1, 2]);
+    let loader = Places::with(&Config { thread_mode: THREADS_PUMP, ..u16_config(1) });
+    let batch = loader.batch(&[1, 2]);
     let tensor = loader.export(batch);
     loader.release(batch);
-    [3, 4].iter().for_each(|tag| loader.push(&uri, *tag));
+    [3, 4].iter().for_each(|tag| loader.push(*tag));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| loader.pop());
         tensor.delete();
@@ -703,7 +645,7 @@ fn delete_all(mail: &Mail, left: &AtomicU64) {
 }
 
 /// Pops, exports one to eight times, and releases, before or after the tensors are on their way.
-fn pop_and_export(loader: &Open, mail: &Mail) {
+fn pop_and_export(loader: &Places, mail: &Mail) {
     while let Ok(batch) = loader.try_pop(PATIENCE_NS) {
         let info = loader.info(batch).expect("it is held");
         // SAFETY: the batch is held.
@@ -727,17 +669,15 @@ fn pop_and_export(loader: &Open, mail: &Mail) {
 #[test]
 fn threads_that_delete_disturb_neither_poppers_nor_data() {
     const BATCHES: u64 = 400;
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
     for slots in [1, 3] {
-        let loader = Open::new(&u16_config(slots));
+        let loader = Places::new(slots);
         let mail = Mail::default();
         let left =
             AtomicU64::new((0..BATCHES).map(|id| id % u64::from(TENSORS_PER_SLOT) + 1).sum());
         std::thread::scope(|scope| {
             (0..3).for_each(|_| drop(scope.spawn(|| pop_and_export(&loader, &mail))));
             (0..3).for_each(|_| drop(scope.spawn(|| delete_all(&mail, &left))));
-            (0..BATCHES * SAMPLES as u64).for_each(|tag| loader.push(&uri, tag));
+            (0..BATCHES * SAMPLES as u64).for_each(|tag| loader.push(tag));
             assert_eq!(wavetrain_flush(loader.0), OK);
         });
         assert_eq!((left.load(SeqCst), loader.kept()), (0, 0));
@@ -746,13 +686,11 @@ fn threads_that_delete_disturb_neither_poppers_nor_data() {
 
 #[test]
 fn closing_while_threads_delete_ends_cleanly() {
-    let scratch = Scratch::new();
-    let uri = array(&scratch);
     for round in 0..60 {
-        let loader = Open::new(&u16_config(2));
+        let loader = Places::new(2);
         let mail = Mail::default();
         for tags in [[round, 1], [2, round]] {
-            let batch = loader.batch(&uri, &tags);
+            let batch = loader.batch(&tags);
             let tensors = (0..TENSORS_PER_SLOT).map(|_| (loader.export(batch), tags));
             mail.lock().unwrap().extend(tensors);
             loader.release(batch);

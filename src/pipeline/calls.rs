@@ -389,6 +389,11 @@ impl Instance {
             // Work ends by itself, batches and tensors do not: a caller who holds one and closes
             // with a long timeout would wait for itself.
             if is_quiet || (self.os.now_ns)() >= deadline {
+                let warning = state.close_warning(is_quiet, timeout_ns);
+                drop(state);
+                if let Some(why) = warning {
+                    self.sink.log(Level::Warn, 0, format_args!("close: {why}"));
+                }
                 return Err(held);
             }
             self.idle.wait_until(&mut state, deadline);

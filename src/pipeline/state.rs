@@ -59,6 +59,10 @@ pub struct State {
     pub sticky: Option<Failure>,
     /// Why push refused a sample last.
     pub push_error: Option<Failure>,
+    /// The log was told that close could not end because of batches or tensors.
+    has_warned_of_kept: bool,
+    /// The same of work in flight.
+    has_warned_of_work: bool,
     /// A batch failed: begin no further one.
     pub is_halted: bool,
     /// Flush was called and nothing pushed since.
@@ -138,6 +142,8 @@ impl State {
             life: Life::Running,
             sticky: None,
             push_error: None,
+            has_warned_of_kept: false,
+            has_warned_of_work: false,
             is_halted: false,
             is_flushed: false,
             queue: Queue::carve(carver, settings.lookahead_samples, settings.uri_pool_bytes),
@@ -277,6 +283,39 @@ impl State {
     pub fn forget_file(&mut self, slot: u32) -> Option<Descriptors> {
         self.chunks.invalidate_all();
         self.files.forget(slot)
+    }
+
+    /// What the log is told of a close that could not end, once for each reason: who drops a loader
+    /// without a look at the result keeps its memory and hooks in use. A close that does not wait
+    /// (`timeout_ns` 0) asks, so work in flight is no surprise to it.
+    pub fn close_warning(&mut self, is_quiet: bool, timeout_ns: u64) -> Option<Why> {
+        let has_warned = match is_quiet {
+            true => &mut self.has_warned_of_kept,
+            false => &mut self.has_warned_of_work,
+        };
+        if *has_warned || (!is_quiet && timeout_ns == 0) {
+            return None;
+        }
+        *has_warned = true;
+        let mut why = Why::new();
+        if is_quiet {
+            fail!(
+                why,
+                Again,
+                "batches not released: {}, tensors not deleted: {}; memory and hooks stay in use \
+                 until they are and close was called again",
+                self.slots.in_state(SlotState::Held),
+                self.slots.live_tensors()
+            );
+        } else {
+            fail!(
+                why,
+                Again,
+                "reads or calls did not end in time; memory and hooks stay in use until they have \
+                 and close was called again"
+            );
+        }
+        Some(why)
     }
 
     /// Forgets everything that is under way; no job runs. What the host still reads is for nobody,
