@@ -15,6 +15,8 @@
 //! `WAVETRAIN_FAULTS_WIDE=1` tries every n in every scene instead of a sample of them.
 
 mod common;
+#[path = "faults/host_reads.rs"]
+mod host_reads;
 #[path = "faults/judge.rs"]
 mod judge;
 #[path = "faults/seam.rs"]
@@ -33,6 +35,7 @@ use wavetrain::abi::{FilesHook, MemoryHook};
 use wavetrain::config::{
     Config, MISSING_ERROR, ON_ERROR_SKIP, READER_DIRECT, READER_THREADS, READER_URING, THREADS_PUMP,
 };
+use wavetrain::ffi::wavetrain_close;
 use wavetrain::loader::{Failure, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -60,6 +63,8 @@ pub enum End {
     Failed(usize, Failure),
     /// Everything came; some samples may be marked.
     Streamed,
+    /// The host keeps a read to itself that the next batch needs.
+    Held,
 }
 
 /// What came out of a run before anything was put right again.
@@ -147,20 +152,32 @@ fn faults(call: Call) -> Vec<Fault> {
             vec![Fault::Fails(EIO), Fault::Absent, Fault::Longer, Fault::Shorter]
         }
         Call::HookRead => vec![Fault::Fails(EIO), Fault::Absent],
+        Call::HookReadAsync => vec![
+            Fault::Fails(EIO),
+            Fault::Absent,
+            Fault::EndsFailed,
+            Fault::EndsAbsent,
+            Fault::Half,
+            Fault::AtOnce,
+            Fault::Twice,
+            Fault::Held,
+        ],
     };
     let waits = [Call::Open, Call::Stat, Call::StatPath, Call::Probe, Call::Read];
-    if waits.contains(&call) || matches!(call, Call::RingEnter | Call::HookSize | Call::HookRead) {
+    let hooks = [Call::HookSize, Call::HookRead, Call::HookReadAsync];
+    if waits.contains(&call) || hooks.contains(&call) || call == Call::RingEnter {
         faults.push(Fault::Slow);
     }
     faults
 }
 
 /// Which calls may go on going wrong: not reads that never bring more than a byte of a file, which
-/// only take long, and not waits of a ring, whose loader pauses before it gives the ring up.
+/// only take long, not waits of a ring, whose loader pauses before it gives the ring up, and not
+/// reads that a host keeps, which take their places for good.
 fn extents(call: Call, fault: Fault) -> &'static [Extent] {
     match (call, fault) {
         (_, Fault::Interrupted(_) | Fault::Slow) | (Call::Map | Call::Alloc, _) => &[Extent::Once],
-        (Call::RingEnter, _) => &[Extent::Once],
+        (Call::RingEnter, _) | (_, Fault::Held) => &[Extent::Once],
         (Call::RingRead, Fault::Fails(libc::EINTR | libc::EAGAIN | libc::ECANCELED)) => {
             &[Extent::Once, Extent::File]
         }
@@ -217,6 +234,17 @@ fn watch() {
 
 /// Streams all jobs; stops at the first error.
 fn stream(loader: &Loader, world: &World, outcome: &mut Outcome) {
+    stream_until(loader, world, outcome, PATIENCE_NS, || unreachable!("pop waits"));
+}
+
+/// The same, with pops that wait `timeout_ns`. Where none is ready, `is_over` says whether to stop.
+fn stream_until(
+    loader: &Loader,
+    world: &World,
+    outcome: &mut Outcome,
+    timeout_ns: u64,
+    mut is_over: impl FnMut() -> bool,
+) {
     let number = |n: usize| 100 + n as u64;
     let requests: Vec<Request<'_>> = (world.jobs.iter().enumerate())
         .map(|(n, job)| Request { tag: number(n), ..job.request(n) })
@@ -233,7 +261,7 @@ fn stream(loader: &Loader, world: &World, outcome: &mut Outcome) {
             // The error may be sticky by now, which pop then says.
             is_flushed = loader.flush().is_ok();
         }
-        match loader.pop(PATIENCE_NS) {
+        match loader.pop(timeout_ns) {
             Ok(Pop::Batch(batch)) => {
                 assert_eq!(batch.batch_id(), batches as u64);
                 batches += 1;
@@ -246,10 +274,44 @@ fn stream(loader: &Loader, world: &World, outcome: &mut Outcome) {
                 }
             }
             Ok(Pop::End) => break End::Streamed,
+            Ok(Pop::Again(_)) if timeout_ns == 0 => {
+                if is_over() {
+                    break End::Held;
+                }
+            }
             Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("not now: {}", why.as_str()),
             Err(failure) => break End::Failed(batches, failure),
         }
     };
+}
+
+/// Streams until the host has kept a read and nothing else is to be done without it.
+fn stream_until_held(loader: &Loader, world: &World, is_pump: bool, outcome: &mut Outcome) {
+    stream_until(loader, world, outcome, 0, || {
+        let did_work = is_pump && loader.pump(0).expect("it is pumped");
+        if !did_work {
+            std::thread::yield_now();
+        }
+        host_reads::is_holding() && !did_work
+    });
+}
+
+/// Closes a loader of which the host may have a read, which ends while close waits for it.
+fn close(loader: Loader) {
+    if !host_reads::is_holding() {
+        return loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
+    }
+    let loader = std::mem::ManuallyDrop::new(loader);
+    let close = |timeout_ns| {
+        // SAFETY: NULL is allowed.
+        unsafe { wavetrain_close(loader.token(), timeout_ns, std::ptr::null_mut()) }
+    };
+    assert_eq!(close(0), Status::Again as i32, "a read is in flight");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| close(PATIENCE_NS));
+        host_reads::complete_held();
+        assert_eq!(waits.join().unwrap(), 0);
+    });
 }
 
 /// The error of a failed stream stays, the same for every call.
@@ -266,6 +328,7 @@ fn check_sticky(loader: &Loader, job: &Job, first: &Failure) {
 fn check_clean(world: &World, outcome: &Outcome) {
     match &outcome.end {
         End::Streamed => {}
+        End::Held => panic!("a read is missing"),
         End::Failed(_, failure) | End::Refused(failure) => panic!("{failure}"),
     }
     assert_eq!(outcome.samples.len(), world.jobs.len());
@@ -310,7 +373,12 @@ fn run(scene: &Scene, world: &World, plan: Option<Plan>) -> Outcome {
             outcome.record = seam::disarm();
         }
         Ok(loader) => {
-            stream(&loader, world, &mut outcome);
+            if plan.is_some_and(|plan| plan.fault == Fault::Held) {
+                let is_pump = scene.config.thread_mode == THREADS_PUMP;
+                stream_until_held(&loader, world, is_pump, &mut outcome);
+            } else {
+                stream(&loader, world, &mut outcome);
+            }
             if let End::Failed(_, failure) = &outcome.end {
                 check_sticky(&loader, &world.jobs[0], failure);
             }
@@ -318,7 +386,7 @@ fn run(scene: &Scene, world: &World, plan: Option<Plan>) -> Outcome {
             if let Some(plan) = plan {
                 check_recovery(&loader, world, plan);
             }
-            loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
+            close(loader);
         }
     }
     let left = seam::leftovers();
@@ -346,6 +414,7 @@ fn verdict(outcome: &Outcome) -> String {
     match &outcome.end {
         End::Refused(failure) => format!("refused {:?}", failure.status),
         End::Failed(_, failure) => format!("{:?}", failure.status),
+        End::Held => "held".to_string(),
         End::Streamed => {
             let marked = outcome.samples.iter().find(|(status, _)| *status != Status::Ok);
             marked.map_or("Ok".to_string(), |(status, _)| format!("marked {status:?}"))
@@ -483,6 +552,33 @@ fn files_of_a_hook_bear_every_fault() {
     let files =
         FilesHook { size: Some(seam::hook_size), read: Some(seam::hook_read), ..FilesHook::NONE };
     sweep_one(scene("files hook", false, (6, 6), Config { files, ..base_config() }));
+}
+
+/// Files of a hook, whose chunks are read by reads that end later.
+const ASYNC_FILES: FilesHook = FilesHook {
+    size: Some(seam::hook_size),
+    read: Some(seam::hook_read),
+    read_async: Some(host_reads::read_async),
+    ..FilesHook::NONE
+};
+
+#[test]
+fn reads_that_the_host_ends_later_bear_every_fault() {
+    let config = Config { files: ASYNC_FILES, ..base_config() };
+    sweep_one(scene("async hook", false, (6, 6), config));
+}
+
+#[test]
+fn pumped_reads_that_the_host_ends_later_bear_every_fault() {
+    let config = Config { files: ASYNC_FILES, thread_mode: THREADS_PUMP, ..base_config() };
+    sweep_one(scene("async hook, pump", false, (8, 8), config));
+}
+
+#[test]
+fn files_whose_reads_all_end_in_a_failure_bear_every_fault_of_the_second_read() {
+    let files = FilesHook { read_async: Some(host_reads::read_async_fails), ..ASYNC_FILES };
+    let config = Config { files, ..base_config() };
+    sweep_one(scene("failing async hook", false, (4, 4), config));
 }
 
 #[test]

@@ -39,9 +39,10 @@ pub enum Call {
     /// The files hook of the host.
     HookSize,
     HookRead,
+    HookReadAsync,
 }
 
-pub const CALLS: [Call; 15] = [
+pub const CALLS: [Call; 16] = [
     Call::Map,
     Call::Thread,
     Call::Open,
@@ -57,6 +58,7 @@ pub const CALLS: [Call; 15] = [
     Call::Alloc,
     Call::HookSize,
     Call::HookRead,
+    Call::HookReadAsync,
 ];
 
 /// What goes wrong.
@@ -86,6 +88,16 @@ pub enum Fault {
     Misaligned,
     /// The hook of the host says that there is no such file.
     Absent,
+    /// A read that the host has begun ends in a failure.
+    EndsFailed,
+    /// The same, and there is no such file.
+    EndsAbsent,
+    /// It ends before read_async has returned.
+    AtOnce,
+    /// It is completed twice.
+    Twice,
+    /// It ends when close waits for it, and not before.
+    Held,
 }
 
 /// Which calls of the kind go wrong, from number n on.
@@ -209,7 +221,7 @@ pub fn dump() -> String {
 }
 
 /// Counts a call and says what is to go wrong with it. A slow call has been waited for.
-fn meet(call: Call, path: &str) -> Option<Fault> {
+pub fn meet(call: Call, path: &str) -> Option<Fault> {
     meet_on(call, path, None)
 }
 
@@ -497,12 +509,12 @@ pub unsafe extern "C" fn free(_: *mut c_void, block: *mut c_void, bytes: u64, _:
     (SYSTEM.unmap)(first, bytes + 4096);
 }
 
-unsafe fn hook_path(name: *const c_char) -> String {
+pub unsafe fn hook_path(name: *const c_char) -> String {
     // SAFETY: the library hands over a NUL-terminated name that lives during the call.
     unsafe { CStr::from_ptr(name) }.to_str().expect("UTF-8").to_string()
 }
 
-fn hook_fault(fault: Fault) -> i64 {
+pub fn hook_fault(fault: Fault) -> i64 {
     if fault == Fault::Absent { FILE_ABSENT } else { FILE_FAILED }
 }
 
@@ -536,7 +548,12 @@ pub unsafe extern "C" fn hook_read(
     if let Some(fault) = meet(Call::HookRead, &path) {
         return hook_fault(fault);
     }
-    let Ok(file) = std::fs::File::open(&path) else { return FILE_ABSENT };
+    read_file(&path, offset, target)
+}
+
+/// What a read of a hook returns that does its work.
+pub fn read_file(path: &str, offset: u64, target: &mut [u8]) -> i64 {
+    let Ok(file) = std::fs::File::open(path) else { return FILE_ABSENT };
     match std::os::unix::fs::FileExt::read_exact_at(&file, target, offset) {
         Ok(()) => 0,
         Err(_) => FILE_FAILED,
