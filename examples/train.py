@@ -47,7 +47,10 @@ for _name, _body in re.findall(r"(\w+) {([^}]*)}", DECLARATIONS):
         for _word, _, _count in (word.partition("[") for word in _words):
             _fields.append((_word, KINDS[_kind] * int(_count[:-1]) if _count else KINDS[_kind]))
     globals()[_name] = KINDS[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})
-SCRATCH, _library = 4259840, None
+Stats, Metric, SCRATCH, _library = wavetrain_stats_view, wavetrain_metric, 4259840, None
+sized = lambda kind: kind(struct_size=sizeof(kind))
+Metric.ms = property(lambda self: self.ns / 1e6)
+Metric.best_ms = property(lambda self: self.ns_best / 1e6 if self.count else 1e30)
 
 class WavetrainError(RuntimeError):
     """Base of all: .status, .what (the call); .tag, .sample and .batch_id of what is to blame."""
@@ -59,9 +62,6 @@ STATUSES = """INTERNAL InternalError SHUTDOWN ShutdownError BUDGET BudgetExceede
 Status, ERRORS = enum.IntEnum("Status", zip(STATUSES[::2], range(-12, 4))), {}
 for _status, _name in zip(Status, STATUSES[1::2]):
     globals()[_name] = ERRORS[_status] = type(_name, (WavetrainError,), {})
-
-def sized(kind):
-    return kind(struct_size=sizeof(kind))
 
 def load(path=None):
     """The library, opened once: `path`, else $WAVETRAIN_LIBRARY, else the one beside this file."""
@@ -239,10 +239,11 @@ class Pipeline(contextlib.AbstractContextManager):
                 yield self.pop()
 
     def stats(self):
-        """Figures since open, as wavetrain_stats_view: .batches_emitted, .decode.ns .."""
-        view = sized(wavetrain_stats_view)
-        call("stats", self._loader, byref(view))
-        return view
+        """Since open or stats_reset: .batches_emitted .., a Metric per stage: .decode.ms .."""
+        stats = sized(Stats)
+        call("stats", self._loader, byref(stats))
+        return stats
+    stats_reset = lambda self: call("stats_reset", self._loader)
 
     def close(self):
         """Ends the loader; idempotent. While a batch or a tensor lives its memory stays, and goes
@@ -393,7 +394,7 @@ def main():
                     print(f"step {number} {'loss' if xp else 'first voxel'} {loss:.4f}")
             stats = pipeline.stats()
     print(f"{xp.__name__ if xp else 'python'}: {stats.samples_pushed} samples, {stats.io.count} "
-          f"reads, {stats.io.input_bytes} bytes, {stats.pop_wait.ns / 1e6:.1f} ms waited")
+          f"reads, {stats.io.input_bytes} bytes, {stats.pop_wait.ms:.1f} ms waited")
 
 if __name__ == "__main__":
     main()

@@ -153,6 +153,11 @@ def stats_count_what_happened():
         stats = loader.stats()
         assert (stats.samples_pushed, stats.batches_emitted, stats.samples_failed) == (8, 2, 0)
         assert stats.io.count > 0 and stats.io.input_bytes > 0 and stats.decode.output_bytes > 0
+        assert isinstance(stats, train.Stats) and isinstance(stats.decode, train.Metric)
+        assert stats.decode.ms == stats.decode.ns / 1e6
+        assert 0 < stats.decode.best_ms <= stats.decode.ms / stats.decode.count
+        loader.stats_reset()
+        assert loader.stats().decode.count == 0 and loader.stats().decode.best_ms == 1e30
 
 
 # ---- Errors -------------------------------------------------------------------------------------
