@@ -9,6 +9,7 @@ pub mod drive;
 pub mod fixtures;
 pub mod hook;
 pub mod layers;
+pub mod mailbox;
 pub mod oracle;
 pub mod ring;
 pub mod surface;

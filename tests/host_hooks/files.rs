@@ -4,9 +4,10 @@
 
 use crate::common::drive::Dice;
 use crate::common::hook::with_hook;
+use crate::common::mailbox::Mailbox;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use wavetrain::abi::{FILE_FAILED, FilesHook};
 use wavetrain::config::Config;
@@ -39,10 +40,8 @@ struct Inner {
     order: Order,
     /// The hook that reads at once.
     below: FilesHook,
-    reads: Mutex<Vec<Read>>,
+    reads: Mailbox<Read>,
     aside: Mutex<Vec<Read>>,
-    ready: Condvar,
-    is_over: AtomicBool,
     chunks_are_broken: AtomicBool,
     begun: AtomicU64,
     failed: AtomicU64,
@@ -87,10 +86,8 @@ impl AsyncFiles {
         let inner = Arc::new(Inner {
             order,
             below: with_hook(Config::default()).files,
-            reads: Mutex::default(),
+            reads: Mailbox::default(),
             aside: Mutex::default(),
-            ready: Condvar::new(),
-            is_over: AtomicBool::new(false),
             chunks_are_broken: AtomicBool::new(false),
             begun: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -143,38 +140,32 @@ impl AsyncFiles {
     }
 
     pub fn in_flight(&self) -> usize {
-        self.inner.reads.lock().unwrap().len()
+        self.inner.reads.with(|reads| reads.len())
     }
 
     /// Loader and ticket of every read in flight.
     pub fn tickets(&self) -> Vec<(u64, u64)> {
-        let reads = self.inner.reads.lock().unwrap();
-        reads.iter().map(|read| (read.loader, read.ticket)).collect()
+        let ticket = |read: &Read| (read.loader, read.ticket);
+        self.inner.reads.with(|reads| reads.iter().map(ticket).collect())
     }
 
     pub fn complete_any(&self, dice: &mut Dice) {
-        let read = {
-            let reads = &mut *self.inner.reads.lock().unwrap();
-            if reads.is_empty() {
-                return;
-            }
-            let at = dice.range(0, reads.len() as i64) as usize;
-            reads.swap_remove(at)
-        };
-        self.inner.complete(read);
+        let read = self.inner.reads.with(|reads| {
+            let count = reads.len() as i64;
+            (count > 0).then(|| reads.swap_remove(dice.range(0, count) as usize))
+        });
+        read.into_iter().for_each(|read| self.inner.complete(read));
     }
 
     pub fn complete_all(&self) {
-        loop {
-            let read = self.inner.reads.lock().unwrap().pop();
-            let Some(read) = read else { return };
+        while let Some(read) = self.inner.reads.with(Vec::pop) {
             self.inner.complete(read);
         }
     }
 
     /// Puts what is in flight aside; how many reads.
     pub fn set_aside(&self) -> usize {
-        let reads = std::mem::take(&mut *self.inner.reads.lock().unwrap());
+        let reads = self.inner.reads.with(std::mem::take);
         let count = reads.len();
         self.inner.aside.lock().unwrap().extend(reads);
         count
@@ -202,11 +193,7 @@ impl AsyncFiles {
 
 impl Drop for AsyncFiles {
     fn drop(&mut self) {
-        {
-            let _reads = self.inner.reads.lock().unwrap();
-            self.inner.is_over.store(true, SeqCst);
-            self.inner.ready.notify_all();
-        }
+        self.inner.reads.end();
         self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
         // SAFETY: made by `new`; loaders that had it are closed by now, so no hook is called.
         drop(unsafe { Box::from_raw(self.user) });
@@ -215,21 +202,11 @@ impl Drop for AsyncFiles {
 
 fn thread_main(inner: &Inner) {
     let mut dice = Dice(0xD1CE_D1CE_D1CE_D1CE);
-    loop {
-        let read = {
-            let mut reads = inner.reads.lock().unwrap();
-            while reads.is_empty() && !inner.is_over.load(SeqCst) {
-                reads = inner.ready.wait(reads).unwrap();
-            }
-            if reads.is_empty() {
-                return;
-            }
-            let at = match inner.order {
-                Order::Shuffled => dice.range(0, reads.len() as i64) as usize,
-                _ => 0,
-            };
-            reads.remove(at)
-        };
+    let mut which = |count| match inner.order {
+        Order::Shuffled => dice.range(0, count as i64) as usize,
+        _ => 0,
+    };
+    while let Some(read) = inner.reads.wait(&mut which) {
         inner.complete(read);
     }
 }
@@ -290,9 +267,6 @@ unsafe extern "C" fn read_async(
         inner.complete(read);
         return 0;
     }
-    let reads = &mut *inner.reads.lock().unwrap();
-    reads.push(read);
-    inner.most.fetch_max(reads.len(), SeqCst);
-    inner.ready.notify_all();
+    inner.most.fetch_max(inner.reads.put(read), SeqCst);
     0
 }

@@ -2,11 +2,11 @@
 //!
 //! In: how it runs jobs. Out: a config that hands jobs to it, and what became of them.
 
+use crate::common::mailbox::Mailbox;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use wavetrain::abi::{Error, FilesHook, HostJob, WorkersHook};
 use wavetrain::config::{Config, THREADS_HOOK};
@@ -56,9 +56,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Inner {
-    queue: Mutex<VecDeque<Handed>>,
-    ready: Condvar,
-    is_over: AtomicBool,
+    queue: Mailbox<Handed>,
     is_submitting: AtomicBool,
     handed_in: AtomicUsize,
     most_waiting: AtomicUsize,
@@ -75,8 +73,10 @@ unsafe impl Sync for Inner {}
 
 impl Inner {
     fn take(&self, is_reverse: bool) -> Option<Handed> {
-        let queue = &mut *self.queue.lock().unwrap();
-        if is_reverse { queue.pop_back() } else { queue.pop_front() }
+        self.queue.with(|queue| {
+            let at = if is_reverse { queue.len().saturating_sub(1) } else { 0 };
+            (!queue.is_empty()).then(|| queue.remove(at))
+        })
     }
 }
 
@@ -134,11 +134,11 @@ impl JobSystem {
     }
 
     pub fn take_all(&self) -> Vec<Handed> {
-        self.inner.queue.lock().unwrap().drain(..).collect()
+        self.inner.queue.with(std::mem::take)
     }
 
     pub fn waiting(&self) -> usize {
-        self.inner.queue.lock().unwrap().len()
+        self.inner.queue.with(|queue| queue.len())
     }
 
     pub fn most_waiting(&self) -> usize {
@@ -161,11 +161,7 @@ impl JobSystem {
 
 impl Drop for JobSystem {
     fn drop(&mut self) {
-        {
-            let _queue = self.inner.queue.lock().unwrap();
-            self.inner.is_over.store(true, SeqCst);
-            self.inner.ready.notify_all();
-        }
+        self.inner.queue.end();
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
         // SAFETY: made by `new`; loaders that had it are closed by now, so no hook is called.
         drop(unsafe { Box::from_raw(self.user) });
@@ -173,17 +169,7 @@ impl Drop for JobSystem {
 }
 
 fn thread_main(inner: &Inner) {
-    loop {
-        let job = {
-            let mut queue = inner.queue.lock().unwrap();
-            while queue.is_empty() && !inner.is_over.load(SeqCst) {
-                queue = inner.ready.wait(queue).unwrap();
-            }
-            if inner.is_over.load(SeqCst) {
-                return;
-            }
-            queue.pop_front().expect("a job")
-        };
+    while let Some(job) = inner.queue.wait(|_| 0) {
         job.run();
     }
 }
@@ -216,11 +202,10 @@ unsafe extern "C" fn run(user: *mut c_void, job: HostJob, argument: *mut c_void)
             handed.run();
         }
         Run::Threads(_) | Run::Twice(_) | Run::Reverse | Run::Later => {
-            let mut queue = inner.queue.lock().unwrap();
             let copies = if matches!(how, Run::Twice(_)) { 2 } else { 1 };
-            (0..copies).for_each(|_| queue.push_back(handed));
-            inner.most_waiting.fetch_max(queue.len(), SeqCst);
-            inner.ready.notify_all();
+            for _ in 0..copies {
+                inner.most_waiting.fetch_max(inner.queue.put(handed), SeqCst);
+            }
         }
     }
     inner.is_submitting.store(false, SeqCst);
