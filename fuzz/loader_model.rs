@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error};
-use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_PUMP};
+use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN};
 use wavetrain::export::{
     DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor, VERSION as DLPACK_VERSION,
     data_type,
@@ -307,18 +307,26 @@ impl Loader {
         while self.delete(0).is_some() {}
     }
 
-    /// Pops until the end or an error. In pump mode, when there is nothing left to do, the next
-    /// batch is there.
-    pub fn drain(&mut self) {
-        let is_pump = self.config.thread_mode == THREADS_PUMP;
+    /// Pops until the end or an error. Without threads of the library, when there is nothing left
+    /// to do and the host has completed its reads, the next batch is there.
+    pub fn drain(&mut self, complete_reads: impl Fn(u64)) {
+        let is_pump = self.config.thread_mode != THREADS_OWN;
+        let ends_later = self.config.files.read_async.is_some();
+        let timeout = match is_pump {
+            true => 0,
+            // Who completes the reads must not wait for them.
+            false if ends_later => 200_000,
+            false => PATIENCE_NS,
+        };
         for _ in 0..STEPS_MAX {
+            complete_reads(self.handle);
             let is_idle = is_pump && wavetrain_pump(self.handle, 0) == Status::Again as i32;
-            let status = self.pop(if is_pump { 0 } else { PATIENCE_NS });
-            assert!(status != Status::Starved, "nothing came in 20 s");
+            let status = self.pop(timeout);
+            assert!(status != Status::Starved || ends_later, "nothing came in 20 s");
             assert!(!(is_idle && status == Status::Again), "nothing to do, and no batch");
             match status {
                 Status::Ok => self.release_all(),
-                Status::Again => {}
+                Status::Again | Status::Starved => {}
                 _ => return,
             }
         }

@@ -25,6 +25,8 @@ mod group;
 mod guard;
 #[path = "../fuzz/bodies/gzip.rs"]
 mod gzip;
+#[path = "../fuzz/host.rs"]
+mod host;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
 #[path = "../fuzz/loader_model.rs"]

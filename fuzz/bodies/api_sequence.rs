@@ -1,5 +1,6 @@
 //! Any order of calls of the C surface with any arguments: hostile structs, stale handles, huge
-//! counts, every timeout; over arrays in memory, whole or damaged.
+//! counts, every timeout; over arrays in memory, whole or damaged, with threads, jobs and reads of
+//! the library or of a host that gets them wrong.
 //!
 //! Checked against a model of the contract in include/wavetrain.h: statuses are those that the
 //! header names, results are written on success only and never past `struct_size`, batches come in
@@ -9,6 +10,7 @@
 //! then of one call after the other.
 
 use super::choices::Choices;
+use super::host::{self, Host};
 use super::loader_model::{
     Expected, Loader, PATIENCE_NS, STORE_ERRORS, Tensor, Want, check, check_error, error, shown,
 };
@@ -22,7 +24,9 @@ use wavetrain::abi::{
     ArrayInfo, BatchInfo, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox, Stats,
 };
 use wavetrain::assemble::value_element;
-use wavetrain::config::{BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_OWN, THREADS_PUMP};
+use wavetrain::config::{
+    BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_HOOK, THREADS_OWN, THREADS_PUMP,
+};
 use wavetrain::ffi::*;
 use wavetrain::limits::RANK_MAX;
 use wavetrain::records::Dtype;
@@ -65,6 +69,10 @@ struct Session<'a> {
     released: Vec<u64>,
     /// The tensor that was deleted last.
     deleted: Option<Tensor>,
+    /// One that does everything later, and one that does it at once.
+    hosts: Box<[Host; 2]>,
+    /// The read that was completed last.
+    completed: (u64, u64),
     server: Box<Server>,
     heap: Box<Heap>,
     next_tag: u64,
@@ -96,6 +104,8 @@ pub fn run(data: &[u8]) {
         dead: Vec::new(),
         released: Vec::new(),
         deleted: None,
+        hosts: Box::new([false, true].map(|is_inline| Host::new(server.hook(), is_inline))),
+        completed: (0, 0),
         server,
         heap,
         next_tag: 1,
@@ -111,7 +121,12 @@ pub fn run(data: &[u8]) {
     while let Some(loader) = session.loaders.pop() {
         session.finish(loader);
     }
+    // What the host runs too late does nothing.
+    for host in &*session.hosts {
+        while host.run_job(true, false, false) {}
+    }
     assert_eq!(session.heap.live.get(), 0, "blocks that were not given back");
+    assert_eq!(host::open_ranges(), 0, "ranges that do not end");
 }
 
 /// A struct of the C surface in a heap block of just the size that it claims (8 bytes at least,
@@ -209,15 +224,39 @@ impl Session<'_> {
         config.pad_value_set = choices.below(2) as u32;
         config.pad_value = choices.one_of(&[0.0, 3.0, 255.0, -1.5, f64::NAN]);
         config.max_shards_per_sample = if choices.rarely(8) { 2 } else { 0 };
-        config.thread_mode = if choices.rarely(16) { THREADS_OWN } else { THREADS_PUMP };
-        config.files = self.server.hook();
-        if choices.rarely(6) {
-            config.log = LogHook { log: Some(log), ..LogHook::NONE };
-            config.log_level = choices.below(7) as u32;
-        }
+        self.set_hooks(&mut config);
         self.spoil(&mut config);
         self.set_memory(&mut config);
         config
+    }
+
+    /// Who works, who reads, and who hears of it.
+    fn set_hooks(&mut self, config: &mut Config) {
+        let choices = &mut self.choices;
+        let mode = choices.byte();
+        config.thread_mode = match mode % 16 {
+            15 => THREADS_OWN,
+            11..15 => THREADS_HOOK,
+            _ => THREADS_PUMP,
+        };
+        if config.thread_mode == THREADS_HOOK {
+            config.workers = self.hosts[usize::from(mode / 64 % 2)].workers();
+        }
+        if mode >= 128 {
+            config.fatal = host::fatal();
+        }
+        let others = choices.byte();
+        config.files = match others % 6 {
+            2..=4 => self.hosts[usize::from(others / 6 % 2)].files(),
+            _ => self.server.hook(),
+        };
+        if others % 6 == 5 {
+            config.log = LogHook { log: Some(log), ..LogHook::NONE };
+            config.log_level = choices.below(7) as u32;
+        }
+        if others >= 200 {
+            config.profiler = host::profiler();
+        }
     }
 
     /// Sometimes sets any 32-bit word before the hooks to anything.
@@ -404,9 +443,11 @@ impl Session<'_> {
                 wavetrain_close(handle, u64::MAX, &mut held),
                 wavetrain_dlpack(handle, 1, 0, null_mut(), &mut versioned),
                 wavetrain_dlpack_legacy(handle, 1, 0, null_mut(), &mut legacy),
+                wavetrain_read_done(handle, self.completed.1, 0),
             ]
         };
-        assert_eq!(codes, [Status::Shutdown as i32; 13]);
+        assert_eq!(codes, [Status::Shutdown as i32; 14]);
+        host_job(std::ptr::without_provenance_mut(handle as usize));
         assert_eq!((taken, batch), (77, 77));
         assert!(versioned.is_null() && legacy.is_null());
         assert!(info.bytes[8..].iter().all(|byte| *byte == POISON));
@@ -456,6 +497,10 @@ impl Session<'_> {
             check("push", code, &[Status::Invalid, Status::Rank, Status::Unsupported]);
             assert_eq!(taken, good, "push returned {code}");
             assert!(taken < count);
+            let mut error = error();
+            // SAFETY: the struct is whole.
+            assert_eq!(unsafe { wavetrain_last_error(handle, &mut error) }, 0);
+            assert_eq!((error.status, error.tag), (code, made[taken].sample.tag));
         }
         for made in made.drain(..taken) {
             loader.take(made.expected);
@@ -479,7 +524,10 @@ impl Session<'_> {
                 wavetrain_push(loader.handle, &one, 1, bytes - 1, 0, &mut taken),
             ]
         };
-        assert_eq!(codes, [Status::Invalid as i32; 5]);
+        // Of a loader that is being closed nothing is wrong with the samples.
+        let last = if loader.is_closing { Status::Shutdown } else { Status::Invalid };
+        let wrong = Status::Invalid;
+        assert_eq!(codes, [wrong, wrong, wrong, wrong, last].map(|status| status as i32));
         assert_eq!(taken, 0);
         // SAFETY: NULL is allowed with no samples.
         let code = unsafe { wavetrain_push(loader.handle, null(), 0, bytes, 0, &mut taken) };
@@ -502,14 +550,59 @@ impl Session<'_> {
     fn pump(&mut self) {
         let Some(at) = self.pick() else { return };
         let budget = self.choices.one_of(&[0, 0, 1, 20_000]);
+        let config = &self.loaders[at].config;
+        if config.workers.run.is_some() || config.files.read_async.is_some() {
+            match self.choices.below(8) {
+                0..=2 => return self.run_job(),
+                3..=4 => return self.complete(at),
+                5 => return self.complete_nothing(at),
+                _ => {}
+            }
+        }
         let loader = &self.loaders[at];
         let code = wavetrain_pump(loader.handle, budget);
         let allowed: &[Status] = match (loader.config.thread_mode, loader.is_closing) {
-            (THREADS_PUMP, true) => &[Status::Shutdown],
-            (THREADS_PUMP, false) => &[Status::Ok, Status::Again],
-            _ => &[Status::Invalid],
+            (THREADS_OWN, _) => &[Status::Invalid],
+            (_, true) => &[Status::Shutdown],
+            (_, false) => &[Status::Ok, Status::Again],
         };
         check("pump", code, allowed);
+    }
+
+    /// The host runs a job, of any loader.
+    fn run_job(&mut self) {
+        let how = self.choices.byte();
+        let [later, _] = &*self.hosts;
+        later.run_job(how & 1 > 0, how >= 192, how & 14 == 14);
+    }
+
+    /// The host completes a read.
+    fn complete(&mut self, at: usize) {
+        let place = self.choices.below(4) as usize;
+        let loader = self.loaders[at].handle;
+        for host in &*self.hosts {
+            if let Some(ticket) = host.complete(loader, place) {
+                self.completed = (loader, ticket);
+            }
+        }
+    }
+
+    /// Completions of reads that are not in flight, while others are written to.
+    fn complete_nothing(&mut self, at: usize) {
+        let loader = self.loaders[at].handle;
+        let wild = self.choices.long();
+        self.hosts.iter().for_each(Host::paint);
+        for ticket in [0, 1, wild, self.completed.1, self.completed.1 + 1] {
+            if self.hosts.iter().all(|host| !host.is_in_flight(loader, ticket)) {
+                let code = wavetrain_read_done(loader, ticket, 0);
+                assert_eq!(code, Status::Invalid as i32, "ticket {ticket}");
+            }
+        }
+    }
+
+    /// Reads of a loader that the host has begun and not completed.
+    fn in_flight(&self, loader: u64) -> usize {
+        self.hosts.iter().map(|host| host.in_flight(loader)).sum()
     }
 
     fn flush(&mut self) {
@@ -762,8 +855,9 @@ impl Session<'_> {
             assert_eq!(held, 0);
             let loader = self.loaders.remove(at);
             self.retire(&loader);
-        } else if loader.config.thread_mode == THREADS_PUMP {
-            assert!(held > 0, "nothing is in flight, so close must end");
+        } else if self.loaders[at].config.thread_mode != THREADS_OWN {
+            let in_flight = self.in_flight(self.loaders[at].handle);
+            assert!(held > 0 || in_flight > 0, "nothing is in flight, so close must end");
         }
     }
 
@@ -785,9 +879,10 @@ impl Session<'_> {
         loader.release_all();
         if !loader.is_closing && loader.failure.is_none() {
             loader.flush();
-            loader.drain();
+            loader.drain(|handle| self.hosts.iter().for_each(|host| host.complete_all(handle)));
         }
         loader.release_all();
+        self.hosts.iter().for_each(|host| host.complete_all(loader.handle));
         let mut held = 77;
         // SAFETY: the counter is writable.
         let code = unsafe { wavetrain_close(loader.handle, PATIENCE_NS, &mut held) };

@@ -4,6 +4,8 @@
 mod body;
 #[path = "../choices.rs"]
 mod choices;
+#[path = "../host.rs"]
+mod host;
 #[path = "../loader_model.rs"]
 mod loader_model;
 #[path = "../memory_store.rs"]
