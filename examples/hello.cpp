@@ -277,10 +277,11 @@ bool finish(wavetrain::loader &loader) {
                 static_cast<double>(stats.decode.ns) / 1e6,
                 static_cast<unsigned long long>(stats.io.input_bytes),
                 static_cast<unsigned long long>(stats.host_bytes_committed));
-    /* The destructor would do; close says whether anybody still holds a batch. */
+    /* The destructor would do; close says whether batches or tensors still keep memory. After a
+     * destructor only the log does, with a WARN, and loader::close_kept() ends what they kept. */
     std::uint32_t held = 0;
     if (!loader.close(WAVETRAIN_FOREVER, &held)) {
-        std::snprintf(why.text, sizeof why.text, "%u batches are held", held);
+        std::snprintf(why.text, sizeof why.text, "%u slots are kept by batches or tensors", held);
         return false;
     }
     return true;

@@ -195,6 +195,7 @@ int main(int argc, char **argv) {
         if (step % 20 == 0 || step + 1 == steps)
             std::printf("step %d loss %.4f\n", step, last);
     }
+    // AGAIN where a tensor of a batch lives: delete it and close again, else the memory stays.
     uint32_t held = 0;
     check("close", wavetrain_close(loader, WAVETRAIN_FOREVER, &held));
     std::printf("loss %.4f -> %.4f over %d steps of %u crops\n", first, last, steps, SAMPLES);

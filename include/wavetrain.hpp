@@ -24,10 +24,10 @@
  *
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
  * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
- * last ends the loader for good, on its own thread; hooks must live until then. DLPack tensors that
- * outlive both keep the memory of the loader until wavetrain_close is called again with the number
- * that handle() gave. Moving a loader disturbs neither its batches nor its streams, which know it
- * by number.
+ * last ends the loader for good, on its own thread. A DLPack tensor may outlive both: the loader
+ * then ends in the first open(), close_kept() or ~loader behind its deletion. The log has a WARN of
+ * either, and hooks must live until the end. Moving a loader disturbs neither its batches nor its
+ * streams, which know it by number.
  *
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
  * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
@@ -38,6 +38,7 @@
 
 #include "wavetrain.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -196,11 +197,11 @@ struct config : wavetrain_config {
     template <class T> config &use_memory(T &host) noexcept {
         memory.user = address(host);
         memory.alloc = [](void *user, std::uint64_t bytes, std::uint64_t align) noexcept -> void * {
-            return static_cast<T *>(user)->alloc(bytes, align);
+            return at<T>(user).alloc(bytes, align);
         };
         memory.free = [](void *user, void *block, std::uint64_t bytes,
                          std::uint64_t align) noexcept {
-            static_cast<T *>(user)->free(block, bytes, align);
+            at<T>(user).free(block, bytes, align);
         };
         return *this;
     }
@@ -210,11 +211,11 @@ struct config : wavetrain_config {
     template <class T> config &use_files(T &host) noexcept {
         files.user = address(host);
         files.size = [](void *user, const char *name) noexcept -> std::int64_t {
-            return static_cast<T *>(user)->size(name);
+            return at<T>(user).size(name);
         };
         files.read = [](void *user, const char *name, std::uint64_t offset, void *target,
                         std::uint64_t bytes) noexcept -> std::int64_t {
-            return static_cast<T *>(user)->read(name, offset, target, bytes);
+            return at<T>(user).read(name, offset, target, bytes);
         };
         set_read_async<T>(0);
         return *this;
@@ -224,7 +225,7 @@ struct config : wavetrain_config {
         log.user = address(sink);
         log.log = [](void *user, std::uint32_t level, std::uint64_t tag, const char *text,
                      std::uint64_t bytes) noexcept {
-            (*static_cast<T *>(user))(level, tag, text, bytes);
+            at<T>(user)(level, tag, text, bytes);
         };
         return *this;
     }
@@ -233,7 +234,7 @@ struct config : wavetrain_config {
         fatal.user = address(last_words);
         fatal.fatal = [](void *user, const char *file, std::uint32_t line,
                          const char *text) noexcept {
-            (*static_cast<T *>(user))(file, line, text);
+            at<T>(user)(file, line, text);
         };
         return *this;
     }
@@ -242,17 +243,15 @@ struct config : wavetrain_config {
         thread_mode = WAVETRAIN_THREADS_HOOK;
         workers.user = address(run);
         workers.run = [](void *user, void (*job)(void *), void *argument) noexcept {
-            (*static_cast<T *>(user))(job, argument);
+            at<T>(user)(job, argument);
         };
         return *this;
     }
     /* ranges.begin(name), ranges.end(). */
     template <class T> config &use_profiler(T &ranges) noexcept {
         profiler.user = address(ranges);
-        profiler.begin = [](void *user, const char *name) noexcept {
-            static_cast<T *>(user)->begin(name);
-        };
-        profiler.end = [](void *user) noexcept { static_cast<T *>(user)->end(); };
+        profiler.begin = [](void *user, const char *name) noexcept { at<T>(user).begin(name); };
+        profiler.end = [](void *user) noexcept { at<T>(user).end(); };
         return *this;
     }
 
@@ -261,10 +260,11 @@ private:
         files.read_async = [](void *user, wavetrain_loader loader, std::uint64_t ticket,
                               const char *name, std::uint64_t offset, void *target,
                               std::uint64_t bytes) noexcept -> std::int64_t {
-            return static_cast<T *>(user)->read_async(loader, ticket, name, offset, target, bytes);
+            return at<T>(user).read_async(loader, ticket, name, offset, target, bytes);
         };
     }
     template <class T> void set_read_async(long) noexcept { files.read_async = nullptr; }
+    template <class T> static T &at(void *user) noexcept { return *static_cast<T *>(user); }
     template <class T> static void *address(T &object) noexcept {
         return const_cast<void *>(static_cast<const void *>(&object));
     }
@@ -386,24 +386,12 @@ private:
             return true;
         if (sizeof(T) != view_.dtype_bytes || !std::is_arithmetic_v<T>)
             return sizeof(T) == view_.dtype_bytes;
-        switch (view_.dtype) {
-        case WAVETRAIN_F32:
-        case WAVETRAIN_F64:
-            return std::is_floating_point_v<T>;
-        case WAVETRAIN_BOOL:
-            return std::is_same_v<plain, bool>;
-        case WAVETRAIN_I8:
-        case WAVETRAIN_I16:
-        case WAVETRAIN_I32:
-        case WAVETRAIN_I64:
-            return std::is_integral_v<T> && std::is_signed_v<T>;
-        case WAVETRAIN_C64:
-        case WAVETRAIN_C128:
-        case WAVETRAIN_RAW:
-            return false;
-        default:
-            return std::is_integral_v<T> && std::is_unsigned_v<T> && !std::is_same_v<plain, bool>;
-        }
+        const char kind = std::is_floating_point_v<T>    ? 'f'
+                          : std::is_same_v<plain, bool> ? 'b'
+                          : std::is_signed_v<T>         ? 'i'
+                                                        : 'u';
+        /* From WAVETRAIN_F32 on; 'c' and 'r' are those of no arithmetic type. */
+        return view_.dtype <= WAVETRAIN_RAW && "-fuuiiuiuiuufbccr"[view_.dtype] == kind;
     }
 
     wavetrain_loader loader_ = 0;
@@ -420,29 +408,26 @@ template <class Iterator, class Sentinel> class range_source;
 inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
 
 /* An open loader, or none. Ends it when it is destroyed or assigned to: waits close_timeout_ns at
- * most for reads in flight, and never for batches (see "Lifetimes" above). After a read that hangs
- * longer the memory stays, because the read may still write to it. close() says so beforehand. */
+ * most for reads in flight, and never for batches or tensors (see "Lifetimes" above). What keeps it
+ * then, a read that hangs longer among it, keeps its memory; close() says so beforehand. */
 class [[nodiscard]] loader {
 public:
     loader() noexcept = default;
     loader(loader &&other) noexcept : handle_(other.detach()) {}
     loader &operator=(loader &&other) noexcept {
         const wavetrain_loader taken = other.detach(); /* first: l = std::move(l) keeps l */
-        if (handle_ != 0)
-            close(close_timeout_ns).ignore();
+        end();
         handle_ = taken;
         return *this;
     }
     loader(const loader &) = delete;
     loader &operator=(const loader &) = delete;
-    ~loader() {
-        if (handle_ != 0)
-            close(close_timeout_ns).ignore();
-    }
+    ~loader() { end(); }
 
     /* wavetrain_open. On success what `out` was before is closed, on failure it is untouched. */
     static status open(const config &settings, loader &out, error *why = nullptr) noexcept {
         wavetrain_loader opened = 0;
+        close_kept();
         const status result = wavetrain_open(&settings, &opened, why);
         if (result)
             out = adopt(opened);
@@ -514,9 +499,37 @@ public:
             handle_ = 0;
         return closed;
     }
+    /* Ends the loaders whose objects went while something kept them, and which nothing keeps any
+     * more; how many are kept still. */
+    static std::size_t close_kept() noexcept {
+        std::size_t count = 0;
+        for (std::atomic<wavetrain_loader> &place : kept_) {
+            wavetrain_loader number = place;
+            if (number != 0 && wavetrain_close(number, 0, nullptr) == WAVETRAIN_AGAIN)
+                count++;
+            else if (number != 0)
+                place.compare_exchange_strong(number, 0);
+        }
+        return count;
+    }
 
 private:
+    void end() noexcept {
+        if (handle_ == 0)
+            return;
+        close_kept();
+        if (close(close_timeout_ns) != WAVETRAIN_AGAIN)
+            return;
+        for (std::atomic<wavetrain_loader> &place : kept_) {
+            wavetrain_loader none = 0;
+            if (place.compare_exchange_strong(none, handle_))
+                break;
+        }
+        handle_ = 0;
+    }
+
     wavetrain_loader handle_ = 0;
+    static inline std::atomic<wavetrain_loader> kept_[64] = {}; /* as many may be open */
 };
 static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handle");
 
@@ -540,12 +553,10 @@ public:
     stream(wavetrain_loader from, Source source) : handle_(from), source_(std::move(source)) {}
     stream(stream &&other) noexcept(std::is_nothrow_move_constructible_v<Source>)
         : handle_(other.handle_), source_(std::move(other.source_)), pending_(other.pending_),
-          current_(std::move(other.current_)), state_(other.state_), refused_(other.refused_),
-          status_(other.status_), error_(other.error_), has_pending_(other.has_pending_),
-          has_pushed_(other.has_pushed_), is_flushed_(other.is_flushed_),
-          has_current_(std::exchange(other.has_current_, false)) {
-        other.state_ = over;
-    }
+          current_(std::move(other.current_)), state_(std::exchange(other.state_, over)),
+          refused_(other.refused_), status_(other.status_), error_(other.error_),
+          has_pending_(other.has_pending_), has_pushed_(other.has_pushed_),
+          is_flushed_(other.is_flushed_), has_current_(std::exchange(other.has_current_, false)) {}
     stream &operator=(stream &&) = delete;
     ~stream() {
         if (has_pushed_ && state_ != over)

@@ -320,22 +320,63 @@ static void tensors_share_the_batch_and_keep_its_slot() {
     CHECK(batch().dlpack(&tensor) == WAVETRAIN_SHUTDOWN); /* of no loader */
 }
 
-static void a_tensor_that_outlives_its_loader_keeps_the_memory_until_close() {
-    counted_memory memory;
-    wavetrain_loader number = 0;
+/* Opens a loader, exports a batch, and lets both go. */
+static DLManagedTensorVersioned *orphan(config settings, wavetrain_loader *number) {
     DLManagedTensorVersioned *tensor = nullptr;
-    {
-        config settings = cube_settings();
-        settings.use_memory(memory);
-        batch exported[1];
-        loader from = open_cube(settings);
-        number = from.handle();
-        pop_some(from, exported, 1);
-        CHECK(exported[0].dlpack(&tensor).ok());
-    }
-    CHECK(memory.frees == 0 && static_cast<float *>(tensor->dl_tensor.data)[0] > 0);
+    batch exported[1];
+    loader from = open_cube(settings);
+    *number = from.handle();
+    pop_some(from, exported, 1);
+    CHECK(exported[0].dlpack(&tensor).ok());
+    exported[0] = batch();
+    return tensor;
+}
+
+static void a_tensor_that_outlives_its_loader_keeps_the_memory_and_the_log_says_so() {
+    struct {
+        int count = 0;
+        char text[600] = "";
+        void operator()(std::uint32_t level, std::uint64_t, const char *line, std::uint64_t) {
+            CHECK(level == WAVETRAIN_LOG_WARN);
+            snprintf(text, sizeof text, "%s", line);
+            count++;
+        }
+    } lines;
+    counted_memory memory;
+    config settings = cube_settings();
+    settings.use_memory(memory).use_log(lines);
+    wavetrain_loader number = 0;
+    DLManagedTensorVersioned *tensor = orphan(settings, &number);
+    CHECK(lines.count == 1 && strstr(lines.text, "batches not released: 0") != nullptr);
+    CHECK(strstr(lines.text, "tensors not deleted: 1") != nullptr);
+    CHECK(loader::close_kept() == 1 && memory.frees == 0);
+    CHECK(static_cast<float *>(tensor->dl_tensor.data)[0] > 0);
     tensor->deleter(tensor);
-    CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_OK && memory.frees == memory.allocs);
+    CHECK(loader::close_kept() == 0 && memory.frees == memory.allocs && lines.count == 1);
+    CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_SHUTDOWN);
+}
+
+static void the_next_loader_ends_those_that_tensors_kept() {
+    counted_memory memory;
+    config settings = cube_settings();
+    settings.use_memory(memory);
+    wavetrain_loader number = 0;
+    DLManagedTensorVersioned *tensor = orphan(settings, &number);
+    loader next = open_cube(cube_settings());
+    CHECK(memory.frees == 0);
+    tensor->deleter(tensor);
+    next = loader(); /* its end */
+    CHECK(memory.frees == memory.allocs);
+    memory.used = 0;
+    tensor = orphan(settings, &number);
+    tensor->deleter(tensor);
+    next = open_cube(cube_settings());
+    CHECK(memory.frees == memory.allocs && wavetrain_flush(number) == WAVETRAIN_SHUTDOWN);
+    /* Who closes one by its number leaves nothing to do. */
+    memory.used = 0;
+    tensor = orphan(settings, &number);
+    tensor->deleter(tensor);
+    CHECK(wavetrain_close(number, 0, nullptr) == WAVETRAIN_OK && loader::close_kept() == 0);
 }
 
 static void close_tells_what_is_held() {
@@ -802,7 +843,8 @@ int main(int argc, char **argv) {
     push_says_which_sample_it_refused();
     the_last_batch_ends_a_loader_that_went_first();
     tensors_share_the_batch_and_keep_its_slot();
-    a_tensor_that_outlives_its_loader_keeps_the_memory_until_close();
+    a_tensor_that_outlives_its_loader_keeps_the_memory_and_the_log_says_so();
+    the_next_loader_ends_those_that_tensors_kept();
     close_tells_what_is_held();
     loaders_move_and_close();
     hooks_are_members_and_lambdas();
