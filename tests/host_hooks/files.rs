@@ -77,7 +77,6 @@ impl Inner {
 /// See the module.
 pub struct AsyncFiles {
     inner: Arc<Inner>,
-    user: *mut Arc<Inner>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -99,14 +98,13 @@ impl AsyncFiles {
         let has_thread = matches!(order, Order::ByThread | Order::Shuffled);
         let copy = Arc::clone(&inner);
         let thread = has_thread.then(|| std::thread::spawn(move || thread_main(&copy)));
-        let user = Box::into_raw(Box::new(Arc::clone(&inner)));
-        AsyncFiles { inner, user, thread }
+        AsyncFiles { inner, thread }
     }
 
     /// The config with files read through these.
     pub fn config(&self, config: &Config) -> Config {
         let files = FilesHook {
-            user: self.user.cast(),
+            user: Arc::as_ptr(&self.inner).cast_mut().cast(),
             size: Some(size),
             read: Some(read),
             read_async: Some(read_async),
@@ -195,8 +193,6 @@ impl Drop for AsyncFiles {
     fn drop(&mut self) {
         self.inner.reads.end();
         self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
-        // SAFETY: made by `new`; loaders that had it are closed by now, so no hook is called.
-        drop(unsafe { Box::from_raw(self.user) });
     }
 }
 
@@ -212,8 +208,8 @@ fn thread_main(inner: &Inner) {
 }
 
 fn host<'a>(user: *mut c_void) -> &'a Inner {
-    // SAFETY: `user` is what the owner of the files made, who outlives its loaders.
-    unsafe { &*user.cast::<Arc<Inner>>() }
+    // SAFETY: `user` is the inner part of files that outlive their loaders.
+    unsafe { &*user.cast::<Inner>() }
 }
 
 unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {

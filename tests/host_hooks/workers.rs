@@ -12,9 +12,10 @@ use wavetrain::abi::{Error, FilesHook, HostJob, WorkersHook};
 use wavetrain::config::{Config, THREADS_HOOK};
 
 /// How jobs are run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub enum Run {
     /// Inside of run.
+    #[default]
     Inline,
     /// On so many threads, in order.
     Threads(usize),
@@ -56,6 +57,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Inner {
+    run: Run,
     queue: Mailbox<Handed>,
     is_submitting: AtomicBool,
     handed_in: AtomicUsize,
@@ -82,16 +84,13 @@ impl Inner {
 
 /// See the module.
 pub struct JobSystem {
-    run: Run,
     inner: Arc<Inner>,
-    /// What hooks get: how, and with what.
-    user: *mut (Run, Arc<Inner>),
     threads: Vec<JoinHandle<()>>,
 }
 
 impl JobSystem {
     pub fn new(run: Run) -> JobSystem {
-        let inner = Arc::new(Inner::default());
+        let inner = Arc::new(Inner { run, ..Inner::default() });
         let count = match run {
             Run::Threads(count) | Run::Twice(count) => count,
             _ => 0,
@@ -101,29 +100,34 @@ impl JobSystem {
             std::thread::spawn(move || thread_main(&inner))
         });
         let threads = threads.collect();
-        let user = Box::into_raw(Box::new((run, Arc::clone(&inner))));
-        JobSystem { run, inner, user, threads }
+        JobSystem { inner, threads }
+    }
+
+    fn user(&self) -> *mut c_void {
+        Arc::as_ptr(&self.inner).cast_mut().cast()
     }
 
     /// The config with jobs handed to this system.
     pub fn config(&self, config: &Config) -> Config {
-        let workers = WorkersHook { user: self.user.cast(), run: Some(run), ..config.workers };
+        let workers = WorkersHook { user: self.user(), run: Some(run), ..config.workers };
         Config { thread_mode: THREADS_HOOK, workers, ..*config }
     }
 
     /// The config, whose files come through a hook, with jobs run inside of every read.
     pub fn with_jobs_in_reads(&self, config: &Config) -> Config {
         *self.inner.files.lock().unwrap() = Some(config.files);
-        let user = self.user.cast();
+        let user = self.user();
         let files = FilesHook { user, size: Some(size), read: Some(read), ..config.files };
         Config { files, ..*config }
     }
 
     /// Runs what waits here, where the test is to do so; jobs that these hand in are for later.
     pub fn run_queued(&self) {
-        if matches!(self.run, Run::Reverse | Run::Later) {
+        if matches!(self.inner.run, Run::Reverse | Run::Later) {
             for _ in 0..self.waiting() {
-                let Some(job) = self.inner.take(matches!(self.run, Run::Reverse)) else { return };
+                let Some(job) = self.inner.take(matches!(self.inner.run, Run::Reverse)) else {
+                    return;
+                };
                 job.run();
             }
         }
@@ -163,8 +167,6 @@ impl Drop for JobSystem {
     fn drop(&mut self) {
         self.inner.queue.end();
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
-        // SAFETY: made by `new`; loaders that had it are closed by now, so no hook is called.
-        drop(unsafe { Box::from_raw(self.user) });
     }
 }
 
@@ -174,13 +176,14 @@ fn thread_main(inner: &Inner) {
     }
 }
 
-fn host<'a>(user: *mut c_void) -> &'a (Run, Arc<Inner>) {
-    // SAFETY: `user` is the pair of the job system, which outlives its loaders.
-    unsafe { &*user.cast::<(Run, Arc<Inner>)>() }
+fn host<'a>(user: *mut c_void) -> &'a Inner {
+    // SAFETY: `user` is the inner part of a job system that outlives its loaders.
+    unsafe { &*user.cast::<Inner>() }
 }
 
 unsafe extern "C" fn run(user: *mut c_void, job: HostJob, argument: *mut c_void) {
-    let (how, inner) = host(user);
+    let inner = host(user);
+    let how = inner.run;
     let handed = Handed { job, argument: argument.addr() };
     inner.handed_in.fetch_add(1, SeqCst);
     assert!(!inner.is_submitting.swap(true, SeqCst), "two threads are in run");
@@ -212,7 +215,7 @@ unsafe extern "C" fn run(user: *mut c_void, job: HostJob, argument: *mut c_void)
 }
 
 unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {
-    let files = host(user).1.files.lock().unwrap().expect("the hook below");
+    let files = host(user).files.lock().unwrap().expect("the hook below");
     // SAFETY: as we were called.
     unsafe { files.size.expect("a function")(files.user, name) }
 }
@@ -224,7 +227,7 @@ unsafe extern "C" fn read(
     target: *mut c_void,
     bytes: u64,
 ) -> i64 {
-    let inner = &host(user).1;
+    let inner = host(user);
     assert!(!IS_READING.replace(true), "a read in a read");
     let reading = inner.reading.fetch_add(1, SeqCst) + 1;
     inner.most_reading.fetch_max(reading, SeqCst);
