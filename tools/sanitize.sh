@@ -35,7 +35,7 @@ mkdir -p "$logs"
 failed='' ran='' skipped=''
 # Tests that build with a toolchain of their own, or run nothing of the library. faults, a long
 # sweep, is named where it is left out.
-not_ours='archive panics style readme tool'
+not_ours='archive cpp examples link packages panics style readme tool tool_groups tool_v2'
 
 # step NAME COMMAND...: runs it, keeps its output, notes how it ended.
 step() {
@@ -131,34 +131,72 @@ stores() {
     test -d "$cube" && test -d "$many"
 }
 
-# programs KIND ARCHIVE WRAPPER FLAGS...: builds each C program with the flags and runs it. 77 means
-# that a machine cannot run one.
+# How a C program is run, the arguments of a run per line.
+runs() {
+    case $1 in
+    hooks) echo ;;
+    no_alloc) echo "$many 200 1" ;;
+    # The other ways to end are those of a process that aborts.
+    fatal) echo ends ;;
+    workers)
+        for mode in own pump inline deferred reverse pool; do
+            printf '%s\n' "$cube $mode" "$cube $mode async"
+        done
+        ;;
+    *) echo "$cube" ;;
+    esac
+}
+
+# run_all EXPECTED PROGRAM WRAPPER...: each line of input as the arguments of a run, until one does
+# not end with EXPECTED. 77 means that a machine cannot run it.
+run_all() {
+    expected=$1 program=$2
+    shift 2
+    while read -r arguments; do
+        status=0
+        # shellcheck disable=SC2086 # a list of words
+        "$@" "$program" $arguments </dev/null || status=$?
+        test "$status" = "$expected" || test "$status" = 77 ||
+            { echo "ended with $status, not $expected: $arguments"; return 1; }
+    done
+}
+
+# build_and_run SOURCE ARCHIVE FLAGS EXPECTED PROGRAM WRAPPER...: a step of `programs`.
+build_and_run() {
+    source=$1 archive=$2 flags=$3 expected=$4 program=$5
+    shift 5
+    # shellcheck disable=SC2086 # lists of words
+    "$cc" -std=c11 -g -O1 $flags -Iinclude "$source" "$archive" -lpthread -ldl -o "$program" &&
+        runs "$(basename "$source" .c)" | run_all "$expected" "$program" "$@"
+}
+
+# programs KIND ARCHIVE WRAPPER FLAGS...: builds each C program with the flags and runs it.
 programs() {
     kind=$1 archive=$2 wrapper=$3
     shift 3
-    for source in examples/hello.c tests/c/pump.c tests/c/hostile.c tests/c/fork.c tests/c/clash.c \
-        tests/c/dlpack.c tests/c/hooks.c tests/c/no_alloc.c; do
+    for source in examples/hello.c tests/c/*.c; do
         name=$(basename "$source" .c)
+        flags=$* expected=0
         case $kind-$name in
-        # It counts malloc by taking its place, which a sanitizer does as well.
-        tsan-no_alloc | tsan-pump) skip "$kind-$name" "it replaces malloc, as TSan does"; continue ;;
+        tsan-no_alloc) skip "$kind-$name" "it is about the calls of malloc alone"; continue ;;
         tsan-clash) skip "$kind-$name" "it is about the packed archive"; continue ;;
-        *-no_alloc) arguments="$many 200 1" ;;
-        *-hooks) arguments='' ;;
-        *) arguments=$cube ;;
+        tsan-fatal) skip "$kind-$name" "it breaks a function that TSan calls"; continue ;;
+        # It counts malloc by taking its place, which TSan does as well.
+        tsan-pump | tsan-workers) flags="$flags -DKEEP_MALLOC" ;;
+        *-thread_locals) flags="$flags -DTLS_BYTES=300000" ;;
+        *-fatal) expected=7 ;;
         esac
-        program=$logs/$kind-$name under=$wrapper
+        under=$wrapper
         # In the forked child the parent's threads are gone, and what libc allocated for them is
-        # reached from nowhere: only what is lost for certain counts there.
-        test "$kind-$name" != valgrind-fork || under="$wrapper --show-leak-kinds=definite
-            --errors-for-leak-kinds=definite"
-        under=$(echo $under)
-        # shellcheck disable=SC2086 # lists of words
-        step "$kind-$name" sh -eu -c "
-            $cc -std=c11 -g -O1 $* -Iinclude $source $archive -lpthread -ldl -o $program
-            status=0
-            $under $program $arguments || status=\$?
-            test \$status = 77 || exit \$status"
+        # reached from nowhere: only what is lost for certain counts there. What ends in the middle
+        # of a call has the same to say.
+        case $kind-$name in
+        valgrind-fork | valgrind-fatal) under="$wrapper --show-leak-kinds=definite
+            --errors-for-leak-kinds=definite" ;;
+        esac
+        # shellcheck disable=SC2086 # a list of words
+        step "$kind-$name" build_and_run "$source" "$archive" "$flags" "$expected" \
+            "$logs/$kind-$name" $under
     done
 }
 
@@ -171,8 +209,8 @@ tsan() {
         'Mutex<core::option::Option<test::run_test::' >"$logs/tsan-suppressions"
     export TSAN_OPTIONS="exitcode=66:second_deadlock_stack=1:suppressions=$logs/tsan-suppressions"
     # The tests whose own threads meet in std: see the head.
-    but="$not_ours faults extremes flow host idle os_seam reads ring stress uring
-        wakeups metadata_files"
+    but="$not_ours faults dlpack extremes flow host host_hooks idle os_seam reads ring stress
+        uring wakeups metadata_files"
     # shellcheck disable=SC2046 # a list of words
     step tsan env RUSTFLAGS="$flags" cargo "+$nightly" test --locked --no-fail-fast \
         --target "$triple" --target-dir "$logs/tsan" \

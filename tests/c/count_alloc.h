@@ -3,6 +3,9 @@
  * Definitions in a program come before libc's, for libc's own calls too, so nothing that the
  * process allocates by these names goes uncounted. Blocks are cut from one static pool and never
  * reused: the programs that include this allocate a few times or not at all.
+ *
+ * With KEEP_MALLOC nothing is replaced and nothing counted, for tools that take malloc's place
+ * themselves.
  */
 #ifndef COUNT_ALLOC_H
 #define COUNT_ALLOC_H
@@ -15,9 +18,11 @@
 
 enum { ALLOC_POOL_BYTES = 16 << 20, ALLOC_HEADER_BYTES = 16 };
 
+static _Atomic uint64_t alloc_calls;
+
+#ifndef KEEP_MALLOC
 static _Alignas(4096) unsigned char alloc_pool[ALLOC_POOL_BYTES];
 static _Atomic size_t alloc_used;
-static _Atomic uint64_t alloc_calls;
 
 /* A block, its size in the 16 bytes before it. */
 static void *alloc_cut(size_t bytes, size_t align) {
@@ -79,5 +84,6 @@ void *memalign(size_t align, size_t bytes) {
     atomic_fetch_add(&alloc_calls, 1);
     return alloc_cut(bytes, align);
 }
+#endif
 
 #endif
