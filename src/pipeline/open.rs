@@ -39,13 +39,9 @@ use static_assertions::const_assert;
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
-/// What a sanitizer takes of each stack: libc puts the program's thread-local tables there, and
-/// those of gcc's TSan have 900 KiB.
-const SANITIZER_STACK_BYTES: u64 = match () {
-    () if cfg!(wavetrain_sanitizer = "gcc") => 2 << 20,
-    () if cfg!(wavetrain_sanitizer) => 512 << 10,
-    () => 0,
-};
+/// What AddressSanitizer adds to the frames of each stack: without it the threads that wait for
+/// storage run out of theirs. Its thread-local tables, and TSan's, are counted with the program's.
+const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
