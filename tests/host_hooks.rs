@@ -491,7 +491,7 @@ unsafe extern "C" fn end(_user: *mut c_void) {
 
 #[test]
 fn ranges_are_nested_and_there_is_one_for_each_chunk_that_is_counted() {
-    let token: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    static TOKEN: AtomicU64 = AtomicU64::new(0);
     let jobs = jobs();
     for (mode, run) in modes() {
         for is_hooked in [false, true] {
@@ -502,13 +502,13 @@ fn ranges_are_nested_and_there_is_one_for_each_chunk_that_is_counted() {
                 config = with_hook(config);
             }
             config.profiler = ProfilerHook {
-                user: std::ptr::from_ref(token).cast_mut().cast(),
+                user: std::ptr::from_ref(&TOKEN).cast_mut().cast(),
                 begin: Some(begin),
                 end: Some(end),
                 ..config.profiler
             };
             let loader = open(&config);
-            token.store(loader.token(), SeqCst);
+            TOKEN.store(loader.token(), SeqCst);
             stream_through(&loader, &config, &jobs, 0);
             let stats = loader.stats().unwrap();
             close(loader);
