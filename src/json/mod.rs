@@ -13,6 +13,7 @@
 //! twice is well-formed, and an error for whoever asks for that name.
 
 mod check;
+mod number;
 mod text;
 
 pub use text::{Chars, Str};
@@ -176,19 +177,24 @@ impl<'a> Value<'a> {
 
     /// The number, if it is spelled as an integer and fits. `-0` is 0.
     pub fn as_u64(self) -> Option<u64> {
-        let source = if self.source() == "-0" { "0" } else { self.source() };
-        if self.is_integer() { source.parse().ok() } else { None }
+        let (value, is_negative) = self.as_integer()?;
+        (value == 0 || !is_negative).then_some(value)
     }
 
     /// The number, if it is spelled as an integer and fits.
     pub fn as_i64(self) -> Option<i64> {
-        if self.is_integer() { self.source().parse().ok() } else { None }
+        let (value, is_negative) = self.as_integer()?;
+        if is_negative { 0i64.checked_sub_unsigned(value) } else { value.try_into().ok() }
     }
 
-    /// The number rounded once to nearest even; infinite where it is beyond the largest f64. Exact
-    /// only while the thread rounds to nearest, which is the caller's to see to.
+    fn as_integer(self) -> Option<(u64, bool)> {
+        if self.kind() == Kind::Number { number::integer(self.source().as_bytes()) } else { None }
+    }
+
+    /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
+    /// it is beyond the largest f64.
     pub fn as_f64(self) -> Option<f64> {
-        if self.kind() == Kind::Number { self.source().parse().ok() } else { None }
+        (self.kind() == Kind::Number).then(|| number::float(self.source().as_bytes()))
     }
 
     /// The members, if it is an object.
