@@ -128,9 +128,7 @@ fn is_other(node_type: &str) -> bool {
 fn names_once(document: &[u8], way: &[&str]) -> bool {
     let mut value = json::parse(document).ok();
     for name in way {
-        value = value
-            .and_then(|value| value.members())
-            .and_then(|members| members.get(name).ok().flatten());
+        value = value.and_then(|value| value.members()).and_then(|members| members.get(name));
     }
     let members = value.and_then(|value| value.members()).into_iter().flatten();
     let mut names: Vec<String> = members.map(|(name, _)| name.chars().collect()).collect();

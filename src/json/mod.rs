@@ -1,16 +1,16 @@
 //! A lazy JSON reader (RFC 8259) over bytes in place.
 //!
-//! Comes in: the bytes of a document. Goes out: a [`Value`], which is a place in the document;
+//! Comes in: the bytes of a document. Goes out: a [`Value`], which is a part of the document;
 //! members and items are found when they are asked for. Nothing is allocated and nothing recurses.
 //!
 //! Invariant: a `Value` exists only after [`parse`] has checked the whole document, so everything
 //! here walks text that is known to be well-formed. Walking over a member costs its length once
-//! per level, so [`Members::pick`] reads any number of names in one pass; a caller that calls
-//! [`Members::get`] for each name would pass over a large attributes block each time.
+//! per level, so whoever needs several members takes them out of [`Members`] in one pass; calling
+//! [`Members::get`] for each would pass over a large attributes block each time.
 //!
 //! Choices that the RFC leaves open: a byte order mark is refused; a surrogate without its partner
 //! is refused; nesting deeper than [`crate::limits::JSON_DEPTH_MAX`] is refused; a name that comes
-//! twice is well-formed, and an error for whoever asks for that name.
+//! twice is well-formed, and says nothing to whoever asks for that name.
 
 mod check;
 mod number;
@@ -58,8 +58,6 @@ pub enum Fault {
     Depth,
     /// Something behind the end of the document.
     Trailing,
-    /// A name that was asked for comes twice in one object.
-    Duplicate,
 }
 
 impl Fault {
@@ -79,7 +77,6 @@ impl Fault {
             Fault::Surrogate => "half of a surrogate pair",
             Fault::Depth => "nested too deeply",
             Fault::Trailing => "something follows the document",
-            Fault::Duplicate => "a member that comes twice",
         }
     }
 }
@@ -123,34 +120,46 @@ impl Kind {
 
 /// Checks the whole document, in time linear in its length, and gives its one value.
 pub fn parse(bytes: &[u8]) -> Result<Value<'_>, Error> {
-    let document = core::str::from_utf8(bytes)
+    core::str::from_utf8(bytes)
         .map_err(|error| Error { offset: error.valid_up_to(), fault: Fault::Utf8 })?;
-    let (first, limit) = check::check(document.as_bytes())?;
-    Ok(Value { document, first, limit })
+    let (first, limit) = check::check(bytes)?;
+    Ok(Value { source: &bytes[first..limit] })
 }
 
 /// A value of a checked document. Its `Display` is the source text on one line, cut when long.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
-    document: &'a str,
-    first: usize,
-    limit: usize,
+    /// Whole characters of UTF-8.
+    source: &'a [u8],
+}
+
+/// Bytes of a document as the text that they are, as far as they are whole characters.
+fn text_of(bytes: &[u8]) -> &str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
+    }
 }
 
 impl<'a> Value<'a> {
-    /// Bytes of the document before the value.
-    pub fn offset(self) -> usize {
-        self.first
+    /// Bytes of `document`, which the value is a part of, before the value.
+    pub fn offset_in(self, document: &[u8]) -> usize {
+        self.source.as_ptr().addr().wrapping_sub(document.as_ptr().addr())
+    }
+
+    /// Whether `inner`, of the same document, starts in this value.
+    pub fn holds(self, inner: Value<'_>) -> bool {
+        self.source.as_ptr_range().contains(&inner.source.as_ptr())
     }
 
     /// The text of the value as the document spells it.
     pub fn source(self) -> &'a str {
-        &self.document[self.first..self.limit]
+        text_of(self.source)
     }
 
     /// The type.
     pub fn kind(self) -> Kind {
-        match self.document.as_bytes()[self.first] {
+        match self.source[0] {
             b'n' => Kind::Null,
             b't' | b'f' => Kind::Bool,
             b'"' => Kind::String,
@@ -162,17 +171,21 @@ impl<'a> Value<'a> {
 
     /// The boolean, if it is one.
     pub fn as_bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.source() == "true")
+        (self.kind() == Kind::Bool).then(|| self.source[0] == b't')
     }
 
     /// The string, if it is one.
     pub fn as_str(self) -> Option<Str<'a>> {
-        (self.kind() == Kind::String).then(|| Str::new(&self.source()[1..self.source().len() - 1]))
+        match self.source {
+            [b'"', raw @ .., _] => Some(Str::new(raw)),
+            _ => None,
+        }
     }
 
     /// Whether it is a number without fraction and exponent.
     pub fn is_integer(self) -> bool {
-        self.kind() == Kind::Number && !self.source().contains(['.', 'e', 'E'])
+        self.kind() == Kind::Number
+            && !self.source.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
     }
 
     /// The number, if it is spelled as an integer and fits. `-0` is 0.
@@ -188,30 +201,37 @@ impl<'a> Value<'a> {
     }
 
     fn as_integer(self) -> Option<(u64, bool)> {
-        if self.kind() == Kind::Number { number::integer(self.source().as_bytes()) } else { None }
+        if self.kind() == Kind::Number { number::integer(self.source) } else { None }
     }
 
     /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
     /// it is beyond the largest f64.
     pub fn as_f64(self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| number::float(self.source().as_bytes()))
+        (self.kind() == Kind::Number).then(|| number::float(self.source))
     }
 
     /// The members, if it is an object.
     pub fn members(self) -> Option<Members<'a>> {
-        let members = Members { document: self.document, at: self.first + 1 };
-        (self.kind() == Kind::Object).then_some(members)
+        match self.source {
+            [b'{', rest @ ..] => Some(Members { rest }),
+            _ => None,
+        }
     }
 
     /// The items, if it is an array.
     pub fn items(self) -> Option<Items<'a>> {
-        let items = Items { document: self.document, at: self.first + 1 };
-        (self.kind() == Kind::Array).then_some(items)
+        match self.source {
+            [b'[', rest @ ..] => Some(Items { rest }),
+            _ => None,
+        }
     }
 
-    /// The value that starts at `first`.
-    fn starting_at(document: &'a str, first: usize) -> Self {
-        Value { document, first, limit: check::value_limit(document.as_bytes(), first) }
+    /// Takes the value that starts at `first` off the front of checked text.
+    fn take(rest: &mut &'a [u8], first: usize) -> Self {
+        let limit = check::value_limit(rest, first);
+        let source = &rest[first..limit];
+        *rest = &rest[limit..];
+        Value { source }
     }
 }
 
@@ -220,10 +240,9 @@ const SHOWN_BYTES: usize = 60;
 
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let source = self.source();
-        let shown = &source[..source.floor_char_boundary(SHOWN_BYTES)];
-        text::write_printable(shown.chars(), f)?;
-        if shown.len() < source.len() { f.write_str("...") } else { Ok(()) }
+        let shown = text_of(&self.source[..self.source.len().min(SHOWN_BYTES)]);
+        text::write_printable(&mut shown.chars(), f)?;
+        if shown.len() < self.source.len() { f.write_str("...") } else { Ok(()) }
     }
 }
 
@@ -236,34 +255,16 @@ impl fmt::Debug for Value<'_> {
 /// The members of an object in document order; a name may come twice.
 #[derive(Clone, Copy)]
 pub struct Members<'a> {
-    document: &'a str,
-    at: usize,
+    /// From behind the opening brace or the value of a member on.
+    rest: &'a [u8],
 }
 
 impl<'a> Members<'a> {
-    /// The values of `names` in one pass; every other member goes to `other`. A name of `names`
-    /// that comes twice is an error, because two readers would see two documents.
-    pub fn pick<const N: usize>(
-        self,
-        names: &[&str; N],
-        mut other: impl FnMut(Str<'a>, Value<'a>),
-    ) -> Result<[Option<Value<'a>>; N], Error> {
-        let mut values = [None; N];
-        for (name, value) in self {
-            match names.iter().position(|known| name == **known) {
-                Some(place) if values[place].is_some() => {
-                    return Err(Error { offset: value.offset(), fault: Fault::Duplicate });
-                }
-                Some(place) => values[place] = Some(value),
-                None => other(name, value),
-            }
-        }
-        Ok(values)
-    }
-
-    /// The value of `name`, if there is one. Passes over the whole object.
-    pub fn get(self, name: &str) -> Result<Option<Value<'a>>, Error> {
-        Ok(self.pick(&[name], |_, _| {})?[0])
+    /// The value of `name`; None also where it comes twice. Passes over the whole object.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        let mut values = self.filter(|(other, _)| *other == *name);
+        let (_, value) = values.next()?;
+        if values.next().is_some() { None } else { Some(value) }
     }
 }
 
@@ -271,31 +272,26 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Str<'a>, Value<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let text = self.document.as_bytes();
-        let name_first = check::next_element(text, self.at)?;
-        let name_limit = check::value_limit(text, name_first);
-        let value_first = check::after_colon(text, name_limit);
-        let value = Value::starting_at(self.document, value_first);
-        self.at = value.limit;
-        Some((Str::new(&self.document[name_first + 1..name_limit - 1]), value))
+        let first = check::next_element(self.rest, 0)?;
+        let name = Value::take(&mut self.rest, first).as_str()?;
+        let first = check::after_colon(self.rest, 0);
+        Some((name, Value::take(&mut self.rest, first)))
     }
 }
 
 /// The items of an array in order.
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
-    document: &'a str,
-    at: usize,
+    /// From behind the opening bracket or an item on.
+    rest: &'a [u8],
 }
 
 impl<'a> Iterator for Items<'a> {
     type Item = Value<'a>;
 
     fn next(&mut self) -> Option<Value<'a>> {
-        let first = check::next_element(self.document.as_bytes(), self.at)?;
-        let value = Value::starting_at(self.document, first);
-        self.at = value.limit;
-        Some(value)
+        let first = check::next_element(self.rest, 0)?;
+        Some(Value::take(&mut self.rest, first))
     }
 }
 

@@ -4,6 +4,7 @@
 //! escape was checked, surrogate pairs included.
 
 use super::check::code_unit;
+use super::text_of;
 use crate::base::text::Text;
 use core::fmt;
 
@@ -11,23 +12,25 @@ use core::fmt;
 /// `Display` shows control characters escaped and cuts a long text.
 #[derive(Clone, Copy)]
 pub struct Str<'a> {
-    raw: &'a str,
+    /// Whole characters of UTF-8.
+    raw: &'a [u8],
 }
 
 impl<'a> Str<'a> {
     /// The string with this source between its quotes.
-    pub(super) fn new(raw: &'a str) -> Self {
+    pub(super) fn new(raw: &'a [u8]) -> Self {
         Str { raw }
     }
 
     /// A text of our own as a string: it has no escapes.
     pub const fn plain(text: &'static str) -> Str<'static> {
+        let raw = text.as_bytes();
         let mut at = 0;
-        while at < text.len() {
-            assert!(text.as_bytes()[at] != b'\\');
+        while at < raw.len() {
+            assert!(raw[at] != b'\\');
             at += 1;
         }
-        Str { raw: text }
+        Str { raw }
     }
 
     /// Whether there is nothing between the quotes.
@@ -37,7 +40,23 @@ impl<'a> Str<'a> {
 
     /// The characters, escapes resolved.
     pub fn chars(self) -> Chars<'a> {
-        Chars { rest: self.raw }
+        Chars { rest: text_of(self.raw) }
+    }
+
+    /// Which of the words, with one space between them, it is. An empty text has no words.
+    pub fn place_in(self, words: &str) -> Option<usize> {
+        if words.is_empty() {
+            return None;
+        }
+        words.as_bytes().split(|byte| *byte == b' ').position(|word| self.is(word))
+    }
+
+    fn is(self, other: &[u8]) -> bool {
+        if self.raw.contains(&b'\\') {
+            self.chars().eq(text_of(other).chars())
+        } else {
+            self.raw == other
+        }
     }
 
     /// The whole string in `buffer`, or None where it does not fit.
@@ -63,7 +82,7 @@ impl<'a> Str<'a> {
 
 impl PartialEq<str> for Str<'_> {
     fn eq(&self, other: &str) -> bool {
-        if self.raw.contains('\\') { self.chars().eq(other.chars()) } else { self.raw == other }
+        self.is(other.as_bytes())
     }
 }
 
@@ -73,7 +92,7 @@ const SHOWN_CHARS: usize = 60;
 impl fmt::Display for Str<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
-        write_printable(self.chars().take(SHOWN_CHARS), f)?;
+        write_printable(&mut self.chars().take(SHOWN_CHARS), f)?;
         let is_cut = self.chars().nth(SHOWN_CHARS).is_some();
         f.write_str(if is_cut { "...\"" } else { "\"" })
     }
@@ -88,14 +107,14 @@ impl fmt::Debug for Str<'_> {
 /// Writes characters on one line: white space as a space, other control characters escaped, so
 /// that a hostile document can neither break a log line nor drive a terminal.
 pub(super) fn write_printable(
-    chars: impl Iterator<Item = char>,
+    chars: &mut dyn Iterator<Item = char>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     use fmt::Write;
     for character in chars {
         match character {
             '\n' | '\r' | '\t' => f.write_char(' ')?,
-            _ if character.is_control() => write!(f, "{}", character.escape_unicode())?,
+            _ if character.is_control() => write!(f, "\\u{{{:x}}}", u32::from(character))?,
             _ => f.write_char(character)?,
         }
     }

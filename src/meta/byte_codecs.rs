@@ -8,8 +8,8 @@
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
-use super::node::{Extension, Node, Reader};
-use crate::json::Kind;
+use super::node::{Extension, Reader};
+use crate::json::{Kind, Value};
 use crate::records::Codec;
 use crate::status::Status;
 
@@ -22,32 +22,26 @@ pub(super) enum Spelling {
     Numcodecs,
 }
 
-/// Every name that is read.
-const NAMES: [(&str, Codec, Spelling); 12] = [
-    ("crc32c", Codec::Crc32c, Spelling::Zarr),
-    ("zstd", Codec::Zstd, Spelling::Zarr),
-    ("blosc", Codec::Blosc, Spelling::Zarr),
-    ("gzip", Codec::Gzip, Spelling::Zarr),
-    ("zlib", Codec::Zlib, Spelling::Zarr),
-    ("lz4", Codec::Lz4, Spelling::Zarr),
-    ("numcodecs.crc32c", Codec::Crc32c, Spelling::Numcodecs),
-    ("numcodecs.zstd", Codec::Zstd, Spelling::Numcodecs),
-    ("numcodecs.blosc", Codec::Blosc, Spelling::Numcodecs),
-    ("numcodecs.gzip", Codec::Gzip, Spelling::Numcodecs),
-    ("numcodecs.zlib", Codec::Zlib, Spelling::Numcodecs),
-    ("numcodecs.lz4", Codec::Lz4, Spelling::Numcodecs),
-];
+/// Every codec that is read, by name; numcodecs' own with "numcodecs." before them.
+const NAMES: &str = "crc32c zstd blosc gzip zlib lz4 numcodecs.crc32c numcodecs.zstd \
+                     numcodecs.blosc numcodecs.gzip numcodecs.zlib numcodecs.lz4";
+
+/// What the first half of NAMES, and the second, names.
+const CODECS: [Codec; 6] =
+    [Codec::Crc32c, Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4];
 
 /// What blosc compresses with, and wavetrain decompresses.
-const BLOSC_NAMES: [&str; 5] = ["zstd", "lz4", "lz4hc", "zlib", "blosclz"];
+const BLOSC_NAMES: &str = "zstd lz4 lz4hc zlib blosclz";
 
 /// Names of blosc's filters; numcodecs writes their numbers.
-const BLOSC_SHUFFLES: [&str; 3] = ["noshuffle", "shuffle", "bitshuffle"];
+const BLOSC_SHUFFLES: &str = "noshuffle shuffle bitshuffle";
 
 /// The codec of that name, and whose name it is.
 pub(super) fn codec_from_name(extension: &Extension<'_>) -> Option<(Codec, Spelling)> {
-    let found = NAMES.iter().find(|(name, ..)| extension.name == **name);
-    found.map(|(_, codec, spelling)| (*codec, *spelling))
+    let place = extension.name.place_in(NAMES)?;
+    let is_zarr = place < CODECS.len();
+    let spelling = if is_zarr { Spelling::Zarr } else { Spelling::Numcodecs };
+    Some((CODECS[place % CODECS.len()], spelling))
 }
 
 /// Whether every parameter of `codec` is one that its writer can have meant.
@@ -57,59 +51,39 @@ pub(super) fn check_configuration(
     codec: Codec,
     spelling: Spelling,
 ) -> Result<(), Status> {
-    match codec {
-        Codec::Crc32c if spelling == Spelling::Numcodecs => check_location(reader, extension),
-        Codec::Crc32c => {
-            let [] = reader.configuration(extension, &[])?;
-            Ok(())
+    let (name, least, most) = match codec {
+        Codec::Crc32c if spelling == Spelling::Numcodecs => {
+            return check_location(reader, extension);
         }
-        Codec::Zstd => check_zstd(reader, extension),
-        Codec::Blosc => check_blosc(reader, extension, spelling),
-        Codec::Gzip => check_level(reader, extension, "level", 0, 9),
-        Codec::Zlib => check_level(reader, extension, "level", -1, 9),
-        Codec::Lz4 => {
-            let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX));
-            check_level(reader, extension, "acceleration", least, most)
-        }
-    }
-}
-
-/// A configuration of one number, which may be absent.
-fn check_level(
-    reader: &mut Reader<'_>,
-    extension: &Extension<'_>,
-    name: &'static str,
-    least: i64,
-    most: i64,
-) -> Result<(), Status> {
-    let [level] = reader.configuration(extension, &[name])?;
-    if let Some(level) = level {
-        reader.integer(&level, least, most)?;
-    }
-    Ok(())
+        Codec::Crc32c => return reader.configuration(extension, "").map(|([], [])| ()),
+        Codec::Zstd => return check_zstd(reader, extension),
+        Codec::Blosc => return check_blosc(reader, extension, spelling),
+        Codec::Gzip => ("level", 0, 9),
+        Codec::Zlib => ("level", -1, 9),
+        Codec::Lz4 => ("acceleration", i64::from(i32::MIN), i64::from(i32::MAX)),
+    };
+    let ([], [level]) = reader.configuration(extension, name)?;
+    reader.check_integer(level, least, most)
 }
 
 fn check_zstd(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let [level, checksum] = reader.configuration(extension, &["level", "checksum"])?;
-    if let Some(level) = level {
-        reader.integer(&level, -131072, 22)?;
+    let ([], [level, checksum]) = reader.configuration(extension, "level checksum")?;
+    reader.check_integer(level, -131072, 22)?;
+    match checksum {
+        Some(checksum) => reader.boolean(checksum).map(|_| ()),
+        None => Ok(()),
     }
-    if let Some(checksum) = checksum {
-        reader.boolean(&checksum)?;
-    }
-    Ok(())
 }
 
 /// numcodecs can put a checksum before the bytes too.
 fn check_location(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let [location] = reader.configuration(extension, &["location"])?;
-    let Some(location) = location.filter(|node| node.value.kind() != Kind::Null) else {
+    let ([], [location]) = reader.configuration(extension, "location")?;
+    let Some(location) = location.filter(|value| value.kind() != Kind::Null) else {
         return Ok(());
     };
-    let name = reader.string(&location)?;
+    let name = reader.string(location)?;
     if name != *"end" {
-        let reason = format_args!("a checksum at {name} is not read, only at \"end\"");
-        return Err(reader.unsupported(&location, reason));
+        return Err(reader.unknown(location, "a checksum at", name, "at \"end\""));
     }
     Ok(())
 }
@@ -119,50 +93,35 @@ fn check_blosc(
     extension: &Extension<'_>,
     spelling: Spelling,
 ) -> Result<(), Status> {
-    let names = ["cname", "clevel", "shuffle", "typesize", "blocksize"];
-    let [cname, clevel, shuffle, typesize, blocksize] = reader.configuration(extension, &names)?;
-    let parent = extension.configuration.as_ref().unwrap_or(&extension.node);
+    let ([], [cname, clevel, shuffle, typesize, blocksize]) =
+        reader.configuration(extension, "cname clevel shuffle typesize blocksize")?;
+    let parent = extension.configuration.unwrap_or(extension.value);
     if spelling == Spelling::Zarr || cname.is_some() {
         let cname = reader.required(parent, "cname", cname)?;
-        let name = reader.string(&cname)?;
-        if !BLOSC_NAMES.iter().any(|known| name == **known) {
-            let known = "zstd, lz4, lz4hc, zlib, blosclz";
-            let reason = format_args!("blosc of {name} is not read, only of {known}");
-            return Err(reader.unsupported(&cname, reason));
+        let name = reader.string(cname)?;
+        if name.place_in(BLOSC_NAMES).is_none() {
+            let known = "of zstd, lz4, lz4hc, zlib, blosclz";
+            return Err(reader.unknown(cname, "blosc of", name, known));
         }
     }
-    if let Some(clevel) = clevel {
-        reader.integer(&clevel, 0, 9)?;
-    }
+    reader.check_integer(clevel, 0, 9)?;
     if let Some(shuffle) = shuffle {
-        check_shuffle(reader, &shuffle, spelling)?;
+        check_shuffle(reader, shuffle, spelling)?;
     }
     // numcodecs says null where it looks at the buffer.
-    if let Some(typesize) = typesize
-        && (spelling == Spelling::Zarr || typesize.value.kind() != Kind::Null)
-    {
-        reader.integer(&typesize, 1, i64::MAX)?;
-    }
-    if let Some(blocksize) = blocksize {
-        reader.integer(&blocksize, 0, i64::MAX)?;
-    }
-    Ok(())
+    let is_said = |value: &Value<'_>| spelling == Spelling::Zarr || value.kind() != Kind::Null;
+    reader.check_integer(typesize.filter(is_said), 1, i64::MAX)?;
+    reader.check_integer(blocksize, 0, i64::MAX)
 }
 
 fn check_shuffle(
     reader: &mut Reader<'_>,
-    shuffle: &Node<'_>,
+    shuffle: Value<'_>,
     spelling: Spelling,
 ) -> Result<(), Status> {
     if spelling == Spelling::Numcodecs {
         // -1 is "bits where elements have one byte, else bytes".
-        return reader.integer(shuffle, -1, BLOSC_SHUFFLES.len() as i64 - 1).map(|_| ());
+        return reader.check_integer(Some(shuffle), -1, 2);
     }
-    let name = reader.string(shuffle)?;
-    if !BLOSC_SHUFFLES.iter().any(|known| name == **known) {
-        let reason =
-            format_args!("{name} is neither \"noshuffle\", \"shuffle\" nor \"bitshuffle\"");
-        return Err(reader.unsupported(shuffle, reason));
-    }
-    Ok(())
+    reader.choice(shuffle, BLOSC_SHUFFLES, Status::Unsupported).map(|_| ())
 }

@@ -8,44 +8,44 @@
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
 use super::byte_codecs::{check_configuration, codec_from_name};
-use super::node::{Extension, Extents, Node, Reader};
+use super::node::{Extension, Extents, Reader};
 use crate::base::math::product;
 use crate::base::text::List;
+use crate::json::{Items, Value};
 use crate::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, IndexLayout};
 use crate::status::Status;
 
-/// Codecs of the specifications that turn arrays into arrays.
-const ARRAY_TO_ARRAY: [&str; 1] = ["transpose"];
+/// Codecs of the specifications that are given arrays.
+const ARRAY_CODECS: &str = "transpose bytes sharding_indexed";
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
 /// grid) are set.
 pub(super) fn read_codecs(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    codecs: Value<'_>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
-    let mut node = node.clone();
+    let mut list = codecs;
     // Ends: every turn adds a level of shards, of which there are SHARD_LEVELS_MAX.
     loop {
         let level = record.shard_levels as usize;
-        let mut items = reader.items(&node)?;
-        let first = read_transposes(reader, &node, &mut items, record)?;
+        let mut items = reader.items(list)?;
+        let first = read_transposes(reader, list, &mut items, record)?;
         if first.name != *"sharding_indexed" {
             record.byte_order = read_array_to_bytes(reader, &first, record.dtype.word_bytes())?;
-            record.codecs = read_bytes_codecs(reader, &node, items)?;
+            record.codecs = read_bytes_codecs(reader, list, items)?;
             return Ok(());
         }
         if level == SHARD_LEVELS_MAX {
-            let reason = format_args!("more than {SHARD_LEVELS_MAX} levels of shards are not read");
-            return Err(reader.unsupported(&first.node, reason));
+            return Err(reader.too_many(first.value, SHARD_LEVELS_MAX, "levels of shards"));
         }
         if let Some(behind) = items.next() {
-            let name = reader.extension(&behind)?.name;
+            let name = reader.extension(behind)?.name;
             let reason = format_args!("codec {name} behind sharding_indexed is not read");
-            return Err(reader.unsupported(&behind, reason));
+            return Err(reader.unsupported(behind, reason));
         }
-        node = read_shard(reader, &first, record)?;
+        list = read_shard(reader, &first, record)?;
         // What a shard holds has the shard's axes, until it is transposed itself.
         record.axis_order[level + 1] = record.axis_order[level];
     }
@@ -55,13 +55,13 @@ pub(super) fn read_codecs(
 /// gives the codec behind them.
 fn read_transposes<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
-    items: &mut impl Iterator<Item = Node<'a>>,
+    list: Value<'_>,
+    items: &mut Items<'a>,
     record: &mut ArrayRecord,
 ) -> Result<Extension<'a>, Status> {
     let mut is_first = true;
     for item in items {
-        let extension = reader.extension(&item)?;
+        let extension = reader.extension(item)?;
         if extension.name != *"transpose" {
             return Ok(extension);
         }
@@ -75,7 +75,7 @@ fn read_transposes<'a>(
     } else {
         "no codec behind transpose makes bytes"
     };
-    Err(reader.decode(node, format_args!("{reason}")))
+    Err(reader.decode(list, format_args!("{reason}")))
 }
 
 /// Applies a transpose to the axes that it gets: axis `i` of what it gives is axis `order[i]` of
@@ -88,27 +88,27 @@ fn transpose(
     extension: &Extension<'_>,
     axes: &mut [u8],
 ) -> Result<(), Status> {
-    let [order] = reader.configuration(extension, &["order"])?;
-    let parent = extension.configuration.as_ref().unwrap_or(&extension.node);
-    let order = reader.required(parent, "order", order)?;
-    if let Some(name) = order.value.as_str() {
+    let ([order], []) = reader.configuration(extension, "order")?;
+    if let Some(name) = order.as_str() {
         // What writers made before the specification had only permutations.
-        if name == *"F" {
-            axes.reverse();
-        } else if name != *"C" {
-            let reason = format_args!("{name} is no list of axes, nor \"C\" or \"F\"");
-            return Err(reader.unsupported(&order, reason));
+        match name.place_in("C F") {
+            Some(0) => {}
+            Some(_) => axes.reverse(),
+            None => {
+                let reason = format_args!("{name} is no list of axes, nor \"C\" or \"F\"");
+                return Err(reader.unsupported(order, reason));
+            }
         }
         return Ok(());
     }
-    let places = reader.extents(&order, 0)?;
+    let places = reader.extents(order, 0)?;
     let given = Extents::from_iter(axes.iter().map(|axis| u64::from(*axis)));
     let is_permutation =
         places.len() == axes.len() && (0..axes.len() as u64).all(|axis| places.contains(&axis));
     if !is_permutation {
         let (places, count) = (List(&places), axes.len());
         let reason = format_args!("{places} does not name each of {count} axes, from 0, once");
-        return Err(reader.decode(&order, reason));
+        return Err(reader.decode(order, reason));
     }
     for (axis, place) in axes.iter_mut().zip(&places) {
         // Both are below the rank, which was checked.
@@ -123,35 +123,29 @@ fn read_shard<'a>(
     reader: &mut Reader<'_>,
     shard: &Extension<'a>,
     record: &mut ArrayRecord,
-) -> Result<Node<'a>, Status> {
-    let Some(parent) = &shard.configuration else {
-        return Err(reader.decode(&shard.node, format_args!("member \"configuration\" is missing")));
-    };
-    let names = ["chunk_shape", "codecs", "index_codecs", "index_location"];
-    let [chunk_shape, codecs, index_codecs, location] = reader.pick_all(parent, &names)?;
-    let chunk_shape = reader.required(parent, "chunk_shape", chunk_shape)?;
-    let codecs = reader.required(parent, "codecs", codecs)?;
-    let index_codecs = reader.required(parent, "index_codecs", index_codecs)?;
+) -> Result<Value<'a>, Status> {
+    if shard.configuration.is_none() {
+        let reason = format_args!("member \"configuration\" is missing");
+        return Err(reader.decode(shard.value, reason));
+    }
+    let ([chunk_shape, codecs, index_codecs], [location]) =
+        reader.configuration(shard, "chunk_shape codecs index_codecs index_location")?;
     let (axes, level) = (record.axes(), record.shard_levels as usize);
     // The shard's own axes: a transpose in front of it gave them another order.
     let order = record.axis_order[level];
     let outer: Extents =
         order[..axes].iter().map(|axis| record.chunk_shape[usize::from(*axis)]).collect();
-    let inner = reader.extents(&chunk_shape, 1)?;
-    check_division(reader, &chunk_shape, &outer, &inner)?;
+    let inner = reader.extents(chunk_shape, 1)?;
+    check_division(reader, chunk_shape, &outer, &inner)?;
     record.shard_shape[level] = record.chunk_shape;
     for (axis, edge) in order.iter().zip(&inner) {
         record.chunk_shape[usize::from(*axis)] = *edge;
     }
     record.shard_levels += 1;
-    record.index[level] = read_index_codecs(reader, &index_codecs)?;
+    record.index[level] = read_index_codecs(reader, index_codecs)?;
     if let Some(location) = location {
-        let name = reader.string(&location)?;
-        record.index[level].at_start = name == *"start";
-        if name != *"start" && name != *"end" {
-            let reason = format_args!("{name} is neither \"start\" nor \"end\"");
-            return Err(reader.unsupported(&location, reason));
-        }
+        let place = reader.choice(location, "start end", Status::Unsupported)?;
+        record.index[level].at_start = place == 0;
     }
     Ok(codecs)
 }
@@ -159,7 +153,7 @@ fn read_shard<'a>(
 /// Whether chunks of `inner` divide a shard of `outer` exactly, into not too many.
 fn check_division(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     outer: &[u64],
     inner: &Extents,
 ) -> Result<(), Status> {
@@ -168,7 +162,7 @@ fn check_division(
     if !is_divided {
         let (chunk, shard) = (List(inner), List(outer));
         let reason = format_args!("chunks of {chunk} do not divide shards of {shard}");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     let mut counts = Extents::new();
     for (shard, chunk) in outer.iter().zip(inner) {
@@ -179,29 +173,28 @@ fn check_division(
         let reason = format_args!(
             "{counts} chunks per shard, more than {SHARD_CHUNKS_MAX}: use larger chunks"
         );
-        return Err(reader.unsupported(node, reason));
+        return Err(reader.unsupported(value, reason));
     }
     Ok(())
 }
 
 /// The codecs behind the one that makes bytes.
-fn read_bytes_codecs<'a>(
+fn read_bytes_codecs(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
-    items: impl Iterator<Item = Node<'a>>,
+    list: Value<'_>,
+    items: Items<'_>,
 ) -> Result<CodecChain, Status> {
     let mut codecs = CodecChain::new();
     for item in items {
-        let extension = reader.extension(&item)?;
+        let extension = reader.extension(item)?;
         let codec = read_bytes_to_bytes(reader, &extension)?;
         if codec.is_compressor() && codecs.iter().any(|before| before.is_compressor()) {
             let name = codec.name();
             let reason = format_args!("{name} behind another compressor is not read");
-            return Err(reader.unsupported(&item, reason));
+            return Err(reader.unsupported(item, reason));
         }
         if codecs.try_push(codec).is_err() {
-            let reason = format_args!("more than {CODECS_MAX} codecs behind bytes are not read");
-            return Err(reader.unsupported(node, reason));
+            return Err(reader.too_many(list, CODECS_MAX, "codecs behind bytes"));
         }
     }
     Ok(codecs)
@@ -213,13 +206,13 @@ fn read_array_to_bytes(
     extension: &Extension<'_>,
     word_bytes: u32,
 ) -> Result<ByteOrder, Status> {
-    let Extension { node, name, .. } = extension;
+    let Extension { value, name, .. } = extension;
     if *name == *"bytes" {
         return read_bytes(reader, extension, word_bytes);
     }
     if codec_from_name(extension).is_some() {
         let reason = format_args!("codec {name} must stand behind \"bytes\"");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(*value, reason));
     }
     Err(unknown_codec(reader, extension))
 }
@@ -230,30 +223,22 @@ fn read_bytes(
     extension: &Extension<'_>,
     word_bytes: u32,
 ) -> Result<ByteOrder, Status> {
-    let [endian] = reader.configuration(extension, &["endian"])?;
+    let ([], [endian]) = reader.configuration(extension, "endian")?;
     let Some(endian) = endian else {
         if word_bytes == 1 {
             return Ok(ByteOrder::Little);
         }
         let reason = format_args!("bytes of a type of {word_bytes}-byte words needs \"endian\"");
-        return Err(reader.decode(&extension.node, reason));
+        return Err(reader.decode(extension.value, reason));
     };
-    let name = reader.string(&endian)?;
-    if name == *"little" {
-        Ok(ByteOrder::Little)
-    } else if name == *"big" {
-        // The order of single bytes is no order: one record for one layout.
-        Ok(if word_bytes == 1 { ByteOrder::Little } else { ByteOrder::Big })
-    } else {
-        let reason = format_args!("{name} is neither \"little\" nor \"big\"");
-        Err(reader.unsupported(&endian, reason))
-    }
+    let place = reader.choice(endian, "little big", Status::Unsupported)?;
+    // The order of single bytes is no order: one record for one layout.
+    Ok(if place == 0 || word_bytes == 1 { ByteOrder::Little } else { ByteOrder::Big })
 }
 
 fn unknown_codec(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Status {
-    let name = extension.name;
     let known = "transpose, bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed";
-    reader.unsupported(&extension.node, format_args!("codec {name} is not read, only {known}"))
+    reader.unknown(extension.value, "codec", extension.name, known)
 }
 
 /// A codec behind `bytes`.
@@ -261,14 +246,11 @@ fn read_bytes_to_bytes(
     reader: &mut Reader<'_>,
     extension: &Extension<'_>,
 ) -> Result<Codec, Status> {
-    let Extension { node, name, .. } = extension;
+    let Extension { value, name, .. } = extension;
     let Some((codec, spelling)) = codec_from_name(extension) else {
-        let is_array_codec = *name == *"bytes"
-            || *name == *"sharding_indexed"
-            || ARRAY_TO_ARRAY.iter().any(|known| *name == **known);
-        if is_array_codec {
+        if name.place_in(ARRAY_CODECS).is_some() {
             let reason = format_args!("codec {name} cannot stand behind \"bytes\"");
-            return Err(reader.decode(node, reason));
+            return Err(reader.decode(*value, reason));
         }
         return Err(unknown_codec(reader, extension));
     };
@@ -277,23 +259,24 @@ fn read_bytes_to_bytes(
 }
 
 /// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.
-fn read_index_codecs(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<IndexLayout, Status> {
-    let mut items = reader.items(node)?;
+fn read_index_codecs(reader: &mut Reader<'_>, list: Value<'_>) -> Result<IndexLayout, Status> {
+    let mut items = reader.items(list)?;
     let Some(first) = items.next() else {
-        return Err(reader.decode(node, format_args!("the list of codecs is empty")));
+        return Err(reader.decode(list, format_args!("the list of codecs is empty")));
     };
-    let first = reader.extension(&first)?;
-    if first.name == *"transpose" || first.name == *"sharding_indexed" {
+    let first = reader.extension(first)?;
+    if first.name.place_in("transpose sharding_indexed").is_some() {
         let reason = format_args!("codec {} in front of an index is not read", first.name);
-        return Err(reader.unsupported(&first.node, reason));
+        return Err(reader.unsupported(first.value, reason));
     }
     let byte_order = read_array_to_bytes(reader, &first, 8)?;
-    let has_crc = match read_bytes_codecs(reader, node, items)?.as_slice() {
+    let has_crc = match read_bytes_codecs(reader, list, items)?.as_slice() {
         [] => false,
         [Codec::Crc32c] => true,
         _ => {
-            let reason = "an index other than bytes, or bytes and crc32c, is not read";
-            return Err(reader.unsupported(node, format_args!("{reason}")));
+            let reason =
+                format_args!("an index other than bytes, or bytes and crc32c, is not read");
+            return Err(reader.unsupported(list, reason));
         }
     };
     Ok(IndexLayout { at_start: false, has_crc, byte_order })

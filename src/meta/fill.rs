@@ -7,9 +7,9 @@
 //! Invariant: decimal numbers are read as an f64 and rounded from it once to nearest even, in
 //! integer arithmetic, as numpy does; beyond the largest finite value they become infinite.
 
-use super::node::{Node, Reader};
+use super::node::Reader;
 use super::zarr_name;
-use crate::json::{Kind, Str};
+use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
 use crate::status::Status;
@@ -45,50 +45,49 @@ impl FloatFormat {
     }
 }
 
-/// One element of `dtype` as `node` spells it, in the first `dtype_bytes` bytes.
-pub(super) fn fill_from_node(
+/// One element of `dtype` as `value` spells it, in the first `dtype_bytes` bytes.
+pub(super) fn fill_from_value(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     dtype: Dtype,
     dtype_bytes: u32,
 ) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
     let mut fill = [0; ELEMENT_BYTES_MAX];
     let name = zarr_name(dtype);
     let element = &mut fill[..dtype_bytes as usize];
-    if node.value.kind() == Kind::Null {
+    if value.kind() == Kind::Null {
         let reason = format_args!("null is no {name}: zarr v3 needs a value");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     match dtype {
-        Dtype::Bool => element[0] = reader.boolean(node)? as u8,
-        Dtype::Raw => raw(reader, node, element)?,
+        Dtype::Bool => element[0] = reader.boolean(value)? as u8,
+        Dtype::Raw => raw(reader, value, element)?,
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
             let max = u64::MAX >> (64 - 8 * dtype_bytes);
-            let value = node.value.as_u64().filter(|value| *value <= max);
-            write_bits(value.ok_or_else(|| not_an_integer(reader, node, name))?, element);
+            let number = value.as_u64().filter(|number| *number <= max);
+            write_bits(number.ok_or_else(|| not_an_integer(reader, value, name))?, element);
         }
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
             let max = i64::MAX >> (64 - 8 * dtype_bytes);
-            let value = node.value.as_i64().filter(|value| (-max - 1..=max).contains(value));
-            let value = value.ok_or_else(|| not_an_integer(reader, node, name))?;
-            write_bits(value as u64, element);
+            let number = value.as_i64().filter(|number| (-max - 1..=max).contains(number));
+            let number = number.ok_or_else(|| not_an_integer(reader, value, name))?;
+            write_bits(number as u64, element);
         }
-        Dtype::F16 => float(reader, node, name, FloatFormat::F16, element)?,
-        Dtype::Bf16 => float(reader, node, name, FloatFormat::BF16, element)?,
-        Dtype::F32 => float(reader, node, name, FloatFormat::F32, element)?,
-        Dtype::F64 => float(reader, node, name, FloatFormat::F64, element)?,
-        Dtype::C64 => complex(reader, node, name, FloatFormat::F32, element)?,
-        Dtype::C128 => complex(reader, node, name, FloatFormat::F64, element)?,
+        Dtype::F16 => float(reader, value, name, FloatFormat::F16, element)?,
+        Dtype::Bf16 => float(reader, value, name, FloatFormat::BF16, element)?,
+        Dtype::F32 => float(reader, value, name, FloatFormat::F32, element)?,
+        Dtype::F64 => float(reader, value, name, FloatFormat::F64, element)?,
+        Dtype::C64 => complex(reader, value, name, FloatFormat::F32, element)?,
+        Dtype::C128 => complex(reader, value, name, FloatFormat::F64, element)?,
     }
     Ok(fill)
 }
 
-fn not_an_integer(reader: &mut Reader<'_>, node: &Node<'_>, name: &str) -> Status {
-    let value = node.value;
+fn not_an_integer(reader: &mut Reader<'_>, value: Value<'_>, name: &str) -> Status {
     if value.is_integer() {
-        reader.decode(node, format_args!("{value} does not fit {name}"))
+        reader.decode(value, format_args!("{value} does not fit {name}"))
     } else {
-        reader.decode(node, format_args!("{value} is no {name}: a whole number is needed"))
+        reader.decode(value, format_args!("{value} is no {name}: a whole number is needed"))
     }
 }
 
@@ -103,44 +102,43 @@ pub(super) fn write_bits(bits: u64, element: &mut [u8]) {
 
 fn complex(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     name: &str,
     format: FloatFormat,
     element: &mut [u8],
 ) -> Result<(), Status> {
     let mut count = 0;
-    for part in reader.items(node)? {
+    for part in reader.items(value)? {
         if count < 2 {
             let (first, limit) = (count * format.bytes(), (count + 1) * format.bytes());
-            float(reader, &part, name, format, &mut element[first..limit])?;
+            float(reader, part, name, format, &mut element[first..limit])?;
         }
         count += 1;
     }
     if count != 2 {
         let reason = format_args!("{count} parts, but {name} has 2: [real, imaginary]");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     Ok(())
 }
 
 fn float(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     name: &str,
     format: FloatFormat,
     element: &mut [u8],
 ) -> Result<(), Status> {
-    let bits = match (node.value.as_f64(), node.value.as_str()) {
+    let bits = match (value.as_f64(), value.as_str()) {
         (Some(number), _) => Some(narrow_float(number.to_bits(), format)),
         (_, Some(text)) => float_from_text(text, format),
         _ => None,
     };
     let Some(bits) = bits else {
         let digits = 2 * format.bytes();
-        let value = node.value;
         let spellings = "a number, \"NaN\", \"Infinity\", \"-Infinity\" or \"0x\" and";
         let reason = format_args!("{value} is no {name}: {spellings} {digits} hex digits");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     };
     write_bits(bits, element);
     Ok(())
@@ -203,20 +201,20 @@ fn narrow_float(wide: u64, format: FloatFormat) -> u64 {
 }
 
 /// Raw bytes: an array of byte values, or base64.
-fn raw(reader: &mut Reader<'_>, node: &Node<'_>, element: &mut [u8]) -> Result<(), Status> {
+fn raw(reader: &mut Reader<'_>, value: Value<'_>, element: &mut [u8]) -> Result<(), Status> {
     let size = element.len();
-    if let Some(text) = node.value.as_str() {
+    if let Some(text) = value.as_str() {
         return match bytes_from_base64(text, element) {
             Some(()) => Ok(()),
             None => {
                 let reason = format_args!("{text} is not the base64 of {size} bytes");
-                Err(reader.decode(node, reason))
+                Err(reader.decode(value, reason))
             }
         };
     }
     let mut count = 0;
-    for item in reader.items(node)? {
-        let byte = reader.integer(&item, 0, 255)? as u8;
+    for item in reader.items(value)? {
+        let byte = reader.integer(item, 0, 255)? as u8;
         if let Some(place) = element.get_mut(count) {
             *place = byte;
         }
@@ -224,7 +222,7 @@ fn raw(reader: &mut Reader<'_>, node: &Node<'_>, element: &mut [u8]) -> Result<(
     }
     if count != size {
         return Err(
-            reader.decode(node, format_args!("{count} bytes, but r{} has {size}", 8 * size))
+            reader.decode(value, format_args!("{count} bytes, but r{} has {size}", 8 * size))
         );
     }
     Ok(())
@@ -271,16 +269,15 @@ fn base64_digit(digit: u8) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
     use crate::status::Why;
     use std::string::{String, ToString};
     use std::vec::Vec;
 
     fn fill(dtype: Dtype, dtype_bytes: u32, source: &str) -> Result<Vec<u8>, String> {
         let mut why = Why::new();
-        let node = Node::root(json::parse(source.as_bytes()).unwrap());
-        let mut reader = Reader::new("/a", "zarr.json", &mut why);
-        match fill_from_node(&mut reader, &node, dtype, dtype_bytes) {
+        let document = source.as_bytes();
+        let (mut reader, value) = Reader::open("/a", "zarr.json", document, &mut why).ok().unwrap();
+        match fill_from_value(&mut reader, value, dtype, dtype_bytes) {
             Ok(bytes) => {
                 assert!(bytes[dtype_bytes as usize..].iter().all(|byte| *byte == 0));
                 Ok(bytes[..dtype_bytes as usize].to_vec())

@@ -7,9 +7,10 @@
 //!
 //! Invariant: cells have at least one element, cover the array, and end at 2^63 - 1 at most.
 
-use super::node::{Node, Reader};
+use super::node::Reader;
 use crate::base::text::List;
 use crate::grid::{AxisGrid, EdgeFault, EdgeList, EdgeRun, edges};
+use crate::json::Value;
 use crate::limits::EDGE_RUNS_MAX;
 use crate::records::ArrayRecord;
 use crate::status::Status;
@@ -18,45 +19,43 @@ use crate::status::Status;
 /// shard divides it. Runs go to `table`, which has room for EDGE_RUNS_MAX.
 pub(super) fn read_chunk_grid(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &mut ArrayRecord,
     table: &mut [EdgeRun],
 ) -> Result<(), Status> {
-    let extension = reader.extension(node)?;
-    let name = extension.name;
-    if name == *"regular" {
-        let [chunk_shape] = reader.configuration(&extension, &["chunk_shape"])?;
-        let chunk_shape = reader.required(node, "chunk_shape", chunk_shape)?;
-        return read_regular(reader, &chunk_shape, record);
+    let extension = reader.extension(value)?;
+    match extension.name.place_in("regular rectilinear") {
+        Some(0) => {
+            let ([chunk_shape], []) = reader.configuration(&extension, "chunk_shape")?;
+            read_regular(reader, chunk_shape, record)
+        }
+        Some(_) => {
+            let ([kind, shapes], []) = reader.configuration(&extension, "kind chunk_shapes")?;
+            let text = reader.string(kind)?;
+            if text != *"inline" {
+                return Err(reader.unknown(kind, "a list of edges", text, "\"inline\""));
+            }
+            read_rectilinear(reader, shapes, record, table)
+        }
+        None => {
+            let known = "\"regular\" and \"rectilinear\"";
+            Err(reader.unknown(value, "chunk grid", extension.name, known))
+        }
     }
-    if name != *"rectilinear" {
-        let known = "\"regular\" and \"rectilinear\"";
-        let reason = format_args!("chunk grid {name} is not read, only {known}");
-        return Err(reader.unsupported(node, reason));
-    }
-    let [kind, shapes] = reader.configuration(&extension, &["kind", "chunk_shapes"])?;
-    let kind = reader.required(node, "kind", kind)?;
-    let text = reader.string(&kind)?;
-    if text != *"inline" {
-        let reason = format_args!("a list of edges {text} is not read, only \"inline\"");
-        return Err(reader.unsupported(&kind, reason));
-    }
-    let shapes = reader.required(node, "chunk_shapes", shapes)?;
-    read_rectilinear(reader, &shapes, record, table)
 }
 
 /// One edge per axis.
 fn read_regular(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
-    let edges = reader.extents(node, 1)?;
+    let edges = reader.extents(value, 1)?;
     let axes = record.axes();
     if edges.len() != axes {
         let (chunk, shape) = (List(&edges), List(&record.shape[..axes]));
         let reason = format_args!("chunks of {chunk} do not fit an array of {shape}");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     record.chunk_shape[..axes].copy_from_slice(&edges);
     Ok(())
@@ -65,23 +64,23 @@ fn read_regular(
 /// One edge, or a list of them, per axis.
 fn read_rectilinear(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &mut ArrayRecord,
     table: &mut [EdgeRun],
 ) -> Result<(), Status> {
     let axes = record.axes();
     let (mut listed, mut used) = (0, 0);
-    for (axis, item) in reader.items(node)?.enumerate() {
+    for (axis, item) in reader.items(value)?.enumerate() {
         listed += 1;
         // The rest is counted for the text.
         if axis >= axes {
             continue;
         }
-        if item.value.items().is_none() {
-            record.chunk_shape[axis] = reader.extent(&item, 1)?;
+        if item.items().is_none() {
+            record.chunk_shape[axis] = reader.extent(item, 1)?;
             continue;
         }
-        match read_edges(reader, &item, record.shape[axis], &mut table[used..])? {
+        match read_edges(reader, item, record.shape[axis], &mut table[used..])? {
             Ok(runs) => {
                 let (first, count) = (used as u32, runs.len() as u32);
                 let cells = runs.last().map_or(0, |run| run.cell_limit);
@@ -96,7 +95,7 @@ fn read_rectilinear(
     if listed != axes {
         let shape = List(&record.shape[..axes]);
         let reason = format_args!("edges of {listed} axes do not fit an array of {shape}");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     Ok(())
 }
@@ -104,54 +103,54 @@ fn read_rectilinear(
 /// The runs of an axis that lists its edges; or the one edge, where all are equal.
 fn read_edges<'t>(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     extent: u64,
     room: &'t mut [EdgeRun],
 ) -> Result<Result<&'t [EdgeRun], u64>, Status> {
     let mut list = EdgeList::new(room, extent);
-    for item in reader.items(node)? {
-        let (edge, count) = read_run(reader, &item)?;
+    for item in reader.items(value)? {
+        let (edge, count) = read_run(reader, item)?;
         match list.push(edge, count) {
             Ok(()) => {}
             Err(EdgeFault::Overflow) => {
                 let reason = format_args!("the chunk ends beyond 2^63 - 1");
-                return Err(reader.unsupported(&item, reason));
+                return Err(reader.unsupported(item, reason));
             }
             Err(EdgeFault::Full) => {
                 let reason = format_args!(
                     "more than {EDGE_RUNS_MAX} changes of the edge length are not read: use \
                      fewer, larger or more equal chunks"
                 );
-                return Err(reader.unsupported(&item, reason));
+                return Err(reader.unsupported(item, reason));
             }
         }
     }
     let limit = list.limit();
     if limit == 0 {
-        return Err(reader.decode(node, format_args!("the list of edges is empty")));
+        return Err(reader.decode(value, format_args!("the list of edges is empty")));
     }
     if limit < extent {
         let reason = format_args!("the edges end at {limit}, before the array's end at {extent}");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     Ok(list.finish())
 }
 
 /// An edge, or an edge and how often it is repeated.
-fn read_run(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(u64, u64), Status> {
-    if node.value.items().is_none() {
-        return Ok((reader.extent(node, 1)?, 1));
+fn read_run(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(u64, u64), Status> {
+    if value.items().is_none() {
+        return Ok((reader.extent(value, 1)?, 1));
     }
     let (mut pair, mut count) = ([0; 2], 0);
-    for item in reader.items(node)? {
+    for item in reader.items(value)? {
         if let Some(place) = pair.get_mut(count) {
-            *place = reader.extent(&item, 1)?;
+            *place = reader.extent(item, 1)?;
         }
         count += 1;
     }
     if count != 2 {
         let reason = format_args!("{count} numbers, but an edge and its count are needed");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     Ok((pair[0], pair[1]))
 }
@@ -160,7 +159,7 @@ fn read_run(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(u64, u64), Stat
 /// `table` holds the runs. The largest was looked at when the shard was read.
 pub(super) fn check_shard_edges(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &ArrayRecord,
     table: &[EdgeRun],
 ) -> Result<(), Status> {
@@ -174,7 +173,7 @@ pub(super) fn check_shard_edges(
         {
             let reason =
                 format_args!("axis {axis}: chunks of {chunk} do not divide shards of {edge}");
-            return Err(reader.decode(node, reason));
+            return Err(reader.decode(value, reason));
         }
     }
     Ok(())

@@ -9,9 +9,9 @@
 //! handed to a visitor one by one, so that how many there are costs no memory.
 
 use super::ngff::read_ome;
-use super::node::{Node, Reader};
-use super::zarr3::is_ignored;
-use crate::json::{self, Kind, Str};
+use super::node::Reader;
+use super::zarr3::{is_ignored, refuse_member};
+use crate::json::{self, Kind, Str, Value};
 use crate::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::records::DocumentKind;
 use crate::status::{Status, Why};
@@ -178,18 +178,18 @@ pub fn group_from_documents<'a>(
         has_consolidated: false,
     };
     let visitor = &mut Visitor { visit: &mut |entry| visit(entry), levels: ArrayVec::new() };
+    let name = documents.kind.file_name();
+    let (mut reader, root) = Reader::open(uri, name, documents.group, why)?;
     if documents.kind == DocumentKind::Zarr3 {
-        let reader = &mut Reader::new(uri, documents.kind.file_name(), why);
-        read_zarr3(reader, documents.group, visitor, &mut group)?;
+        read_zarr3(&mut reader, root, visitor, &mut group)?;
         return Ok(group);
     }
-    let reader = &mut Reader::new(uri, documents.kind.file_name(), why);
-    check_zgroup(reader, documents.group)?;
-    let reader = &mut Reader::new(uri, ".zattrs", why);
-    let attributes = json::parse(documents.attributes).map_err(|error| reader.malformed(error))?;
-    read_ome(reader, &Node::root(attributes), documents.kind, visitor, &mut group)?;
-    let reader = &mut Reader::new(uri, ".zmetadata", why);
-    read_zmetadata(reader, documents.consolidated, visitor, &mut group)?;
+    let ([], [format]) = reader.pick(root, "zarr_format")?;
+    reader.check_format(root, format, 2)?;
+    let (mut reader, attributes) = Reader::open(uri, ".zattrs", documents.attributes, why)?;
+    read_ome(&mut reader, attributes, documents.kind, visitor, &mut group)?;
+    let (mut reader, root) = Reader::open(uri, ".zmetadata", documents.consolidated, why)?;
+    read_zmetadata(&mut reader, root, visitor, &mut group)?;
     Ok(group)
 }
 
@@ -198,114 +198,74 @@ pub fn node_kind(kind: DocumentKind, document: &[u8]) -> NodeKind {
     match kind {
         DocumentKind::Zarr2Array => NodeKind::Array,
         DocumentKind::Zarr2Group => NodeKind::Group,
-        DocumentKind::Zarr3 => {
-            let members = json::parse(document).ok().and_then(|document| document.members());
-            let node_type = members.and_then(|members| members.get("node_type").ok().flatten());
-            node_type.and_then(|value| value.as_str()).map_or(NodeKind::Unknown, kind_from_name)
-        }
+        DocumentKind::Zarr3 => json::parse(document).map_or(NodeKind::Unknown, kind_from_document),
     }
 }
 
-fn kind_from_name(name: Str<'_>) -> NodeKind {
-    if name == *"array" {
-        NodeKind::Array
-    } else if name == *"group" {
-        NodeKind::Group
-    } else {
-        NodeKind::Unknown
+fn kind_from_document(document: Value<'_>) -> NodeKind {
+    let node_type = document.members().and_then(|members| members.get("node_type"));
+    match node_type.and_then(Value::as_str).and_then(|name| name.place_in("array group")) {
+        Some(0) => NodeKind::Array,
+        Some(_) => NodeKind::Group,
+        None => NodeKind::Unknown,
     }
 }
 
 fn read_zarr3<'a>(
     reader: &mut Reader<'_>,
-    document: &'a [u8],
+    root: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let root = &Node::root(json::parse(document).map_err(|error| reader.malformed(error))?);
-    let names = ["zarr_format", "node_type", "attributes", "consolidated_metadata"];
-    let mut refused = None;
-    let picked = reader.pick(root, &names, |name, value| {
-        if !is_ignored(name, value) {
-            refused.get_or_insert((name, value));
-        }
-    })?;
-    let [format, node_type, attributes, consolidated] = picked;
-    check_format(reader, root, format, 3)?;
+    let names = "zarr_format node_type attributes consolidated_metadata";
+    let mut members = [None; 4];
+    let refused = reader.walk(root, names, is_ignored, &mut [], &mut members)?;
+    let [format, node_type, attributes, consolidated] = members;
+    reader.check_format(root, format, 3)?;
     let node_type = reader.required(root, "node_type", node_type)?;
-    let name = reader.string(&node_type)?;
+    let name = reader.string(node_type)?;
     if name != *"group" {
-        return Err(reader.decode(&node_type, format_args!("{name} is not \"group\"")));
+        return Err(reader.decode(node_type, format_args!("{name} is not \"group\"")));
     }
-    if let Some((name, value)) = refused {
-        let reason = format_args!("member {name} = {value} is not known and must be understood");
-        return Err(reader.unsupported(root, reason));
-    }
+    refuse_member(reader, root, refused)?;
     if let Some(attributes) = attributes {
-        read_ome(reader, &attributes, DocumentKind::Zarr3, visitor, group)?;
+        read_ome(reader, attributes, DocumentKind::Zarr3, visitor, group)?;
     }
     match present(consolidated) {
-        Some(consolidated) => read_consolidated(reader, &consolidated, visitor, group),
+        Some(consolidated) => read_consolidated(reader, consolidated, visitor, group),
         None => Ok(()),
     }
 }
 
 /// A member that is there and is not null.
-pub(super) fn present(node: Option<Node<'_>>) -> Option<Node<'_>> {
-    node.filter(|node| node.value.kind() != Kind::Null)
-}
-
-fn check_format(
-    reader: &mut Reader<'_>,
-    root: &Node<'_>,
-    format: Option<Node<'_>>,
-    expected: i64,
-) -> Result<(), Status> {
-    let format = reader.required(root, "zarr_format", format)?;
-    match reader.integer(&format, i64::MIN, i64::MAX)? {
-        version if version == expected => Ok(()),
-        version => Err(reader.unsupported(
-            &format,
-            format_args!("{version} is not read in this file, only {expected}"),
-        )),
-    }
-}
-
-fn check_zgroup(reader: &mut Reader<'_>, document: &[u8]) -> Result<(), Status> {
-    let root = &Node::root(json::parse(document).map_err(|error| reader.malformed(error))?);
-    let [format] = reader.pick(root, &["zarr_format"], |_, _| {})?;
-    check_format(reader, root, format, 2)
+pub(super) fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| value.kind() != Kind::Null)
 }
 
 /// The nodes that a zarr v3 group lists: `{"kind": "inline", "metadata": {PATH: DOCUMENT, ..}}`.
 fn read_consolidated<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
+    value: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let [kind, metadata] = reader.pick(node, &["kind", "metadata"], |_, _| {})?;
+    let ([metadata], [kind]) = reader.pick(value, "metadata kind")?;
     if let Some(kind) = kind {
-        let name = reader.string(&kind)?;
+        let name = reader.string(kind)?;
         if name != *"inline" {
-            let reason = format_args!("{name} metadata is not read, only \"inline\"");
-            return Err(reader.unsupported(&kind, reason));
+            return Err(reader.unknown(kind, "metadata", name, "\"inline\""));
         }
     }
-    let metadata = &reader.required(node, "metadata", metadata)?;
     group.has_consolidated = true;
     let mut buffer: PathBuffer = [0; _];
     for (name, document) in reader.members(metadata)? {
         let path = entry_path(reader, metadata, name, &mut buffer)?;
-        let members = document.members();
-        let node_type = members.and_then(|members| members.get("node_type").ok().flatten());
-        let kind = node_type.and_then(|value| value.as_str()).map(kind_from_name);
-        match kind {
-            Some(kind @ (NodeKind::Array | NodeKind::Group)) => visitor.found(group, path, kind),
-            _ => {
+        match kind_from_document(document) {
+            NodeKind::Unknown => {
                 let reason = format_args!("the document of {name} is no array and no group");
                 return Err(reader.decode(metadata, reason));
             }
+            kind => visitor.found(group, path, kind),
         }
     }
     Ok(())
@@ -314,17 +274,16 @@ fn read_consolidated<'a>(
 /// The nodes that a zarr v2 group lists: `{"metadata": {PATH/.zarray: DOCUMENT, ..}}`.
 fn read_zmetadata<'a>(
     reader: &mut Reader<'_>,
-    document: &'a [u8],
+    root: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let root = &Node::root(json::parse(document).map_err(|error| reader.malformed(error))?);
-    let [metadata] = reader.pick(root, &["metadata"], |_, _| {})?;
-    let Some(metadata) = &metadata else { return Ok(()) };
+    let ([], [metadata]) = reader.pick(root, "metadata")?;
+    let Some(metadata) = metadata else { return Ok(()) };
     group.has_consolidated = true;
     let mut buffer = [0; ENTRY_PATH_BYTES + 8];
     for (key, _) in reader.members(metadata)? {
-        if key == *".zgroup" || key == *".zattrs" {
+        if key.place_in(".zgroup .zattrs").is_some() {
             continue;
         }
         let Some(text) = key.decode_into(&mut buffer) else {
@@ -357,32 +316,32 @@ impl Visitor<'_, '_> {
     }
 }
 
-fn too_long(reader: &mut Reader<'_>, node: &Node<'_>, path: Str<'_>) -> Status {
+fn too_long(reader: &mut Reader<'_>, value: Value<'_>, path: Str<'_>) -> Status {
     let most = ENTRY_PATH_BYTES - 1;
-    reader.unsupported(node, format_args!("path {path}: more than {most} bytes are not read"))
+    reader.unsupported(value, format_args!("path {path}: more than {most} bytes are not read"))
 }
 
-/// The path that a document names, checked, in `buffer`; `node` is where it stands.
+/// The path that a document names, checked, in `buffer`; `value` is where it stands.
 pub(super) fn entry_path<'b>(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     text: Str<'_>,
     buffer: &'b mut PathBuffer,
 ) -> Result<&'b str, Status> {
-    let Some(path) = text.decode_into(buffer) else { return Err(too_long(reader, node, text)) };
-    check_path(reader, node, text, path)?;
+    let Some(path) = text.decode_into(buffer) else { return Err(too_long(reader, value, text)) };
+    check_path(reader, value, text, path)?;
     Ok(path)
 }
 
 fn check_path(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     text: Str<'_>,
     path: &str,
 ) -> Result<(), Status> {
     match path_fault(path) {
-        Some(fault) => Err(reader.decode(node, format_args!("path {text} {fault}"))),
-        None if path.len() >= ENTRY_PATH_BYTES => Err(too_long(reader, node, text)),
+        Some(fault) => Err(reader.decode(value, format_args!("path {text} {fault}"))),
+        None if path.len() >= ENTRY_PATH_BYTES => Err(too_long(reader, value, text)),
         None => Ok(()),
     }
 }

@@ -364,7 +364,11 @@ fn consolidated_metadata_lists_what_the_attributes_do_not() {
 #[test]
 fn consolidated_metadata_of_another_form_is_refused() {
     for (consolidated, status, says) in [
-        (json!({"kind": "linked", "metadata": {}}), Status::Unsupported, "\"linked\" metadata"),
+        (
+            json!({"kind": "linked", "metadata": {}}),
+            Status::Unsupported,
+            "metadata \"linked\" is not read",
+        ),
         (json!({"kind": "inline"}), Status::Decode, "member \"metadata\" is missing"),
         (json!({"metadata": {"a": {}}}), Status::Decode, "the document of \"a\" is no array"),
         (json!({"metadata": {"a": 5}}), Status::Decode, "the document of \"a\" is no array"),

@@ -26,7 +26,6 @@ pub use group::{
     group_from_documents, node_kind,
 };
 pub use key::{normalize_uri, write_file_key};
-use node::Reader;
 pub use refusal::{GroupRefusal, Names};
 pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
@@ -52,9 +51,7 @@ pub fn array_from_document(
     match kind {
         DocumentKind::Zarr3 => array_from_zarr3(document, uri, table, why),
         DocumentKind::Zarr2Array => array_from_zarr2(document, uri, why),
-        DocumentKind::Zarr2Group => {
-            Err(Reader::new(uri, kind.file_name(), why).not_found(IS_GROUP))
-        }
+        DocumentKind::Zarr2Group => Err(node::not_found(uri, kind.file_name(), IS_GROUP, why)),
     }
 }
 

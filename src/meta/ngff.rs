@@ -12,14 +12,14 @@ use super::group::{
     Axes, Axis, Detail, Entry, Group, Level, NodeKind, PathBuffer, Transform, Visitor, entry_path,
     path_fault, present,
 };
-use super::node::{Node, Reader};
-use crate::json::{Kind, Str};
+use super::node::Reader;
+use crate::json::{Str, Value};
 use crate::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::records::DocumentKind;
 use crate::status::Status;
 
 /// Versions that are read. Those of 0.5 differ in words of the specification only.
-const VERSIONS: [&str; 7] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.5.1", "0.5.2"];
+const VERSIONS: &str = "0.1 0.2 0.3 0.4 0.5 0.5.1 0.5.2";
 
 /// Axes of images before version 0.3, in this order.
 const IMPLIED_AXES: [&str; 5] = ["t", "c", "z", "y", "x"];
@@ -29,36 +29,35 @@ const EMPTY: Str<'static> = Str::plain("");
 /// Reads the OME-NGFF part of a group's attributes, if there is one.
 pub(super) fn read_ome<'a>(
     reader: &mut Reader<'_>,
-    attributes: &Node<'a>,
+    attributes: Value<'a>,
     document: DocumentKind,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let names = ["ome", "multiscales", "plate", "well", "labels"];
-    let [ome, mut multiscales, mut plate, mut well, mut labels] =
-        reader.pick(attributes, &names, |_, _| {})?;
-    if let Some(ome) = &ome {
-        let names = ["version", "multiscales", "plate", "well", "labels"];
+    let ([], [ome, mut multiscales, mut plate, mut well, mut labels]) =
+        reader.pick(attributes, "ome multiscales plate well labels")?;
+    if let Some(ome) = ome {
         let version;
-        [version, multiscales, plate, well, labels] = reader.pick(ome, &names, |_, _| {})?;
+        ([], [version, multiscales, plate, well, labels]) =
+            reader.pick(ome, "version multiscales plate well labels")?;
         read_version(reader, version, group)?;
     } else if document == DocumentKind::Zarr3 {
         // Outside of "ome" this common word may be anybody's attribute.
         labels = None;
     }
-    match (&multiscales, &plate, &well) {
+    match (multiscales, plate, well) {
         (None, None, None) => {}
-        (Some(node), None, None) => read_multiscales(reader, node, visitor, group)?,
-        (None, Some(node), None) => read_plate(reader, node, visitor, group)?,
-        (None, None, Some(node)) => read_well(reader, node, visitor, group)?,
+        (Some(value), None, None) => read_multiscales(reader, value, visitor, group)?,
+        (None, Some(value), None) => read_plate(reader, value, visitor, group)?,
+        (None, None, Some(value)) => read_well(reader, value, visitor, group)?,
         _ => {
             let reason = format_args!("more than one of multiscales, plate and well is not read");
-            return Err(reader.unsupported(ome.as_ref().unwrap_or(attributes), reason));
+            return Err(reader.unsupported(ome.unwrap_or(attributes), reason));
         }
     }
-    match &labels {
-        Some(node) if ome.is_some() || is_path_list(node) => {
-            read_labels(reader, node, visitor, group)
+    match labels {
+        Some(value) if ome.is_some() || is_path_list(value) => {
+            read_labels(reader, value, visitor, group)
         }
         _ => Ok(()),
     }
@@ -67,91 +66,82 @@ pub(super) fn read_ome<'a>(
 /// Takes the version, if one is said.
 fn read_version<'a>(
     reader: &mut Reader<'_>,
-    node: Option<Node<'a>>,
+    value: Option<Value<'a>>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let Some(node) = present(node) else { return Ok(()) };
-    let version = reader.string(&node)?;
-    if !VERSIONS.iter().any(|known| version == **known) {
-        let reason = format_args!("OME-NGFF {version} is not read, only 0.1 to 0.5");
-        return Err(reader.unsupported(&node, reason));
+    let Some(value) = present(value) else { return Ok(()) };
+    let version = reader.string(value)?;
+    if version.place_in(VERSIONS).is_none() {
+        return Err(reader.unknown(value, "OME-NGFF", version, "0.1 to 0.5"));
     }
     group.version = version;
     Ok(())
 }
 
 /// A string for a C program; empty where there is none.
-fn label<'a>(reader: &mut Reader<'_>, node: Option<Node<'a>>) -> Result<Str<'a>, Status> {
-    let Some(node) = present(node) else { return Ok(EMPTY) };
-    let text = reader.string(&node)?;
+fn label<'a>(reader: &mut Reader<'_>, value: Option<Value<'a>>) -> Result<Str<'a>, Status> {
+    let Some(value) = present(value) else { return Ok(EMPTY) };
+    let text = reader.string(value)?;
     if text.chars().any(|character| character == '\0') {
-        return Err(reader.decode(&node, format_args!("{text} has a NUL character")));
+        return Err(reader.decode(value, format_args!("{text} has a NUL character")));
     }
     Ok(text)
 }
 
 fn read_multiscales<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
+    value: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     group.kind = NodeKind::Image;
     group.has_ome = true;
-    for item in reader.items(node)? {
-        let names = ["version", "name", "axes", "datasets", "coordinateTransformations"];
-        let [version, name, axes, datasets, common] = reader.pick(&item, &names, |_, _| {})?;
+    for item in reader.items(value)? {
+        let ([datasets], [version, name, axes, common]) =
+            reader.pick(item, "datasets version name axes coordinateTransformations")?;
         read_version(reader, version, group)?;
         let name = label(reader, name)?;
         if group.name.is_empty() {
             group.name = name;
         }
         let axes = match axes {
-            None if may_lack_axes(group.version) => implied_axes(),
+            // Before 0.3 they are implied.
+            None if group.version.place_in(" 0.1 0.2").is_some() => implied_axes(),
             axes => {
-                let axes = reader.required(&item, "axes", axes)?;
-                read_axes(reader, &axes)?
+                let axes = reader.required(item, "axes", axes)?;
+                read_axes(reader, axes)?
             }
         };
-        let datasets = reader.required(&item, "datasets", datasets)?;
         let common = present(common);
-        for (level, dataset) in reader.items(&datasets)?.enumerate() {
+        for (level, dataset) in reader.items(datasets)?.enumerate() {
             let (image, level) = (group.image_count, level as u32);
             let transform = Transform::IDENTITY;
             let level = Level { image, level, name, axes: &axes, transform };
-            read_dataset(reader, &dataset, common.as_ref(), level, visitor)?;
+            read_dataset(reader, dataset, common, level, visitor)?;
         }
         group.image_count += 1;
     }
     Ok(())
 }
 
-/// Whether images of this version have the implied axes.
-fn may_lack_axes(version: Str<'_>) -> bool {
-    ["", "0.1", "0.2"].iter().any(|old| version == **old)
-}
-
 fn read_dataset<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
-    common: Option<&Node<'a>>,
+    value: Value<'a>,
+    common: Option<Value<'a>>,
     mut level: Level<'_>,
     visitor: &mut Visitor<'_, 'a>,
 ) -> Result<(), Status> {
-    let [path, own] = reader.pick(node, &["path", "coordinateTransformations"], |_, _| {})?;
-    let path_node = reader.required(node, "path", path)?;
-    let text = reader.string(&path_node)?;
+    let ([path], [own]) = reader.pick(value, "path coordinateTransformations")?;
+    let text = reader.string(path)?;
     let mut buffer: PathBuffer = [0; _];
-    let path = entry_path(reader, &path_node, text, &mut buffer)?;
-    let own = present(own);
-    for list in [own.as_ref(), common].into_iter().flatten() {
+    let path = entry_path(reader, path, text, &mut buffer)?;
+    for list in [present(own), common].into_iter().flatten() {
         for item in reader.items(list)? {
-            apply(reader, &item, level.axes.len(), &mut level.transform)?;
+            apply(reader, item, level.axes.len(), &mut level.transform)?;
         }
     }
     if visitor.levels.try_push(text).is_err() {
-        let reason = format_args!("more than {GROUP_LEVELS_MAX} levels in a group are not read");
-        return Err(reader.unsupported(node, reason));
+        return Err(reader.too_many(value, GROUP_LEVELS_MAX, "levels in a group"));
     }
     (visitor.visit)(&Entry { path, kind: NodeKind::Array, detail: Detail::Level(level) });
     Ok(())
@@ -166,40 +156,42 @@ impl Transform {
 /// Composes one more transformation on those that are there: it maps what they give.
 fn apply(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     rank: usize,
     transform: &mut Transform,
 ) -> Result<(), Status> {
-    let names = ["type", "scale", "translation", "path"];
-    let [kind, scale, translation, path] = reader.pick(node, &names, |_, _| {})?;
+    let ([kind], [scale, translation, path]) = reader.pick(value, "type scale translation path")?;
     if let Some(path) = path {
-        let reason = format_args!("numbers in an array of their own, {}, are not read", path.value);
-        return Err(reader.unsupported(&path, reason));
+        let reason = format_args!("numbers in an array of their own, {path}, are not read");
+        return Err(reader.unsupported(path, reason));
     }
-    let kind = reader.required(node, "type", kind)?;
-    let name = reader.string(&kind)?;
+    let name = reader.string(kind)?;
     transform.is_given = true;
-    if name == *"scale" {
-        let scale = reader.required(node, "scale", scale)?;
-        let factors = read_numbers(reader, &scale, rank)?;
-        for axis in 0..rank {
-            transform.scale[axis] *= factors[axis];
-            transform.translation[axis] *= factors[axis];
+    match name.place_in("identity scale translation") {
+        Some(0) => {}
+        Some(1) => {
+            let scale = reader.required(value, "scale", scale)?;
+            let factors = read_numbers(reader, scale, rank)?;
+            for axis in 0..rank {
+                transform.scale[axis] *= factors[axis];
+                transform.translation[axis] *= factors[axis];
+            }
         }
-    } else if name == *"translation" {
-        let translation = reader.required(node, "translation", translation)?;
-        let offsets = read_numbers(reader, &translation, rank)?;
-        for axis in 0..rank {
-            transform.translation[axis] += offsets[axis];
+        Some(_) => {
+            let translation = reader.required(value, "translation", translation)?;
+            let offsets = read_numbers(reader, translation, rank)?;
+            for axis in 0..rank {
+                transform.translation[axis] += offsets[axis];
+            }
         }
-    } else if name != *"identity" {
-        let known = "identity, scale and translation";
-        let reason = format_args!("transformation {name} is not read, only {known}");
-        return Err(reader.unsupported(&kind, reason));
+        None => {
+            let known = "identity, scale and translation";
+            return Err(reader.unknown(kind, "transformation", name, known));
+        }
     }
-    let is_finite = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite());
-    if !is_finite(&transform.scale) || !is_finite(&transform.translation) {
-        return Err(reader.decode(node, format_args!("what it leads to is beyond f64")));
+    let mut numbers = transform.scale.iter().chain(&transform.translation);
+    if !numbers.all(|number| number.is_finite()) {
+        return Err(reader.decode(value, format_args!("what it leads to is beyond f64")));
     }
     Ok(())
 }
@@ -207,32 +199,31 @@ fn apply(
 /// One number per axis.
 fn read_numbers(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     rank: usize,
 ) -> Result<[f64; RANK_MAX], Status> {
     let mut numbers = [0.0; RANK_MAX];
     let mut count = 0;
-    for item in reader.items(node)? {
+    for item in reader.items(value)? {
         if count < rank {
-            numbers[count] = reader.number(&item)?;
+            numbers[count] = reader.number(item)?;
         }
         count += 1;
     }
     if count != rank {
-        return Err(reader.decode(node, format_args!("{count} numbers for {rank} axes")));
+        return Err(reader.decode(value, format_args!("{count} numbers for {rank} axes")));
     }
     Ok(numbers)
 }
 
 /// Axes as objects (0.4, 0.5) or as names alone (0.3).
-fn read_axes<'a>(reader: &mut Reader<'_>, node: &Node<'a>) -> Result<Axes<'a>, Status> {
+fn read_axes<'a>(reader: &mut Reader<'_>, value: Value<'a>) -> Result<Axes<'a>, Status> {
     let mut axes = Axes::new();
-    for item in reader.items(node)? {
-        let axis = if let Some(name) = item.value.as_str() {
+    for item in reader.items(value)? {
+        let axis = if let Some(name) = item.as_str() {
             Axis { name, kind: kind_of_axis(name), unit: EMPTY }
         } else {
-            let [name, kind, unit] = reader.pick(&item, &["name", "type", "unit"], |_, _| {})?;
-            let name = reader.required(&item, "name", name)?;
+            let ([name], [kind, unit]) = reader.pick(item, "name type unit")?;
             Axis {
                 name: label(reader, Some(name))?,
                 kind: label(reader, kind)?,
@@ -241,16 +232,14 @@ fn read_axes<'a>(reader: &mut Reader<'_>, node: &Node<'a>) -> Result<Axes<'a>, S
         };
         let is_same = |other: &Axis<'_>| other.name.chars().eq(axis.name.chars());
         if axes.iter().any(is_same) {
-            let reason = format_args!("a second axis {}", axis.name);
-            return Err(reader.decode(&item, reason));
+            return Err(reader.decode(item, format_args!("a second axis {}", axis.name)));
         }
         if axes.try_push(axis).is_err() {
-            let reason = format_args!("more than {RANK_MAX} axes are not read");
-            return Err(reader.unsupported(node, reason));
+            return Err(reader.too_many(value, RANK_MAX, "axes"));
         }
     }
     if axes.is_empty() {
-        return Err(reader.decode(node, format_args!("an image without axes")));
+        return Err(reader.decode(value, format_args!("an image without axes")));
     }
     Ok(axes)
 }
@@ -267,50 +256,41 @@ fn implied_axes() -> Axes<'static> {
 
 /// What an axis of this name is in images that do not say.
 fn kind_of_axis(name: Str<'_>) -> Str<'static> {
-    if name == *"t" {
-        Str::plain("time")
-    } else if name == *"c" {
-        Str::plain("channel")
-    } else if ["z", "y", "x"].iter().any(|space| name == **space) {
-        Str::plain("space")
-    } else {
-        EMPTY
+    match name.place_in("t c z y x") {
+        None => EMPTY,
+        Some(0) => Str::plain("time"),
+        Some(1) => Str::plain("channel"),
+        Some(_) => Str::plain("space"),
     }
 }
 
 fn read_plate<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
+    value: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     group.kind = NodeKind::Plate;
     group.has_ome = true;
-    let names = ["version", "name", "rows", "columns", "wells", "field_count"];
-    let [version, name, rows, columns, wells, field_count] =
-        reader.pick(node, &names, |_, _| {})?;
+    let ([rows, columns, wells], [version, name, field_count]) =
+        reader.pick(value, "rows columns wells version name field_count")?;
     read_version(reader, version, group)?;
     group.name = label(reader, name)?;
-    let rows = reader.required(node, "rows", rows)?;
-    group.row_count = reader.items(&rows)?.count() as u32;
-    let columns = reader.required(node, "columns", columns)?;
-    group.column_count = reader.items(&columns)?.count() as u32;
+    group.row_count = reader.items(rows)?.count() as u32;
+    group.column_count = reader.items(columns)?.count() as u32;
     if let Some(field_count) = present(field_count) {
-        group.field_count = reader.integer(&field_count, 0, u32::MAX as i64)? as u32;
+        group.field_count = reader.integer(field_count, 0, u32::MAX as i64)? as u32;
     }
-    let wells = reader.required(node, "wells", wells)?;
     let mut buffer: PathBuffer = [0; _];
-    for well in reader.items(&wells)? {
-        let names = ["path", "rowIndex", "columnIndex"];
-        let [path, row, column] = reader.pick(&well, &names, |_, _| {})?;
-        let path = reader.required(&well, "path", path)?;
-        let text = reader.string(&path)?;
-        let path = entry_path(reader, &path, text, &mut buffer)?;
+    for well in reader.items(wells)? {
+        let ([path], [row, column]) = reader.pick(well, "path rowIndex columnIndex")?;
+        let text = reader.string(path)?;
+        let path = entry_path(reader, path, text, &mut buffer)?;
         // Before 0.4 the path alone says where a well is.
         let place = match (present(row), present(column)) {
             (Some(row), Some(column)) => Some([
-                reader.integer(&row, 0, i64::from(group.row_count) - 1)? as u32,
-                reader.integer(&column, 0, i64::from(group.column_count) - 1)? as u32,
+                reader.integer(row, 0, i64::from(group.row_count) - 1)? as u32,
+                reader.integer(column, 0, i64::from(group.column_count) - 1)? as u32,
             ]),
             _ => None,
         };
@@ -321,23 +301,21 @@ fn read_plate<'a>(
 
 fn read_well<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
+    value: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     group.kind = NodeKind::Well;
     group.has_ome = true;
-    let [version, images] = reader.pick(node, &["version", "images"], |_, _| {})?;
+    let ([images], [version]) = reader.pick(value, "images version")?;
     read_version(reader, version, group)?;
-    let images = reader.required(node, "images", images)?;
     let mut buffer: PathBuffer = [0; _];
-    for image in reader.items(&images)? {
-        let [path, acquisition] = reader.pick(&image, &["path", "acquisition"], |_, _| {})?;
-        let path = reader.required(&image, "path", path)?;
-        let text = reader.string(&path)?;
-        let path = entry_path(reader, &path, text, &mut buffer)?;
+    for image in reader.items(images)? {
+        let ([path], [acquisition]) = reader.pick(image, "path acquisition")?;
+        let text = reader.string(path)?;
+        let path = entry_path(reader, path, text, &mut buffer)?;
         let acquisition = match present(acquisition) {
-            Some(node) => Some(reader.integer(&node, 0, u32::MAX as i64 - 1)? as u32),
+            Some(value) => Some(reader.integer(value, 0, u32::MAX as i64 - 1)? as u32),
             None => None,
         };
         let detail = Detail::Field(acquisition);
@@ -346,34 +324,29 @@ fn read_well<'a>(
     Ok(())
 }
 
-/// Whether a node is a list of paths; at the top level of attributes the word "labels" alone is no
+/// Whether a value is a list of paths; at the top level of attributes the word "labels" alone is no
 /// sign of OME-NGFF.
-fn is_path_list(node: &Node<'_>) -> bool {
+fn is_path_list(value: Value<'_>) -> bool {
     let mut buffer = [0; ENTRY_PATH_BYTES - 1];
     let mut is_path = |text: Str<'_>| {
         text.decode_into(&mut buffer).is_some_and(|path| path_fault(path).is_none())
     };
-    node.value.kind() == Kind::Array
-        && node
-            .value
-            .items()
-            .into_iter()
-            .flatten()
-            .all(|item| item.as_str().is_some_and(&mut is_path))
+    let Some(mut items) = value.items() else { return false };
+    items.all(|item| item.as_str().is_some_and(&mut is_path))
 }
 
 /// The label images of a group of them.
 fn read_labels<'a>(
     reader: &mut Reader<'_>,
-    node: &Node<'a>,
+    value: Value<'a>,
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     group.has_ome = true;
     let mut buffer: PathBuffer = [0; _];
-    for item in reader.items(node)? {
-        let text = reader.string(&item)?;
-        let path = entry_path(reader, &item, text, &mut buffer)?;
+    for item in reader.items(value)? {
+        let text = reader.string(item)?;
+        let path = entry_path(reader, item, text, &mut buffer)?;
         (visitor.visit)(&Entry { path, kind: NodeKind::Image, detail: Detail::None });
     }
     Ok(())

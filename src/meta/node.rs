@@ -1,330 +1,461 @@
-//! A JSON value together with the way to it, and the errors that name both.
+//! What the values of one document mean, and errors that name the way to a value.
 //!
 //! Comes in: values of a checked document. Goes out: what they mean, or a status whose text is
 //! "FILE: codecs[0].configuration.level at byte 812: REASON". Invariant: a missing or ill-typed
 //! member is DECODE, a member or value that is not known is UNSUPPORTED.
+//!
+//! Lists of names are one text with a space between two names. Only who refuses a value needs the
+//! way to it, so nothing is noted on the way down: it is looked for again in the document.
 
 use crate::base::text::Tail;
 use crate::fail;
-use crate::json::{Error, Fault, Kind, Members, Str, Value};
+use crate::json::{self, Error, Fault, Items, Kind, Members, Str, Value};
 use crate::limits::RANK_MAX;
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::fmt;
 
-/// Longest way to a member that is read, in a shard of a shard:
-/// codecs[0].configuration.codecs[0].configuration.index_codecs[1].configuration.x.
-const STEPS_MAX: usize = 12;
-
 /// Bytes of the uri that a text shows; the rest of the text is for the reason.
 const SHOWN_URI_BYTES: usize = 160;
 
-#[derive(Clone, Copy)]
-enum Step {
-    Name(&'static str),
-    Index(usize),
-}
+/// Longest member that is read; names are of ours, so a way shows them whole.
+const NAME_BYTES: usize = 32;
 
-/// A value and the way to it.
-#[derive(Clone)]
-pub(super) struct Node<'a> {
-    pub value: Value<'a>,
-    steps: ArrayVec<Step, STEPS_MAX>,
-}
-
-impl<'a> Node<'a> {
-    /// The value of the whole document.
-    pub fn root(value: Value<'a>) -> Self {
-        Node { value, steps: ArrayVec::new() }
-    }
-
-    /// The member `name`, which is `value`.
-    fn member(&self, name: &'static str, value: Value<'a>) -> Self {
-        self.step(Step::Name(name), value)
-    }
-
-    /// The item `index`, which is `value`.
-    fn item(&self, index: usize, value: Value<'a>) -> Self {
-        self.step(Step::Index(index), value)
-    }
-
-    fn step(&self, step: Step, value: Value<'a>) -> Self {
-        let mut steps = self.steps.clone();
-        // A way that is too long loses its end in texts, nothing else.
-        let _ = steps.try_push(step);
-        Node { value, steps }
-    }
-}
-
-impl fmt::Display for Node<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.steps.is_empty() {
-            return f.write_str("the document");
-        }
-        for (position, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Name(name) if position == 0 => f.write_str(name)?,
-                Step::Name(name) => write!(f, ".{name}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
-        }
-        write!(f, " at byte {}", self.value.offset())
-    }
-}
+/// A member of an object.
+pub(super) type Member<'a> = (Str<'a>, Value<'a>);
 
 /// An extension point's value: a name and what configures it.
 pub(super) struct Extension<'a> {
     /// The value as a whole, for texts.
-    pub node: Node<'a>,
+    pub value: Value<'a>,
     pub name: Str<'a>,
     /// None where the document has no configuration.
-    pub configuration: Option<Node<'a>>,
-    /// The member of the configuration that holds the name, where it stands among the parameters.
-    pub name_member: Option<&'static str>,
+    pub configuration: Option<Value<'a>>,
+    /// Whether the name stands among the parameters, as "id".
+    pub has_id: bool,
 }
+
+/// One extent per axis.
+pub(super) type Extents = ArrayVec<u64, RANK_MAX>;
 
 /// The name of a document as texts show it.
-struct FileName<'w> {
+#[derive(Clone, Copy)]
+struct File<'w> {
     uri: &'w str,
-    file_name: &'static str,
+    name: &'static str,
 }
 
-impl fmt::Display for FileName<'_> {
+impl fmt::Display for File<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Tail(self.uri, SHOWN_URI_BYTES), self.file_name)
+        write!(f, "{}/{}", Tail(self.uri, SHOWN_URI_BYTES), self.name)
     }
+}
+
+/// Where a value stands in its document.
+struct Way<'a> {
+    document: &'a [u8],
+    root: Value<'a>,
+    value: Value<'a>,
+}
+
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.value.offset_in(self.document);
+        let mut at = self.root;
+        let mut separator = "";
+        // Ends: every turn goes down one level, of which there are JSON_DEPTH_MAX.
+        while at.offset_in(self.document) != offset {
+            let is_way = |value: &Value<'_>| value.holds(self.value);
+            if let Some(mut members) = at.members()
+                && let Some((name, value)) = members.find(|(_, value)| is_way(value))
+            {
+                write!(f, "{separator}{}", name.to_text::<NAME_BYTES>())?;
+                at = value;
+            } else if let Some(items) = at.items()
+                && let Some((index, value)) = items.enumerate().find(|(_, value)| is_way(value))
+            {
+                write!(f, "[{index}]")?;
+                at = value;
+            } else {
+                break;
+            }
+            separator = ".";
+        }
+        if separator.is_empty() {
+            return f.write_str("the document");
+        }
+        write!(f, " at byte {offset}")
+    }
+}
+
+/// A document that is not JSON.
+fn malformed(file: File<'_>, error: Error, why: &mut Why) -> Status {
+    match error.fault {
+        Fault::Depth => fail!(why, Unsupported, "{file}: {error}, move attributes out of it"),
+        _ => fail!(why, Decode, "{file}: {error}"),
+    }
+}
+
+/// There is no array at `uri`.
+pub(super) fn not_found(uri: &str, name: &'static str, reason: &str, why: &mut Why) -> Status {
+    fail!(why, NotFound, "{}: {reason}", File { uri, name })
 }
 
 /// Reads one document and fills the text when something is wrong.
 pub(super) struct Reader<'w> {
-    uri: &'w str,
-    file_name: &'static str,
+    file: File<'w>,
+    document: &'w [u8],
+    root: Value<'w>,
     why: &'w mut Why,
 }
 
 impl<'w> Reader<'w> {
-    /// A reader of the document `file_name` of the array or group at `uri`.
-    pub fn new(uri: &'w str, file_name: &'static str, why: &'w mut Why) -> Self {
-        Reader { uri, file_name, why }
-    }
-
-    fn file(&self) -> FileName<'w> {
-        FileName { uri: self.uri, file_name: self.file_name }
-    }
-
-    /// The document is not JSON.
-    pub fn malformed(&mut self, error: Error) -> Status {
-        let file = self.file();
-        match error.fault {
-            Fault::Depth => {
-                fail!(self.why, Unsupported, "{file}: {error}, move attributes out of it")
-            }
-            _ => fail!(self.why, Decode, "{file}: {error}"),
+    /// A reader of the document `name` of the array or group at `uri`, and the value that the
+    /// document is.
+    pub fn open<'a: 'w>(
+        uri: &'w str,
+        name: &'static str,
+        document: &'a [u8],
+        why: &'w mut Why,
+    ) -> Result<(Self, Value<'a>), Status> {
+        let file = File { uri, name };
+        match json::parse(document) {
+            Ok(root) => Ok((Reader { file, document, root, why }, root)),
+            Err(error) => Err(malformed(file, error, why)),
         }
     }
 
-    /// `node` is not what the format says.
-    pub fn decode(&mut self, node: &Node<'_>, reason: fmt::Arguments<'_>) -> Status {
-        fail!(self.why, Decode, "{}: {node}: {reason}", self.file())
+    /// `value` is not what the format says.
+    pub fn decode(&mut self, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
+        self.refuse(Status::Decode, value, reason)
     }
 
-    /// `node` is something that is not read.
-    pub fn unsupported(&mut self, node: &Node<'_>, reason: fmt::Arguments<'_>) -> Status {
-        fail!(self.why, Unsupported, "{}: {node}: {reason}", self.file())
+    /// `value` is something that is not read.
+    pub fn unsupported(&mut self, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
+        self.refuse(Status::Unsupported, value, reason)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, status: Status, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
+        let way = Way { document: self.document, root: self.root, value };
+        self.why.fail(status, format_args!("{}: {way}: {reason}", self.file))
     }
 
     /// There is no array at the uri.
     pub fn not_found(&mut self, reason: &str) -> Status {
-        fail!(self.why, NotFound, "{}: {reason}", self.file())
+        not_found(self.file.uri, self.file.name, reason, self.why)
     }
 
-    /// `node` has another type than `expected`.
-    fn ill_typed(&mut self, node: &Node<'_>, expected: &str) -> Status {
-        let kind = node.value.kind().name();
-        match node.value.kind() {
-            Kind::Array | Kind::Object => self.decode(node, format_args!("{kind}, not {expected}")),
-            _ => self.decode(node, format_args!("{}, not {expected}", node.value)),
+    /// `value` names something that is not read: "WHAT "name" is not read, only KNOWN".
+    #[cold]
+    #[inline(never)]
+    pub fn unknown(&mut self, value: Value<'_>, what: &str, name: Str<'_>, known: &str) -> Status {
+        self.unsupported(value, format_args!("{what} {name} is not read, only {known}"))
+    }
+
+    /// `value` has more of something than is read.
+    #[cold]
+    #[inline(never)]
+    pub fn too_many(&mut self, value: Value<'_>, most: usize, what: &str) -> Status {
+        self.unsupported(value, format_args!("more than {most} {what} are not read"))
+    }
+
+    /// `value` has another type than `expected`.
+    #[cold]
+    #[inline(never)]
+    fn ill_typed(&mut self, value: Value<'_>, expected: &str) -> Status {
+        let kind = value.kind().name();
+        match value.kind() {
+            Kind::Array | Kind::Object => {
+                self.decode(value, format_args!("{kind}, not {expected}"))
+            }
+            _ => self.decode(value, format_args!("{value}, not {expected}")),
         }
     }
 
     /// The members of an object.
-    pub fn members<'a>(&mut self, node: &Node<'a>) -> Result<Members<'a>, Status> {
-        node.value.members().ok_or_else(|| self.ill_typed(node, "an object"))
+    pub fn members<'a>(&mut self, value: Value<'a>) -> Result<Members<'a>, Status> {
+        value.members().ok_or_else(|| self.ill_typed(value, "an object"))
     }
 
-    /// The members `names` of an object; `other` sees the rest.
-    pub fn pick<'a, const N: usize>(
+    /// The members `names` of an object, those first that must be there. Others are passed over.
+    #[inline(always)]
+    pub fn pick<'a, const R: usize, const N: usize>(
         &mut self,
-        node: &Node<'a>,
-        names: &[&'static str; N],
-        other: impl FnMut(Str<'a>, Value<'a>),
-    ) -> Result<[Option<Node<'a>>; N], Status> {
-        let values = self.members(node)?.pick(names, other).map_err(|error| self.malformed(error));
-        let mut values = values?;
-        Ok(core::array::from_fn(|place| {
-            values[place].take().map(|value| node.member(names[place], value))
-        }))
+        value: Value<'a>,
+        names: &str,
+    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
+        let (mut required, mut optional) = ([None; R], [None; N]);
+        self.pick_into(value, names, false, &mut required, &mut optional)?;
+        Ok((required.map(|member| member.unwrap_or(value)), optional))
     }
 
-    /// The members `names` of an object that has no others.
-    pub fn pick_all<'a, const N: usize>(
+    /// The members `names` of an object that has no others, those first that must be there.
+    #[inline(always)]
+    pub fn pick_all<'a, const R: usize, const N: usize>(
         &mut self,
-        node: &Node<'a>,
-        names: &[&'static str; N],
-    ) -> Result<[Option<Node<'a>>; N], Status> {
-        self.pick_all_but(node, names, None)
+        value: Value<'a>,
+        names: &str,
+    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
+        let (mut required, mut optional) = ([None; R], [None; N]);
+        self.pick_into(value, names, true, &mut required, &mut optional)?;
+        Ok((required.map(|member| member.unwrap_or(value)), optional))
     }
 
-    /// The members `names` of an object that has no others but `passed_over`.
-    fn pick_all_but<'a, const N: usize>(
+    /// The members `names` of an extension's configuration, those first that must be there.
+    #[inline(always)]
+    pub fn configuration<'a, const R: usize, const N: usize>(
         &mut self,
-        node: &Node<'a>,
-        names: &[&'static str; N],
-        passed_over: Option<&str>,
-    ) -> Result<[Option<Node<'a>>; N], Status> {
-        let mut unknown = None;
-        let nodes = self.pick(node, names, |name, value| {
-            if passed_over.is_none_or(|passed_over| name != *passed_over) {
-                unknown.get_or_insert((name, value));
+        extension: &Extension<'a>,
+        names: &str,
+    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
+        let (mut required, mut optional) = ([None; R], [None; N]);
+        self.configure(extension, names, &mut required, &mut optional)?;
+        Ok((required.map(|member| member.unwrap_or(extension.value)), optional))
+    }
+
+    fn configure<'a>(
+        &mut self,
+        extension: &Extension<'a>,
+        names: &str,
+        required: &mut [Option<Value<'a>>],
+        optional: &mut [Option<Value<'a>>],
+    ) -> Result<(), Status> {
+        match extension.configuration {
+            None => self.check_present(extension.value, names, required),
+            Some(value) if !extension.has_id => {
+                self.pick_into(value, names, true, required, optional)
             }
-        })?;
-        match unknown {
-            None => Ok(nodes),
-            Some((name, value)) => {
-                let reason = format_args!("member {name} = {value} is not known");
-                Err(self.unsupported(node, reason))
+            Some(value) => {
+                let is_id = |name: Str<'_>, _: Value<'_>| name == *"id";
+                let other = self.walk(value, names, is_id, required, optional)?;
+                self.refuse_other(value, other)?;
+                self.check_present(value, names, required)
             }
         }
+    }
+
+    /// Picks the members `names` of an object; `refuses`: it may have no others.
+    fn pick_into<'a>(
+        &mut self,
+        value: Value<'a>,
+        names: &str,
+        refuses: bool,
+        required: &mut [Option<Value<'a>>],
+        optional: &mut [Option<Value<'a>>],
+    ) -> Result<(), Status> {
+        let other = self.walk(value, names, |_, _| false, required, optional)?;
+        if refuses {
+            self.refuse_other(value, other)?;
+        }
+        self.check_present(value, names, required)
+    }
+
+    fn refuse_other(&mut self, value: Value<'_>, other: Option<Member<'_>>) -> Result<(), Status> {
+        let Some((name, member)) = other else { return Ok(()) };
+        Err(self.unsupported(value, format_args!("member {name} = {member} is not known")))
+    }
+
+    /// Whether the required members were found.
+    pub fn check_present(
+        &mut self,
+        parent: Value<'_>,
+        names: &str,
+        required: &[Option<Value<'_>>],
+    ) -> Result<(), Status> {
+        let missing = names.split(' ').zip(required).find(|(_, member)| member.is_none());
+        let Some((name, _)) = missing else { return Ok(()) };
+        Err(self.missing(parent, name))
+    }
+
+    /// Takes the members `names` of an object in one pass, in the order of the names, and gives
+    /// the first other one that is not passed over. A name that comes twice is an error, because
+    /// two readers would see two documents.
+    pub fn walk<'a>(
+        &mut self,
+        value: Value<'a>,
+        names: &str,
+        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
+        required: &mut [Option<Value<'a>>],
+        optional: &mut [Option<Value<'a>>],
+    ) -> Result<Option<Member<'a>>, Status> {
+        let mut other = None;
+        for (name, member) in self.members(value)? {
+            let Some(place) = name.place_in(names) else {
+                if other.is_none() && !is_passed_over(name, member) {
+                    other = Some((name, member));
+                }
+                continue;
+            };
+            let target = match place.checked_sub(required.len()) {
+                None => &mut required[place],
+                Some(place) => &mut optional[place],
+            };
+            if target.replace(member).is_some() {
+                let offset = member.offset_in(self.document);
+                let file = self.file;
+                let reason = "a member that comes twice";
+                return Err(fail!(self.why, Decode, "{file}: {reason} at byte {offset}"));
+            }
+        }
+        Ok(other)
+    }
+
+    #[cold]
+    fn missing(&mut self, parent: Value<'_>, name: &str) -> Status {
+        self.decode(parent, format_args!("member \"{name}\" is missing"))
     }
 
     /// A member that must be there.
     pub fn required<'a>(
         &mut self,
-        parent: &Node<'_>,
+        parent: Value<'_>,
         name: &str,
-        node: Option<Node<'a>>,
-    ) -> Result<Node<'a>, Status> {
-        node.ok_or_else(|| self.decode(parent, format_args!("member \"{name}\" is missing")))
+        member: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Status> {
+        member.ok_or_else(|| self.missing(parent, name))
+    }
+
+    /// Whether the format is the one that is read under this name.
+    pub fn check_format(
+        &mut self,
+        root: Value<'_>,
+        format: Option<Value<'_>>,
+        expected: i64,
+    ) -> Result<(), Status> {
+        let format = self.required(root, "zarr_format", format)?;
+        let version = self.integer(format, i64::MIN, i64::MAX)?;
+        if version != expected {
+            let reason = format_args!("{version} is not read under this name, only {expected}");
+            return Err(self.unsupported(format, reason));
+        }
+        Ok(())
     }
 
     /// A string.
-    pub fn string<'a>(&mut self, node: &Node<'a>) -> Result<Str<'a>, Status> {
-        node.value.as_str().ok_or_else(|| self.ill_typed(node, "a string"))
+    pub fn string<'a>(&mut self, value: Value<'a>) -> Result<Str<'a>, Status> {
+        value.as_str().ok_or_else(|| self.ill_typed(value, "a string"))
+    }
+
+    /// The place of a string among `words`; `refusal` is the status of any other.
+    pub fn choice(
+        &mut self,
+        value: Value<'_>,
+        words: &str,
+        refusal: Status,
+    ) -> Result<usize, Status> {
+        let name = self.string(value)?;
+        name.place_in(words).ok_or_else(|| {
+            self.refuse(refusal, value, format_args!("{name} is neither {}", Words(words)))
+        })
     }
 
     /// A boolean.
-    pub fn boolean(&mut self, node: &Node<'_>) -> Result<bool, Status> {
-        node.value.as_bool().ok_or_else(|| self.ill_typed(node, "a boolean"))
+    pub fn boolean(&mut self, value: Value<'_>) -> Result<bool, Status> {
+        value.as_bool().ok_or_else(|| self.ill_typed(value, "a boolean"))
     }
 
     /// A whole number of `first..=last`.
-    pub fn integer(&mut self, node: &Node<'_>, first: i64, last: i64) -> Result<i64, Status> {
-        if !node.value.is_integer() {
-            return Err(self.ill_typed(node, "a whole number"));
+    pub fn integer(&mut self, value: Value<'_>, first: i64, last: i64) -> Result<i64, Status> {
+        if !value.is_integer() {
+            return Err(self.ill_typed(value, "a whole number"));
         }
-        match node.value.as_i64() {
-            Some(value) if (first..=last).contains(&value) => Ok(value),
-            _ => {
-                let reason = format_args!("{} is outside of {first} to {last}", node.value);
-                Err(self.decode(node, reason))
-            }
+        match value.as_i64() {
+            Some(number) if (first..=last).contains(&number) => Ok(number),
+            _ => Err(self.decode(value, format_args!("{value} is outside of {first} to {last}"))),
+        }
+    }
+
+    /// Checks a number of `first..=last` that may be absent.
+    pub fn check_integer(
+        &mut self,
+        value: Option<Value<'_>>,
+        first: i64,
+        last: i64,
+    ) -> Result<(), Status> {
+        match value {
+            Some(value) => self.integer(value, first, last).map(|_| ()),
+            None => Ok(()),
         }
     }
 
     /// A number that is finite.
-    pub fn number(&mut self, node: &Node<'_>) -> Result<f64, Status> {
-        match node.value.as_f64() {
-            Some(value) if value.is_finite() => Ok(value),
-            Some(_) => Err(self.decode(node, format_args!("{} is beyond f64", node.value))),
-            None => Err(self.ill_typed(node, "a number")),
+    pub fn number(&mut self, value: Value<'_>) -> Result<f64, Status> {
+        match value.as_f64() {
+            Some(number) if number.is_finite() => Ok(number),
+            Some(_) => Err(self.decode(value, format_args!("{value} is beyond f64"))),
+            None => Err(self.ill_typed(value, "a number")),
         }
     }
 
-    /// One number per axis, each at least `least`: its count and the numbers.
-    pub fn extents(&mut self, node: &Node<'_>, least: i64) -> Result<Extents, Status> {
-        let Some(items) = node.value.items() else {
-            return Err(self.ill_typed(node, "an array"));
-        };
+    /// One number per axis, each at least `least`.
+    pub fn extents(&mut self, value: Value<'_>, least: i64) -> Result<Extents, Status> {
         let mut extents = Extents::new();
-        for (axis, value) in items.enumerate() {
+        for item in self.items(value)? {
             if extents.is_full() {
-                let reason = format_args!("more than {RANK_MAX} axes are not read");
-                return Err(self.unsupported(node, reason));
+                return Err(self.too_many(value, RANK_MAX, "axes"));
             }
-            let item = node.item(axis, value);
-            extents.push(self.extent(&item, least)?);
+            extents.push(self.extent(item, least)?);
         }
         Ok(extents)
     }
 
     /// A number of elements, at least `least`.
-    pub fn extent(&mut self, node: &Node<'_>, least: i64) -> Result<u64, Status> {
-        let value = node.value;
+    pub fn extent(&mut self, value: Value<'_>, least: i64) -> Result<u64, Status> {
         if !value.is_integer() {
-            return Err(self.ill_typed(node, "a whole number"));
+            return Err(self.ill_typed(value, "a whole number"));
         }
         match value.as_i64() {
             Some(extent) if extent >= least => Ok(extent as u64),
             // Past i64 a number keeps its sign.
             None if !value.source().starts_with('-') => {
                 let reason = format_args!("{value} is beyond the largest extent, 2^63 - 1");
-                Err(self.unsupported(node, reason))
+                Err(self.unsupported(value, reason))
             }
-            _ => Err(self.decode(node, format_args!("{value}, but at least {least} is needed"))),
+            _ => Err(self.decode(value, format_args!("{value}, but at least {least} is needed"))),
         }
     }
 
     /// The items of an array.
-    pub fn items<'a>(
-        &mut self,
-        node: &Node<'a>,
-    ) -> Result<impl Iterator<Item = Node<'a>> + use<'a>, Status> {
-        let Some(items) = node.value.items() else {
-            return Err(self.ill_typed(node, "an array"));
-        };
-        let node = node.clone();
-        Ok(items.enumerate().map(move |(index, value)| node.item(index, value)))
+    pub fn items<'a>(&mut self, value: Value<'a>) -> Result<Items<'a>, Status> {
+        value.items().ok_or_else(|| self.ill_typed(value, "an array"))
     }
 
     /// A name alone, or an object of a name and a configuration.
-    pub fn extension<'a>(&mut self, node: &Node<'a>) -> Result<Extension<'a>, Status> {
-        if let Some(name) = node.value.as_str() {
-            return Ok(Extension {
-                node: node.clone(),
-                name,
-                configuration: None,
-                name_member: None,
-            });
+    pub fn extension<'a>(&mut self, value: Value<'a>) -> Result<Extension<'a>, Status> {
+        if let Some(name) = value.as_str() {
+            return Ok(Extension { value, name, configuration: None, has_id: false });
         }
-        if node.value.kind() != Kind::Object {
-            return Err(self.ill_typed(node, "a name or an object with a name"));
+        if value.kind() != Kind::Object {
+            return Err(self.ill_typed(value, "a name or an object with a name"));
         }
-        let names = ["name", "configuration", "must_understand"];
-        let [name, configuration, must_understand] = self.pick_all(node, &names)?;
-        let name = self.required(node, "name", name)?;
-        let name = self.string(&name)?;
-        if let Some(configuration) = &configuration {
+        let ([name], [configuration, must_understand]) =
+            self.pick_all(value, "name configuration must_understand")?;
+        let name = self.string(name)?;
+        if let Some(configuration) = configuration {
             self.members(configuration)?;
         }
         // Whatever it says: what is named here is either understood or refused.
         if let Some(must_understand) = must_understand {
-            self.boolean(&must_understand)?;
+            self.boolean(must_understand)?;
         }
-        Ok(Extension { node: node.clone(), name, configuration, name_member: None })
-    }
-
-    /// The members `names` of an extension's configuration; all None where it has none.
-    pub fn configuration<'a, const N: usize>(
-        &mut self,
-        extension: &Extension<'a>,
-        names: &[&'static str; N],
-    ) -> Result<[Option<Node<'a>>; N], Status> {
-        match &extension.configuration {
-            Some(node) => self.pick_all_but(node, names, extension.name_member),
-            None => Ok([const { None }; N]),
-        }
+        Ok(Extension { value, name, configuration, has_id: false })
     }
 }
 
-/// One extent per axis.
-pub(super) type Extents = ArrayVec<u64, RANK_MAX>;
+/// Words as a text shows them behind "neither": "\"a\", \"b\" nor \"c\"".
+struct Words<'a>(&'a str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        // Ends: every turn takes a word.
+        while let Some((word, behind)) = rest.split_once(' ') {
+            rest = behind;
+            let separator = if rest.contains(' ') { ", " } else { " nor " };
+            write!(f, "\"{word}\"{separator}")?;
+        }
+        write!(f, "\"{rest}\"")
+    }
+}

@@ -12,11 +12,11 @@
 
 use super::Description;
 use super::byte_codecs::{Spelling, check_configuration};
-use super::node::{Extension, Extents, Node, Reader};
+use super::node::{Extension, Reader};
 use super::zarr2_fill::fill_from_zarr2;
 use super::zarr3::{check_grid, set_strides};
 use crate::base::text::{List, Text};
-use crate::json::{self, Kind, Str};
+use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, DocumentKind, Dtype, KeyEncoding};
 use crate::status::{Status, Why};
@@ -42,7 +42,9 @@ pub(super) const TYPE_STRINGS: [(&str, Dtype); 14] = [
 ];
 
 /// The compressors that are read, by their numcodecs ids.
-const COMPRESSORS: [Codec; 5] = [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4];
+const COMPRESSORS: &str = "zstd blosc gzip zlib lz4";
+const COMPRESSOR_CODECS: [Codec; 5] =
+    [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4];
 
 /// The record of the array whose `.zarray` is `json`; `uri` names it in texts.
 ///
@@ -50,74 +52,51 @@ const COMPRESSORS: [Codec; 5] = [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::
 /// (well-formed, not read). A record of rank 0 is handed out like any other. A fill value of null
 /// reads as zeros.
 pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
-    let reader = &mut Reader::new(uri, DocumentKind::Zarr2Array.file_name(), why);
-    let document = json::parse(json).map_err(|error| reader.malformed(error))?;
-    let root = &Node::root(document);
-    let names = [
-        "zarr_format",
-        "shape",
-        "chunks",
-        "dtype",
-        "order",
-        "fill_value",
-        "compressor",
-        "filters",
-        "dimension_separator",
-    ];
-    let members = reader.pick(root, &names, |_, _| {})?;
-    let [format, shape, chunks, dtype, order, fill, compressor, filters, separator] = members;
-    check_format(reader, root, format)?;
+    let name = DocumentKind::Zarr2Array.file_name();
+    let (mut reader, root) = Reader::open(uri, name, json, why)?;
+    let reader = &mut reader;
+    let names = "shape chunks dtype order fill_value compressor filters zarr_format \
+                 dimension_separator";
+    let (mut members, mut about) = ([None; 7], [None; 2]);
+    reader.walk(root, names, |_, _| true, &mut members, &mut about)?;
+    let [format, separator] = about;
+    reader.check_format(root, format, 2)?;
+    reader.check_present(root, names, &members)?;
+    let members = members.map(|member| member.unwrap_or(root));
+    let [shape, chunks, dtype, order, fill, compressor, filters] = members;
 
     let mut record = ArrayRecord::EMPTY;
     record.document = DocumentKind::Zarr2Array;
-    let shape = reader.required(root, "shape", shape)?;
-    let chunks = reader.required(root, "chunks", chunks)?;
-    read_shapes(reader, &shape, &chunks, &mut record)?;
-    let dtype = reader.required(root, "dtype", dtype)?;
-    (record.dtype, record.dtype_bytes, record.byte_order) = read_dtype(reader, &dtype)?;
-    let order = reader.required(root, "order", order)?;
-    let is_column_major = read_order(reader, &order)?;
-    let fill = reader.required(root, "fill_value", fill)?;
-    record.fill = fill_from_zarr2(reader, &fill, &record)?;
-    let compressor = reader.required(root, "compressor", compressor)?;
-    record.codecs = read_compressor(reader, &compressor)?;
-    let filters = reader.required(root, "filters", filters)?;
-    check_filters(reader, &filters)?;
+    read_shapes(reader, shape, chunks, &mut record)?;
+    (record.dtype, record.dtype_bytes, record.byte_order) = read_dtype(reader, dtype)?;
+    let is_column_major = reader.choice(order, "C F", Status::Decode)? == 1;
+    record.fill = fill_from_zarr2(reader, fill, &record)?;
+    record.codecs = read_compressor(reader, compressor)?;
+    check_filters(reader, filters)?;
     record.key_encoding = KeyEncoding::V2;
-    record.separator = read_separator(reader, separator)?;
+    record.separator = match separator {
+        None => b'.',
+        Some(separator) => b"./"[reader.choice(separator, ". /", Status::Decode)?],
+    };
 
-    check_grid(reader, &shape, &chunks, &record)?;
+    check_grid(reader, shape, chunks, &record)?;
     if is_column_major {
         let axes = record.axes();
         record.axis_order[0][..axes].reverse();
     }
-    set_strides(reader, &chunks, &mut record)?;
+    set_strides(reader, chunks, &mut record)?;
     Ok(record)
-}
-
-fn check_format(
-    reader: &mut Reader<'_>,
-    root: &Node<'_>,
-    format: Option<Node<'_>>,
-) -> Result<(), Status> {
-    let format = reader.required(root, "zarr_format", format)?;
-    let version = reader.integer(&format, i64::MIN, i64::MAX)?;
-    if version != 2 {
-        let reason = format_args!("{version} is not read under this name, only 2");
-        return Err(reader.unsupported(&format, reason));
-    }
-    Ok(())
 }
 
 /// The extents of the array and of its chunks.
 fn read_shapes(
     reader: &mut Reader<'_>,
-    shape: &Node<'_>,
-    chunks: &Node<'_>,
+    shape: Value<'_>,
+    chunks: Value<'_>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
-    let extents: Extents = reader.extents(shape, 0)?;
-    let edges: Extents = reader.extents(chunks, 1)?;
+    let extents = reader.extents(shape, 0)?;
+    let edges = reader.extents(chunks, 1)?;
     if edges.len() != extents.len() {
         let (chunk, shape) = (List(&edges), List(&extents));
         let reason = format_args!("chunks of {chunk} do not fit an array of {shape}");
@@ -130,12 +109,15 @@ fn read_shapes(
 }
 
 /// The element type, its bytes and their order.
-fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32, ByteOrder), Status> {
-    if node.value.kind() == Kind::Array {
-        let reason = format_args!("structured data type {} is not read", node.value);
-        return Err(reader.unsupported(node, reason));
+fn read_dtype(
+    reader: &mut Reader<'_>,
+    value: Value<'_>,
+) -> Result<(Dtype, u32, ByteOrder), Status> {
+    if value.kind() == Kind::Array {
+        let reason = format_args!("structured data type {value} is not read");
+        return Err(reader.unsupported(value, reason));
     }
-    let name = reader.string(node)?;
+    let name = reader.string(value)?;
     if name == *"bfloat16" {
         return Ok((Dtype::Bf16, Dtype::Bf16.bytes(), ByteOrder::Little));
     }
@@ -144,13 +126,13 @@ fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32, B
     let text = name.decode_into(&mut buffer).unwrap_or("");
     let order = text.chars().next().filter(|order| "<>|".contains(*order));
     let Some((order, kind)) = order.map(|order| (order, &text[1..])) else {
-        return Err(unknown_dtype(reader, node, name));
+        return Err(unknown_dtype(reader, value, name));
     };
     if let Some(digits) = kind.strip_prefix('V') {
-        return read_void(reader, node, name, digits);
+        return read_void(reader, value, name, digits);
     }
     let Some((_, dtype)) = TYPE_STRINGS.iter().find(|(known, _)| *known == kind) else {
-        return Err(unknown_dtype(reader, node, name));
+        return Err(unknown_dtype(reader, value, name));
     };
     // The order of single bytes is no order, however it is spelled: one record for one layout.
     let byte_order = match (order, dtype.word_bytes()) {
@@ -158,7 +140,7 @@ fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32, B
         ('>', _) => ByteOrder::Big,
         (_, bytes) => {
             let reason = format_args!("{name} has words of {bytes} bytes and no byte order");
-            return Err(reader.decode(node, reason));
+            return Err(reader.decode(value, reason));
         }
     };
     Ok((*dtype, dtype.bytes(), byte_order))
@@ -167,86 +149,57 @@ fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32, B
 /// A void type of `digits` bytes.
 fn read_void(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     name: Str<'_>,
     digits: &str,
 ) -> Result<(Dtype, u32, ByteOrder), Status> {
     // parse would also take a sign and zeros before the number.
     let is_spelled = digits.starts_with(|first: char| ('1'..='9').contains(&first));
     let Some(bytes) = digits.parse::<u32>().ok().filter(|_| is_spelled) else {
-        return Err(unknown_dtype(reader, node, name));
+        return Err(unknown_dtype(reader, value, name));
     };
     if bytes > ELEMENT_BYTES_MAX as u32 {
         let reason = format_args!("{name}: elements above {ELEMENT_BYTES_MAX} bytes are not read");
-        return Err(reader.unsupported(node, reason));
+        return Err(reader.unsupported(value, reason));
     }
     Ok((Dtype::Raw, bytes, ByteOrder::Little))
 }
 
-fn unknown_dtype(reader: &mut Reader<'_>, node: &Node<'_>, name: Str<'_>) -> Status {
-    let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, c16";
-    let reason = format_args!("data type {name} is not read, only {known} behind < or >");
-    reader.unsupported(node, reason)
-}
-
-/// Whether the elements of a chunk lie in column-major order.
-fn read_order(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<bool, Status> {
-    let name = reader.string(node)?;
-    if name != *"C" && name != *"F" {
-        return Err(reader.decode(node, format_args!("{name} is neither \"C\" nor \"F\"")));
-    }
-    Ok(name == *"F")
+fn unknown_dtype(reader: &mut Reader<'_>, value: Value<'_>, name: Str<'_>) -> Status {
+    let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, c16 \
+                 behind < or >";
+    reader.unknown(value, "data type", name, known)
 }
 
 /// The chain of the one compressor, or of none.
-fn read_compressor(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<CodecChain, Status> {
+fn read_compressor(reader: &mut Reader<'_>, value: Value<'_>) -> Result<CodecChain, Status> {
     let mut chain = CodecChain::new();
-    if node.value.kind() == Kind::Null {
+    if value.kind() == Kind::Null {
         return Ok(chain);
     }
-    let [id] = reader.pick(node, &["id"], |_, _| {})?;
-    let id = reader.required(node, "id", id)?;
-    let name = reader.string(&id)?;
-    let Some(codec) = COMPRESSORS.into_iter().find(|codec| name == *codec.name()) else {
-        let mut known = Text::<64>::new();
-        for codec in COMPRESSORS {
-            known.push_str(codec.name());
-            known.push_str(", ");
-        }
-        let reason = format_args!("compressor {name} is not read, only {known}and null");
-        return Err(reader.unsupported(&id, reason));
+    let ([id], []) = reader.pick(value, "id")?;
+    let name = reader.string(id)?;
+    let Some(place) = name.place_in(COMPRESSORS) else {
+        let known = "zstd, blosc, gzip, zlib, lz4 and null";
+        return Err(reader.unknown(id, "compressor", name, known));
     };
-    let (configuration, name_member) = (Some(node.clone()), Some("id"));
-    let extension = Extension { node: node.clone(), name, configuration, name_member };
+    let codec = COMPRESSOR_CODECS[place];
+    let extension = Extension { value, name, configuration: Some(value), has_id: true };
     check_configuration(reader, &extension, codec, Spelling::Numcodecs)?;
     chain.push(codec);
     Ok(chain)
 }
 
 /// Whether there are no filters.
-fn check_filters(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(), Status> {
-    if node.value.kind() == Kind::Null {
+fn check_filters(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(), Status> {
+    if value.kind() == Kind::Null {
         return Ok(());
     }
-    let Some(first) = reader.items(node)?.next() else { return Ok(()) };
-    let [id] = reader.pick(&first, &["id"], |_, _| {})?;
-    let id = reader.required(&first, "id", id)?;
-    let name = reader.string(&id)?;
+    let Some(first) = reader.items(value)?.next() else { return Ok(()) };
+    let ([id], []) = reader.pick(first, "id")?;
+    let name = reader.string(id)?;
     let reason = format_args!("filter {name} is not read: write the array without it");
-    Err(reader.unsupported(&id, reason))
-}
-
-/// What stands between the coordinates in a key; "." where the document does not say.
-fn read_separator(reader: &mut Reader<'_>, node: Option<Node<'_>>) -> Result<u8, Status> {
-    let Some(node) = node else { return Ok(b'.') };
-    let text = reader.string(&node)?;
-    if text == *"." {
-        Ok(b'.')
-    } else if text == *"/" {
-        Ok(b'/')
-    } else {
-        Err(reader.decode(&node, format_args!("{text} is neither \".\" nor \"/\"")))
-    }
+    Err(reader.unsupported(id, reason))
 }
 
 /// The words for a record that comes from zarr v2.

@@ -10,10 +10,10 @@
 //! leaves missing chunks undefined then). A spelling that those two read differently is refused,
 //! above all "0x..." for floats, bits in v3 and a number to tensorstore in v2.
 
-use super::fill::{bytes_from_base64, fill_from_node, write_bits};
-use super::node::{Node, Reader};
+use super::fill::{bytes_from_base64, fill_from_value, write_bits};
+use super::node::Reader;
 use super::zarr_name;
-use crate::json::Kind;
+use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ArrayRecord, ByteOrder, Dtype};
 use crate::status::Status;
@@ -21,35 +21,35 @@ use crate::status::Status;
 /// Below this magnitude every whole number is an f64, and no other is rounded to it.
 const WHOLE_LIMIT: u64 = 1 << 53;
 
-/// One element as `node` spells it, of the type and byte order that `record` has so far.
+/// One element as `value` spells it, of the type and byte order that `record` has so far.
 pub(super) fn fill_from_zarr2(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &ArrayRecord,
 ) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
     let ArrayRecord { dtype, dtype_bytes, .. } = *record;
-    let kind = node.value.kind();
+    let kind = value.kind();
     match dtype {
         _ if kind == Kind::Null => return Ok([0; ELEMENT_BYTES_MAX]),
-        Dtype::Raw => return base64(reader, node, record),
-        Dtype::C64 | Dtype::C128 if kind == Kind::String => return base64(reader, node, record),
+        Dtype::Raw => return base64(reader, value, record),
+        Dtype::C64 | Dtype::C128 if kind == Kind::String => return base64(reader, value, record),
         Dtype::C64 | Dtype::C128 => {
-            for part in reader.items(node)? {
-                check_float(reader, &part, dtype)?;
+            for part in reader.items(value)? {
+                check_float(reader, part, dtype)?;
             }
         }
-        Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => check_float(reader, node, dtype)?,
+        Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => check_float(reader, value, dtype)?,
         Dtype::Bool if kind == Kind::Number => {
-            let bit = reader.integer(node, 0, 1)?;
+            let bit = reader.integer(value, 0, 1)?;
             return Ok(element(bit as u64, dtype_bytes));
         }
         Dtype::Bool => {}
-        _ if kind == Kind::Number && !node.value.is_integer() => {
-            return whole(reader, node, dtype);
+        _ if kind == Kind::Number && !value.is_integer() => {
+            return whole(reader, value, dtype);
         }
         _ => {}
     }
-    fill_from_node(reader, node, dtype, dtype_bytes)
+    fill_from_value(reader, value, dtype, dtype_bytes)
 }
 
 fn element(bits: u64, dtype_bytes: u32) -> [u8; ELEMENT_BYTES_MAX] {
@@ -61,15 +61,15 @@ fn element(bits: u64, dtype_bytes: u32) -> [u8; ELEMENT_BYTES_MAX] {
 /// The bytes of an element in base64, as they lie in a chunk.
 fn base64(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     record: &ArrayRecord,
 ) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
     let mut fill = [0; ELEMENT_BYTES_MAX];
     let element = &mut fill[..record.dtype_bytes as usize];
-    let text = reader.string(node)?;
+    let text = reader.string(value)?;
     if bytes_from_base64(text, element).is_none() {
         let reason = format_args!("{text} is not the base64 of {} bytes", record.dtype_bytes);
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     if (record.byte_order == ByteOrder::Big) != cfg!(target_endian = "big") {
         element.chunks_mut(record.dtype.word_bytes() as usize).for_each(<[u8]>::reverse);
@@ -78,37 +78,37 @@ fn base64(
 }
 
 /// Whether a float is a number or one of the three names.
-fn check_float(reader: &mut Reader<'_>, node: &Node<'_>, dtype: Dtype) -> Result<(), Status> {
-    let names = ["NaN", "Infinity", "-Infinity"];
-    let is_name = |text| names.iter().any(|name| text == **name);
-    if node.value.kind() == Kind::Number || node.value.as_str().is_some_and(is_name) {
+fn check_float(reader: &mut Reader<'_>, value: Value<'_>, dtype: Dtype) -> Result<(), Status> {
+    let names = "NaN Infinity -Infinity";
+    let is_name = |text: Str<'_>| text.place_in(names).is_some();
+    if value.kind() == Kind::Number || value.as_str().is_some_and(is_name) {
         return Ok(());
     }
-    let (value, name) = (node.value, zarr_name(dtype));
+    let name = zarr_name(dtype);
     let reason =
         format_args!("{value} is no {name}: a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
-    Err(reader.decode(node, reason))
+    Err(reader.decode(value, reason))
 }
 
 /// A whole number that is spelled with a fraction or an exponent.
 fn whole(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
     dtype: Dtype,
 ) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
-    let (value, name) = (node.value, zarr_name(dtype));
+    let name = zarr_name(dtype);
     let number = value.as_f64().unwrap_or(f64::NAN);
     let whole = number as i64;
     if whole as f64 != number || whole.unsigned_abs() >= WHOLE_LIMIT {
         let reason = format_args!("{value} is no {name}: a whole number is needed");
-        return Err(reader.decode(node, reason));
+        return Err(reader.decode(value, reason));
     }
     let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
-    let bits = 8 * dtype.bytes();
-    let (first, limit) =
-        if is_signed { (-(1i128 << (bits - 1)), 1 << (bits - 1)) } else { (0, 1 << bits) };
-    if !(first..limit).contains(&i128::from(whole)) {
-        return Err(reader.decode(node, format_args!("{value} does not fit {name}")));
+    // Every whole number that comes here has less than 54 bits.
+    let bits = (8 * dtype.bytes() - u32::from(is_signed)).min(62);
+    let (first, limit) = (if is_signed { -1 << bits } else { 0 }, 1i64 << bits);
+    if !(first..limit).contains(&whole) {
+        return Err(reader.decode(value, format_args!("{value} does not fit {name}")));
     }
     Ok(element(whole as u64, dtype.bytes()))
 }

@@ -7,14 +7,14 @@
 //! document of another format, is called what it is and not a malformed array.
 
 use super::codecs::read_codecs;
-use super::fill::fill_from_node;
+use super::fill::fill_from_value;
 use super::grid::{check_shard_edges, read_chunk_grid};
-use super::node::{Node, Reader};
+use super::node::{Member, Reader};
 use super::zarr_name;
 use crate::base::math::product;
 use crate::base::text::List;
 use crate::grid::{AxisGrid, EdgeRun};
-use crate::json::{self, Str, Value};
+use crate::json::{Str, Value};
 use crate::limits::{CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
 use crate::records::{ArrayRecord, DTYPES, DocumentKind, Dtype, KeyEncoding};
 use crate::status::{Status, Why};
@@ -32,138 +32,86 @@ pub fn array_from_zarr3(
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
     assert!(table.len() >= EDGE_RUNS_MAX);
-    let reader = &mut Reader::new(uri, DocumentKind::Zarr3.file_name(), why);
-    let document = json::parse(json).map_err(|error| reader.malformed(error))?;
-    let root = &Node::root(document);
-    let members = read_members(reader, root)?;
+    let name = DocumentKind::Zarr3.file_name();
+    let (mut reader, root) = Reader::open(uri, name, json, why)?;
+    let reader = &mut reader;
+    let [shape, data_type, chunk_grid, encoding, fill, codecs] = read_members(reader, root)?;
 
     let mut record = ArrayRecord::EMPTY;
-    let shape = reader.required(root, "shape", members.shape)?;
-    let extents = reader.extents(&shape, 0)?;
+    let extents = reader.extents(shape, 0)?;
     record.rank = extents.len() as u32;
     record.shape[..extents.len()].copy_from_slice(&extents);
 
-    let data_type = reader.required(root, "data_type", members.data_type)?;
-    (record.dtype, record.dtype_bytes) = read_dtype(reader, &data_type)?;
-    let chunk_grid = reader.required(root, "chunk_grid", members.chunk_grid)?;
-    read_chunk_grid(reader, &chunk_grid, &mut record, table)?;
-    let encoding = reader.required(root, "chunk_key_encoding", members.chunk_key_encoding)?;
-    (record.key_encoding, record.separator) = read_key_encoding(reader, &encoding)?;
-    let codecs = reader.required(root, "codecs", members.codecs)?;
-    read_codecs(reader, &codecs, &mut record)?;
-    let fill = reader.required(root, "fill_value", members.fill_value)?;
-    record.fill = fill_from_node(reader, &fill, record.dtype, record.dtype_bytes)?;
+    (record.dtype, record.dtype_bytes) = read_dtype(reader, data_type)?;
+    read_chunk_grid(reader, chunk_grid, &mut record, table)?;
+    (record.key_encoding, record.separator) = read_key_encoding(reader, encoding)?;
+    read_codecs(reader, codecs, &mut record)?;
+    record.fill = fill_from_value(reader, fill, record.dtype, record.dtype_bytes)?;
 
-    check_shard_edges(reader, &chunk_grid, &record, table)?;
-    check_grid(reader, &shape, &chunk_grid, &record)?;
-    set_strides(reader, &codecs, &mut record)?;
+    check_shard_edges(reader, chunk_grid, &record, table)?;
+    check_grid(reader, shape, chunk_grid, &record)?;
+    set_strides(reader, codecs, &mut record)?;
     Ok(record)
 }
 
-/// The members of an array document that say what the array is.
-struct ArrayMembers<'a> {
-    shape: Option<Node<'a>>,
-    data_type: Option<Node<'a>>,
-    chunk_grid: Option<Node<'a>>,
-    chunk_key_encoding: Option<Node<'a>>,
-    fill_value: Option<Node<'a>>,
-    codecs: Option<Node<'a>>,
+/// Names of the members that every array document has, and that say what the array is.
+const MEMBERS: &str = "shape data_type chunk_grid chunk_key_encoding fill_value codecs";
+
+/// The members of an array document, in the order of MEMBERS; whatever else it is, is refused.
+fn read_members<'a>(reader: &mut Reader<'_>, root: Value<'a>) -> Result<[Value<'a>; 6], Status> {
+    let names = "shape data_type chunk_grid chunk_key_encoding fill_value codecs zarr_format \
+                 node_type storage_transformers";
+    let (mut members, mut about) = ([None; 6], [None; 3]);
+    let refused = reader.walk(root, names, is_ignored, &mut members, &mut about)?;
+    let [format, node_type, transformers] = about;
+    reader.check_format(root, format, 3)?;
+    let node_type = reader.required(root, "node_type", node_type)?;
+    if reader.choice(node_type, "array group", Status::Unsupported)? == 1 {
+        return Err(reader.not_found(super::IS_GROUP));
+    }
+    refuse_member(reader, root, refused)?;
+    if let Some(transformers) = transformers
+        && let Some(first) = reader.items(transformers)?.next()
+    {
+        let name = reader.extension(first)?.name;
+        let reason = format_args!("storage transformer {name} is not read");
+        return Err(reader.unsupported(first, reason));
+    }
+    reader.check_present(root, MEMBERS, &members)?;
+    Ok(members.map(|member| member.unwrap_or(root)))
 }
 
-/// The members of an array document; whatever else it is, is refused.
-fn read_members<'a>(reader: &mut Reader<'_>, root: &Node<'a>) -> Result<ArrayMembers<'a>, Status> {
-    let names = [
-        "zarr_format",
-        "node_type",
-        "shape",
-        "data_type",
-        "chunk_grid",
-        "chunk_key_encoding",
-        "fill_value",
-        "codecs",
-        "storage_transformers",
-    ];
-    let mut refused = None;
-    let picked = reader.pick(root, &names, |name, value| {
-        if !is_ignored(name, value) {
-            refused.get_or_insert((name, value));
-        }
-    })?;
-    let [
-        format,
-        node_type,
-        shape,
-        data_type,
-        chunk_grid,
-        chunk_key_encoding,
-        fill_value,
-        codecs,
-        transformers,
-    ] = picked;
-    check_node(reader, root, format, node_type)?;
-    if let Some((name, value)) = refused {
-        let reason = format_args!("member {name} = {value} is not known and must be understood");
-        return Err(reader.unsupported(root, reason));
-    }
-    if let Some(transformers) = transformers
-        && let Some(first) = reader.items(&transformers)?.next()
-    {
-        let name = reader.extension(&first)?.name;
-        let reason = format_args!("storage transformer {name} is not read");
-        return Err(reader.unsupported(&first, reason));
-    }
-    Ok(ArrayMembers { shape, data_type, chunk_grid, chunk_key_encoding, fill_value, codecs })
+/// Refuses a member that is not known and does not say that it may be passed over.
+pub(super) fn refuse_member(
+    reader: &mut Reader<'_>,
+    root: Value<'_>,
+    refused: Option<Member<'_>>,
+) -> Result<(), Status> {
+    let Some((name, value)) = refused else { return Ok(()) };
+    let reason = format_args!("member {name} = {value} is not known and must be understood");
+    Err(reader.unsupported(root, reason))
 }
 
 /// Whether a member beside the known ones says nothing about the data.
 pub(super) fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
-    let known = ["attributes", "dimension_names", "consolidated_metadata"];
-    if known.iter().any(|known| name == **known) {
+    if name.place_in("attributes dimension_names consolidated_metadata").is_some() {
         return true;
     }
-    let must_understand = value.members().and_then(|members| {
-        // A name that comes twice says nothing.
-        members.get("must_understand").unwrap_or(None)
-    });
+    let must_understand = value.members().and_then(|members| members.get("must_understand"));
     must_understand.and_then(Value::as_bool) == Some(false)
 }
 
-/// Whether the document is a zarr v3 array.
-fn check_node(
-    reader: &mut Reader<'_>,
-    root: &Node<'_>,
-    format: Option<Node<'_>>,
-    node_type: Option<Node<'_>>,
-) -> Result<(), Status> {
-    let format = reader.required(root, "zarr_format", format)?;
-    let version = reader.integer(&format, i64::MIN, i64::MAX)?;
-    if version != 3 {
-        return Err(reader.unsupported(&format, format_args!("{version} is not read, only 3")));
-    }
-    let node_type = reader.required(root, "node_type", node_type)?;
-    let name = reader.string(&node_type)?;
-    if name == *"group" {
-        return Err(reader.not_found(super::IS_GROUP));
-    }
-    if name != *"array" {
-        let reason = format_args!("{name} is neither \"array\" nor \"group\"");
-        return Err(reader.unsupported(&node_type, reason));
-    }
-    Ok(())
-}
-
 /// The element type and its bytes.
-fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32), Status> {
-    let extension = reader.extension(node)?;
+fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32), Status> {
+    let extension = reader.extension(value)?;
     let name = extension.name;
     // zarr-python's and tensorstore's spelling of r*.
     if name == *"raw_bytes" {
-        let [length] = reader.configuration(&extension, &["length_bytes"])?;
-        let length = reader.required(node, "length_bytes", length)?;
-        let bytes = reader.integer(&length, 1, i64::MAX)?;
+        let ([length], []) = reader.configuration(&extension, "length_bytes")?;
+        let bytes = reader.integer(length, 1, i64::MAX)?;
         if bytes > ELEMENT_BYTES_MAX as i64 {
             let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
-            return Err(reader.unsupported(&length, reason));
+            return Err(reader.unsupported(length, reason));
         }
         return Ok((Dtype::Raw, bytes as u32));
     }
@@ -171,10 +119,9 @@ fn read_dtype(reader: &mut Reader<'_>, node: &Node<'_>) -> Result<(Dtype, u32), 
     let known = DTYPES.into_iter().find(is_named).map(|dtype| (dtype, dtype.bytes()));
     let Some(dtype) = known.or_else(|| raw_from_name(name)) else {
         let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128";
-        let reason = format_args!("data type {name} is not read, only {known}");
-        return Err(reader.unsupported(node, reason));
+        return Err(reader.unknown(value, "data type", name, known));
     };
-    let [] = reader.configuration(&extension, &[])?;
+    let ([], []) = reader.configuration(&extension, "")?;
     Ok(dtype)
 }
 
@@ -193,38 +140,31 @@ fn raw_from_name(name: Str<'_>) -> Option<(Dtype, u32)> {
 /// The key encoding and its separator.
 fn read_key_encoding(
     reader: &mut Reader<'_>,
-    node: &Node<'_>,
+    value: Value<'_>,
 ) -> Result<(KeyEncoding, u8), Status> {
-    let extension = reader.extension(node)?;
+    let extension = reader.extension(value)?;
     let name = extension.name;
-    let (encoding, default) = if name == *"default" {
-        (KeyEncoding::Default, b'/')
-    } else if name == *"v2" {
-        (KeyEncoding::V2, b'.')
-    } else {
-        let reason = format_args!("key encoding {name} is not read, only \"default\" and \"v2\"");
-        return Err(reader.unsupported(node, reason));
+    let (encoding, default) = match name.place_in("default v2") {
+        Some(0) => (KeyEncoding::Default, b'/'),
+        Some(_) => (KeyEncoding::V2, b'.'),
+        None => {
+            let known = "\"default\" and \"v2\"";
+            return Err(reader.unknown(value, "key encoding", name, known));
+        }
     };
-    let [separator] = reader.configuration(&extension, &["separator"])?;
-    let Some(separator) = separator else {
-        return Ok((encoding, default));
+    let ([], [separator]) = reader.configuration(&extension, "separator")?;
+    let separator = match separator {
+        None => default,
+        Some(separator) => b"/."[reader.choice(separator, "/ .", Status::Unsupported)?],
     };
-    let text = reader.string(&separator)?;
-    if text == *"/" {
-        Ok((encoding, b'/'))
-    } else if text == *"." {
-        Ok((encoding, b'.'))
-    } else {
-        let reason = format_args!("{text} is neither \"/\" nor \".\"");
-        Err(reader.unsupported(&separator, reason))
-    }
+    Ok((encoding, separator))
 }
 
 /// Whether files and chunks of the whole array can be counted, and its padded extents be reached.
 pub(super) fn check_grid(
     reader: &mut Reader<'_>,
-    shape: &Node<'_>,
-    chunk_grid: &Node<'_>,
+    shape: Value<'_>,
+    chunk_grid: Value<'_>,
     record: &ArrayRecord,
 ) -> Result<(), Status> {
     let axes = record.axes();
@@ -253,7 +193,7 @@ pub(super) fn check_grid(
 /// The size of a chunk, and its strides: row-major in the order of its axes.
 pub(super) fn set_strides(
     reader: &mut Reader<'_>,
-    codecs: &Node<'_>,
+    codecs: Value<'_>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
     let axes = record.axes();
