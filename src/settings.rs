@@ -3,8 +3,9 @@
 //! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
 //! accepted stream every array whose chunks are within their caps.
 
-use crate::abi::FilesHook;
+use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
 use crate::base::math::{align_up, product};
+use crate::base::text::part_of;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
 use crate::fail;
@@ -74,17 +75,6 @@ pub struct Settings {
 fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {
     if value < least || value > most {
         return Err(fail!(why, Invalid, "{name} = {value}: must be {least} to {most}"));
-    }
-    Ok(())
-}
-
-fn not_built<T: PartialEq>(why: &mut Why, name: &str, value: T, default: T) -> Result<(), Status> {
-    if value != default {
-        return Err(fail!(
-            why,
-            Unsupported,
-            "{name} is not built into this version: leave it at its default"
-        ));
     }
     Ok(())
 }
@@ -164,26 +154,62 @@ fn uri_pool_bytes(lookahead_samples: u32) -> u64 {
     full * 4096 + beyond * 256
 }
 
+/// Checks values against their limits, both in the order of their names.
+fn ranges<const N: usize>(
+    why: &mut Why,
+    names: &'static str,
+    values: [u64; N],
+    limits: &[(u64, u64); N],
+) -> Result<(), Status> {
+    for (place, (value, (least, most))) in values.iter().zip(limits).enumerate() {
+        range(why, part_of(names, ' ', place), *value, *least, *most)?;
+    }
+    Ok(())
+}
+
 fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
-    range(why, "samples_per_batch", c.samples_per_batch as u64, 1, SAMPLES_MAX as u64)?;
-    range(why, "sample_rank", c.sample_rank as u64, 1, RANK_MAX as u64)?;
-    range(why, "lookahead_samples", c.lookahead_samples as u64, 0, SAMPLES_MAX as u64)?;
-    range(why, "n_batch_slots", c.n_batch_slots as u64, 1, 64)?;
-    range(why, "max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 1, CHUNK_BYTES_MAX)?;
-    range(why, "max_read_op_bytes", c.max_read_op_bytes, 1, u32::MAX as u64)?;
-    range(why, "host_buffer_waves", c.host_buffer_waves as u64, 2, 64)?;
-    range(why, "max_chunks_per_wave", c.max_chunks_per_wave as u64, 1, 65535)?;
-    range(why, "n_io_threads", c.n_io_threads as u64, 1, THREADS_MAX as u64)?;
-    range(why, "n_decode_threads", c.n_decode_threads as u64, 0, THREADS_MAX as u64)?;
-    range(why, "metadata_io_concurrency", c.metadata_io_concurrency as u64, 1, 4096)?;
+    let names = "samples_per_batch sample_rank lookahead_samples n_batch_slots \
+                 max_chunk_uncompressed_bytes max_read_op_bytes host_buffer_waves \
+                 max_chunks_per_wave n_io_threads n_decode_threads metadata_io_concurrency \
+                 n_array_meta_cache n_shard_index_cache n_chunk_layout_cache";
+    let values = [
+        c.samples_per_batch as u64,
+        c.sample_rank as u64,
+        c.lookahead_samples as u64,
+        c.n_batch_slots as u64,
+        c.max_chunk_uncompressed_bytes,
+        c.max_read_op_bytes,
+        c.host_buffer_waves as u64,
+        c.max_chunks_per_wave as u64,
+        c.n_io_threads as u64,
+        c.n_decode_threads as u64,
+        c.metadata_io_concurrency as u64,
+        c.n_array_meta_cache as u64,
+        c.n_shard_index_cache as u64,
+        c.n_chunk_layout_cache as u64,
+    ];
+    const LIMITS: [(u64, u64); 14] = [
+        (1, SAMPLES_MAX as u64),
+        (1, RANK_MAX as u64),
+        (0, SAMPLES_MAX as u64),
+        (1, 64),
+        (1, CHUNK_BYTES_MAX),
+        (1, u32::MAX as u64),
+        (2, 64),
+        (1, 65535),
+        (1, THREADS_MAX as u64),
+        (0, THREADS_MAX as u64),
+        (1, 4096),
+        (1, 1 << 20),
+        (1, 1 << 24),
+        (1, 1 << 24),
+    ];
+    ranges(why, names, values, &LIMITS)?;
     if c.chunk_cache_bytes != 0 {
         let (least, most) = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
         range(why, "chunk_cache_bytes (unless it is 0)", c.chunk_cache_bytes, least, most)?;
     }
-    range(why, "n_array_meta_cache", c.n_array_meta_cache as u64, 1, 1 << 20)?;
-    range(why, "n_shard_index_cache", c.n_shard_index_cache as u64, 1, 1 << 24)?;
-    range(why, "n_chunk_layout_cache", c.n_chunk_layout_cache as u64, 1, 1 << 24)?;
     for axis in 0..c.sample_rank as usize {
         if c.sample_shape[axis] == 0 {
             return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
@@ -194,40 +220,64 @@ fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
 
 fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
-    let choices: [(&str, u32, u32); 14] = [
-        ("backend", c.backend, config::BACKEND_CUDA),
-        ("thread_mode", c.thread_mode, config::THREADS_HOOK),
-        ("drop_last", c.drop_last, 1),
-        ("on_error", c.on_error, config::ON_ERROR_SKIP),
-        ("missing_chunks", c.missing_chunks, config::MISSING_ERROR),
-        ("pad_mode", c.pad_mode, config::PAD_REFLECT),
-        ("pad_value_set", c.pad_value_set, 1),
-        ("enable_gds", c.enable_gds, 2),
-        ("numa_strategy", c.numa_strategy, 2),
-        ("log_level", c.log_level, config::LOG_OFF),
-        ("log_quiet", c.log_quiet, 1),
-        ("reserved", c.reserved, 0),
-        ("reader", c.reader, config::READER_DIRECT),
-        ("reserved2", c.reserved2, 0),
+    let names = "backend thread_mode drop_last on_error missing_chunks pad_mode pad_value_set \
+                 enable_gds numa_strategy log_level log_quiet reserved reader reserved2";
+    let values = [
+        c.backend,
+        c.thread_mode,
+        c.drop_last,
+        c.on_error,
+        c.missing_chunks,
+        c.pad_mode,
+        c.pad_value_set,
+        c.enable_gds,
+        c.numa_strategy,
+        c.log_level,
+        c.log_quiet,
+        c.reserved,
+        c.reader,
+        c.reserved2,
     ];
-    for (name, value, most) in choices {
-        range(why, name, value as u64, 0, most as u64)?;
-    }
-    Ok(())
+    const LIMITS: [(u64, u64); 14] = [
+        (0, config::BACKEND_CUDA as u64),
+        (0, config::THREADS_HOOK as u64),
+        (0, 1),
+        (0, config::ON_ERROR_SKIP as u64),
+        (0, config::MISSING_ERROR as u64),
+        (0, config::PAD_REFLECT as u64),
+        (0, 1),
+        (0, config::GDS_ON as u64),
+        (0, config::NUMA_PIN as u64),
+        (0, config::LOG_OFF as u64),
+        (0, 1),
+        (0, 0),
+        (0, config::READER_DIRECT as u64),
+        (0, 0),
+    ];
+    ranges(why, names, values.map(u64::from), &LIMITS)
 }
 
 fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let default = Config::default();
-    let sizes = [
-        ("memory", config.memory.struct_size, default.memory.struct_size),
-        ("files", config.files.struct_size, default.files.struct_size),
-        ("log", config.log.struct_size, default.log.struct_size),
-        ("fatal", config.fatal.struct_size, default.fatal.struct_size),
-        ("workers", config.workers.struct_size, default.workers.struct_size),
-        ("profiler", config.profiler.struct_size, default.profiler.struct_size),
+    let names = "memory files log fatal workers profiler";
+    let given = [
+        config.memory.struct_size,
+        config.files.struct_size,
+        config.log.struct_size,
+        config.fatal.struct_size,
+        config.workers.struct_size,
+        config.profiler.struct_size,
     ];
-    for (name, given, known) in sizes {
-        if given != known {
+    const KNOWN: [usize; 6] = [
+        size_of::<MemoryHook>(),
+        size_of::<FilesHook>(),
+        size_of::<LogHook>(),
+        size_of::<FatalHook>(),
+        size_of::<WorkersHook>(),
+        size_of::<ProfilerHook>(),
+    ];
+    for (place, (given, known)) in given.iter().zip(KNOWN).enumerate() {
+        if *given != known {
+            let name = part_of(names, ' ', place);
             return Err(fail!(
                 why,
                 Invalid,
@@ -296,12 +346,25 @@ fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
             "backend = cuda is not built into this version: use auto or host"
         ));
     }
-    not_built(why, "device", c.device, default.device)?;
-    not_built(why, "enable_gds = on", c.enable_gds == 2, false)?;
-    not_built(why, "numa_strategy = pin", c.numa_strategy == 2, false)?;
-    not_built(why, "numa_node", c.numa_node, default.numa_node)?;
-    not_built(why, "consumer_stream", c.consumer_stream.is_null(), true)?;
-    not_built(why, "metadata_latency", c.metadata_latency, default.metadata_latency)
+    let names = "device|enable_gds = on|numa_strategy = pin|numa_node|consumer_stream|\
+                 metadata_latency";
+    let are_default = [
+        c.device == default.device,
+        c.enable_gds != config::GDS_ON,
+        c.numa_strategy != config::NUMA_PIN,
+        c.numa_node == default.numa_node,
+        c.consumer_stream.is_null(),
+        c.metadata_latency == default.metadata_latency,
+    ];
+    match are_default.iter().position(|is_default| !is_default) {
+        None => Ok(()),
+        Some(place) => Err(fail!(
+            why,
+            Unsupported,
+            "{} is not built into this version: leave it at its default",
+            part_of(names, '|', place)
+        )),
+    }
 }
 
 fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {

@@ -68,31 +68,18 @@ pub const ALL: [Status; 16] = [
 impl Status {
     /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated inside
     /// the archive, so that C gets the same bytes.
-    pub const fn name_nul(self) -> &'static str {
-        match self {
-            Status::Ok => "OK\0",
-            Status::Again => "AGAIN\0",
-            Status::Starved => "STARVED\0",
-            Status::End => "END\0",
-            Status::Invalid => "INVALID\0",
-            Status::NotFound => "NOT_FOUND\0",
-            Status::Dtype => "DTYPE\0",
-            Status::Rank => "RANK\0",
-            Status::Io => "IO\0",
-            Status::Decode => "DECODE\0",
-            Status::Unsupported => "UNSUPPORTED\0",
-            Status::Cuda => "CUDA\0",
-            Status::OutOfMemory => "OUT_OF_MEMORY\0",
-            Status::Budget => "BUDGET\0",
-            Status::Shutdown => "SHUTDOWN\0",
-            Status::Internal => "INTERNAL\0",
-        }
+    pub fn name_nul(self) -> &'static str {
+        // In the order of ALL.
+        let names = "OK\0AGAIN\0STARVED\0END\0INVALID\0NOT_FOUND\0DTYPE\0RANK\0IO\0DECODE\0\
+                     UNSUPPORTED\0CUDA\0OUT_OF_MEMORY\0BUDGET\0SHUTDOWN\0INTERNAL\0";
+        let code = self as i32;
+        let place = if code < 0 { 3 - code } else { code };
+        names.split_inclusive('\0').nth(place as usize).unwrap_or("\0")
     }
 
     /// The status as the header spells it, without the prefix: "NOT_FOUND".
-    pub const fn name(self) -> &'static str {
-        let bytes = self.name_nul();
-        bytes.split_at(bytes.len() - 1).0
+    pub fn name(self) -> &'static str {
+        self.name_nul().trim_end_matches('\0')
     }
 
     /// The status with this number, if there is one.
@@ -205,6 +192,8 @@ mod tests {
         for status in ALL {
             assert_eq!(Status::from_code(status as i32), Some(status));
             assert!(status.name_nul().ends_with('\0'));
+            let name = std::format!("{status:?}").to_uppercase();
+            assert_eq!(status.name().replace('_', ""), name);
         }
         assert_eq!(Status::from_code(77), None);
     }

@@ -96,6 +96,12 @@ impl<const N: usize> fmt::Debug for Text<N> {
     }
 }
 
+/// Part `number` of a list: one text for many keeps the pointers to each out of the archive. Empty
+/// behind the last.
+pub fn part_of(list: &'static str, separator: char, number: usize) -> &'static str {
+    list.split(separator).nth(number).unwrap_or("")
+}
+
 /// A list of numbers as an error text shows it: "[3, 0, 17]".
 pub struct List<'a, T>(pub &'a [T]);
 
@@ -128,10 +134,61 @@ impl fmt::Display for Tail<'_> {
     }
 }
 
+/// A float as an error text shows it: with up to 9 decimals, or exactly as "3 * 2^-80" where those
+/// show nothing of it. core's own printing is 12 KB of code.
+pub struct Float(pub f64);
+
+impl fmt::Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DECIMALS: usize = 9;
+        const UNIT: u64 = 10u64.pow(DECIMALS as u32);
+        let bits = self.0.to_bits();
+        let (field, low) = (bits >> 52 & 0x7ff, bits & ((1 << 52) - 1));
+        if field == 0x7ff && low > 0 {
+            return f.write_str("NaN");
+        }
+        f.write_str(if bits >> 63 == 1 { "-" } else { "" })?;
+        if field == 0x7ff {
+            return f.write_str("inf");
+        }
+        // The number is odd * 2^power.
+        let (mantissa, power) = if field == 0 { (low, 1) } else { (low | 1 << 52, field) };
+        let zeros = mantissa.trailing_zeros();
+        let odd = mantissa.checked_shr(zeros).unwrap_or(0);
+        let power = power as i64 - 1075 + i64::from(zeros);
+        if odd == 0 {
+            return f.write_str("0");
+        }
+        if (0..=i64::from(odd.leading_zeros())).contains(&power) {
+            return write!(f, "{}", odd << power);
+        }
+        if !(-127..0).contains(&power) {
+            return write!(f, "{odd} * 2^{power}");
+        }
+        let wide = u128::from(odd);
+        let mut whole = (wide >> -power) as u64;
+        let scaled = (wide & ((1 << -power) - 1)) * u128::from(UNIT);
+        let mut decimals = ((scaled + (1 << (-power - 1))) >> -power) as u64;
+        if decimals == UNIT {
+            (whole, decimals) = (whole + 1, 0);
+        }
+        if decimals == 0 {
+            return if whole == 0 { write!(f, "{odd} * 2^{power}") } else { write!(f, "{whole}") };
+        }
+        let mut width = DECIMALS;
+        while decimals.is_multiple_of(10) {
+            decimals /= 10;
+            width -= 1;
+        }
+        write!(f, "{whole}.{decimals:0width$}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use core::fmt::Write;
+    use std::string::ToString;
 
     #[test]
     fn text_is_cut_at_a_character_boundary_and_stays_terminated() {
@@ -141,6 +198,12 @@ mod tests {
         assert!(text.is_cut());
         text.push_str("x");
         assert_eq!(text.as_bytes_nul(), "abč\0".as_bytes());
+    }
+
+    #[test]
+    fn a_list_gives_its_parts_by_number() {
+        let parts = [0, 1, 2].map(|number| part_of("one two", ' ', number));
+        assert_eq!(parts, ["one", "two", ""]);
     }
 
     #[test]
@@ -155,5 +218,39 @@ mod tests {
         let mut text = Text::<64>::new();
         write!(text, "{} {} {}", Tail("abcd", 4), Tail("abcde", 4), Tail("ačde", 4)).unwrap();
         assert_eq!(text.as_str(), "abcd ...bcde ...čde");
+    }
+
+    #[test]
+    fn a_float_of_few_decimals_prints_like_core_prints_it() {
+        let mut state = 9u64;
+        let check = |value: f64| assert_eq!(Float(value).to_string(), value.to_string());
+        for value in [0.0, -0.0, 1.0, 0.1, 0.3, -2.5, 255.0, 1e-9, 9007199254740993.0, 0.999999999]
+        {
+            check(value);
+        }
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, (1u64 << 53) as f64] {
+            check(value);
+        }
+        for _ in 0..20_000 {
+            state = crate::cache::hash_words(&[state]);
+            check((state >> 40) as f64 / 10f64.powi((state % 9) as i32));
+            check(-((state >> 11) as f64));
+        }
+    }
+
+    #[test]
+    fn a_float_beyond_decimals_prints_exactly_or_rounded() {
+        for (value, text) in [
+            (2f64.powi(63), "9223372036854775808"),
+            (2f64.powi(64), "1 * 2^64"),
+            (-3e300, "-5043654821435445 * 2^946"),
+            (f64::from_bits(1), "1 * 2^-1074"),
+            (2f64.powi(-40), "1 * 2^-40"),
+            (-3.0001e-5, "-0.000030001"),
+            (core::f64::consts::PI, "3.141592654"),
+            (1.9999999999, "2"),
+        ] {
+            assert_eq!(Float(value).to_string(), text);
+        }
     }
 }

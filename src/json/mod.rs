@@ -18,6 +18,7 @@ mod text;
 
 pub use text::{Chars, Str};
 
+use crate::base::text::part_of;
 use core::fmt;
 
 /// Why a document was refused, and where.
@@ -62,22 +63,13 @@ pub enum Fault {
 
 impl Fault {
     /// The fault in words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Fault::Utf8 => "not UTF-8",
-            Fault::ByteOrderMark => "a byte order mark, which JSON does not allow",
-            Fault::Value => "a value is missing",
-            Fault::Number => "not a JSON number",
-            Fault::Name => "a member name in quotes is missing",
-            Fault::Colon => "a colon is missing",
-            Fault::Comma => "a comma or closing bracket is missing",
-            Fault::OpenString => "a string is not closed",
-            Fault::Control => "a control character in a string",
-            Fault::Escape => "a backslash that starts no escape",
-            Fault::Surrogate => "half of a surrogate pair",
-            Fault::Depth => "nested too deeply",
-            Fault::Trailing => "something follows the document",
-        }
+    pub fn text(self) -> &'static str {
+        let texts = "not UTF-8|a byte order mark, which JSON does not allow|a value is missing|\
+                     not a JSON number|a member name in quotes is missing|a colon is missing|\
+                     a comma or closing bracket is missing|a string is not closed|\
+                     a control character in a string|a backslash that starts no escape|\
+                     half of a surrogate pair|nested too deeply|something follows the document";
+        part_of(texts, '|', self as usize)
     }
 }
 
@@ -106,15 +98,8 @@ pub enum Kind {
 
 impl Kind {
     /// The type with its article: "an array".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Null => "null",
-            Kind::Bool => "a boolean",
-            Kind::Number => "a number",
-            Kind::String => "a string",
-            Kind::Array => "an array",
-            Kind::Object => "an object",
-        }
+    pub fn name(self) -> &'static str {
+        part_of("null|a boolean|a number|a string|an array|an object", '|', self as usize)
     }
 }
 

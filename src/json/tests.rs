@@ -58,6 +58,30 @@ fn numbers_outside_the_grammar_are_refused() {
 }
 
 #[test]
+fn every_fault_and_kind_has_its_words() {
+    for (fault, says) in [
+        (Fault::Utf8, "UTF-8"),
+        (Fault::ByteOrderMark, "byte order"),
+        (Fault::Value, "value is"),
+        (Fault::Number, "number"),
+        (Fault::Name, "name"),
+        (Fault::Colon, "colon"),
+        (Fault::Comma, "comma"),
+        (Fault::OpenString, "not closed"),
+        (Fault::Control, "control"),
+        (Fault::Escape, "escape"),
+        (Fault::Surrogate, "surrogate"),
+        (Fault::Depth, "deeply"),
+        (Fault::Trailing, "follows"),
+    ] {
+        assert!(fault.text().contains(says), "{}", fault.text());
+    }
+    let kinds = ["null", "true", "7", "\"\"", "[]", "{}"]
+        .map(|text| parse(text.as_bytes()).unwrap().kind().name());
+    assert_eq!(kinds, ["null", "a boolean", "a number", "a string", "an array", "an object"]);
+}
+
+#[test]
 fn bytes_that_are_not_utf8_are_refused_where_they_start() {
     let error = parse(b"[\"a\", \"\xff\"]").unwrap_err();
     assert_eq!(error, Error { offset: 7, fault: Fault::Utf8 });

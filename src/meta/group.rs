@@ -219,7 +219,7 @@ fn read_zarr3<'a>(
 ) -> Result<(), Status> {
     let names = "zarr_format node_type attributes consolidated_metadata";
     let mut members = [None; 4];
-    let refused = reader.walk(root, names, is_ignored, &mut [], &mut members)?;
+    let other = reader.walk(root, names, is_ignored, &mut [], &mut members)?.other;
     let [format, node_type, attributes, consolidated] = members;
     reader.check_format(root, format, 3)?;
     let node_type = reader.required(root, "node_type", node_type)?;
@@ -227,7 +227,7 @@ fn read_zarr3<'a>(
     if name != *"group" {
         return Err(reader.decode(node_type, format_args!("{name} is not \"group\"")));
     }
-    refuse_member(reader, root, refused)?;
+    refuse_member(reader, root, other)?;
     if let Some(attributes) = attributes {
         read_ome(reader, attributes, DocumentKind::Zarr3, visitor, group)?;
     }

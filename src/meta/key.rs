@@ -49,7 +49,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         let len = uri.len();
         return Err(fail!(why, Invalid, "{shown}: uri of {len} bytes, limit {URI_BYTES_MAX}"));
     }
-    if uri.contains('\0') {
+    if uri.as_bytes().contains(&0) {
         return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
     }
     let mut buffer = [0; URI_BYTES_MAX];
@@ -75,10 +75,14 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
 
 /// What stands before "://", if it has the form of a scheme (RFC 3986, section 3.1).
 fn scheme(uri: &str) -> Option<&str> {
-    let (name, _) = uri.split_once("://")?;
-    let is_scheme = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let len = uri.bytes().position(|byte| !is_of_scheme(byte))?;
+    let (name, rest) = uri.split_at_checked(len)?;
+    let is_scheme = rest.starts_with("://") && name.as_bytes().first()?.is_ascii_alphabetic();
     is_scheme.then_some(name)
+}
+
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
 /// The path of a `file://` uri (RFC 8089), its escapes resolved into `buffer`.
@@ -88,12 +92,10 @@ fn file_path<'b>(
     why: &mut Why,
 ) -> Result<&'b str, Status> {
     let shown = Tail(uri, SHOWN_URI_BYTES);
-    let rest = &uri["file://".len()..];
-    let Some(slash) = rest.find('/') else {
-        return Err(fail!(why, Invalid, "{shown}: no path: spell it file:///absolute/path"));
-    };
-    let (host, path) = rest.split_at(slash);
-    if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+    let rest = uri.get("file://".len()..).unwrap_or("");
+    let slash = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+    let (host, path) = rest.split_at_checked(slash).unwrap_or((rest, ""));
+    if !path.is_empty() && !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
         return Err(fail!(
             why,
             Unsupported,
@@ -101,22 +103,33 @@ fn file_path<'b>(
             Tail(host, 60)
         ));
     }
-    if let Some(mark) = path.find(['?', '#']) {
-        let mark = &path[mark..mark + 1];
-        return Err(fail!(why, Invalid, "{shown}: spell {mark} in a file:// uri as its %XX"));
+    match path_of_escaped(path, buffer) {
+        Ok(len) => core::str::from_utf8(&buffer[..len])
+            .map_err(|_| fail!(why, Invalid, "{shown}: its escapes are not UTF-8")),
+        Err(fault) => Err(fail!(why, Invalid, "{shown}: {fault}")),
+    }
+}
+
+/// Resolves the escapes of a path into `buffer`: its length, or what is wrong with it.
+fn path_of_escaped(path: &str, buffer: &mut [u8; URI_BYTES_MAX]) -> Result<usize, &'static str> {
+    if path.is_empty() {
+        return Err("no path: spell it file:///absolute/path");
     }
     let mut len = 0;
     let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {
-        let byte = if byte == b'%' { escaped_byte(&mut bytes) } else { Some(byte) };
-        let Some(byte) = byte.filter(|byte| *byte != 0) else {
-            return Err(fail!(why, Invalid, "{shown}: % without two hex digits, or a NUL"));
+        buffer[len] = match byte {
+            b'?' => return Err("spell ? in a file:// uri as its %XX"),
+            b'#' => return Err("spell # in a file:// uri as its %XX"),
+            b'%' => escaped_byte(&mut bytes).unwrap_or(0),
+            byte => byte,
         };
-        buffer[len] = byte;
+        if buffer[len] == 0 {
+            return Err("% without two hex digits, or a NUL");
+        }
         len += 1;
     }
-    core::str::from_utf8(&buffer[..len])
-        .map_err(|_| fail!(why, Invalid, "{shown}: its escapes are not UTF-8"))
+    Ok(len)
 }
 
 /// The byte that the next two hex digits spell.

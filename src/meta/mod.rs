@@ -31,7 +31,7 @@ pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
 
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
-use crate::base::text::Text;
+use crate::base::text::{Text, part_of};
 use crate::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
 use crate::status::{Status, Why};
@@ -124,26 +124,13 @@ fn push_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, leve
     text.push_str(") ");
 }
 
-/// The name of an element type in zarr v3; "r*" for raw bytes, whose name carries their size.
-const fn zarr_name(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "float32",
-        Dtype::Bf16 => "bfloat16",
-        Dtype::F16 => "float16",
-        Dtype::I32 => "int32",
-        Dtype::I64 => "int64",
-        Dtype::U8 => "uint8",
-        Dtype::I8 => "int8",
-        Dtype::U16 => "uint16",
-        Dtype::I16 => "int16",
-        Dtype::U32 => "uint32",
-        Dtype::U64 => "uint64",
-        Dtype::F64 => "float64",
-        Dtype::Bool => "bool",
-        Dtype::C64 => "complex64",
-        Dtype::C128 => "complex128",
-        Dtype::Raw => "r*",
-    }
+/// Names of the element types in zarr v3, in the order of DTYPES; "r*" for raw bytes, whose name
+/// carries their size.
+const ZARR_NAMES: &str = "float32 bfloat16 float16 int32 int64 uint8 int8 uint16 int16 uint32 \
+                          uint64 float64 bool complex64 complex128 r*";
+
+fn zarr_name(dtype: Dtype) -> &'static str {
+    part_of(ZARR_NAMES, ' ', dtype.place())
 }
 
 #[cfg(test)]

@@ -24,6 +24,14 @@ const NAME_BYTES: usize = 32;
 /// A member of an object.
 pub(super) type Member<'a> = (Str<'a>, Value<'a>);
 
+/// What a walk over an object finds beside the values of its members.
+pub(super) struct Walked<'a> {
+    /// The first member that is not called for and not passed over.
+    pub other: Option<Member<'a>>,
+    /// A bit per name, set where it was found.
+    pub seen: u32,
+}
+
 /// An extension point's value: a name and what configures it.
 pub(super) struct Extension<'a> {
     /// The value as a whole, for texts.
@@ -186,9 +194,9 @@ impl<'w> Reader<'w> {
         value: Value<'a>,
         names: &str,
     ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let (mut required, mut optional) = ([None; R], [None; N]);
-        self.pick_into(value, names, false, &mut required, &mut optional)?;
-        Ok((required.map(|member| member.unwrap_or(value)), optional))
+        let mut members = ([value; R], [None; N]);
+        self.pick_into(value, names, true, &mut members.0, &mut members.1)?;
+        Ok(members)
     }
 
     /// The members `names` of an object that has no others, those first that must be there.
@@ -198,9 +206,9 @@ impl<'w> Reader<'w> {
         value: Value<'a>,
         names: &str,
     ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let (mut required, mut optional) = ([None; R], [None; N]);
-        self.pick_into(value, names, true, &mut required, &mut optional)?;
-        Ok((required.map(|member| member.unwrap_or(value)), optional))
+        let mut members = ([value; R], [None; N]);
+        self.pick_into(value, names, false, &mut members.0, &mut members.1)?;
+        Ok(members)
     }
 
     /// The members `names` of an extension's configuration, those first that must be there.
@@ -210,96 +218,101 @@ impl<'w> Reader<'w> {
         extension: &Extension<'a>,
         names: &str,
     ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let (mut required, mut optional) = ([None; R], [None; N]);
-        self.configure(extension, names, &mut required, &mut optional)?;
-        Ok((required.map(|member| member.unwrap_or(extension.value)), optional))
+        let mut members = ([extension.value; R], [None; N]);
+        self.configure(extension, names, &mut members.0, &mut members.1)?;
+        Ok(members)
     }
 
     fn configure<'a>(
         &mut self,
         extension: &Extension<'a>,
         names: &str,
-        required: &mut [Option<Value<'a>>],
+        required: &mut [Value<'a>],
         optional: &mut [Option<Value<'a>>],
     ) -> Result<(), Status> {
-        match extension.configuration {
-            None => self.check_present(extension.value, names, required),
-            Some(value) if !extension.has_id => {
-                self.pick_into(value, names, true, required, optional)
-            }
-            Some(value) => {
-                let is_id = |name: Str<'_>, _: Value<'_>| name == *"id";
-                let other = self.walk(value, names, is_id, required, optional)?;
-                self.refuse_other(value, other)?;
-                self.check_present(value, names, required)
-            }
-        }
+        let Some(value) = extension.configuration else {
+            return self.check_present(extension.value, names, required.len(), 0);
+        };
+        let is_passed_over: fn(Str<'_>, Value<'_>) -> bool =
+            if extension.has_id { |name, _| name == *"id" } else { |_, _| false };
+        let walked = self.walk(value, names, is_passed_over, required, optional)?;
+        self.check_walked(value, names, required.len(), walked)
     }
 
-    /// Picks the members `names` of an object; `refuses`: it may have no others.
     fn pick_into<'a>(
         &mut self,
         value: Value<'a>,
         names: &str,
-        refuses: bool,
-        required: &mut [Option<Value<'a>>],
+        passes_over: bool,
+        required: &mut [Value<'a>],
         optional: &mut [Option<Value<'a>>],
     ) -> Result<(), Status> {
-        let other = self.walk(value, names, |_, _| false, required, optional)?;
-        if refuses {
-            self.refuse_other(value, other)?;
+        let is_passed_over: fn(Str<'_>, Value<'_>) -> bool =
+            if passes_over { |_, _| true } else { |_, _| false };
+        let walked = self.walk(value, names, is_passed_over, required, optional)?;
+        self.check_walked(value, names, required.len(), walked)
+    }
+
+    /// Refuses other members, and asks for the first `required` of `names`.
+    fn check_walked(
+        &mut self,
+        value: Value<'_>,
+        names: &str,
+        required: usize,
+        walked: Walked<'_>,
+    ) -> Result<(), Status> {
+        if let Some((name, member)) = walked.other {
+            let reason = format_args!("member {name} = {member} is not known");
+            return Err(self.unsupported(value, reason));
         }
-        self.check_present(value, names, required)
+        self.check_present(value, names, required, walked.seen)
     }
 
-    fn refuse_other(&mut self, value: Value<'_>, other: Option<Member<'_>>) -> Result<(), Status> {
-        let Some((name, member)) = other else { return Ok(()) };
-        Err(self.unsupported(value, format_args!("member {name} = {member} is not known")))
-    }
-
-    /// Whether the required members were found.
+    /// Whether the first `required` of `names` were seen.
     pub fn check_present(
         &mut self,
         parent: Value<'_>,
         names: &str,
-        required: &[Option<Value<'_>>],
+        required: usize,
+        seen: u32,
     ) -> Result<(), Status> {
-        let missing = names.split(' ').zip(required).find(|(_, member)| member.is_none());
-        let Some((name, _)) = missing else { return Ok(()) };
-        Err(self.missing(parent, name))
+        let place = seen.trailing_ones() as usize;
+        if place >= required {
+            return Ok(());
+        }
+        Err(self.missing(parent, names.split(' ').nth(place).unwrap_or("")))
     }
 
-    /// Takes the members `names` of an object in one pass, in the order of the names, and gives
-    /// the first other one that is not passed over. A name that comes twice is an error, because
-    /// two readers would see two documents.
+    /// Takes the members `names` of an object in one pass, in the order of the names. A name that
+    /// comes twice is an error, because two readers would see two documents.
     pub fn walk<'a>(
         &mut self,
         value: Value<'a>,
         names: &str,
         is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
-        required: &mut [Option<Value<'a>>],
+        required: &mut [Value<'a>],
         optional: &mut [Option<Value<'a>>],
-    ) -> Result<Option<Member<'a>>, Status> {
-        let mut other = None;
+    ) -> Result<Walked<'a>, Status> {
+        let mut walked = Walked { other: None, seen: 0 };
         for (name, member) in self.members(value)? {
             let Some(place) = name.place_in(names) else {
-                if other.is_none() && !is_passed_over(name, member) {
-                    other = Some((name, member));
+                if walked.other.is_none() && !is_passed_over(name, member) {
+                    walked.other = Some((name, member));
                 }
                 continue;
             };
-            let target = match place.checked_sub(required.len()) {
-                None => &mut required[place],
-                Some(place) => &mut optional[place],
-            };
-            if target.replace(member).is_some() {
-                let offset = member.offset_in(self.document);
-                let file = self.file;
+            if walked.seen >> place & 1 == 1 {
+                let (file, offset) = (self.file, member.offset_in(self.document));
                 let reason = "a member that comes twice";
                 return Err(fail!(self.why, Decode, "{file}: {reason} at byte {offset}"));
             }
+            walked.seen |= 1 << place;
+            match place.checked_sub(required.len()) {
+                None => required[place] = member,
+                Some(place) => optional[place] = Some(member),
+            }
         }
-        Ok(other)
+        Ok(walked)
     }
 
     #[cold]
@@ -453,8 +466,8 @@ impl fmt::Display for Words<'_> {
         // Ends: every turn takes a word.
         while let Some((word, behind)) = rest.split_once(' ') {
             rest = behind;
-            let separator = if rest.contains(' ') { ", " } else { " nor " };
-            write!(f, "\"{word}\"{separator}")?;
+            let is_last = !rest.as_bytes().contains(&b' ');
+            write!(f, "\"{word}\"{}", if is_last { " nor " } else { ", " })?;
         }
         write!(f, "\"{rest}\"")
     }

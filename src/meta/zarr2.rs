@@ -15,7 +15,7 @@ use super::byte_codecs::{Spelling, check_configuration};
 use super::node::{Extension, Reader};
 use super::zarr2_fill::fill_from_zarr2;
 use super::zarr3::{check_grid, set_strides};
-use crate::base::text::{List, Text};
+use crate::base::text::{List, Text, part_of};
 use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, DocumentKind, Dtype, KeyEncoding};
@@ -24,21 +24,22 @@ use core::fmt::Write;
 
 /// The element types of the array interface behind their byte order. The void type "V", whose
 /// number of bytes is free, is read apart, as is the name "bfloat16" that tensorstore writes.
-pub(super) const TYPE_STRINGS: [(&str, Dtype); 14] = [
-    ("b1", Dtype::Bool),
-    ("i1", Dtype::I8),
-    ("u1", Dtype::U8),
-    ("i2", Dtype::I16),
-    ("u2", Dtype::U16),
-    ("i4", Dtype::I32),
-    ("u4", Dtype::U32),
-    ("i8", Dtype::I64),
-    ("u8", Dtype::U64),
-    ("f2", Dtype::F16),
-    ("f4", Dtype::F32),
-    ("f8", Dtype::F64),
-    ("c8", Dtype::C64),
-    ("c16", Dtype::C128),
+pub(super) const TYPE_NAMES: &str = "b1 i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16";
+pub(super) const TYPES: [Dtype; 14] = [
+    Dtype::Bool,
+    Dtype::I8,
+    Dtype::U8,
+    Dtype::I16,
+    Dtype::U16,
+    Dtype::I32,
+    Dtype::U32,
+    Dtype::I64,
+    Dtype::U64,
+    Dtype::F16,
+    Dtype::F32,
+    Dtype::F64,
+    Dtype::C64,
+    Dtype::C128,
 ];
 
 /// The compressors that are read, by their numcodecs ids.
@@ -57,12 +58,11 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     let reader = &mut reader;
     let names = "shape chunks dtype order fill_value compressor filters zarr_format \
                  dimension_separator";
-    let (mut members, mut about) = ([None; 7], [None; 2]);
-    reader.walk(root, names, |_, _| true, &mut members, &mut about)?;
+    let (mut members, mut about) = ([root; 7], [None; 2]);
+    let walked = reader.walk(root, names, |_, _| true, &mut members, &mut about)?;
     let [format, separator] = about;
     reader.check_format(root, format, 2)?;
-    reader.check_present(root, names, &members)?;
-    let members = members.map(|member| member.unwrap_or(root));
+    reader.check_present(root, names, members.len(), walked.seen)?;
     let [shape, chunks, dtype, order, fill, compressor, filters] = members;
 
     let mut record = ArrayRecord::EMPTY;
@@ -124,26 +124,26 @@ fn read_dtype(
     // The longest string that is read has 4 bytes.
     let mut buffer = [0; 8];
     let text = name.decode_into(&mut buffer).unwrap_or("");
-    let order = text.chars().next().filter(|order| "<>|".contains(*order));
-    let Some((order, kind)) = order.map(|order| (order, &text[1..])) else {
+    let Some((order @ ("<" | ">" | "|"), kind)) = text.split_at_checked(1) else {
         return Err(unknown_dtype(reader, value, name));
     };
     if let Some(digits) = kind.strip_prefix('V') {
         return read_void(reader, value, name, digits);
     }
-    let Some((_, dtype)) = TYPE_STRINGS.iter().find(|(known, _)| *known == kind) else {
+    let Some(place) = TYPE_NAMES.split(' ').position(|known| known == kind) else {
         return Err(unknown_dtype(reader, value, name));
     };
+    let dtype = TYPES[place];
     // The order of single bytes is no order, however it is spelled: one record for one layout.
     let byte_order = match (order, dtype.word_bytes()) {
-        (_, 1) | ('<', _) => ByteOrder::Little,
-        ('>', _) => ByteOrder::Big,
+        (_, 1) | ("<", _) => ByteOrder::Little,
+        (">", _) => ByteOrder::Big,
         (_, bytes) => {
             let reason = format_args!("{name} has words of {bytes} bytes and no byte order");
             return Err(reader.decode(value, reason));
         }
     };
-    Ok((*dtype, dtype.bytes(), byte_order))
+    Ok((dtype, dtype.bytes(), byte_order))
 }
 
 /// A void type of `digits` bytes.
@@ -210,10 +210,12 @@ pub(super) fn describe_zarr2(record: &ArrayRecord) -> Description {
         ByteOrder::Little => "<",
         ByteOrder::Big => ">",
     };
-    let known = TYPE_STRINGS.iter().find(|(_, dtype)| *dtype == record.dtype);
+    let known = TYPES.iter().position(|dtype| *dtype == record.dtype);
     // Never cut: the longest name is "bfloat16".
     let _ = match (known, record.dtype) {
-        (Some((name, _)), _) => write!(dtype_name, "{order}{name}"),
+        (Some(place), _) => {
+            write!(dtype_name, "{order}{}", part_of(TYPE_NAMES, ' ', place))
+        }
         (None, Dtype::Raw) => write!(dtype_name, "{order}V{}", record.dtype_bytes),
         (None, _) => write!(dtype_name, "bfloat16"),
     };

@@ -6,11 +6,11 @@
 //! Invariant: node type and format are looked at before anything else, so that a group, or a
 //! document of another format, is called what it is and not a malformed array.
 
+use super::ZARR_NAMES;
 use super::codecs::read_codecs;
 use super::fill::fill_from_value;
 use super::grid::{check_shard_edges, read_chunk_grid};
 use super::node::{Member, Reader};
-use super::zarr_name;
 use crate::base::math::product;
 use crate::base::text::List;
 use crate::grid::{AxisGrid, EdgeRun};
@@ -54,22 +54,20 @@ pub fn array_from_zarr3(
     Ok(record)
 }
 
-/// Names of the members that every array document has, and that say what the array is.
-const MEMBERS: &str = "shape data_type chunk_grid chunk_key_encoding fill_value codecs";
-
-/// The members of an array document, in the order of MEMBERS; whatever else it is, is refused.
+/// The members that every array document has and that say what the array is: shape, data type,
+/// chunk grid, chunk key encoding, fill value, codecs. Whatever else the document is, is refused.
 fn read_members<'a>(reader: &mut Reader<'_>, root: Value<'a>) -> Result<[Value<'a>; 6], Status> {
     let names = "shape data_type chunk_grid chunk_key_encoding fill_value codecs zarr_format \
                  node_type storage_transformers";
-    let (mut members, mut about) = ([None; 6], [None; 3]);
-    let refused = reader.walk(root, names, is_ignored, &mut members, &mut about)?;
+    let (mut members, mut about) = ([root; 6], [None; 3]);
+    let walked = reader.walk(root, names, is_ignored, &mut members, &mut about)?;
     let [format, node_type, transformers] = about;
     reader.check_format(root, format, 3)?;
     let node_type = reader.required(root, "node_type", node_type)?;
     if reader.choice(node_type, "array group", Status::Unsupported)? == 1 {
         return Err(reader.not_found(super::IS_GROUP));
     }
-    refuse_member(reader, root, refused)?;
+    refuse_member(reader, root, walked.other)?;
     if let Some(transformers) = transformers
         && let Some(first) = reader.items(transformers)?.next()
     {
@@ -77,8 +75,8 @@ fn read_members<'a>(reader: &mut Reader<'_>, root: Value<'a>) -> Result<[Value<'
         let reason = format_args!("storage transformer {name} is not read");
         return Err(reader.unsupported(first, reason));
     }
-    reader.check_present(root, MEMBERS, &members)?;
-    Ok(members.map(|member| member.unwrap_or(root)))
+    reader.check_present(root, names, members.len(), walked.seen)?;
+    Ok(members)
 }
 
 /// Refuses a member that is not known and does not say that it may be passed over.
@@ -115,8 +113,8 @@ fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32),
         }
         return Ok((Dtype::Raw, bytes as u32));
     }
-    let is_named = |dtype: &Dtype| *dtype != Dtype::Raw && name == *zarr_name(*dtype);
-    let known = DTYPES.into_iter().find(is_named).map(|dtype| (dtype, dtype.bytes()));
+    let known = name.place_in(ZARR_NAMES).map(|place| DTYPES[place]);
+    let known = known.filter(|dtype| *dtype != Dtype::Raw).map(|dtype| (dtype, dtype.bytes()));
     let Some(dtype) = known.or_else(|| raw_from_name(name)) else {
         let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128";
         return Err(reader.unknown(value, "data type", name, known));

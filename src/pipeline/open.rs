@@ -7,6 +7,7 @@ use crate::abi::HostJob;
 use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind, Region};
+use crate::base::text::Float;
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::decode::{Decoder, target_bytes};
 use crate::export::Exports;
@@ -181,7 +182,7 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
             why,
             Invalid,
             "pad_value = {}: {} cannot hold it",
-            config.pad_value,
+            Float(config.pad_value),
             settings.dtype.name()
         ));
     };

@@ -3,6 +3,8 @@
 //! In: a number of the C ABI. Out: a type, its size, its words and its short name. Invariant: the
 //! numbers are the ABI and never change.
 
+use crate::base::text::part_of;
+
 /// An element type, of an array or of a batch. The numbers are the C ABI (`WAVETRAIN_F32` ..).
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,25 +92,14 @@ impl Dtype {
     }
 
     /// The short name that the command line and texts use: "u16".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Dtype::F32 => "f32",
-            Dtype::Bf16 => "bf16",
-            Dtype::F16 => "f16",
-            Dtype::I32 => "i32",
-            Dtype::I64 => "i64",
-            Dtype::U8 => "u8",
-            Dtype::I8 => "i8",
-            Dtype::U16 => "u16",
-            Dtype::I16 => "i16",
-            Dtype::U32 => "u32",
-            Dtype::U64 => "u64",
-            Dtype::F64 => "f64",
-            Dtype::Bool => "bool",
-            Dtype::C64 => "c64",
-            Dtype::C128 => "c128",
-            Dtype::Raw => "raw",
-        }
+    pub fn name(self) -> &'static str {
+        let names = "f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw";
+        part_of(names, ' ', self.place())
+    }
+
+    /// Its place in [`DTYPES`].
+    pub const fn place(self) -> usize {
+        self as usize - 1
     }
 }
 
@@ -120,7 +111,16 @@ mod tests {
     fn dtype_codes_are_their_own_inverse() {
         for dtype in DTYPES {
             assert_eq!(Dtype::from_code(dtype as u32), Some(dtype));
+            assert_eq!(DTYPES[dtype.place()], dtype);
         }
         assert_eq!(Dtype::from_code(0), None);
+    }
+
+    #[test]
+    fn short_names_say_kind_and_bits() {
+        for dtype in DTYPES {
+            let name = std::format!("{dtype:?}").to_lowercase();
+            assert_eq!(dtype.name(), name);
+        }
     }
 }

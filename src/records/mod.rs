@@ -13,6 +13,7 @@ mod dtype;
 pub use dtype::{DTYPES, Dtype};
 
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
+use crate::base::text::part_of;
 use crate::grid::{self, AxisGrid, Cell, EdgeRun};
 use crate::limits::{CODECS_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX};
 
@@ -44,15 +45,8 @@ pub enum Codec {
 
 impl Codec {
     /// The name in zarr metadata.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Codec::Crc32c => "crc32c",
-            Codec::Zstd => "zstd",
-            Codec::Blosc => "blosc",
-            Codec::Gzip => "gzip",
-            Codec::Zlib => "zlib",
-            Codec::Lz4 => "lz4",
-        }
+    pub fn name(self) -> &'static str {
+        part_of("crc32c zstd blosc gzip zlib lz4", ' ', self as usize)
     }
 
     /// Whether the codec changes the size by more than a fixed suffix.
