@@ -1,0 +1,79 @@
+//! Unit tests of the checks of a config: what is refused, and that the defaults are not.
+
+use super::*;
+use crate::abi::HostJob;
+use core::ffi::{c_char, c_void};
+
+fn config() -> Config {
+    let mut config = Config { sample_rank: 2, ..Config::default() };
+    config.sample_shape[..2].copy_from_slice(&[8, 16]);
+    config
+}
+
+fn refused(config: &Config) -> (Status, std::string::String) {
+    let mut why = Why::new();
+    match settings_from_config(config, 2, &mut why) {
+        Ok(_) => panic!("accepted"),
+        Err(status) => (status, std::string::String::from(why.as_str())),
+    }
+}
+
+#[test]
+fn the_defaults_validate_for_every_samples_per_batch() {
+    for samples in [1, 2, 3, 8, 64, 1000, 4096, 65536] {
+        let config = Config { samples_per_batch: samples, ..config() };
+        let mut why = Why::new();
+        let settings = settings_from_config(&config, 2, &mut why).unwrap();
+        assert_eq!(settings.lookahead_samples, 2 * samples);
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_by_name() {
+    let (status, text) = refused(&Config { host_buffer_waves: 1, ..config() });
+    assert_eq!(status, Status::Invalid);
+    assert!(text.contains("host_buffer_waves = 1: must be 2 to 64"), "{text}");
+}
+
+#[test]
+fn an_unbuilt_feature_is_refused_by_name() {
+    let (status, text) = refused(&Config { device: 1, ..config() });
+    assert_eq!(status, Status::Unsupported);
+    assert!(text.contains("device"), "{text}");
+    let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
+    assert_eq!(status, Status::Unsupported);
+    assert!(text.contains("cuda"), "{text}");
+}
+
+unsafe extern "C" fn run(_: *mut c_void, _: HostJob, _: *mut c_void) {}
+unsafe extern "C" fn begin(_: *mut c_void, _: *const c_char) {}
+unsafe extern "C" fn read_async(
+    _: *mut c_void,
+    _: u64,
+    _: u64,
+    _: *const c_char,
+    _: u64,
+    _: *mut c_void,
+    _: u64,
+) -> i64 {
+    0
+}
+
+#[test]
+fn a_hook_without_what_it_needs_is_refused_by_name() {
+    let mut wrong = [config(); 4];
+    wrong[0].thread_mode = config::THREADS_HOOK;
+    wrong[1].workers.run = Some(run);
+    wrong[2].profiler.begin = Some(begin);
+    wrong[3].files.read_async = Some(read_async);
+    for (config, words) in wrong.iter().zip([
+        "thread_mode = hook needs workers.run",
+        "workers.run is set, but thread_mode is not hook",
+        "profiler: begin and end",
+        "files: read_async needs size and read",
+    ]) {
+        let (status, text) = refused(config);
+        assert_eq!(status, Status::Invalid);
+        assert!(text.contains(words), "{text}");
+    }
+}
