@@ -107,14 +107,12 @@ pub struct List<'a, T>(pub &'a [T]);
 
 impl<T: fmt::Display> fmt::Display for List<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (position, item) in self.0.iter().enumerate() {
-            if position > 0 {
-                f.write_str(", ")?;
-            }
-            item.fmt(f)?;
+        let mut separator = "[";
+        for item in self.0 {
+            write!(f, "{separator}{item}")?;
+            separator = ", ";
         }
-        f.write_str("]")
+        f.write_str(if self.0.is_empty() { "[]" } else { "]" })
     }
 }
 

@@ -127,6 +127,14 @@ fn text_of(bytes: &[u8]) -> &str {
 }
 
 impl<'a> Value<'a> {
+    /// Stands for a member that is not there: a null without a text.
+    pub const ABSENT: Value<'static> = Value { source: b"" };
+
+    /// The value, unless it stands for none.
+    pub fn found(self) -> Option<Self> {
+        if self.source.is_empty() { None } else { Some(self) }
+    }
+
     /// Bytes of `document`, which the value is a part of, before the value.
     pub fn offset_in(self, document: &[u8]) -> usize {
         self.source.as_ptr().addr().wrapping_sub(document.as_ptr().addr())
@@ -144,19 +152,19 @@ impl<'a> Value<'a> {
 
     /// The type.
     pub fn kind(self) -> Kind {
-        match self.source[0] {
-            b'n' => Kind::Null,
-            b't' | b'f' => Kind::Bool,
-            b'"' => Kind::String,
-            b'[' => Kind::Array,
-            b'{' => Kind::Object,
-            _ => Kind::Number,
+        match self.source.first() {
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'"') => Kind::String,
+            Some(b'[') => Kind::Array,
+            Some(b'{') => Kind::Object,
+            Some(b'-' | b'0'..=b'9') => Kind::Number,
+            _ => Kind::Null,
         }
     }
 
     /// The boolean, if it is one.
     pub fn as_bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.source[0] == b't')
+        (self.kind() == Kind::Bool).then(|| self.source.starts_with(b"t"))
     }
 
     /// The string, if it is one.

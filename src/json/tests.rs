@@ -235,3 +235,11 @@ fn one_pass_reads_a_document_of_four_mebibytes() {
     assert_eq!(attributes.members().unwrap().count(), count + 1);
     assert_eq!(member(attributes, "last").as_u64(), Some(0));
 }
+
+#[test]
+fn a_value_that_is_not_there_is_a_null_without_a_text() {
+    let absent = Value::ABSENT;
+    assert_eq!((absent.kind(), absent.source(), absent.found().is_none()), (Kind::Null, "", true));
+    assert!(absent.as_str().is_none() && absent.members().is_none() && absent.as_f64().is_none());
+    assert!(parse(b"null").unwrap().found().is_some());
+}

@@ -55,21 +55,21 @@ pub(super) fn check_configuration(
         Codec::Crc32c if spelling == Spelling::Numcodecs => {
             return check_location(reader, extension);
         }
-        Codec::Crc32c => return reader.configuration(extension, "").map(|([], [])| ()),
+        Codec::Crc32c => return reader.configuration(extension, "", 0).map(|_| ()),
         Codec::Zstd => return check_zstd(reader, extension),
         Codec::Blosc => return check_blosc(reader, extension, spelling),
         Codec::Gzip => ("level", 0, 9),
         Codec::Zlib => ("level", -1, 9),
         Codec::Lz4 => ("acceleration", i64::from(i32::MIN), i64::from(i32::MAX)),
     };
-    let ([], [level]) = reader.configuration(extension, name)?;
+    let [level, ..] = reader.configuration(extension, name, 0)?;
     reader.check_integer(level, least, most)
 }
 
 fn check_zstd(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let ([], [level, checksum]) = reader.configuration(extension, "level checksum")?;
+    let [level, checksum, ..] = reader.configuration(extension, "level checksum", 0)?;
     reader.check_integer(level, -131072, 22)?;
-    match checksum {
+    match checksum.found() {
         Some(checksum) => reader.boolean(checksum).map(|_| ()),
         None => Ok(()),
     }
@@ -77,10 +77,10 @@ fn check_zstd(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), 
 
 /// numcodecs can put a checksum before the bytes too.
 fn check_location(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let ([], [location]) = reader.configuration(extension, "location")?;
-    let Some(location) = location.filter(|value| value.kind() != Kind::Null) else {
+    let [location, ..] = reader.configuration(extension, "location", 0)?;
+    if location.kind() == Kind::Null {
         return Ok(());
-    };
+    }
     let name = reader.string(location)?;
     if name != *"end" {
         return Err(reader.unknown(location, "a checksum at", name, "at \"end\""));
@@ -93,10 +93,10 @@ fn check_blosc(
     extension: &Extension<'_>,
     spelling: Spelling,
 ) -> Result<(), Status> {
-    let ([], [cname, clevel, shuffle, typesize, blocksize]) =
-        reader.configuration(extension, "cname clevel shuffle typesize blocksize")?;
+    let [cname, clevel, shuffle, typesize, blocksize, ..] =
+        reader.configuration(extension, "cname clevel shuffle typesize blocksize", 0)?;
     let parent = extension.configuration.unwrap_or(extension.value);
-    if spelling == Spelling::Zarr || cname.is_some() {
+    if spelling == Spelling::Zarr || cname.found().is_some() {
         let cname = reader.required(parent, "cname", cname)?;
         let name = reader.string(cname)?;
         if name.place_in(BLOSC_NAMES).is_none() {
@@ -105,12 +105,13 @@ fn check_blosc(
         }
     }
     reader.check_integer(clevel, 0, 9)?;
-    if let Some(shuffle) = shuffle {
+    if let Some(shuffle) = shuffle.found() {
         check_shuffle(reader, shuffle, spelling)?;
     }
     // numcodecs says null where it looks at the buffer.
-    let is_said = |value: &Value<'_>| spelling == Spelling::Zarr || value.kind() != Kind::Null;
-    reader.check_integer(typesize.filter(is_said), 1, i64::MAX)?;
+    if spelling == Spelling::Zarr || typesize.kind() != Kind::Null {
+        reader.check_integer(typesize, 1, i64::MAX)?;
+    }
     reader.check_integer(blocksize, 0, i64::MAX)
 }
 
@@ -121,7 +122,7 @@ fn check_shuffle(
 ) -> Result<(), Status> {
     if spelling == Spelling::Numcodecs {
         // -1 is "bits where elements have one byte, else bytes".
-        return reader.check_integer(Some(shuffle), -1, 2);
+        return reader.check_integer(shuffle, -1, 2);
     }
     reader.choice(shuffle, BLOSC_SHUFFLES, Status::Unsupported).map(|_| ())
 }

@@ -88,7 +88,7 @@ fn transpose(
     extension: &Extension<'_>,
     axes: &mut [u8],
 ) -> Result<(), Status> {
-    let ([order], []) = reader.configuration(extension, "order")?;
+    let [order, ..] = reader.configuration(extension, "order", 1)?;
     if let Some(name) = order.as_str() {
         // What writers made before the specification had only permutations.
         match name.place_in("C F") {
@@ -128,8 +128,8 @@ fn read_shard<'a>(
         let reason = format_args!("member \"configuration\" is missing");
         return Err(reader.decode(shard.value, reason));
     }
-    let ([chunk_shape, codecs, index_codecs], [location]) =
-        reader.configuration(shard, "chunk_shape codecs index_codecs index_location")?;
+    let [chunk_shape, codecs, index_codecs, location, ..] =
+        reader.configuration(shard, "chunk_shape codecs index_codecs index_location", 3)?;
     let (axes, level) = (record.axes(), record.shard_levels as usize);
     // The shard's own axes: a transpose in front of it gave them another order.
     let order = record.axis_order[level];
@@ -143,7 +143,7 @@ fn read_shard<'a>(
     }
     record.shard_levels += 1;
     record.index[level] = read_index_codecs(reader, index_codecs)?;
-    if let Some(location) = location {
+    if let Some(location) = location.found() {
         let place = reader.choice(location, "start end", Status::Unsupported)?;
         record.index[level].at_start = place == 0;
     }
@@ -223,8 +223,8 @@ fn read_bytes(
     extension: &Extension<'_>,
     word_bytes: u32,
 ) -> Result<ByteOrder, Status> {
-    let ([], [endian]) = reader.configuration(extension, "endian")?;
-    let Some(endian) = endian else {
+    let [endian, ..] = reader.configuration(extension, "endian", 0)?;
+    let Some(endian) = endian.found() else {
         if word_bytes == 1 {
             return Ok(ByteOrder::Little);
         }

@@ -26,11 +26,11 @@ pub(super) fn read_chunk_grid(
     let extension = reader.extension(value)?;
     match extension.name.place_in("regular rectilinear") {
         Some(0) => {
-            let ([chunk_shape], []) = reader.configuration(&extension, "chunk_shape")?;
+            let [chunk_shape, ..] = reader.configuration(&extension, "chunk_shape", 1)?;
             read_regular(reader, chunk_shape, record)
         }
         Some(_) => {
-            let ([kind, shapes], []) = reader.configuration(&extension, "kind chunk_shapes")?;
+            let [kind, shapes, ..] = reader.configuration(&extension, "kind chunk_shapes", 2)?;
             let text = reader.string(kind)?;
             if text != *"inline" {
                 return Err(reader.unknown(kind, "a list of edges", text, "\"inline\""));

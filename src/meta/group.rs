@@ -184,7 +184,7 @@ pub fn group_from_documents<'a>(
         read_zarr3(&mut reader, root, visitor, &mut group)?;
         return Ok(group);
     }
-    let ([], [format]) = reader.pick(root, "zarr_format")?;
+    let [format, ..] = reader.pick(root, "zarr_format", 0)?;
     reader.check_format(root, format, 2)?;
     let (mut reader, attributes) = Reader::open(uri, ".zattrs", documents.attributes, why)?;
     read_ome(&mut reader, attributes, documents.kind, visitor, &mut group)?;
@@ -218,17 +218,16 @@ fn read_zarr3<'a>(
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     let names = "zarr_format node_type attributes consolidated_metadata";
-    let mut members = [None; 4];
-    let other = reader.walk(root, names, is_ignored, &mut [], &mut members)?.other;
-    let [format, node_type, attributes, consolidated] = members;
+    let walked = reader.walk(root, names, is_ignored)?;
+    let [format, node_type, attributes, consolidated, ..] = walked.members;
     reader.check_format(root, format, 3)?;
     let node_type = reader.required(root, "node_type", node_type)?;
     let name = reader.string(node_type)?;
     if name != *"group" {
         return Err(reader.decode(node_type, format_args!("{name} is not \"group\"")));
     }
-    refuse_member(reader, root, other)?;
-    if let Some(attributes) = attributes {
+    refuse_member(reader, root, walked.other)?;
+    if let Some(attributes) = attributes.found() {
         read_ome(reader, attributes, DocumentKind::Zarr3, visitor, group)?;
     }
     match present(consolidated) {
@@ -238,8 +237,8 @@ fn read_zarr3<'a>(
 }
 
 /// A member that is there and is not null.
-pub(super) fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
-    value.filter(|value| value.kind() != Kind::Null)
+pub(super) fn present(value: Value<'_>) -> Option<Value<'_>> {
+    Some(value).filter(|value| value.kind() != Kind::Null)
 }
 
 /// The nodes that a zarr v3 group lists: `{"kind": "inline", "metadata": {PATH: DOCUMENT, ..}}`.
@@ -249,8 +248,8 @@ fn read_consolidated<'a>(
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let ([metadata], [kind]) = reader.pick(value, "metadata kind")?;
-    if let Some(kind) = kind {
+    let [metadata, kind, ..] = reader.pick(value, "metadata kind", 1)?;
+    if let Some(kind) = kind.found() {
         let name = reader.string(kind)?;
         if name != *"inline" {
             return Err(reader.unknown(kind, "metadata", name, "\"inline\""));
@@ -278,8 +277,8 @@ fn read_zmetadata<'a>(
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let ([], [metadata]) = reader.pick(root, "metadata")?;
-    let Some(metadata) = metadata else { return Ok(()) };
+    let [metadata, ..] = reader.pick(root, "metadata", 0)?;
+    let Some(metadata) = metadata.found() else { return Ok(()) };
     group.has_consolidated = true;
     let mut buffer = [0; ENTRY_PATH_BYTES + 8];
     for (key, _) in reader.members(metadata)? {

@@ -34,29 +34,29 @@ pub(super) fn read_ome<'a>(
     visitor: &mut Visitor<'_, 'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
-    let ([], [ome, mut multiscales, mut plate, mut well, mut labels]) =
-        reader.pick(attributes, "ome multiscales plate well labels")?;
-    if let Some(ome) = ome {
+    let [ome, mut multiscales, mut plate, mut well, mut labels, ..] =
+        reader.pick(attributes, "ome multiscales plate well labels", 0)?;
+    if let Some(ome) = ome.found() {
         let version;
-        ([], [version, multiscales, plate, well, labels]) =
-            reader.pick(ome, "version multiscales plate well labels")?;
+        [version, multiscales, plate, well, labels, ..] =
+            reader.pick(ome, "version multiscales plate well labels", 0)?;
         read_version(reader, version, group)?;
     } else if document == DocumentKind::Zarr3 {
         // Outside of "ome" this common word may be anybody's attribute.
-        labels = None;
+        labels = Value::ABSENT;
     }
-    match (multiscales, plate, well) {
+    match (multiscales.found(), plate.found(), well.found()) {
         (None, None, None) => {}
         (Some(value), None, None) => read_multiscales(reader, value, visitor, group)?,
         (None, Some(value), None) => read_plate(reader, value, visitor, group)?,
         (None, None, Some(value)) => read_well(reader, value, visitor, group)?,
         _ => {
             let reason = format_args!("more than one of multiscales, plate and well is not read");
-            return Err(reader.unsupported(ome.unwrap_or(attributes), reason));
+            return Err(reader.unsupported(ome.found().unwrap_or(attributes), reason));
         }
     }
-    match labels {
-        Some(value) if ome.is_some() || is_path_list(value) => {
+    match labels.found() {
+        Some(value) if ome.found().is_some() || is_path_list(value) => {
             read_labels(reader, value, visitor, group)
         }
         _ => Ok(()),
@@ -66,7 +66,7 @@ pub(super) fn read_ome<'a>(
 /// Takes the version, if one is said.
 fn read_version<'a>(
     reader: &mut Reader<'_>,
-    value: Option<Value<'a>>,
+    value: Value<'a>,
     group: &mut Group<'a>,
 ) -> Result<(), Status> {
     let Some(value) = present(value) else { return Ok(()) };
@@ -79,7 +79,7 @@ fn read_version<'a>(
 }
 
 /// A string for a C program; empty where there is none.
-fn label<'a>(reader: &mut Reader<'_>, value: Option<Value<'a>>) -> Result<Str<'a>, Status> {
+fn label<'a>(reader: &mut Reader<'_>, value: Value<'a>) -> Result<Str<'a>, Status> {
     let Some(value) = present(value) else { return Ok(EMPTY) };
     let text = reader.string(value)?;
     if text.chars().any(|character| character == '\0') {
@@ -97,17 +97,17 @@ fn read_multiscales<'a>(
     group.kind = NodeKind::Image;
     group.has_ome = true;
     for item in reader.items(value)? {
-        let ([datasets], [version, name, axes, common]) =
-            reader.pick(item, "datasets version name axes coordinateTransformations")?;
+        let [datasets, version, name, axes, common, ..] =
+            reader.pick(item, "datasets version name axes coordinateTransformations", 1)?;
         read_version(reader, version, group)?;
         let name = label(reader, name)?;
         if group.name.is_empty() {
             group.name = name;
         }
-        let axes = match axes {
+        let axes = match axes.found() {
             // Before 0.3 they are implied.
             None if group.version.place_in(" 0.1 0.2").is_some() => implied_axes(),
-            axes => {
+            _ => {
                 let axes = reader.required(item, "axes", axes)?;
                 read_axes(reader, axes)?
             }
@@ -131,7 +131,7 @@ fn read_dataset<'a>(
     mut level: Level<'_>,
     visitor: &mut Visitor<'_, 'a>,
 ) -> Result<(), Status> {
-    let ([path], [own]) = reader.pick(value, "path coordinateTransformations")?;
+    let [path, own, ..] = reader.pick(value, "path coordinateTransformations", 1)?;
     let text = reader.string(path)?;
     let mut buffer: PathBuffer = [0; _];
     let path = entry_path(reader, path, text, &mut buffer)?;
@@ -160,8 +160,9 @@ fn apply(
     rank: usize,
     transform: &mut Transform,
 ) -> Result<(), Status> {
-    let ([kind], [scale, translation, path]) = reader.pick(value, "type scale translation path")?;
-    if let Some(path) = path {
+    let [kind, scale, translation, path, ..] =
+        reader.pick(value, "type scale translation path", 1)?;
+    if let Some(path) = path.found() {
         let reason = format_args!("numbers in an array of their own, {path}, are not read");
         return Err(reader.unsupported(path, reason));
     }
@@ -223,9 +224,9 @@ fn read_axes<'a>(reader: &mut Reader<'_>, value: Value<'a>) -> Result<Axes<'a>, 
         let axis = if let Some(name) = item.as_str() {
             Axis { name, kind: kind_of_axis(name), unit: EMPTY }
         } else {
-            let ([name], [kind, unit]) = reader.pick(item, "name type unit")?;
+            let [name, kind, unit, ..] = reader.pick(item, "name type unit", 1)?;
             Axis {
-                name: label(reader, Some(name))?,
+                name: label(reader, name)?,
                 kind: label(reader, kind)?,
                 unit: label(reader, unit)?,
             }
@@ -272,8 +273,8 @@ fn read_plate<'a>(
 ) -> Result<(), Status> {
     group.kind = NodeKind::Plate;
     group.has_ome = true;
-    let ([rows, columns, wells], [version, name, field_count]) =
-        reader.pick(value, "rows columns wells version name field_count")?;
+    let [rows, columns, wells, version, name, field_count, ..] =
+        reader.pick(value, "rows columns wells version name field_count", 3)?;
     read_version(reader, version, group)?;
     group.name = label(reader, name)?;
     group.row_count = reader.items(rows)?.count() as u32;
@@ -283,7 +284,7 @@ fn read_plate<'a>(
     }
     let mut buffer: PathBuffer = [0; _];
     for well in reader.items(wells)? {
-        let ([path], [row, column]) = reader.pick(well, "path rowIndex columnIndex")?;
+        let [path, row, column, ..] = reader.pick(well, "path rowIndex columnIndex", 1)?;
         let text = reader.string(path)?;
         let path = entry_path(reader, path, text, &mut buffer)?;
         // Before 0.4 the path alone says where a well is.
@@ -307,11 +308,11 @@ fn read_well<'a>(
 ) -> Result<(), Status> {
     group.kind = NodeKind::Well;
     group.has_ome = true;
-    let ([images], [version]) = reader.pick(value, "images version")?;
+    let [images, version, ..] = reader.pick(value, "images version", 1)?;
     read_version(reader, version, group)?;
     let mut buffer: PathBuffer = [0; _];
     for image in reader.items(images)? {
-        let ([path], [acquisition]) = reader.pick(image, "path acquisition")?;
+        let [path, acquisition, ..] = reader.pick(image, "path acquisition", 1)?;
         let text = reader.string(path)?;
         let path = entry_path(reader, path, text, &mut buffer)?;
         let acquisition = match present(acquisition) {

@@ -24,12 +24,17 @@ const NAME_BYTES: usize = 32;
 /// A member of an object.
 pub(super) type Member<'a> = (Str<'a>, Value<'a>);
 
-/// What a walk over an object finds beside the values of its members.
+/// Most members that are taken out of one object.
+const MEMBERS_MAX: usize = 9;
+
+/// Members in the order in which they were asked for; those that are not there are ABSENT.
+pub(super) type Picked<'a> = [Value<'a>; MEMBERS_MAX];
+
+/// What a walk over an object finds.
 pub(super) struct Walked<'a> {
-    /// The first member that is not called for and not passed over.
+    pub members: Picked<'a>,
+    /// The first member that was not asked for and is not passed over.
     pub other: Option<Member<'a>>,
-    /// A bit per name, set where it was found.
-    pub seen: u32,
 }
 
 /// An extension point's value: a name and what configures it.
@@ -187,113 +192,85 @@ impl<'w> Reader<'w> {
         value.members().ok_or_else(|| self.ill_typed(value, "an object"))
     }
 
-    /// The members `names` of an object, those first that must be there. Others are passed over.
-    #[inline(always)]
-    pub fn pick<'a, const R: usize, const N: usize>(
+    /// The members `names` of an object, of which the first `required` must be there. Others are
+    /// passed over.
+    pub fn pick<'a>(
         &mut self,
         value: Value<'a>,
-        names: &str,
-    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let mut members = ([value; R], [None; N]);
-        self.pick_into(value, names, true, &mut members.0, &mut members.1)?;
-        Ok(members)
-    }
-
-    /// The members `names` of an object that has no others, those first that must be there.
-    #[inline(always)]
-    pub fn pick_all<'a, const R: usize, const N: usize>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let mut members = ([value; R], [None; N]);
-        self.pick_into(value, names, false, &mut members.0, &mut members.1)?;
-        Ok(members)
-    }
-
-    /// The members `names` of an extension's configuration, those first that must be there.
-    #[inline(always)]
-    pub fn configuration<'a, const R: usize, const N: usize>(
-        &mut self,
-        extension: &Extension<'a>,
-        names: &str,
-    ) -> Result<([Value<'a>; R], [Option<Value<'a>>; N]), Status> {
-        let mut members = ([extension.value; R], [None; N]);
-        self.configure(extension, names, &mut members.0, &mut members.1)?;
-        Ok(members)
-    }
-
-    fn configure<'a>(
-        &mut self,
-        extension: &Extension<'a>,
-        names: &str,
-        required: &mut [Value<'a>],
-        optional: &mut [Option<Value<'a>>],
-    ) -> Result<(), Status> {
-        let Some(value) = extension.configuration else {
-            return self.check_present(extension.value, names, required.len(), 0);
-        };
-        let is_passed_over: fn(Str<'_>, Value<'_>) -> bool =
-            if extension.has_id { |name, _| name == *"id" } else { |_, _| false };
-        let walked = self.walk(value, names, is_passed_over, required, optional)?;
-        self.check_walked(value, names, required.len(), walked)
-    }
-
-    fn pick_into<'a>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-        passes_over: bool,
-        required: &mut [Value<'a>],
-        optional: &mut [Option<Value<'a>>],
-    ) -> Result<(), Status> {
-        let is_passed_over: fn(Str<'_>, Value<'_>) -> bool =
-            if passes_over { |_, _| true } else { |_, _| false };
-        let walked = self.walk(value, names, is_passed_over, required, optional)?;
-        self.check_walked(value, names, required.len(), walked)
-    }
-
-    /// Refuses other members, and asks for the first `required` of `names`.
-    fn check_walked(
-        &mut self,
-        value: Value<'_>,
         names: &str,
         required: usize,
-        walked: Walked<'_>,
-    ) -> Result<(), Status> {
-        if let Some((name, member)) = walked.other {
+    ) -> Result<Picked<'a>, Status> {
+        self.pick_but(value, names, required, |_, _| true)
+    }
+
+    /// The members `names` of an object that has no others, of which the first `required` must be
+    /// there.
+    pub fn pick_all<'a>(
+        &mut self,
+        value: Value<'a>,
+        names: &str,
+        required: usize,
+    ) -> Result<Picked<'a>, Status> {
+        self.pick_but(value, names, required, |_, _| false)
+    }
+
+    /// The members `names` of an extension's configuration, of which the first `required` must be
+    /// there.
+    pub fn configuration<'a>(
+        &mut self,
+        extension: &Extension<'a>,
+        names: &str,
+        required: usize,
+    ) -> Result<Picked<'a>, Status> {
+        let Some(value) = extension.configuration else {
+            let members = [Value::ABSENT; MEMBERS_MAX];
+            self.check_present(extension.value, names, &members[..required])?;
+            return Ok(members);
+        };
+        match extension.has_id {
+            true => self.pick_but(value, names, required, |name, _| name == *"id"),
+            false => self.pick_all(value, names, required),
+        }
+    }
+
+    fn pick_but<'a>(
+        &mut self,
+        value: Value<'a>,
+        names: &str,
+        required: usize,
+        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
+    ) -> Result<Picked<'a>, Status> {
+        let Walked { members, other } = self.walk(value, names, is_passed_over)?;
+        if let Some((name, member)) = other {
             let reason = format_args!("member {name} = {member} is not known");
             return Err(self.unsupported(value, reason));
         }
-        self.check_present(value, names, required, walked.seen)
+        self.check_present(value, names, &members[..required])?;
+        Ok(members)
     }
 
-    /// Whether the first `required` of `names` were seen.
+    /// Whether all of these members, the first of `names`, are there.
     pub fn check_present(
         &mut self,
         parent: Value<'_>,
         names: &str,
-        required: usize,
-        seen: u32,
+        members: &[Value<'_>],
     ) -> Result<(), Status> {
-        let place = seen.trailing_ones() as usize;
-        if place >= required {
-            return Ok(());
+        match members.iter().position(|member| member.found().is_none()) {
+            None => Ok(()),
+            Some(place) => Err(self.missing(parent, names.split(' ').nth(place).unwrap_or(""))),
         }
-        Err(self.missing(parent, names.split(' ').nth(place).unwrap_or("")))
     }
 
-    /// Takes the members `names` of an object in one pass, in the order of the names. A name that
-    /// comes twice is an error, because two readers would see two documents.
+    /// Takes the members `names` of an object in one pass. A name that comes twice is an error,
+    /// because two readers would see two documents.
     pub fn walk<'a>(
         &mut self,
         value: Value<'a>,
         names: &str,
         is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
-        required: &mut [Value<'a>],
-        optional: &mut [Option<Value<'a>>],
     ) -> Result<Walked<'a>, Status> {
-        let mut walked = Walked { other: None, seen: 0 };
+        let mut walked = Walked { members: [Value::ABSENT; MEMBERS_MAX], other: None };
         for (name, member) in self.members(value)? {
             let Some(place) = name.place_in(names) else {
                 if walked.other.is_none() && !is_passed_over(name, member) {
@@ -301,16 +278,12 @@ impl<'w> Reader<'w> {
                 }
                 continue;
             };
-            if walked.seen >> place & 1 == 1 {
+            if walked.members[place].found().is_some() {
                 let (file, offset) = (self.file, member.offset_in(self.document));
                 let reason = "a member that comes twice";
                 return Err(fail!(self.why, Decode, "{file}: {reason} at byte {offset}"));
             }
-            walked.seen |= 1 << place;
-            match place.checked_sub(required.len()) {
-                None => required[place] = member,
-                Some(place) => optional[place] = Some(member),
-            }
+            walked.members[place] = member;
         }
         Ok(walked)
     }
@@ -325,16 +298,16 @@ impl<'w> Reader<'w> {
         &mut self,
         parent: Value<'_>,
         name: &str,
-        member: Option<Value<'a>>,
+        member: Value<'a>,
     ) -> Result<Value<'a>, Status> {
-        member.ok_or_else(|| self.missing(parent, name))
+        member.found().ok_or_else(|| self.missing(parent, name))
     }
 
     /// Whether the format is the one that is read under this name.
     pub fn check_format(
         &mut self,
         root: Value<'_>,
-        format: Option<Value<'_>>,
+        format: Value<'_>,
         expected: i64,
     ) -> Result<(), Status> {
         let format = self.required(root, "zarr_format", format)?;
@@ -381,13 +354,8 @@ impl<'w> Reader<'w> {
     }
 
     /// Checks a number of `first..=last` that may be absent.
-    pub fn check_integer(
-        &mut self,
-        value: Option<Value<'_>>,
-        first: i64,
-        last: i64,
-    ) -> Result<(), Status> {
-        match value {
+    pub fn check_integer(&mut self, value: Value<'_>, first: i64, last: i64) -> Result<(), Status> {
+        match value.found() {
             Some(value) => self.integer(value, first, last).map(|_| ()),
             None => Ok(()),
         }
@@ -443,14 +411,15 @@ impl<'w> Reader<'w> {
         if value.kind() != Kind::Object {
             return Err(self.ill_typed(value, "a name or an object with a name"));
         }
-        let ([name], [configuration, must_understand]) =
-            self.pick_all(value, "name configuration must_understand")?;
+        let [name, configuration, must_understand, ..] =
+            self.pick_all(value, "name configuration must_understand", 1)?;
         let name = self.string(name)?;
+        let configuration = configuration.found();
         if let Some(configuration) = configuration {
             self.members(configuration)?;
         }
         // Whatever it says: what is named here is either understood or refused.
-        if let Some(must_understand) = must_understand {
+        if let Some(must_understand) = must_understand.found() {
             self.boolean(must_understand)?;
         }
         Ok(Extension { value, name, configuration, has_id: false })

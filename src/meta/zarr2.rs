@@ -58,11 +58,9 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     let reader = &mut reader;
     let names = "shape chunks dtype order fill_value compressor filters zarr_format \
                  dimension_separator";
-    let (mut members, mut about) = ([root; 7], [None; 2]);
-    let walked = reader.walk(root, names, |_, _| true, &mut members, &mut about)?;
-    let [format, separator] = about;
+    let [members @ .., format, separator] = reader.walk(root, names, |_, _| true)?.members;
     reader.check_format(root, format, 2)?;
-    reader.check_present(root, names, members.len(), walked.seen)?;
+    reader.check_present(root, names, &members)?;
     let [shape, chunks, dtype, order, fill, compressor, filters] = members;
 
     let mut record = ArrayRecord::EMPTY;
@@ -74,7 +72,7 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     record.codecs = read_compressor(reader, compressor)?;
     check_filters(reader, filters)?;
     record.key_encoding = KeyEncoding::V2;
-    record.separator = match separator {
+    record.separator = match separator.found() {
         None => b'.',
         Some(separator) => b"./"[reader.choice(separator, ". /", Status::Decode)?],
     };
@@ -177,7 +175,7 @@ fn read_compressor(reader: &mut Reader<'_>, value: Value<'_>) -> Result<CodecCha
     if value.kind() == Kind::Null {
         return Ok(chain);
     }
-    let ([id], []) = reader.pick(value, "id")?;
+    let [id, ..] = reader.pick(value, "id", 1)?;
     let name = reader.string(id)?;
     let Some(place) = name.place_in(COMPRESSORS) else {
         let known = "zstd, blosc, gzip, zlib, lz4 and null";
@@ -196,7 +194,7 @@ fn check_filters(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(), Status
         return Ok(());
     }
     let Some(first) = reader.items(value)?.next() else { return Ok(()) };
-    let ([id], []) = reader.pick(first, "id")?;
+    let [id, ..] = reader.pick(first, "id", 1)?;
     let name = reader.string(id)?;
     let reason = format_args!("filter {name} is not read: write the array without it");
     Err(reader.unsupported(id, reason))

@@ -59,23 +59,22 @@ pub fn array_from_zarr3(
 fn read_members<'a>(reader: &mut Reader<'_>, root: Value<'a>) -> Result<[Value<'a>; 6], Status> {
     let names = "shape data_type chunk_grid chunk_key_encoding fill_value codecs zarr_format \
                  node_type storage_transformers";
-    let (mut members, mut about) = ([root; 6], [None; 3]);
-    let walked = reader.walk(root, names, is_ignored, &mut members, &mut about)?;
-    let [format, node_type, transformers] = about;
+    let walked = reader.walk(root, names, is_ignored)?;
+    let [members @ .., format, node_type, transformers] = walked.members;
     reader.check_format(root, format, 3)?;
     let node_type = reader.required(root, "node_type", node_type)?;
     if reader.choice(node_type, "array group", Status::Unsupported)? == 1 {
         return Err(reader.not_found(super::IS_GROUP));
     }
     refuse_member(reader, root, walked.other)?;
-    if let Some(transformers) = transformers
+    if let Some(transformers) = transformers.found()
         && let Some(first) = reader.items(transformers)?.next()
     {
         let name = reader.extension(first)?.name;
         let reason = format_args!("storage transformer {name} is not read");
         return Err(reader.unsupported(first, reason));
     }
-    reader.check_present(root, names, members.len(), walked.seen)?;
+    reader.check_present(root, names, &members)?;
     Ok(members)
 }
 
@@ -105,7 +104,7 @@ fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32),
     let name = extension.name;
     // zarr-python's and tensorstore's spelling of r*.
     if name == *"raw_bytes" {
-        let ([length], []) = reader.configuration(&extension, "length_bytes")?;
+        let [length, ..] = reader.configuration(&extension, "length_bytes", 1)?;
         let bytes = reader.integer(length, 1, i64::MAX)?;
         if bytes > ELEMENT_BYTES_MAX as i64 {
             let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
@@ -119,7 +118,7 @@ fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32),
         let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128";
         return Err(reader.unknown(value, "data type", name, known));
     };
-    let ([], []) = reader.configuration(&extension, "")?;
+    reader.configuration(&extension, "", 0)?;
     Ok(dtype)
 }
 
@@ -150,8 +149,8 @@ fn read_key_encoding(
             return Err(reader.unknown(value, "key encoding", name, known));
         }
     };
-    let ([], [separator]) = reader.configuration(&extension, "separator")?;
-    let separator = match separator {
+    let [separator, ..] = reader.configuration(&extension, "separator", 0)?;
+    let separator = match separator.found() {
         None => default,
         Some(separator) => b"/."[reader.choice(separator, "/ .", Status::Unsupported)?],
     };
