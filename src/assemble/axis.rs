@@ -101,8 +101,10 @@ fn reflected(at: i64, extent: i64) -> i64 {
     if extent == 1 {
         return 0;
     }
-    let period = 2 * i128::from(extent - 1);
-    let phase = i128::from(at).rem_euclid(period);
+    // Below 2^64, where a period of i64 would overflow.
+    let period = 2 * (extent - 1) as u64;
+    let phase = at.unsigned_abs() % period;
+    // A reflection at 0 is the same backwards, so the sign does not matter.
     phase.min(period - phase) as i64
 }
 

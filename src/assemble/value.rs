@@ -38,6 +38,7 @@ pub fn value_element(
 
 /// `value` as an integer, if it is one. The conversion saturates, so that a value beyond the range
 /// does not come back equal, and NaN becomes 0, which is not equal to it.
+#[inline(never)]
 fn whole(value: f64) -> Option<i128> {
     let whole = value as i128;
     (whole as f64 == value).then_some(whole)

@@ -80,18 +80,18 @@ impl Instance {
         let config = &self.settings.config;
         let shape = &config.sample_shape[..config.sample_rank as usize];
         let mut why = Why::new();
-        let mut extents = ArrayVec::<i128, RANK_MAX>::new();
+        let mut extents = ArrayVec::<u64, RANK_MAX>::new();
         let mut matched = 0;
         let mut fits = true;
         for axis in 0..request.rank {
-            let extent = request.end[axis] as i128 - request.begin[axis] as i128;
+            let (begin, end) = (request.begin[axis], request.end[axis]);
+            let extent = end.abs_diff(begin);
             extents.push(extent);
-            if extent <= 0 {
-                let (begin, end) = (request.begin[axis], request.end[axis]);
+            if end <= begin {
                 let status = fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is empty");
                 return Err(self.request_failure(request, status, &why));
             }
-            if matched < shape.len() && extent == shape[matched] as i128 {
+            if matched < shape.len() && extent == shape[matched] {
                 matched += 1;
             } else {
                 fits &= extent == 1;

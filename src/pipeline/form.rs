@@ -99,8 +99,7 @@ impl Planner {
             }
         }
         let (window, first) = (&*self.window, self.first);
-        // Hundreds of chunks in no order, where a heap sort takes a tenth of the whole.
-        self.sorted[..tasks].sort_unstable_by_key(|offset| {
+        sort_by_key(&mut self.sorted[..tasks], |offset| {
             let entry = &window[index((first + *offset as u64) % window.len() as u64)];
             match entry.place {
                 Place::Data { offset, bytes, .. } => {
