@@ -101,7 +101,8 @@ fn partition<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) -> usi
     high
 }
 
-fn sort_heap<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) {
+/// Sorts like [`sort`], in half the code and twice the time: for what is sorted once in a while.
+pub fn sort_heap<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) {
     let count = items.len();
     // First every parent becomes no less than its children, from the last parent on; then the
     // greatest element goes behind the heap, which shrinks by it.

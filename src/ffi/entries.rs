@@ -6,7 +6,7 @@
 //! the same block, and every text ends with a NUL.
 
 use crate::abi::{ArrayInfo, AxisInfo, GroupEntry, NO_INDEX};
-use crate::base::sort::sort_by_key;
+use crate::base::sort::sort_heap;
 use crate::json::Str;
 use crate::limits::RANK_MAX;
 use crate::meta::{Axes, Detail, Entry, Level, NodeKind};
@@ -166,7 +166,8 @@ impl<'s> EntryWriter<'s> {
         };
         if sorted {
             // SAFETY: the paths were written with a NUL.
-            sort_by_key(entries, |entry| unsafe { CStr::from_ptr(entry.path) });
+            let path = |entry: &GroupEntry| unsafe { CStr::from_ptr(entry.path) };
+            sort_heap(entries, &|a, b| path(a) < path(b));
         }
         info.entries = entries.as_ptr();
     }
