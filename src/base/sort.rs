@@ -173,7 +173,7 @@ mod tests {
             painted(count as usize, 1 << 24),
         ];
         orders[6].push(3);
-        // Against the median of three: after every division the three are the least of what is left.
+        // Against the median of three: after each division the three are the least of what is left.
         let mut killer: Vec<u32> = (0..count).collect();
         for limit in (3..=count as usize).rev().step_by(2) {
             killer.swap(limit / 2, limit - 2);
