@@ -3,13 +3,18 @@
 //! In: bytes in pieces of any length. Out: the checksum. Invariant: pieces do not matter,
 //! `crc32(crc32(0, a), b)` is the checksum of `ab`.
 
-use super::crc_tables::{Tables, sliced, tables};
+use super::crc_tables::Tables;
 
-static TABLES: Tables = tables(0xEDB8_8320);
+static TABLES: Tables<0xEDB8_8320> = Tables::new();
+
+/// Makes the tables that a later call would make.
+pub(super) fn make_tables() {
+    TABLES.made();
+}
 
 /// The checksum of the bytes behind `seed` and of `bytes`; `seed` is 0 or an earlier result.
 pub fn crc32(seed: u32, bytes: &[u8]) -> u32 {
-    !sliced(&TABLES, !seed, bytes)
+    !TABLES.sliced(!seed, bytes)
 }
 
 #[cfg(test)]

@@ -4,20 +4,25 @@
 //! In: bytes in pieces of any length. Out: the checksum. Invariant: pieces do not matter,
 //! `crc32c(crc32c(0, a), b)` is the checksum of `ab`, and every path gives the same number.
 
-use super::crc_tables::{Tables, sliced, tables};
+use super::crc_tables::Tables;
 use crate::simd;
 
 /// For CPUs without the instruction, and its oracle.
-static TABLES: Tables = tables(0x82F6_3B78);
+static TABLES: Tables<0x82F6_3B78> = Tables::new();
+
+/// Makes the tables that a later call would make.
+pub(super) fn make_tables() {
+    TABLES.made();
+}
 
 /// The checksum of the bytes behind `seed` and of `bytes`; `seed` is 0 or an earlier result.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    !simd::crc32c_state(!seed, bytes).unwrap_or_else(|| sliced(&TABLES, !seed, bytes))
+    !simd::crc32c_state(!seed, bytes).unwrap_or_else(|| TABLES.sliced(!seed, bytes))
 }
 
 /// [`crc32c`] without the instruction: for CPUs that have none, and its oracle.
 pub fn crc32c_portable(seed: u32, bytes: &[u8]) -> u32 {
-    !sliced(&TABLES, !seed, bytes)
+    !TABLES.sliced(!seed, bytes)
 }
 
 #[cfg(test)]
@@ -39,7 +44,7 @@ mod tests {
     #[test]
     fn the_check_value_of_the_catalogue_comes_out() {
         assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
-        assert_eq!(!sliced(&TABLES, !0, b"123456789"), 0xE306_9283);
+        assert_eq!(!TABLES.sliced(!0, b"123456789"), 0xE306_9283);
     }
 
     #[test]
@@ -49,7 +54,7 @@ mod tests {
             for limit in start..bytes.len() {
                 let piece = &bytes[start..limit];
                 assert_eq!(crc32c(0, piece), ::crc32c::crc32c(piece));
-                assert_eq!(!sliced(&TABLES, !0, piece), ::crc32c::crc32c(piece));
+                assert_eq!(!TABLES.sliced(!0, piece), ::crc32c::crc32c(piece));
             }
         }
     }

@@ -1,45 +1,71 @@
 //! Checksums of 32 bits by table, eight bytes per step ("slicing by 8", Kounavis and Berry 2005),
 //! for any polynomial whose bits are reversed.
 //!
-//! In: tables made at compile time, a state, bytes. Out: the state behind them. Invariant: pieces
-//! do not matter.
+//! In: the tables of a polynomial, a state, bytes. Out: the state behind them. Invariant: pieces do
+//! not matter.
+//!
+//! The tables are made when they are first used, in static memory: ready-made they are 8 KB of the
+//! archive each. Threads that come first at the same time write the same words.
 
-/// `tables[k][b]` is the effect of byte `b` followed by `k` zero bytes.
-pub(super) type Tables = [[u32; 256]; 8];
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
-/// The state behind `bytes`.
-pub(super) fn sliced(tables: &Tables, state: u32, bytes: &[u8]) -> u32 {
-    let (words, tail) = bytes.as_chunks::<8>();
-    let state = words.iter().fold(state, |state, word| {
-        let mixed = (u64::from_le_bytes(*word) ^ u64::from(state)).to_le_bytes();
-        (0..8).fold(0, |next, at| next ^ tables[7 - at][mixed[at] as usize])
-    });
-    tail.iter().fold(state, |state, byte| (state >> 8) ^ tables[0][(state as u8 ^ byte) as usize])
+/// The tables of a polynomial, which is a constant and no field: memory that starts as zeros takes
+/// no bytes of the archive.
+pub(super) struct Tables<const POLYNOMIAL: u32> {
+    /// Whether the words are there: set by whoever wrote them all, before anyone reads one.
+    is_made: AtomicBool,
+    words: Words,
 }
 
-/// The tables of a polynomial.
-pub(super) const fn tables(polynomial: u32) -> Tables {
-    let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut state = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            state = (state >> 1) ^ if state & 1 == 1 { polynomial } else { 0 };
-            bit += 1;
-        }
-        tables[0][byte] = state;
-        byte += 1;
+/// `words[k][b]` is the effect of byte `b` followed by `k` zero bytes. Relaxed, as `is_made` orders
+/// them.
+type Words = [[AtomicU32; 256]; 8];
+
+impl<const POLYNOMIAL: u32> Tables<POLYNOMIAL> {
+    pub(super) const fn new() -> Self {
+        let words = [const { [const { AtomicU32::new(0) }; 256] }; 8];
+        Tables { is_made: AtomicBool::new(false), words }
     }
-    let mut level = 1;
-    while level < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            let before = tables[level - 1][byte];
-            tables[level][byte] = (before >> 8) ^ tables[0][(before & 0xFF) as usize];
-            byte += 1;
+
+    /// Makes them, if nobody did.
+    pub(super) fn made(&self) -> &Words {
+        if !self.is_made.load(Acquire) {
+            self.make();
+            self.is_made.store(true, Release);
         }
-        level += 1;
+        &self.words
     }
-    tables
+
+    #[cold]
+    fn make(&self) {
+        for byte in 0..256 {
+            let mut state = byte as u32;
+            for _ in 0..8 {
+                state = (state >> 1) ^ if state & 1 == 1 { POLYNOMIAL } else { 0 };
+            }
+            self.words[0][byte].store(state, Relaxed);
+        }
+        for level in 1..8 {
+            for byte in 0..256 {
+                let before = self.words[level - 1][byte].load(Relaxed);
+                let next = self.words[0][(before & 0xFF) as usize].load(Relaxed);
+                self.words[level][byte].store((before >> 8) ^ next, Relaxed);
+            }
+        }
+    }
+
+    /// The state behind `bytes`.
+    pub(super) fn sliced(&self, state: u32, bytes: &[u8]) -> u32 {
+        let tables = self.made();
+        let effect = |level: usize, byte: u8| tables[level][usize::from(byte)].load(Relaxed);
+        let (words, tail) = bytes.as_chunks::<8>();
+        let state = words.iter().fold(state, |state, word| {
+            let [a, b, c, d, e, f, g, h] =
+                (u64::from_le_bytes(*word) ^ u64::from(state)).to_le_bytes();
+            let first = effect(7, a) ^ effect(6, b) ^ effect(5, c) ^ effect(4, d);
+            first ^ effect(3, e) ^ effect(2, f) ^ effect(1, g) ^ effect(0, h)
+        });
+        tail.iter().fold(state, |state, byte| (state >> 8) ^ effect(0, state as u8 ^ byte))
+    }
 }

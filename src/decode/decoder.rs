@@ -6,6 +6,7 @@
 
 use super::inflate::Inflater;
 use super::zstd::Context;
+use super::{crc32, crc32c};
 use crate::base::arena::Carver;
 use crate::status::Status;
 
@@ -29,6 +30,9 @@ impl Decoder {
         workspace: &'static mut [u8],
         inflater: &'static mut Inflater,
     ) -> Result<Decoder, Status> {
+        // Now, so that no memory is touched for the first time after the open.
+        crc32::make_tables();
+        crc32c::make_tables();
         Ok(Decoder { zstd: Context::new(workspace)?, inflater })
     }
 }

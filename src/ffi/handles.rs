@@ -9,6 +9,7 @@ use crate::limits::INSTANCES_MAX;
 use crate::os::{SYSTEM, fatal};
 use crate::pipeline::{Instance, Opened};
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
@@ -25,11 +26,13 @@ struct Place {
     generation: AtomicU32,
     /// Calls inside the instance.
     users: AtomicU32,
-    opened: UnsafeCell<Option<Opened>>,
+    /// There while the place is OPEN or CLOSING; zeros before, so that the table takes no bytes of
+    /// the archive.
+    opened: UnsafeCell<MaybeUninit<Opened>>,
 }
 
-// SAFETY: `opened` is written only in OPENING (by the opener) and in CLOSING with no users left (by
-// the closer), and read only while OPEN with a user counted.
+// SAFETY: `opened` is written only in OPENING, by the opener, and read only while OPEN with a
+// user counted.
 unsafe impl Sync for Place {}
 
 static PLACES: [Place; INSTANCES_MAX] = [const {
@@ -37,7 +40,7 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
         state: AtomicU32::new(FREE),
         generation: AtomicU32::new(0),
         users: AtomicU32::new(0),
-        opened: UnsafeCell::new(None),
+        opened: UnsafeCell::new(MaybeUninit::zeroed()),
     }
 }; INSTANCES_MAX];
 
@@ -63,7 +66,7 @@ impl Reserved {
         let place = &PLACES[self.number];
         fatal::HOOKS.set(self.number, &opened.instance.settings.config.fatal);
         // SAFETY: the place is OPENING, which only its reserver is.
-        unsafe { *place.opened.get() = Some(opened) };
+        unsafe { (*place.opened.get()).write(opened) };
         place.state.store(OPEN, SeqCst);
     }
 
@@ -117,8 +120,9 @@ fn enter_place(number: usize, is_wanted: impl Fn(u32) -> bool) -> Option<Entered
     let place = PLACES.get(number)?;
     place.users.fetch_add(1, SeqCst);
     let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
-    // SAFETY: the place is OPEN with this call counted, so a closer waits for it.
-    let opened = if is_open { unsafe { *place.opened.get() } } else { None };
+    // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was set
+    // behind is there.
+    let opened = is_open.then(|| unsafe { (*place.opened.get()).assume_init() });
     match opened {
         Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
             Some(Entered { number, place, opened })
@@ -143,8 +147,6 @@ pub fn retire(entered: Entered) -> bool {
         (SYSTEM.yield_now)();
     }
     fatal::HOOKS.clear(number);
-    // SAFETY: CLOSING, and no call is inside: nobody else looks at the value.
-    unsafe { *place.opened.get() = None };
     opened.give_back();
     place.state.store(FREE, SeqCst);
     true

@@ -14,7 +14,8 @@ use crate::abi::FatalHook;
 use crate::limits::INSTANCES_MAX;
 use crate::os::sleep_forever;
 use core::cell::UnsafeCell;
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -26,8 +27,13 @@ struct Entry {
     state: AtomicU32,
     /// Entries are called in this order.
     number: AtomicU64,
-    hook: UnsafeCell<FatalHook>,
+    /// Its function and what it is handed. Not the struct, which says its size: entries without
+    /// a hook are all zeros, so that the table takes no bytes of the archive.
+    hook: UnsafeCell<(Option<Fatal>, *mut c_void)>,
 }
+
+/// The function of a [`FatalHook`].
+type Fatal = unsafe extern "C" fn(*mut c_void, *const c_char, u32, *const c_char);
 
 /// Hooks by the place of their loader.
 pub struct Table {
@@ -50,7 +56,7 @@ impl Table {
                 Entry {
                     state: AtomicU32::new(EMPTY),
                     number: AtomicU64::new(0),
-                    hook: UnsafeCell::new(FatalHook::NONE),
+                    hook: UnsafeCell::new((None, ptr::null_mut())),
                 }
             }; INSTANCES_MAX],
             next_number: AtomicU64::new(0),
@@ -66,7 +72,7 @@ impl Table {
         let entry = &self.entries[place];
         assert!(entry.state.load(SeqCst) == EMPTY);
         // SAFETY: EMPTY, and the place is the caller's, so nobody else looks at it.
-        unsafe { *entry.hook.get() = *hook };
+        unsafe { *entry.hook.get() = (hook.fatal, hook.user) };
         entry.number.store(self.next_number.fetch_add(1, SeqCst), SeqCst);
         entry.state.store(SET, SeqCst);
     }
@@ -90,10 +96,10 @@ impl Table {
                 continue;
             }
             // SAFETY: this thread moved the entry to CALLED, so nobody writes it any more.
-            let hook = unsafe { *first.hook.get() };
-            if let Some(fatal) = hook.fatal {
+            let (hook, user) = unsafe { *first.hook.get() };
+            if let Some(fatal) = hook {
                 // SAFETY: both texts have a NUL and outlive the call.
-                unsafe { fatal(hook.user, file.as_ptr(), line, text.as_ptr()) };
+                unsafe { fatal(user, file.as_ptr(), line, text.as_ptr()) };
             }
         }
     }
@@ -108,7 +114,6 @@ impl Default for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ffi::{c_char, c_void};
     use std::sync::Mutex;
     use std::vec::Vec;
 
