@@ -67,18 +67,36 @@ c="-DZSTD_TRACE=0 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -O2 -fsplit-paths
 unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
+set -- --cfg wavetrain_archive
 (cd "$root" && "$cargo" rustc --quiet --locked --lib --crate-type staticlib --profile archive \
-    --target-dir "$target" -- --cfg wavetrain_archive) || fail "cargo could not build the library"
+    --target-dir "$target" -- "$@") || fail "cargo could not build the library"
 raw=$target/archive/libwavetrain.a
 
-# 2. One object of few sections: everything that the public functions reach.
+# 2. One object of few sections: everything that the public functions reach. What it wants of libc
+# is called through one jump each, inside the object: a relocation takes 24 bytes, and there are
+# hundreds of calls of memcpy.
 "$readelf" -sW "$raw" 2>/dev/null |
-    awk '$5 == "GLOBAL" && $7 != "UND" && $8 ~ /^wavetrain_/ { print $8 }' |
-    sort -u >"$work/keep"
+    awk '$5 == "GLOBAL" && $8 != "" { print ($7 == "UND" ? "needs" : "has"), $8 }' |
+    sort -u >"$work/names"
+sed -n 's/^has \(wavetrain_.*\)/\1/p' "$work/names" >"$work/keep"
 test -s "$work/keep" || fail "$raw defines no wavetrain_* function"
-sed 's/^/-u /' "$work/keep" >"$work/roots"
-"$ld" -r -T "$root/tools/fold.ld" --gc-sections --force-group-allocation "@$work/roots" \
-    --whole-archive "$raw" --no-whole-archive -o "$work/all.o"
+sed 's/^/-u /' "$work/keep" >"$work/options"
+: >"$work/jumps.s"
+if "$readelf" -hW "$raw" 2>/dev/null | grep -q 'Machine:.*X86-64'; then
+    awk '$1 == "has" { is_ours[$2] = 1; next }
+        !($2 in is_ours) && $2 !~ /^(wavetrain_|_GLOBAL_)/ { print $2 }' "$work/names" >"$work/needs"
+    sed 's/^/--wrap=/' "$work/needs" >>"$work/options"
+    echo '.section .note.GNU-stack, "", @progbits' >"$work/jumps.s"
+    while read -r name; do
+        echo ".section .text.to_$name, \"ax\", @progbits"
+        echo ".globl __wrap_$name"
+        echo ".type __wrap_$name, @function"
+        echo "__wrap_$name: jmp *__real_$name@GOTPCREL(%rip)"
+    done <"$work/needs" >>"$work/jumps.s"
+fi
+"$cc" -c "$work/jumps.s" -o "$work/jumps.o" || fail "$cc cannot assemble"
+"$ld" -r -T "$root/tools/fold.ld" --gc-sections --force-group-allocation "@$work/options" \
+    --whole-archive "$raw" --no-whole-archive "$work/jumps.o" -o "$work/all.o"
 
 test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 
