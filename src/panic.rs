@@ -1,9 +1,15 @@
 //! What happens in the archive when an assertion of ours fails: the hosts' fatal hooks, a line on
 //! stderr if they return, then abort.
 //!
-//! In: the message of the panic. Out: nothing returns. No allocation, no lock and no thread-local
-//! memory, because the thread that panics may hold any of ours. A Rust host links the rlib and
-//! keeps its own handler.
+//! In: a panic. Out: nothing returns. No allocation, no lock and no thread-local memory, because
+//! the thread that panics may hold any of ours. A Rust host links the rlib and keeps its own
+//! handler.
+//!
+//! What a panic says of itself, its text and its line, is a quarter of the archive: as nobody looks
+//! at it here, the compiler leaves it out, and calls of one function that differ in nothing else
+//! become one. What remains is where the defect was met ([`crate::os::calls`]), which the object
+//! with names and lines translates (UNSTRIPPED of tools/archive.sh). `--cfg wavetrain_panic_texts`
+//! keeps all of it, for tools/panics.sh, which counts the calls.
 
 use crate::base::text::Text;
 use crate::os::{SYSTEM, fatal, sleep_forever};
@@ -17,6 +23,9 @@ use core::sync::atomic::Ordering::SeqCst;
 const LINE_BYTES: usize = 1024;
 /// Bytes of a file's name.
 const FILE_BYTES: usize = 256;
+
+/// The library and its version.
+const VERSION: &str = concat!("wavetrain ", env!("CARGO_PKG_VERSION"));
 
 /// The first thread that panicked, 0 before.
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -32,20 +41,41 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         Err(_) => sleep_forever(),
     }
     let (mut file, mut text) = (Text::<FILE_BYTES>::new(), Text::<LINE_BYTES>::new());
-    let line = info.location().map_or(0, |location| {
-        file.push_str(location.file());
-        location.line()
-    });
-    // A text that is cut at its capacity still says what.
-    let _ = write!(text, "{}", info.message());
+    let line = describe(info, &mut file, &mut text);
     fatal::HOOKS.call_all(c_string(file.as_bytes_nul()), line, c_string(text.as_bytes_nul()));
     let mut shown = Text::<{ LINE_BYTES + FILE_BYTES }>::new();
-    let _ = writeln!(
-        shown,
-        "wavetrain: a defect of the library, please report it: {file}:{line}: {text}"
-    );
+    for piece in [VERSION, ": a defect of the library, please report it: "] {
+        shown.push_str(piece);
+    }
+    shown.push_str(text.as_str());
+    shown.push_str("\n");
     (SYSTEM.write_stderr)(shown.as_bytes());
     abort()
+}
+
+/// Where the defect was met; the line is 0, as there is no file.
+#[cfg(not(wavetrain_panic_texts))]
+fn describe(_: &PanicInfo<'_>, file: &mut Text<FILE_BYTES>, text: &mut Text<LINE_BYTES>) -> u32 {
+    use crate::os::calls::{CALLS_MAX, archive_code, calls};
+    let mut found = [0; CALLS_MAX];
+    let count = calls(archive_code(), &mut found);
+    file.push_str(VERSION);
+    text.push_str("assertion failed at");
+    for offset in &found[..count] {
+        // What is too long is cut.
+        let _ = write!(text, " +{offset:#x}");
+    }
+    0
+}
+
+/// What the panic says.
+#[cfg(wavetrain_panic_texts)]
+fn describe(info: &PanicInfo<'_>, file: &mut Text<FILE_BYTES>, text: &mut Text<LINE_BYTES>) -> u32 {
+    let _ = write!(text, "{}", info.message());
+    info.location().map_or(0, |location| {
+        file.push_str(location.file());
+        location.line()
+    })
 }
 
 fn c_string(bytes: &[u8]) -> &CStr {

@@ -402,7 +402,20 @@ fn a_defect_ends_the_process_after_the_last_words_of_the_host() {
     let (code, signal, output, errors) = ended("returns");
     assert_eq!((code, signal, output.as_str()), (None, Some(libc::SIGABRT), "both\n"));
     assert!(errors.contains("a defect of the library, please report it: "), "{errors}");
-    assert!(errors.contains("assertion failed"), "{errors}");
+    let (_, places) = errors.trim_end().split_once("assertion failed at ").unwrap();
+    assert!(places.split(' ').all(|place| place.starts_with("+0x")), "{errors}");
     let again = ended("again");
     assert_eq!(again, (None, Some(libc::SIGABRT), String::new(), String::new()));
+    // As tools/archive.sh says.
+    if cc::find("addr2line", &["addr2line"]).is_some() {
+        let lines = cc::run(
+            Command::new("addr2line")
+                .args(["-fiC", "-j", ".text", "-e"])
+                .arg(pack::unstripped(folder))
+                .args(places.split(' ').map(|place| &place[1..])),
+        );
+        for found in ["src/os/mod.rs:", "wavetrain_pump", "src/ffi/"] {
+            assert!(lines.contains(found), "{errors}{lines}");
+        }
+    }
 }

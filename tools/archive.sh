@@ -16,7 +16,10 @@
 #   lost: nothing of ours unwinds, and a C++ exception must not leave a hook.
 # CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a fifth smaller and slower: casts and small samples
 #   about a tenth, bit shuffles by half; what is in zstd stays.
-# UNSTRIPPED names a file that the object is copied to with its names and lines (tools/panics.sh).
+# UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
+#   defect was met that the archive of the same sources and tools reports as "at +0x12ab +0x34cd":
+#   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.
+# PANIC_TEXTS=1 keeps the texts and lines of assertions, for twice the bytes (tools/panics.sh).
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; HOSTCC a compiler for this machine where CC
 # is for another; CARGO_TARGET_DIR another build folder.
 set -eu
@@ -68,6 +71,7 @@ unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
 set -- --cfg wavetrain_archive
+test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
 (cd "$root" && "$cargo" rustc --quiet --locked --lib --crate-type staticlib --profile archive \
     --target-dir "$target" -- "$@") || fail "cargo could not build the library"
 raw=$target/archive/libwavetrain.a

@@ -20,7 +20,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-UNSTRIPPED=$work/all.o "$root/tools/archive.sh" "$work/archive" >&2
+# With the texts of panics: without, calls of one function become one call. And optimised for speed,
+# because what cannot happen is then best seen.
+PANIC_TEXTS=1 CARGO_PROFILE_ARCHIVE_OPT_LEVEL=2 UNSTRIPPED=$work/all.o \
+    "$root/tools/archive.sh" "$work/archive" >&2
 # Linked at addresses of its own, every call has a target and every address a line.
 "${LD:-ld}" -shared -Bsymbolic --no-gc-sections "$work/all.o" -o "$work/all.so"
 

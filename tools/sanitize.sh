@@ -220,7 +220,7 @@ tsan() {
     # zstd is not compiled with it: its contexts belong to one worker each.
     step tsan-library env RUSTFLAGS="$flags" cargo "+$nightly" rustc --locked --lib \
         --crate-type staticlib --profile archive --target "$triple" --target-dir "$logs/tsan" \
-        -- --cfg wavetrain_archive
+        -- --cfg wavetrain_archive --cfg wavetrain_panic_texts
     case $ran in *tsan-library*) ;; *) return ;; esac
     # LLVM calls the interceptors of memcpy and its like by names that gcc's runtime lacks.
     cat >"$logs/tsan-names.c" <<'END'

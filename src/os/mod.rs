@@ -3,6 +3,8 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
 
+#[cfg(any(test, wavetrain_archive))]
+pub mod calls;
 pub mod direct;
 pub mod directory;
 pub mod fatal;

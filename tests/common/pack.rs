@@ -23,13 +23,19 @@ pub fn archive() -> Option<&'static Path> {
             cc::find(tool, &[tool])?;
         }
         let folder = cc::folder(&format!("archive-for-{}", env!("CARGO_CRATE_NAME")));
-        print!("{}", cc::run(script("archive.sh").arg(&folder)));
+        let mut script = script("archive.sh");
+        print!("{}", cc::run(script.arg(&folder).env("UNSTRIPPED", unstripped(&folder))));
         Some(folder)
     });
     if made.is_none() {
         println!("skipped: there is no archive without gcc and binutils");
     }
     made.as_deref()
+}
+
+/// The archive's object with its names and lines, beside it.
+pub fn unstripped(folder: &Path) -> PathBuf {
+    folder.with_extension("o")
 }
 
 /// A script of tools/ with the settings that all tests share, so that cargo builds once.
