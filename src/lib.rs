@@ -34,6 +34,9 @@
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch export
 //! floor      os chunk_cache cache records grid stats abi status simd base limits
 //! ```
+//!
+//! Below all of them is the package `wavetrain-loops` (src/loops): the loops that every byte
+//! passes, optimised for speed where the rest of the packed archive is for size.
 #![no_std]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -14,8 +14,8 @@
 # UNWIND=1 keeps the unwind tables, 8 % of the bytes. Without them a debugger or profiler that has no
 #   other way to walk a stack (frame pointers, -g) stops at the first frame of ours. Nothing else is
 #   lost: nothing of ours unwinds, and a C++ exception must not leave a hook.
-# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a fifth smaller and slower: casts and small samples
-#   about a tenth, bit shuffles by half; what is in zstd stays.
+# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=2 makes it half as large again; what it makes faster is small samples
+#   and metadata: loops over bytes are compiled for speed in any case.
 # UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
 #   defect was met that the archive of the same sources and tools reports as "at +0x12ab +0x34cd":
 #   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.
@@ -61,19 +61,40 @@ trap 'exit 1' HUP INT TERM
 # 1. The static library. File names of this machine are cut from panic texts and __FILE__. zstd's
 # trace hooks are weak names that a host could fill by accident, so they are compiled out. Its code
 # is a third smaller and as fast with -O2 and some passes of -O3, and without the second decoder of
-# sequences, which is for frames with windows above 16 MiB.
+# sequences, which is for frames with windows above 16 MiB. What runs once per frame or block, or
+# only where a CPU has no BMI2 (with it assembler decodes the literals), is compiled for size, and
+# what makes tables has one form for all CPUs.
 home=${CARGO_HOME:-${HOME:-/}/.cargo}
 separator=$(printf '\037')
 rust="--remap-path-prefix=$home=cargo${separator}--remap-path-prefix=$root=wavetrain"
 c="-DZSTD_TRACE=0 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -O2 -fsplit-paths
-    -fgcse-after-reload -ftree-partial-pre -fpredictive-commoning -ffile-prefix-map=$home=cargo"
+    -fgcse-after-reload -ftree-partial-pre -fpredictive-commoning
+    -fno-align-functions -fno-align-jumps -fno-align-labels -ffile-prefix-map=$home=cargo"
+cat >"$work/cc" <<END
+#!/bin/sh
+for argument; do
+    case \$argument in
+    */zstd_decompress_block.c) ;;
+    */fse_decompress.c | */entropy_common.c) set -- "\$@" -DDYNAMIC_BMI2=0 ;;
+    *.c) set -- "\$@" -Os ;;
+    esac
+done
+exec $cc "\$@"
+END
+# Its name changes with what it does, so that cargo builds zstd again then, and only then.
+wrapper=$target/archive-cc-$(cksum <"$work/cc" | tr ' ' '-')
+mkdir -p "$target"
+chmod +x "$work/cc"
+test -x "$wrapper" || { cp "$work/cc" "$wrapper.$$" && mv "$wrapper.$$" "$wrapper"; }
 unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
-set -- --cfg wavetrain_archive
+# A function is inlined where that makes its caller smaller, or where the source says so.
+set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=0
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
-(cd "$root" && "$cargo" rustc --quiet --locked --lib --crate-type staticlib --profile archive \
-    --target-dir "$target" -- "$@") || fail "cargo could not build the library"
+(cd "$root" && CC=$wrapper "$cargo" rustc --quiet --locked --package wavetrain --lib \
+    --crate-type staticlib --profile archive --target-dir "$target" -- "$@") ||
+    fail "cargo could not build the library"
 raw=$target/archive/libwavetrain.a
 
 # 2. One object of few sections: everything that the public functions reach. What it wants of libc

@@ -49,7 +49,7 @@ pack() {
 crates() {
     (cd "$root" && "$cargo" tree --quiet --locked --edges normal --prefix none --format '{p}') |
         sed 's/ (.*//; s/ v/ /' | sort -u | while read -r crate crate_version; do
-        test "$crate" != wavetrain || continue
+        case $crate in wavetrain | wavetrain-loops) continue ;; esac
         for folder in "$root/vendor/$crate" \
             "${CARGO_HOME:-${HOME:-/}/.cargo}"/registry/src/*/"$crate-$crate_version"; do
             test -d "$folder" || continue

@@ -218,7 +218,7 @@ tsan() {
     links thread || { skip tsan-programs "$cc has no -fsanitize=thread"; return; }
     stores || { skip tsan-programs "no stores, see $logs/stores.log"; return; }
     # zstd is not compiled with it: its contexts belong to one worker each.
-    step tsan-library env RUSTFLAGS="$flags" cargo "+$nightly" rustc --locked --lib \
+    step tsan-library env RUSTFLAGS="$flags" cargo "+$nightly" rustc --locked --package wavetrain --lib \
         --crate-type staticlib --profile archive --target "$triple" --target-dir "$logs/tsan" \
         -- --cfg wavetrain_archive --cfg wavetrain_panic_texts
     case $ran in *tsan-library*) ;; *) return ;; esac

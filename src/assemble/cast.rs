@@ -16,18 +16,20 @@
 //! to nearest even, to BF16 through F32; what is too large becomes infinity.
 //!
 //! Every pair of types has one kernel, for elements side by side in the machine's order: that of
-//! `simd`, or the loop of this file, which is the oracle of those. All other elements are first
-//! gathered so, in a buffer that stays in L1, by code that knows only their size: a kernel for each
-//! distance, order and pair would be three times the code.
+//! `simd`, or the portable loop (both in `wavetrain_loops`), which is the oracle of those. All
+//! other elements are first gathered so, in a buffer that stays in L1, by code that knows only
+//! their size: a kernel for each distance, order and pair would be three times the code.
 //!
 //! Where rounding needs the float unit, the thread holds a [`crate::simd::FloatEnvironment`].
 
-use super::convert::{Brain, Convert, Half, Target};
 use crate::base::arena::{Rows, RowsMut};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, Dtype};
-use crate::simd::{COPY_KERNELS, Level, RowsKernels, RowsPath, cast_kernels, swap_kernels};
-use core::marker::PhantomData;
+use crate::simd::{Level, RowsPath};
+use wavetrain_loops::casts::{
+    GATHER_BYTES_MAX, Gather, Number, Portable, copies, copy_dense, pair,
+};
+use wavetrain_loops::simd::COPY_KERNELS;
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
 /// that a call costs nothing beside its work. A multiple of every element size up to 16 that a
@@ -60,9 +62,6 @@ struct Dense {
     portable: Portable,
 }
 
-/// One row.
-type Portable = fn(&[u8], &mut [u8]);
-
 impl Dense {
     fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         match self.path {
@@ -75,29 +74,6 @@ impl Dense {
         }
     }
 }
-
-/// A change of type, at all levels.
-struct Pair {
-    source_bytes: u32,
-    target_bytes: u32,
-    kernels: RowsKernels,
-    portable: Portable,
-}
-
-/// Gives each pair of types its [`Pair`].
-struct Of<S, T>(PhantomData<(S, T)>);
-
-impl<S: Convert<T>, T: Target> Of<S, T> {
-    const PAIR: &Pair = &Pair {
-        source_bytes: S::BYTES as u32,
-        target_bytes: T::BYTES as u32,
-        kernels: cast_kernels::<S, T>(),
-        portable: dense::<S, T>,
-    };
-}
-
-/// Source bytes, first byte of the first element, bytes to the next element, target.
-type Gather = fn(&[u8], usize, isize, &mut [u8]);
 
 /// Rows of source elements: element `i` of row `r` starts at byte `first + r * pitch + i * step`.
 #[derive(Clone, Copy, Debug)]
@@ -146,22 +122,10 @@ impl Cast {
                 None
             };
         }
-        let pair = match source {
-            Dtype::U8 => from_narrow::<u8>(target),
-            Dtype::I8 => from_narrow::<i8>(target),
-            Dtype::U16 => from_narrow::<u16>(target),
-            Dtype::I16 => from_narrow::<i16>(target),
-            Dtype::U32 => from_word::<u32>(target),
-            Dtype::I32 => from_word::<i32>(target),
-            Dtype::U64 => to_float::<u64>(target),
-            Dtype::I64 => to_float::<i64>(target),
-            Dtype::F16 | Dtype::Bf16 | Dtype::F32 => between_floats(source, target),
-            Dtype::F64 => to_float::<f64>(target),
-            Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => None,
-        }?;
+        let pair = pair(number(source)?, number(target)?)?;
         Some(Cast {
             target_bytes: pair.target_bytes,
-            dense: Dense { path: pair.kernels.at(level), portable: pair.portable },
+            dense: Dense { path: RowsPath::at(&pair.kernels, level), portable: pair.portable },
             copies: false,
             is_streamed: false,
             ..copy(level, pair.source_bytes, pair.source_bytes)?
@@ -263,114 +227,38 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
     }
 }
 
-fn from_narrow<S>(target: Dtype) -> Option<&'static Pair>
-where
-    S: Convert<f32> + Convert<Half> + Convert<Brain> + Convert<i32> + Convert<i64>,
-{
-    if target == Dtype::I32 { Some(Of::<S, i32>::PAIR) } else { from_word::<S>(target) }
-}
-
-fn from_word<S>(target: Dtype) -> Option<&'static Pair>
-where
-    S: Convert<f32> + Convert<Half> + Convert<Brain> + Convert<i64>,
-{
-    if target == Dtype::I64 { Some(Of::<S, i64>::PAIR) } else { to_float::<S>(target) }
-}
-
-fn to_float<S>(target: Dtype) -> Option<&'static Pair>
-where
-    S: Convert<f32> + Convert<Half> + Convert<Brain>,
-{
-    match target {
-        Dtype::F32 => Some(Of::<S, f32>::PAIR),
-        Dtype::F16 => Some(Of::<S, Half>::PAIR),
-        Dtype::Bf16 => Some(Of::<S, Brain>::PAIR),
-        _ => None,
-    }
+/// The type as `wavetrain_loops` knows it; None for what is no number.
+fn number(dtype: Dtype) -> Option<Number> {
+    Some(match dtype {
+        Dtype::U8 => Number::U8,
+        Dtype::I8 => Number::I8,
+        Dtype::U16 => Number::U16,
+        Dtype::I16 => Number::I16,
+        Dtype::U32 => Number::U32,
+        Dtype::I32 => Number::I32,
+        Dtype::U64 => Number::U64,
+        Dtype::I64 => Number::I64,
+        Dtype::F16 => Number::F16,
+        Dtype::Bf16 => Number::Bf16,
+        Dtype::F32 => Number::F32,
+        Dtype::F64 => Number::F64,
+        Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => return None,
+    })
 }
 
 /// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `word_bytes`.
 fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
-    const PLAIN: [Gather; ELEMENT_BYTES_MAX] = [
-        gather::<1, 1>,
-        gather::<2, 1>,
-        gather::<3, 1>,
-        gather::<4, 1>,
-        gather::<5, 1>,
-        gather::<6, 1>,
-        gather::<7, 1>,
-        gather::<8, 1>,
-        gather::<9, 1>,
-        gather::<10, 1>,
-        gather::<11, 1>,
-        gather::<12, 1>,
-        gather::<13, 1>,
-        gather::<14, 1>,
-        gather::<15, 1>,
-        gather::<16, 1>,
-    ];
-    let plain = *PLAIN.get((bytes as usize).wrapping_sub(1))?;
-    let (swapped, portable): (Gather, Portable) = match (bytes, word_bytes) {
-        (2, 2) => (gather::<2, 2>, swap_dense::<2>),
-        (4, 4) => (gather::<4, 4>, swap_dense::<4>),
-        (8, 8) => (gather::<8, 8>, swap_dense::<8>),
-        (8, 4) => (gather::<8, 4>, swap_dense::<4>),
-        (16, 8) => (gather::<16, 8>, swap_dense::<8>),
-        // Words of one byte have no order.
-        _ => (plain, copy_dense),
-    };
+    let copies = copies(bytes, word_bytes)?;
     Some(Cast {
         source_bytes: bytes,
         target_bytes: bytes,
         word_bytes,
-        dense: Dense { path: COPY_KERNELS.at(level), portable: copy_dense },
-        swap: Dense { path: swap_kernels(word_bytes).at(level), portable },
-        gather: [plain, swapped],
+        dense: Dense { path: RowsPath::at(&COPY_KERNELS, level), portable: copy_dense },
+        swap: Dense { path: RowsPath::at(&copies.swap_kernels, level), portable: copies.swap },
+        gather: copies.gather,
         copies: true,
         is_streamed: false,
     })
 }
 
-fn copy_dense(source: &[u8], target: &mut [u8]) {
-    target.copy_from_slice(source);
-}
-
-fn swap_dense<const WORD: usize>(source: &[u8], target: &mut [u8]) {
-    copy_dense(source, target);
-    target.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
-}
-
-fn between_floats(source: Dtype, target: Dtype) -> Option<&'static Pair> {
-    match (source, target) {
-        (Dtype::F16, Dtype::F32) => Some(Of::<Half, f32>::PAIR),
-        (Dtype::F16, Dtype::Bf16) => Some(Of::<Half, Brain>::PAIR),
-        (Dtype::Bf16, Dtype::F32) => Some(Of::<Brain, f32>::PAIR),
-        (Dtype::Bf16, Dtype::F16) => Some(Of::<Brain, Half>::PAIR),
-        (Dtype::F32, Dtype::F16) => Some(Of::<f32, Half>::PAIR),
-        (Dtype::F32, Dtype::Bf16) => Some(Of::<f32, Brain>::PAIR),
-        _ => None,
-    }
-}
-
-/// The step past the last element may leave the address range, so it wraps; every read is checked.
-fn gather<const BYTES: usize, const WORD: usize>(
-    source: &[u8],
-    first: usize,
-    step: isize,
-    target: &mut [u8],
-) {
-    let mut at = first;
-    for element in target.as_chunks_mut::<BYTES>().0 {
-        element.copy_from_slice(&source[at..][..BYTES]);
-        if WORD > 1 {
-            element.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
-        }
-        at = at.wrapping_add_signed(step);
-    }
-}
-
-fn dense<S: Convert<T>, T: Target>(source: &[u8], target: &mut [u8]) {
-    for (target, source) in target.chunks_exact_mut(T::BYTES).zip(source.chunks_exact(S::BYTES)) {
-        S::read(source).convert().write(target);
-    }
-}
+const _: () = assert!(ELEMENT_BYTES_MAX == GATHER_BYTES_MAX);

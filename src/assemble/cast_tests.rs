@@ -1,13 +1,13 @@
 //! Casts against numpy and ml_dtypes (tests/data/make_casts.py) and against the crate `half`.
 
 use super::cast::*;
-use super::convert::*;
 use crate::base::arena::{Region, RowsMut};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{FloatEnvironment, Level};
 use std::vec;
 use std::vec::Vec;
+use wavetrain_loops::convert::*;
 
 static FIXTURE: &[u8] = include_bytes!("../../tests/data/casts.bin");
 

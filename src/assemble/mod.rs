@@ -11,7 +11,6 @@
 pub mod axis;
 pub mod block;
 pub mod cast;
-mod convert;
 mod value;
 
 pub use value::value_element;

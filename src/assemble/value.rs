@@ -3,9 +3,9 @@
 //! In: a double and a type. Out: the element's bytes in the machine's order, the rest 0. Invariant:
 //! integers are exact or refused; floats round as casts do.
 
-use super::convert::{brain_from_f32, f32_from_f64, half_from_f64};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
+use wavetrain_loops::convert::{brain_from_f32, f32_from_f64, half_from_f64};
 
 /// `value` as an element of `dtype`. None where an integer type or Bool cannot hold it exactly, and
 /// for RAW unless it is 0 (all bytes 0). Complex types get it as their real part.

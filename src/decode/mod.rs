@@ -14,8 +14,6 @@ mod decoder;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
-mod repeat;
-pub mod unshuffle;
 pub mod zstd;
 
 use crate::base::math::{align_up, index};
@@ -25,6 +23,7 @@ use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use crate::status::{Status, Why};
 
 pub use decoder::Decoder;
+pub use wavetrain_loops::unshuffle;
 
 /// Bytes of a CRC-32C behind the bytes that it covers.
 const CRC_BYTES: usize = 4;

@@ -2,38 +2,13 @@
 //! some CPUs have.
 //!
 //! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
-//! and instruction paths that say whether they exist at that level. Invariant: every path gives the
-//! same bytes as the portable code of its caller, so results never depend on the CPU.
-//!
-//! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters.
+//! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked. The kernels
+//! themselves are `wavetrain_loops`'.
 
-#[cfg(target_arch = "x86_64")]
-mod floats;
-mod level;
 mod path;
-#[cfg(not(target_arch = "x86_64"))]
-mod portable;
-#[cfg(target_arch = "x86_64")]
-mod rows;
-#[cfg(target_arch = "x86_64")]
-mod unshuffle;
 
-pub use level::Level;
-pub use path::{RowsKernels, RowsPath};
-#[cfg(not(target_arch = "x86_64"))]
-pub use portable::*;
-#[cfg(target_arch = "x86_64")]
-pub use rows::{COPY_KERNELS, Wide, cast_kernels, swap_kernels};
-#[cfg(target_arch = "x86_64")]
-pub use unshuffle::{plane_of_bits, unshuffle_bytes};
-
-/// Bits of a binary16.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Half(pub u16);
-
-/// Bits of a bfloat16.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Brain(pub u16);
+pub use path::RowsPath;
+pub use wavetrain_loops::simd::{Level, crc32c_state};
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.
@@ -64,7 +39,6 @@ impl Drop for FloatEnvironment {
 #[cfg(target_arch = "x86_64")]
 mod machine {
     use core::arch::asm;
-    use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 
     /// The MXCSR register.
     pub type Control = u32;
@@ -87,20 +61,6 @@ mod machine {
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags));
         }
-    }
-
-    pub fn crc32c_state(state: u32, bytes: &[u8]) -> Option<u32> {
-        // SAFETY: the instruction exists on this CPU.
-        super::level::has_sse42().then(|| unsafe { crc32c_sse42(state, bytes) })
-    }
-
-    #[target_feature(enable = "sse4.2")]
-    fn crc32c_sse42(state: u32, bytes: &[u8]) -> u32 {
-        let (words, tail) = bytes.as_chunks::<8>();
-        let wide = words
-            .iter()
-            .fold(u64::from(state), |state, word| _mm_crc32_u64(state, u64::from_le_bytes(*word)));
-        tail.iter().fold(wide as u32, |state, byte| _mm_crc32_u8(state, *byte))
     }
 }
 
@@ -125,16 +85,6 @@ mod machine {
         // SAFETY: the value is the default or was read from FPCR.
         unsafe { asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
     }
-
-    pub fn crc32c_state(_state: u32, _bytes: &[u8]) -> Option<u32> {
-        None
-    }
-}
-
-/// Advances the inverted CRC-32C `state` over `bytes` with the CPU's own instruction; None where
-/// it has none.
-pub fn crc32c_state(state: u32, bytes: &[u8]) -> Option<u32> {
-    machine::crc32c_state(state, bytes)
 }
 
 /// Flush-to-zero, denormals-are-zero and each rounding mode: what tests set before they cast.

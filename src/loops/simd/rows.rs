@@ -12,10 +12,11 @@
 //! Conversions through f32 are in `floats`.
 
 use super::floats::{IntSource, ThroughFloat};
-use super::path::RowsKernels;
+use super::kernels::{Kernel, RowsKernels};
 use super::{Brain, Half};
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
 /// One vector of elements.
 ///
@@ -47,10 +48,7 @@ pub trait Wide<T> {
 
 /// The kernels that convert rows of `S` to rows of `T`.
 pub const fn cast_kernels<S: Wide<T>, T>() -> RowsKernels {
-    let mut kernels = kernels::<S::Step>();
-    kernels.streamed =
-        const { if <S::Step as Step>::WIDE > 0 { Some(rows_streamed::<S::Step>) } else { None } };
-    kernels
+    RowsKernels { can_stream: <S::Step as Step>::WIDE > 0, ..kernels::<S::Step>() }
 }
 
 /// The kernels that reverse each word of 2, 4 or 8 bytes.
@@ -70,7 +68,7 @@ const fn kernels<P: Step>() -> RowsKernels {
     RowsKernels {
         source_bytes: P::SOURCE,
         target_bytes: P::TARGET,
-        streamed: None,
+        can_stream: false,
         wide: const { if P::WIDE > 0 { Some(rows_wide::<P>) } else { None } },
         narrow: const { if P::NARROW > 0 { Some(rows_narrow::<P>) } else { None } },
         narrow_length_min: P::NARROW,
@@ -107,46 +105,53 @@ unsafe fn rows_wide<P: Step>(
     }
 }
 
-/// Stores whole lines past the caches, and waits for them at the end, so that whoever learns of the
-/// rows by a lock sees them: such stores are not ordered by locks.
+/// Bytes that a kernel makes before they are stored past the caches: with its source in L1.
+const STREAM_BYTES: usize = 4096;
+
+/// At a cache line.
+#[repr(align(64))]
+struct StreamBuffer(MaybeUninit<[u8; STREAM_BYTES]>);
+
+/// Does all rows as `kernel` does, which takes elements of `source_bytes` to elements of
+/// `target_bytes`, and stores them past the caches, as whole lines. It waits for that at the end,
+/// so that whoever learns of the rows by a lock sees them: such stores are not ordered by locks.
 ///
 /// # Safety
-/// As for [`rows_wide`]; the target rows are whole cache lines.
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn rows_streamed<P: Step>(
-    mut source: *const u8,
-    source_pitch: isize,
-    mut target: *mut u8,
-    target_pitch: usize,
+/// As for the kernel, one with AVX-512; the target rows are whole cache lines.
+#[target_feature(enable = "avx512f")]
+pub unsafe fn rows_streamed(
+    kernel: Kernel,
+    (source_bytes, target_bytes): (usize, usize),
+    (source, source_pitch): (*const u8, isize),
+    (target, target_pitch): (*mut u8, usize),
     count: usize,
     length: usize,
 ) {
-    let line_length = 64 / P::TARGET;
-    for _ in 0..count {
-        let mut at = 0;
-        while at < length {
-            let mut line = [0u64; 8];
-            // SAFETY: a row is a whole number of lines, and a line a whole number of steps or less
-            // than one; elements [at, at + line_length) are the row's. The line lies at a line.
+    let mut buffer = StreamBuffer(MaybeUninit::uninit());
+    let lines = buffer.0.as_mut_ptr().cast::<u8>();
+    // Several rows at once where they are short, a piece of one where it is long: whole lines both,
+    // as sizes of elements divide that of a line, and that divides the buffer's.
+    let piece_max = length.min(STREAM_BYTES / target_bytes);
+    let group_max = STREAM_BYTES / (piece_max * target_bytes);
+    for row in (0..count).step_by(group_max) {
+        let group = group_max.min(count - row);
+        for at in (0..length).step_by(piece_max) {
+            let piece = piece_max.min(length - at);
+            let bytes = piece * target_bytes;
+            let from = source.wrapping_offset(row as isize * source_pitch);
+            // SAFETY: elements [at, at + piece) of `group` rows from `row` on; the buffer has room
+            // for as many, and each of them is stored to its own place.
             unsafe {
-                let (from, to) = (source.add(at * P::SOURCE), line.as_mut_ptr().cast::<u8>());
-                if P::WIDE > line_length {
-                    P::wide::<false>(from, to, line_length);
-                } else {
-                    let mut done = 0;
-                    while done < line_length {
-                        let (from, to) = (from.add(done * P::SOURCE), to.add(done * P::TARGET));
-                        P::wide::<true>(from, to, P::WIDE);
-                        done += P::WIDE;
+                kernel(from.add(at * source_bytes), source_pitch, lines, bytes, group, piece);
+                for number in 0..group {
+                    let to = target.add((row + number) * target_pitch + at * target_bytes);
+                    for line in (0..bytes).step_by(64) {
+                        let line_bytes = _mm512_load_si512(lines.add(number * bytes + line).cast());
+                        _mm512_stream_si512(to.add(line).cast(), line_bytes);
                     }
                 }
-                let bytes = _mm512_loadu_si512(line.as_ptr().cast());
-                _mm512_stream_si512(target.add(at * P::TARGET).cast(), bytes);
             }
-            at += line_length;
         }
-        source = source.wrapping_offset(source_pitch);
-        target = target.wrapping_add(target_pitch);
     }
     _mm_sfence();
 }

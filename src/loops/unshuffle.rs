@@ -61,6 +61,7 @@ pub fn unshuffle(
 }
 
 /// [`unshuffle`] with the instructions of one level: all give the same bytes.
+#[inline(never)]
 pub fn unshuffle_at(
     level: Level,
     shuffle: Shuffle,

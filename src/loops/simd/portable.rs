@@ -1,7 +1,7 @@
 //! Machines without vector paths of their own: what the compiler makes of plain loops; other paths
 //! say that they do not exist, and the portable code of their callers does the work.
 
-use super::{Level, RowsKernels};
+use super::{Kernel, Level, RowsKernels};
 
 /// A pair of element types that a vector path could convert.
 pub trait Wide<T> {}
@@ -55,4 +55,25 @@ fn bytes_by<const SIZE: usize>(planes: &[u8], first: usize, target: &mut [u8]) -
 /// No path: no groups are done.
 pub fn plane_of_bits(_level: Level, _rows: &[u8], _first: usize, _target: &mut [u8]) -> usize {
     0
+}
+
+/// Nothing streams: the kernel itself.
+///
+/// # Safety
+/// As for the kernel.
+pub unsafe fn rows_streamed(
+    kernel: Kernel,
+    _element_bytes: (usize, usize),
+    (source, source_pitch): (*const u8, isize),
+    (target, target_pitch): (*mut u8, usize),
+    count: usize,
+    length: usize,
+) {
+    // SAFETY: what the kernel asks is asked of the caller.
+    unsafe { kernel(source, source_pitch, target, target_pitch, count, length) }
+}
+
+/// No path.
+pub fn crc32c_state(_state: u32, _bytes: &[u8]) -> Option<u32> {
+    None
 }

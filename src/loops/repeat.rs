@@ -9,7 +9,7 @@ const STEP_BYTES: usize = 16;
 
 /// Repeats at `done` the `length` bytes that begin `distance` before it, 1 to `done`; they may
 /// reach into themselves. The target has room for them.
-pub(super) fn repeat(target: &mut [u8], done: usize, distance: usize, length: usize) {
+pub(crate) fn repeat(target: &mut [u8], done: usize, distance: usize, length: usize) {
     assert!(distance > 0 && distance <= done);
     let from = done - distance;
     let room = target.len() - done;
@@ -35,7 +35,7 @@ pub(super) fn repeat(target: &mut [u8], done: usize, distance: usize, length: us
 }
 
 /// Copies the first `count` bytes of `source`, which has as many, to `done`; the target has room.
-pub(super) fn literals(target: &mut [u8], done: usize, source: &[u8], count: usize) {
+pub(crate) fn literals(target: &mut [u8], done: usize, source: &[u8], count: usize) {
     let target = &mut target[done..];
     if count <= STEP_BYTES
         && let Some(step) = source.first_chunk::<STEP_BYTES>()

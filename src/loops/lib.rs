@@ -1,0 +1,24 @@
+//! The loops that every byte of a sample passes: codecs, filters, changes of type.
+//!
+//! In: slices, and plain numbers. Out: slices, or what is wrong with the data. No error texts, no
+//! records, no calls of the system: those are the crate `wavetrain`'s, whose part this is. It is a
+//! package of its own so that it is optimised on its own; for the same reason what it offers is
+//! compiled here, neither generic nor inlined, but for the conversions of single elements.
+//!
+//! ```text
+//! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
+//! casts            types into types         convert     one element
+//! simd             instructions of some CPUs only, and which of them are here
+//! ```
+#![no_std]
+
+pub mod blosclz;
+pub mod casts;
+pub mod convert;
+pub mod lz4;
+mod repeat;
+pub mod simd;
+pub mod unshuffle;
+
+#[cfg(test)]
+extern crate std;
