@@ -516,12 +516,12 @@ typedef struct wavetrain_log_hook {
 /* Last words before a defect of wavetrain, an assertion that does not hold, ends the process.
  * `text` says where: "assertion failed at +0x1a2b +0x3c4d ...", the calls that led there, innermost
  * first, as places in the archive's code (tools/archive.sh tells how they become lines). `file` is
- * the library and its version, `line` 0. All are borrowed during the call. Called on the thread that
- * met the defect, once, for every open loader, the one opened first first: the defect may be in any
- * of them. Locks of wavetrain may be held, so it must not call into any loader. It is to end the
- * process; if it returns, the hooks of other loaders are called, a line goes to stderr, and abort()
- * follows. A defect that is met meanwhile by the same thread aborts at once; other threads that
- * meet one sleep. No input is known to lead here. */
+ * the library and its version, `line` 0. All are borrowed during the call. Called on the thread
+ * that met the defect, once, for every open loader, the one opened first first: the defect may be
+ * in any of them. Locks of wavetrain may be held, so it must not call into any loader. It is to end
+ * the process; if it returns, the hooks of other loaders are called, a line goes to stderr, and
+ * abort() follows. A defect that is met meanwhile by the same thread aborts at once; other threads
+ * that meet one sleep. No input is known to lead here. */
 typedef struct wavetrain_fatal_hook {
     size_t struct_size;
     void *user;

@@ -65,6 +65,7 @@ pub struct Arrays {
 
 impl Arrays {
     /// A cache of `count` arrays.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
         let entry = Entry {
             id: 0,

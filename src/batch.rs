@@ -85,6 +85,7 @@ pub struct Slots {
 
 impl Slots {
     /// `count` free slots.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32, samples_per_batch: u32) -> Slots {
         let slot = Slot {
             state: SlotState::Free,

@@ -21,11 +21,16 @@ use core::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of the line; a longer message is cut.
 const LINE_BYTES: usize = 1024;
-/// Bytes of a file's name.
-const FILE_BYTES: usize = 256;
 
-/// The library and its version.
-const VERSION: &str = concat!("wavetrain ", env!("CARGO_PKG_VERSION"));
+/// What the line starts with.
+const HEAD: &str = concat!(
+    "wavetrain ",
+    env!("CARGO_PKG_VERSION"),
+    ": a defect of the library, please report it: "
+);
+
+/// What hooks get for a file's name: the library and its version.
+const FILE: &[u8] = concat!("wavetrain ", env!("CARGO_PKG_VERSION"), "\0").as_bytes();
 
 /// The first thread that panicked, 0 before.
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -40,42 +45,34 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         // The first thread ends the process. To end it here would cut its hooks short.
         Err(_) => sleep_forever(),
     }
-    let (mut file, mut text) = (Text::<FILE_BYTES>::new(), Text::<LINE_BYTES>::new());
-    let line = describe(info, &mut file, &mut text);
-    fatal::HOOKS.call_all(c_string(file.as_bytes_nul()), line, c_string(text.as_bytes_nul()));
-    let mut shown = Text::<{ LINE_BYTES + FILE_BYTES }>::new();
-    for piece in [VERSION, ": a defect of the library, please report it: "] {
-        shown.push_str(piece);
-    }
-    shown.push_str(text.as_str());
-    shown.push_str("\n");
-    (SYSTEM.write_stderr)(shown.as_bytes());
+    let mut line = Text::<LINE_BYTES>::new();
+    line.push_str(HEAD);
+    describe(info, &mut line);
+    let text = line.as_bytes_nul().get(HEAD.len()..).unwrap_or(b"\0");
+    fatal::HOOKS.call_all(c_string(FILE), 0, c_string(text));
+    line.push_str("\n");
+    (SYSTEM.write_stderr)(line.as_bytes());
     abort()
 }
 
-/// Where the defect was met; the line is 0, as there is no file.
+/// Where the defect was met.
 #[cfg(not(wavetrain_panic_texts))]
-fn describe(_: &PanicInfo<'_>, file: &mut Text<FILE_BYTES>, text: &mut Text<LINE_BYTES>) -> u32 {
+fn describe(_: &PanicInfo<'_>, line: &mut Text<LINE_BYTES>) {
     use crate::os::calls::{CALLS_MAX, archive_code, calls};
     let mut found = [0; CALLS_MAX];
     let count = calls(archive_code(), &mut found);
-    file.push_str(VERSION);
-    text.push_str("assertion failed at");
-    for offset in &found[..count] {
+    line.push_str("assertion failed at");
+    for offset in found.iter().take(count) {
         // What is too long is cut.
-        let _ = write!(text, " +{offset:#x}");
+        let _ = write!(line, " +{offset:#x}");
     }
-    0
 }
 
 /// What the panic says.
 #[cfg(wavetrain_panic_texts)]
-fn describe(info: &PanicInfo<'_>, file: &mut Text<FILE_BYTES>, text: &mut Text<LINE_BYTES>) -> u32 {
-    let _ = write!(text, "{}", info.message());
-    info.location().map_or(0, |location| {
-        file.push_str(location.file());
-        location.line()
-    })
+fn describe(info: &PanicInfo<'_>, line: &mut Text<LINE_BYTES>) {
+    // What is too long is cut.
+    let _ = write!(line, "{info}");
 }
 
 fn c_string(bytes: &[u8]) -> &CStr {

@@ -65,6 +65,7 @@ pub struct Queue {
 
 impl Queue {
     /// An empty queue.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, samples: u32, uri_bytes: u64) -> Queue {
         let sample = QueuedSample {
             name: 0,

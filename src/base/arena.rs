@@ -174,7 +174,9 @@ impl Carver {
         Some(start)
     }
 
-    /// One value, which stays where it is until close. None while counting.
+    /// One value, which stays where it is until close. None while counting. Never inlined: a large
+    /// value would be written member by member, in more code than whatever makes it.
+    #[inline(never)]
     pub fn place<T>(&mut self, name: &'static str, value: T) -> Option<&'static T> {
         let align = (align_of::<T>() as u64).max(64);
         let start = self.take(name, size_of::<T>() as u64, align)?.cast::<T>();

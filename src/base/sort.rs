@@ -22,6 +22,13 @@ pub fn sort_by_key<T: Copy, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
 /// Sorts so that no element is less than the one before it. At most about 4 n log2 n calls of
 /// `is_less`, n - 1 where the elements are sorted already.
 pub fn sort<T: Copy>(items: &mut [T], is_less: impl Fn(&T, &T) -> bool) {
+    sort_dyn(items, &is_less);
+}
+
+/// An order that is called, not inlined: it is asked for in eight places.
+type IsLess<'a, T> = &'a dyn Fn(&T, &T) -> bool;
+
+fn sort_dyn<T: Copy>(items: &mut [T], is_less: IsLess<'_, T>) {
     let count = items.len();
     if (1..count).all(|at| !is_less(&items[at], &items[at - 1])) {
         return;
@@ -36,14 +43,14 @@ pub fn sort<T: Copy>(items: &mut [T], is_less: impl Fn(&T, &T) -> bool) {
         let (first, limit) = ranges[waiting];
         let part = &mut items[first..limit];
         if part.len() <= SHORT {
-            sort_short(part, &is_less);
+            sort_short(part, is_less);
             continue;
         }
         if bad_left == 0 {
             sort_heap(part, &is_less);
             continue;
         }
-        let middle = partition(part, &is_less);
+        let middle = partition(part, is_less);
         let (left, right) = ((first, first + middle), (first + middle + 1, limit));
         let is_left_short = middle < part.len() / 2;
         let (short, long) = if is_left_short { (left, right) } else { (right, left) };
@@ -54,7 +61,7 @@ pub fn sort<T: Copy>(items: &mut [T], is_less: impl Fn(&T, &T) -> bool) {
     }
 }
 
-fn sort_short<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) {
+fn sort_short<T: Copy>(items: &mut [T], is_less: IsLess<'_, T>) {
     for limit in 1..items.len() {
         let mut at = limit;
         while at > 0 && is_less(&items[at], &items[at - 1]) {
@@ -66,7 +73,7 @@ fn sort_short<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) {
 
 /// Divides more than two elements at one of them: its place afterwards. None before it is greater,
 /// none behind it is less.
-fn partition<T: Copy>(items: &mut [T], is_less: &impl Fn(&T, &T) -> bool) -> usize {
+fn partition<T: Copy>(items: &mut [T], is_less: IsLess<'_, T>) -> usize {
     let count = items.len();
     // The median of three comes to the front.
     let (middle, last) = (count / 2, count - 1);

@@ -54,21 +54,34 @@ impl<const N: usize> Text<N> {
 
     /// Appends `piece`, or as many whole characters of it as fit.
     pub fn push_str(&mut self, piece: &str) {
-        if self.cut {
-            return;
-        }
-        let room = N - 1 - self.len as usize;
-        let take = if piece.len() <= room {
-            piece.len()
-        } else {
-            self.cut = true;
-            piece.floor_char_boundary(room)
-        };
-        let start = self.len as usize;
-        self.bytes[start..start + take].copy_from_slice(&piece.as_bytes()[..take]);
-        self.len += take as u32;
-        self.bytes[self.len as usize] = 0;
+        append(&mut self.bytes, &mut self.len, &mut self.cut, piece);
     }
+}
+
+/// [`Text::push_str`] for all capacities: the text with room for more and a NUL, its length, and
+/// whether it was cut.
+#[inline(never)]
+fn append(bytes: &mut [u8], len: &mut u32, cut: &mut bool, piece: &str) {
+    if *cut {
+        return;
+    }
+    let start = *len as usize;
+    let room = bytes.len() - 1 - start;
+    let take = if piece.len() <= room {
+        piece.len()
+    } else {
+        *cut = true;
+        piece.floor_char_boundary(room)
+    };
+    bytes[start..start + take].copy_from_slice(&piece.as_bytes()[..take]);
+    bytes[start + take] = 0;
+    *len = (start + take) as u32;
+}
+
+/// The same of one character.
+#[inline(never)]
+fn append_char(bytes: &mut [u8], len: &mut u32, cut: &mut bool, character: char) {
+    append(bytes, len, cut, character.encode_utf8(&mut [0; 4]));
 }
 
 impl<const N: usize> Default for Text<N> {
@@ -80,6 +93,11 @@ impl<const N: usize> Default for Text<N> {
 impl<const N: usize> fmt::Write for Text<N> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         self.push_str(piece);
+        Ok(())
+    }
+
+    fn write_char(&mut self, character: char) -> fmt::Result {
+        append_char(&mut self.bytes, &mut self.len, &mut self.cut, character);
         Ok(())
     }
 }

@@ -116,6 +116,7 @@ pub const fn region_bytes(cache_bytes: u64) -> u64 {
 impl ChunkCache {
     /// An empty cache for `cache_bytes` of decoded chunks, `uses_max` foreseen uses and waiters
     /// below `waiters_max`. With less than one granule it holds nothing and takes no memory.
+    #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
         cache_bytes: u64,

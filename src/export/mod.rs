@@ -105,6 +105,7 @@ pub struct Exports {
 
 impl Exports {
     /// Records for `slots` batch slots.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, slots: u32) -> Exports {
         let count = slots as u64 * TENSORS_PER_SLOT as u64;
         Exports { records: carver.table("tensor records", count, &Record::EMPTY) }

@@ -64,6 +64,7 @@ pub struct AsyncReads {
 
 impl AsyncReads {
     /// Places for `Settings::async_depth` reads.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> AsyncReads {
         let depth = settings.async_depth;
         let mut free = Fifo::carve(carver, "reads in flight", depth);

@@ -47,6 +47,7 @@ pub struct Crew {
 
 impl Crew {
     /// Nobody is at work.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> Crew {
         Crew {
             queued: 0,

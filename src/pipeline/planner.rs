@@ -128,6 +128,7 @@ pub struct Planner {
 
 impl Planner {
     /// An idle planner.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> Planner {
         let planned = Planned {
             place: Place::Gone,

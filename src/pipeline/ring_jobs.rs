@@ -146,6 +146,7 @@ pub struct RingReader {
 
 impl RingReader {
     /// Places for `Settings::ring_depth` reads.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> RingReader {
         let depth = settings.ring_depth;
         let mut free = Fifo::carve(carver, "ring reads", depth);

@@ -127,6 +127,7 @@ pub struct State {
 
 impl State {
     /// The state of an instance that was just opened.
+    #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
         settings: &Settings,

@@ -105,6 +105,7 @@ const SUMS_PER_FILE: u64 = 128;
 
 impl FileTable {
     /// A table of `count` records, with at most `open_max` open descriptors.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32, open_max: u32) -> FileTable {
         FileTable {
             cache: Cache::carve(carver, "file layouts", count),

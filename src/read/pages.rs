@@ -46,6 +46,7 @@ pub struct PageCache {
 
 impl PageCache {
     /// A cache of `count` pages.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> PageCache {
         PageCache {
             cache: Cache::carve(carver, "index pages", count),
@@ -143,6 +144,7 @@ pub struct Requests {
 
 impl Requests {
     /// Room for `count` lookups.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Requests {
         let question =
             Question { array: 0, array_id: 0, file: 0, inner: None, page: 0, batch_id: 0 };

@@ -188,6 +188,7 @@ pub struct Waves {
 
 impl Waves {
     /// `count` free waves.
+    #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32, chunks_per_wave: u32, slab_bytes: u64) -> Waves {
         let waves = carver.slice_from("waves", count as u64, |carver| Wave {
             is_active: false,
@@ -363,6 +364,7 @@ pub struct WaveTables {
 
 impl WaveTables {
     /// Tables for `count` waves.
+    #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
         count: u32,
