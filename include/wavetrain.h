@@ -858,7 +858,8 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
  * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
- * not for reads that files.read_async has begun. OK. */
+ * not for reads that files.read_async has begun: these keep their part of the staging memory until
+ * they are completed, and a stream that needs all of it waits for them. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out

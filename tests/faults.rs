@@ -232,6 +232,9 @@ fn watch() {
     }
 }
 
+/// How long a stream may take beside a read that the host keeps, before the host ends it.
+const HELD_NS: u64 = 3_000_000_000;
+
 /// Streams all jobs; stops at the first error.
 fn stream(loader: &Loader, world: &World, outcome: &mut Outcome) {
     stream_until(loader, world, outcome, PATIENCE_NS, || unreachable!("pop waits"));
@@ -261,7 +264,10 @@ fn stream_until(
             // The error may be sticky by now, which pop then says.
             is_flushed = loader.flush().is_ok();
         }
-        match loader.pop(timeout_ns) {
+        // A read that the host keeps, of the stream before a reset, keeps its place in the staging
+        // ring, and the places behind it are not used again before it: a long stream waits for it.
+        let patience_ns = if host_reads::is_holding() { HELD_NS } else { PATIENCE_NS };
+        match loader.pop(timeout_ns.min(patience_ns)) {
             Ok(Pop::Batch(batch)) => {
                 assert_eq!(batch.batch_id(), batches as u64);
                 batches += 1;
@@ -279,6 +285,7 @@ fn stream_until(
                     break End::Held;
                 }
             }
+            Ok(Pop::Starved(_)) if host_reads::is_holding() => host_reads::complete_held(),
             Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("not now: {}", why.as_str()),
             Err(failure) => break End::Failed(batches, failure),
         }
