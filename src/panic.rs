@@ -5,11 +5,11 @@
 //! the thread that panics may hold any of ours. A Rust host links the rlib and keeps its own
 //! handler.
 //!
-//! What a panic says of itself, its text and its line, is a quarter of the archive: as nobody looks
-//! at it here, the compiler leaves it out, and calls of one function that differ in nothing else
-//! become one. What remains is where the defect was met ([`crate::os::calls`]), which the object
-//! with names and lines translates (UNSTRIPPED of tools/archive.sh). `--cfg wavetrain_panic_texts`
-//! keeps all of it, for tools/panics.sh, which counts the calls.
+//! What a panic says of itself, its text and its line, is a sixth of an archive that has it: as
+//! nobody looks at it here, the compiler leaves it out, and calls of one function that differ in
+//! nothing else become one. What remains is where the defect was met ([`crate::os::calls`]), which
+//! the object with names and lines translates (UNSTRIPPED of tools/archive.sh). `--cfg
+//! wavetrain_panic_texts` keeps all of it, for tools/panics.sh, which counts the calls.
 
 use crate::base::text::Text;
 use crate::os::{SYSTEM, fatal, sleep_forever};

@@ -110,7 +110,7 @@ fn build_with(folder: &Path, source: &str, defines: &[&str]) -> PathBuf {
 }
 
 #[test]
-#[ignore = "writes the stores that tools/sanitize.sh runs the C programs on"]
+#[ignore = "writes the stores of tools/sanitize.sh, which runs this by itself"]
 fn stores_for_programs_under_sanitizers() {
     let (cube, many) = (cube("sanitize"), many_stores("sanitize-many"));
     println!("stores: {cube} {many}");

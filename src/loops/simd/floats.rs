@@ -1,7 +1,7 @@
 //! Steps of rows that go through f32, with AVX2 and AVX-512.
 //!
 //! In: a vector of integers, halves, bfloats, floats or doubles. Out: one of floats, halves or
-//! bfloats. Invariant: the bits of the portable conversions (assemble/convert.rs).
+//! bfloats. Invariant: the bits of the portable conversions (`convert`).
 //!
 //! A NaN is made the quiet one of its sign while it is an f32, and every conversion from there
 //! keeps it. Integers are clamped to +-65,520, and a double is rounded to odd, on the way to a

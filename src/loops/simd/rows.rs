@@ -1,7 +1,7 @@
 //! Rows of elements converted, swapped and copied with AVX2 and AVX-512.
 //!
 //! In: rows to read, rows to write. Out: kernels that do all rows in one call. Invariant: the bits
-//! of the portable conversions (assemble/convert.rs), given the default floating-point environment;
+//! of the portable conversions (`convert`), given the default floating-point environment;
 //! no byte outside the rows is read or written.
 //!
 //! A kernel is a loop over a [`Step`], which does one vector of elements. What is left at the end

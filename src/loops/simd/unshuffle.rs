@@ -2,7 +2,7 @@
 //!
 //! In: the planes of a filtered block, the elements that are wanted. Out: the number of elements
 //! that were done, from the first one on; the caller does the rest. Invariant: the same bytes as
-//! the plain loops of decode/unshuffle.rs.
+//! the plain loops of `unshuffle`.
 //!
 //! *Bytes*: `SIZE` planes, a vector of each, are interleaved in log2(SIZE) rounds: round r joins
 //! pieces of 2^r bytes of neighbours. Interleaving stays inside lanes of 16 bytes, so lanes are put
