@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use wavetrain::assemble::axis::{AxisFault, PadMode, runs, source_range};
 use wavetrain::assemble::cast::Cast;
-use wavetrain::assemble::{Target, fill_outside, scatter};
+use wavetrain::assemble::{SampleBox, Target, fill_outside, scatter};
 use wavetrain::base::arena::{Carver, Region};
 use wavetrain::limits::RANK_MAX;
 use wavetrain::plan::{Cursor, Merge, files_touched};
@@ -410,7 +410,7 @@ fn filled(
     let cast =
         Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
     let (begin, end) = (&sample.begin[..], &sample.end[..]);
-    let target = Target { record, cast, begin, end, pad: mode, region };
+    let target = Target { sample: SampleBox { record, cast, begin, end, pad: mode }, region };
     let mut written = 0;
     for (step, asked) in steps.iter().zip(asked.values()) {
         if !step.samples.contains(&number) {

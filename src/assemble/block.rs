@@ -19,6 +19,14 @@ pub struct BlockAxis {
     pub target_step: u64,
 }
 
+impl BlockAxis {
+    /// Whether its elements follow those of the axis `inner` seamlessly on both sides.
+    pub fn continues(&self, inner: &BlockAxis) -> bool {
+        self.target_step == inner.target_step * inner.length
+            && self.source_step == inner.source_step * inner.length as i64
+    }
+}
+
 /// A block, outermost axis first.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -83,25 +91,36 @@ impl Block {
         }
     }
 
+    /// The axes of more than one element, innermost first, seamless neighbours as one. Those in
+    /// `apart` (bit `i` is `axes[i]`) stay by themselves; the second result says which they are now.
+    pub fn collapsed(&self, apart: u16) -> (ArrayVec<BlockAxis, RANK_MAX>, u16) {
+        let mut axes = ArrayVec::<BlockAxis, RANK_MAX>::new();
+        let mut apart_now = 0u16;
+        for (number, axis) in self.axes.iter().enumerate().rev() {
+            let is_apart = apart >> number & 1 != 0;
+            if axis.length == 1 && !is_apart {
+                continue;
+            }
+            let is_inner_apart = u32::from(apart_now) << 1 >> axes.len() & 1 != 0;
+            match axes.last_mut() {
+                Some(inner) if !is_apart && !is_inner_apart && axis.continues(inner) => {
+                    inner.length *= axis.length;
+                }
+                _ => {
+                    apart_now |= u16::from(is_apart) << axes.len();
+                    axes.push(*axis);
+                }
+            }
+        }
+        (axes, apart_now)
+    }
+
     /// The first plane, and the axes across planes, in any order.
     fn first_plane(&self, target_bytes: u64) -> (BlockPlane, ArrayVec<BlockAxis, RANK_MAX>) {
         let mut row = BlockAxis { length: 1, source_step: 0, target_step: target_bytes };
-        let mut outer = ArrayVec::<BlockAxis, RANK_MAX>::new();
-        for axis in self.axes.iter().rev().filter(|axis| axis.length > 1) {
-            let is_row = row.length == 1 && axis.target_step == target_bytes;
-            if is_row && outer.is_empty() {
-                row = *axis;
-                continue;
-            }
-            let inner = outer.last_mut().unwrap_or(&mut row);
-            let is_seamless = inner.length > 1
-                && axis.target_step == inner.target_step * inner.length
-                && axis.source_step == inner.source_step * inner.length as i64;
-            if is_seamless {
-                inner.length *= axis.length;
-            } else {
-                outer.push(*axis);
-            }
+        let (mut outer, _) = self.collapsed(0);
+        if outer.first().is_some_and(|axis| axis.target_step == target_bytes) {
+            row = outer.remove(0);
         }
         let one = BlockAxis { length: 1, source_step: 0, target_step: 0 };
         let across = outer.pop_at(across_place(&row, &outer)).unwrap_or(one);

@@ -1,6 +1,7 @@
 //! Scatter and fill against an implementation that looks at one voxel after the other.
 
-use super::axis::source_range;
+use super::axis::{PadMode, source_range};
+use super::block::BlockAxis;
 use super::*;
 use crate::base::math::coordinates_from_linear;
 use crate::records::{ByteOrder, Dtype};
@@ -70,14 +71,14 @@ impl Case {
         let start = NonNull::from(&mut self.memory[GUARD]);
         // SAFETY: the bytes lie in `memory`, which nothing else touches until `work` is done.
         let region = unsafe { Region::over(start, bytes as u64) };
-        let target = Target {
+        let sample = SampleBox {
             record: &self.record,
             cast: self.cast,
             begin: &self.begin,
             end: &self.end,
             pad: self.pad,
-            region,
         };
+        let target = Target { sample, region };
         let result = work(&target);
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));
         assert!(self.memory[GUARD + bytes..].iter().all(|byte| *byte == POISON));

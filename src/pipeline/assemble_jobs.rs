@@ -5,7 +5,9 @@
 //! of different chunks never overlap, so workers fill one slot together.
 
 use crate::assemble::cast::Cast;
-use crate::assemble::{Target, fill_all, fill_element, fill_outside, scatter, scatter_fill};
+use crate::assemble::{
+    SampleBox, Target, fill_all, fill_element, fill_outside, scatter, scatter_fill,
+};
 use crate::base::arena::Region;
 use crate::base::math::coordinates_from_linear;
 use crate::base::text::{List, Tail, Text};
@@ -255,11 +257,13 @@ impl<'a> Hands<'a> {
         let axes = record.axes();
         let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
         let target = Target {
-            record,
-            cast: self.cast,
-            begin: &geometry.begin[..axes],
-            end: &geometry.end[..axes],
-            pad: instance.pad_mode,
+            sample: SampleBox {
+                record,
+                cast: self.cast,
+                begin: &geometry.begin[..axes],
+                end: &geometry.end[..axes],
+                pad: instance.pad_mode,
+            },
             region: instance.sample_region(task.slot, sample),
         };
         match task.kind {

@@ -1,0 +1,502 @@
+//! What the device's assemble kernel is told: units, one per chunk and sample it goes into.
+//!
+//! In: the box of a sample ([`SampleBox`]), where it lies in device memory, a chunk's decoded bytes
+//! in a wave. Out: records of 512 bytes, and how many tiles the kernel cuts each into. Invariant:
+//! over the same chunks, units write the bytes that [`super::scatter`] and its neighbours write,
+//! and nothing else.
+//!
+//! A unit is a strided copy with a change of type; missing chunks, padding and failed samples are
+//! units that write one element everywhere. Its axes are those of the block with more than one
+//! element, innermost first, seamless neighbours made one. Where padding lets a chunk fill several
+//! runs of an axis, the axis is *folded*: the kernel computes the source of each place, and the
+//! unit's [`Folds`] follow it as a record of their own.
+//!
+//! The kernel takes a row (the places along axis 0) in *vectors*: 16 bytes of the target, aligned,
+//! where rows are dense; else single elements. A tile is [`TILE_VECTORS`] vectors of one unit, in
+//! row-major order, and one thread block.
+//!
+//! kernels/common.cuh declares the same records; a test compares sizes and places.
+
+use super::axis::PadMode;
+use super::block::{Block, BlockAxis};
+use super::fill_element;
+use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
+use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::records::{ByteOrder, Dtype};
+use arrayvec::ArrayVec;
+use core::mem::offset_of;
+use static_assertions::const_assert;
+
+/// Bytes of a [`Unit`], and of the [`Folds`] behind one.
+pub const RECORD_BYTES: usize = 512;
+
+/// Vectors of a tile: eight for each thread of a block.
+pub const TILE_VECTORS: u64 = 2048;
+
+/// Threads of a block.
+pub const TILE_THREADS: u32 = 256;
+
+/// Bytes of the target that a vector has, where rows are dense.
+const VECTOR_BYTES: u64 = 16;
+
+/// What a decoded chunk still is: the filter that blosc put before its compressor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Filter {
+    /// Elements as they are.
+    None = 0,
+    /// Bytes of equal significance together.
+    Bytes = 1,
+    /// Bits of equal significance together.
+    Bits = 2,
+}
+
+/// How the kernel takes the rows of a unit. The numbers are those of kernels/common.cuh.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Path {
+    /// Element by element, for whatever has no better path.
+    Elements = 0,
+    /// Dense rows of equal elements on both sides; words may be swapped.
+    Copy = 1,
+    /// Dense rows that get one element.
+    Fill = 2,
+    /// Dense rows to F32.
+    F32 = 3,
+    /// Dense rows to BF16.
+    Bf16 = 4,
+    /// Dense rows to F16.
+    F16 = 5,
+    /// Dense rows of equal elements of 1, 2 or 4 bytes, filtered.
+    Unshuffle = 6,
+}
+
+/// One axis of a unit.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnitAxis {
+    /// Number of places.
+    pub length: u64,
+    /// Bytes from one element to the next in the decoded chunk; negative or 0 where padding asks
+    /// for it.
+    pub source_step: i64,
+    /// Bytes from one element to the next in the sample.
+    pub target_step: u64,
+}
+
+/// See the head of this file.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit {
+    /// Place in the wave of decoded byte `data_first` of the chunk.
+    pub data: u64,
+    /// First decoded byte that is there.
+    pub data_first: u64,
+    /// Number of bytes that are there.
+    pub data_bytes: u64,
+    /// Decoded byte of the first element; of folded axes: of the chunk's first.
+    pub source: u64,
+    /// Device address of the first element.
+    pub target: u64,
+    /// Number of places: the product of the lengths.
+    pub elements: u64,
+    /// Bytes of the whole decoded chunk: its last block of a filter ends there.
+    pub chunk_bytes: u64,
+    /// Bytes of a filtered block.
+    pub filter_block_bytes: u32,
+    /// Bytes of an element of the filter.
+    pub filter_typesize: u32,
+    /// [`Filter`].
+    pub filter: u8,
+    /// Number of axes, at least 1.
+    pub axis_count: u8,
+    /// [`Dtype`] of the chunk. A copy has equal types, or RAW on either side.
+    pub source_dtype: u8,
+    /// [`Dtype`] of the batch.
+    pub target_dtype: u8,
+    /// Bytes of an element of the chunk.
+    pub source_bytes: u8,
+    /// Bytes of an element of the batch.
+    pub target_bytes: u8,
+    /// Bytes that change places: 1 none, else 2, 4 or 8.
+    pub word_bytes: u8,
+    /// 0: from a chunk. 1: `fill` everywhere.
+    pub is_fill: u8,
+    /// Bit `i`: axis `i` is folded, and [`Folds`] follow.
+    pub folded: u16,
+    /// Of folded axes. 0: edge. 1: reflect.
+    pub reflects: u8,
+    /// [`Path`].
+    pub path: u8,
+    /// Elements of a vector, a power of two.
+    pub vector_elements: u8,
+    /// 0.
+    pub reserved: [u8; 3],
+    /// An element of the batch.
+    pub fill: [u8; ELEMENT_BYTES_MAX],
+    /// Vectors of a row. One may begin before the row, one end behind it, and one lie outside.
+    pub row_vectors: u64,
+    /// 0.
+    pub reserved_words: [u64; 3],
+    /// Innermost first.
+    pub axes: [UnitAxis; RANK_MAX],
+}
+
+/// A folded axis: [`AxisFold`].
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fold {
+    /// Array coordinate of the first place.
+    pub begin: i64,
+    /// Extent of the array.
+    pub extent: u64,
+    /// First coordinate of the chunk.
+    pub first: u64,
+    /// Coordinate behind its last one.
+    pub limit: u64,
+}
+
+/// The folds of a unit, by axis: the record behind it.
+pub type Folds = [Fold; RANK_MAX];
+
+const_assert!(size_of::<Unit>() == RECORD_BYTES);
+const_assert!(size_of::<Folds>() == RECORD_BYTES);
+const_assert!(offset_of!(Unit, filter) == 64);
+const_assert!(offset_of!(Unit, folded) == 72);
+const_assert!(offset_of!(Unit, fill) == 80);
+const_assert!(offset_of!(Unit, row_vectors) == 96);
+const_assert!(offset_of!(Unit, axes) == 128);
+
+/// A unit and what follows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The unit.
+    pub unit: Unit,
+    /// There if `unit.folded` is not 0.
+    pub folds: Option<Folds>,
+}
+
+/// Where a sample goes on the device.
+#[derive(Clone, Copy)]
+pub struct DeviceSample<'a> {
+    /// Its box, and what its elements become.
+    pub sample: SampleBox<'a>,
+    /// Type of the batch.
+    pub dtype: Dtype,
+    /// Device address of its first byte.
+    pub address: u64,
+}
+
+/// Decoded bytes of a chunk in a wave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkData {
+    /// Place in the wave.
+    pub data: u64,
+    /// Decoded byte of the chunk that lies there.
+    pub first: u64,
+    /// Number of bytes there. Of a filtered block the whole is there, or nothing.
+    pub bytes: u64,
+    /// What is still to be undone.
+    pub filter: Filter,
+    /// Bytes of a filtered block.
+    pub block_bytes: u32,
+    /// Bytes of an element of the filter, 1 to 255.
+    pub typesize: u32,
+}
+
+/// Most records that a chunk and a sample take, a data chunk or a missing one.
+pub const fn chunk_records_max() -> u64 {
+    2
+}
+
+/// Most records that the padding of a sample with `rank` axes takes.
+pub const fn outside_records_max(rank: u64) -> u64 {
+    2 * rank
+}
+
+/// The unit that writes what a chunk at `chunk_origin` holds of the sample; None where that is
+/// nothing.
+pub fn chunk_piece(
+    target: &DeviceSample<'_>,
+    chunk_origin: &[u64],
+    data: &ChunkData,
+) -> Option<Piece> {
+    let FoldedBlock { block, folds } = target.sample.folded_block(chunk_origin)?;
+    let record = target.sample.record;
+    assert!(target.sample.cast.source_bytes() == record.dtype_bytes);
+    assert!(record.chunk_bytes <= CHUNK_BYTES_MAX);
+    assert!(data.filter == Filter::None || (data.block_bytes > 0 && data.typesize > 0));
+    let word_bytes = match record.byte_order {
+        ByteOrder::Big => record.dtype.word_bytes() as u8,
+        ByteOrder::Little => 1,
+    };
+    let unit = Unit {
+        data: data.data,
+        data_first: data.first,
+        data_bytes: data.bytes,
+        chunk_bytes: record.chunk_bytes,
+        filter_block_bytes: data.block_bytes,
+        filter_typesize: data.typesize,
+        filter: data.filter as u8,
+        source_dtype: record.dtype as u8,
+        source_bytes: record.dtype_bytes as u8,
+        word_bytes,
+        ..blank(target)
+    };
+    Some(finished(unit, &block, &folds, target))
+}
+
+/// The unit that writes the array's fill value where the missing chunk at `chunk_origin` would have
+/// been; None where that is nowhere.
+pub fn missing_piece(target: &DeviceSample<'_>, chunk_origin: &[u64]) -> Option<Piece> {
+    let FoldedBlock { mut block, folds } = target.sample.folded_block(chunk_origin)?;
+    let fill = fill_element(target.sample.record, &target.sample.cast);
+    // Where the value comes from does not matter, so all axes may become one row. What a folded
+    // axis steps over is left to the kernel, which only asks whether a place is written.
+    block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
+    let unit = Unit { is_fill: 1, fill, ..blank(target) };
+    Some(finished(unit, &block, &folds, target))
+}
+
+/// Calls `each` for the units that write `element` where the box has no source: see
+/// [`super::fill_outside`].
+pub fn for_each_outside(
+    target: &DeviceSample<'_>,
+    element: &[u8; ELEMENT_BYTES_MAX],
+    mut each: impl FnMut(&Unit),
+) {
+    target.sample.for_each_outside_block(|block| {
+        let unit = Unit { is_fill: 1, fill: *element, ..blank(target) };
+        each(&finished(unit, block, &[], target).unit);
+    });
+}
+
+/// The unit that writes `element`, of `element_bytes`, all over the `bytes` from `address` on: a
+/// sample that failed.
+pub fn failed_unit(
+    address: u64,
+    bytes: u64,
+    element: &[u8; ELEMENT_BYTES_MAX],
+    element_bytes: u32,
+) -> Unit {
+    let step = u64::from(element_bytes);
+    assert!(bytes > 0 && bytes.is_multiple_of(step));
+    let unit = Unit {
+        target: address,
+        elements: bytes / step,
+        target_bytes: element_bytes as u8,
+        axis_count: 1,
+        is_fill: 1,
+        fill: *element,
+        ..EMPTY
+    };
+    let axis = UnitAxis { length: bytes / step, source_step: 0, target_step: step };
+    unit.with_axes(&[axis]).with_path()
+}
+
+const EMPTY: Unit = Unit {
+    data: 0,
+    data_first: 0,
+    data_bytes: 0,
+    source: 0,
+    target: 0,
+    elements: 0,
+    chunk_bytes: 0,
+    filter_block_bytes: 0,
+    filter_typesize: 0,
+    filter: 0,
+    axis_count: 0,
+    source_dtype: Dtype::Raw as u8,
+    target_dtype: Dtype::Raw as u8,
+    source_bytes: 1,
+    target_bytes: 1,
+    word_bytes: 1,
+    is_fill: 0,
+    folded: 0,
+    reflects: 0,
+    path: 0,
+    vector_elements: 1,
+    reserved: [0; 3],
+    fill: [0; ELEMENT_BYTES_MAX],
+    row_vectors: 0,
+    reserved_words: [0; 3],
+    axes: [UnitAxis { length: 0, source_step: 0, target_step: 0 }; RANK_MAX],
+};
+
+fn blank(target: &DeviceSample<'_>) -> Unit {
+    Unit {
+        target_dtype: target.dtype as u8,
+        target_bytes: target.sample.cast.target_bytes() as u8,
+        reflects: u8::from(target.sample.pad == PadMode::Reflect),
+        ..EMPTY
+    }
+}
+
+fn finished(
+    unit: Unit,
+    block: &Block,
+    folds: &[Option<AxisFold>],
+    target: &DeviceSample<'_>,
+) -> Piece {
+    let apart = folds.iter().enumerate().map(|(axis, fold)| u16::from(fold.is_some()) << axis);
+    let (axes, folded) = block.collapsed(apart.sum());
+    let mut records: Folds = [Fold::default(); RANK_MAX];
+    // Folded axes keep their order and none is dropped.
+    let mut inner_first = folds.iter().rev().flatten();
+    for axis in (0..axes.len()).filter(|axis| folded >> axis & 1 != 0) {
+        if let Some(AxisFold { begin, extent, first, limit }) = inner_first.next().copied() {
+            records[axis] = Fold { begin, extent, first, limit };
+        }
+    }
+    let unit_axis = |axis: &BlockAxis| UnitAxis {
+        length: axis.length,
+        source_step: axis.source_step,
+        target_step: axis.target_step,
+    };
+    let axes: ArrayVec<UnitAxis, RANK_MAX> = axes.iter().map(unit_axis).collect();
+    let unit = Unit {
+        source: block.source,
+        target: target.address + block.target,
+        elements: block.element_count(),
+        folded,
+        ..unit
+    };
+    let unit = unit.with_axes(&axes).with_path();
+    Piece { unit, folds: (folded != 0).then_some(records) }
+}
+
+impl Unit {
+    /// How many tiles the kernel cuts the unit into: blocks of its launch. Record `i` of a wave
+    /// owns those from `tile_first[i]` to `tile_first[i + 1]`; the record of folds owns none.
+    pub fn tile_count(&self) -> u64 {
+        let rows = self.elements / self.axes[0].length;
+        rows.saturating_mul(self.row_vectors).div_ceil(TILE_VECTORS)
+    }
+
+    fn with_axes(mut self, axes: &[UnitAxis]) -> Unit {
+        // An element alone is a row of one.
+        let target_step = u64::from(self.target_bytes);
+        let source_step = i64::from(self.source_bytes);
+        self.axes[0] = UnitAxis { length: 1, source_step, target_step };
+        self.axes[..axes.len()].copy_from_slice(axes);
+        self.axis_count = axes.len().max(1) as u8;
+        self
+    }
+
+    fn is_copy(&self) -> bool {
+        let raw = Dtype::Raw as u8;
+        self.source_dtype == self.target_dtype
+            || [self.source_dtype, self.target_dtype].contains(&raw)
+    }
+
+    /// Whether elements of a row lie side by side in the sample, and whole in it.
+    fn has_dense_target(&self) -> bool {
+        let bytes = u64::from(self.target_bytes);
+        let axis = &self.axes[0];
+        let is_dense = axis.length == 1 || axis.target_step == bytes;
+        is_dense && self.folded & 1 == 0 && self.target.is_multiple_of(bytes)
+    }
+
+    fn has_dense_rows(&self) -> bool {
+        let axis = &self.axes[0];
+        let is_dense = axis.length == 1 || axis.source_step == i64::from(self.source_bytes);
+        is_dense && self.has_dense_target()
+    }
+
+    /// Chooses the way, and cuts rows into vectors.
+    fn with_path(mut self) -> Unit {
+        self = self.as_bytes();
+        let (path, vector_bytes) = self.fastest_path();
+        let elements = vector_bytes / u64::from(self.target_bytes);
+        // Rows shorter than a vector have no whole one.
+        let (path, elements) = if elements > self.axes[0].length {
+            (Path::Elements, 1)
+        } else {
+            (path, elements.max(1))
+        };
+        self.path = path as u8;
+        self.vector_elements = elements as u8;
+        let length = self.axes[0].length;
+        let outer = &self.axes[1..usize::from(self.axis_count)];
+        let before = if elements == 1 {
+            0
+        } else if outer.iter().all(|axis| axis.target_step.is_multiple_of(VECTOR_BYTES)) {
+            // All rows begin at the same place in their first vector.
+            self.target % VECTOR_BYTES / u64::from(self.target_bytes)
+        } else {
+            elements - 1
+        };
+        self.row_vectors = (before + length).div_ceil(elements);
+        self
+    }
+
+    /// Rows of whole elements that are copied as they are, or filled with equal bytes, as rows of
+    /// bytes: so that there are no odd sizes.
+    fn as_bytes(mut self) -> Unit {
+        let bytes = self.target_bytes;
+        let is_even_fill = self.fill[..usize::from(bytes)].iter().all(|byte| *byte == self.fill[0]);
+        let copies = self.is_copy() && self.word_bytes == 1 && self.filter == 0;
+        let wants = match self.is_fill {
+            0 => copies && self.axes[0].source_step == i64::from(self.source_bytes),
+            _ => is_even_fill,
+        };
+        // Bytes are aligned wherever their elements lie.
+        let is_dense = self.axes[0].target_step == u64::from(bytes) && self.folded & 1 == 0;
+        let is_long = self.axes[0].length >= VECTOR_BYTES.div_ceil(u64::from(bytes));
+        if bytes == 1 || !wants || !is_dense || !is_long {
+            return self;
+        }
+        self.elements *= u64::from(bytes);
+        self.axes[0].length *= u64::from(bytes);
+        self.axes[0].target_step = 1;
+        self.axes[0].source_step = i64::from(self.is_fill == 0);
+        (self.source_bytes, self.target_bytes) = (1, 1);
+        (self.source_dtype, self.target_dtype) = (Dtype::Raw as u8, Dtype::Raw as u8);
+        self
+    }
+
+    /// The path, and the bytes of the target in a vector.
+    fn fastest_path(&self) -> (Path, u64) {
+        let source_bytes = u32::from(self.source_bytes);
+        let has_planes = self.filter != Filter::None as u8
+            && self.filter_typesize == source_bytes
+            && self.filter_block_bytes.is_multiple_of(source_bytes)
+            && source_bytes <= 4;
+        let is_plain = self.filter == Filter::None as u8;
+        let path = if self.is_fill != 0 {
+            let fits = VECTOR_BYTES.is_multiple_of(u64::from(self.target_bytes));
+            (self.has_dense_target() && fits).then_some(Path::Fill)
+        } else if !self.has_dense_rows() {
+            None
+        } else if self.is_copy() {
+            match source_bytes {
+                1 | 2 | 4 | 8 | 16 if is_plain => Some(Path::Copy),
+                1 | 2 | 4 if has_planes => Some(Path::Unshuffle),
+                _ => None,
+            }
+        } else if is_plain || has_planes {
+            self.float_path().filter(|_| source_bytes <= 4)
+        } else {
+            None
+        };
+        match path {
+            Some(path) => (path, VECTOR_BYTES),
+            None => (Path::Elements, u64::from(self.target_bytes)),
+        }
+    }
+
+    fn float_path(&self) -> Option<Path> {
+        match self.target_dtype {
+            dtype if dtype == Dtype::F32 as u8 => Some(Path::F32),
+            dtype if dtype == Dtype::Bf16 as u8 => Some(Path::Bf16),
+            dtype if dtype == Dtype::F16 as u8 => Some(Path::F16),
+            _ => None,
+        }
+    }
+}
+
+/// What the kernel's status word says: the lowest unit that it refused, because it would have read
+/// outside its data; None where it refused none. The word is 0 before a launch.
+pub fn refused_unit(status: u32) -> Option<u32> {
+    (status != 0).then_some(!status)
+}
