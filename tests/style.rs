@@ -66,8 +66,8 @@ fn refuse(found: Vec<String>, rule: &str) {
 #[test]
 fn lines_have_at_most_100_columns() {
     let wide = files(
-        &["src", "tests", "include", "examples", "fuzz/bodies"],
-        &["rs", "c", "h", "cpp", "hpp"],
+        &["src", "tests", "include", "examples", "fuzz/bodies", "kernels"],
+        &["rs", "c", "h", "cpp", "hpp", "cu", "cuh"],
     )
     .into_iter()
     .flat_map(|(name, text)| {
@@ -145,8 +145,8 @@ fn unsafe_stands_only_where_it_belongs() {
 fn nothing_is_marked_unfinished() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
     let found = files(
-        &["src", "tests", "include", "examples", "fuzz/bodies"],
-        &["rs", "c", "h", "cpp", "hpp"],
+        &["src", "tests", "include", "examples", "fuzz/bodies", "kernels"],
+        &["rs", "c", "h", "cpp", "hpp", "cu", "cuh"],
     )
     .into_iter()
     .filter(|(_, text)| {

@@ -92,7 +92,7 @@ impl Block {
     }
 
     /// The axes of more than one element, innermost first, seamless neighbours as one. Those in
-    /// `apart` (bit `i` is `axes[i]`) stay by themselves; the second result says which they are now.
+    /// `apart` (bit `i` is `axes[i]`) stay as they are; the second result says which they are now.
     pub fn collapsed(&self, apart: u16) -> (ArrayVec<BlockAxis, RANK_MAX>, u16) {
         let mut axes = ArrayVec::<BlockAxis, RANK_MAX>::new();
         let mut apart_now = 0u16;

@@ -14,6 +14,7 @@ pub mod cast;
 pub mod sample_box;
 pub mod units;
 mod value;
+mod vectors;
 
 pub use sample_box::SampleBox;
 pub use value::value_element;

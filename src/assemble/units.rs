@@ -11,9 +11,7 @@
 //! runs of an axis, the axis is *folded*: the kernel computes the source of each place, and the
 //! unit's [`Folds`] follow it as a record of their own.
 //!
-//! The kernel takes a row (the places along axis 0) in *vectors*: 16 bytes of the target, aligned,
-//! where rows are dense; else single elements. A tile is [`TILE_VECTORS`] vectors of one unit, in
-//! row-major order, and one thread block.
+//! How the kernel takes the rows of a unit, and in how many tiles, is said in [`super::vectors`].
 //!
 //! kernels/common.cuh declares the same records; a test compares sizes and places.
 
@@ -21,6 +19,7 @@ use super::axis::PadMode;
 use super::block::{Block, BlockAxis};
 use super::fill_element;
 use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
+pub use super::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ByteOrder, Dtype};
 use arrayvec::ArrayVec;
@@ -30,14 +29,12 @@ use static_assertions::const_assert;
 /// Bytes of a [`Unit`], and of the [`Folds`] behind one.
 pub const RECORD_BYTES: usize = 512;
 
-/// Vectors of a tile: eight for each thread of a block.
-pub const TILE_VECTORS: u64 = 2048;
+/// Bytes that a block of wavetrain_copy has in flight: four vectors for each of 256 threads.
+const COPY_TILE_BYTES: u64 = 16 << 10;
 
-/// Threads of a block.
-pub const TILE_THREADS: u32 = 256;
-
-/// Bytes of the target that a vector has, where rows are dense.
-const VECTOR_BYTES: u64 = 16;
+/// Most blocks for one span of wavetrain_copy: several for each multiprocessor of any device, each
+/// of which then loops.
+const COPY_BLOCKS_MAX: u64 = 4096;
 
 /// What a decoded chunk still is: the filter that blosc put before its compressor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,26 +46,6 @@ pub enum Filter {
     Bytes = 1,
     /// Bits of equal significance together.
     Bits = 2,
-}
-
-/// How the kernel takes the rows of a unit. The numbers are those of kernels/common.cuh.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Path {
-    /// Element by element, for whatever has no better path.
-    Elements = 0,
-    /// Dense rows of equal elements on both sides; words may be swapped.
-    Copy = 1,
-    /// Dense rows that get one element.
-    Fill = 2,
-    /// Dense rows to F32.
-    F32 = 3,
-    /// Dense rows to BF16.
-    Bf16 = 4,
-    /// Dense rows to F16.
-    F16 = 5,
-    /// Dense rows of equal elements of 1, 2 or 4 bytes, filtered.
-    Unshuffle = 6,
 }
 
 /// One axis of a unit.
@@ -226,6 +203,11 @@ pub fn chunk_piece(
     assert!(target.sample.cast.source_bytes() == record.dtype_bytes);
     assert!(record.chunk_bytes <= CHUNK_BYTES_MAX);
     assert!(data.filter == Filter::None || (data.block_bytes > 0 && data.typesize > 0));
+    // Elements of one byte have no bytes to shuffle.
+    let filter = match data.filter {
+        Filter::Bytes if data.typesize == 1 => Filter::None,
+        filter => filter,
+    };
     let word_bytes = match record.byte_order {
         ByteOrder::Big => record.dtype.word_bytes() as u8,
         ByteOrder::Little => 1,
@@ -237,7 +219,7 @@ pub fn chunk_piece(
         chunk_bytes: record.chunk_bytes,
         filter_block_bytes: data.block_bytes,
         filter_typesize: data.typesize,
-        filter: data.filter as u8,
+        filter: filter as u8,
         source_dtype: record.dtype as u8,
         source_bytes: record.dtype_bytes as u8,
         word_bytes,
@@ -366,13 +348,6 @@ fn finished(
 }
 
 impl Unit {
-    /// How many tiles the kernel cuts the unit into: blocks of its launch. Record `i` of a wave
-    /// owns those from `tile_first[i]` to `tile_first[i + 1]`; the record of folds owns none.
-    pub fn tile_count(&self) -> u64 {
-        let rows = self.elements / self.axes[0].length;
-        rows.saturating_mul(self.row_vectors).div_ceil(TILE_VECTORS)
-    }
-
     fn with_axes(mut self, axes: &[UnitAxis]) -> Unit {
         // An element alone is a row of one.
         let target_step = u64::from(self.target_bytes);
@@ -382,117 +357,12 @@ impl Unit {
         self.axis_count = axes.len().max(1) as u8;
         self
     }
+}
 
-    fn is_copy(&self) -> bool {
-        let raw = Dtype::Raw as u8;
-        self.source_dtype == self.target_dtype
-            || [self.source_dtype, self.target_dtype].contains(&raw)
-    }
-
-    /// Whether elements of a row lie side by side in the sample, and whole in it.
-    fn has_dense_target(&self) -> bool {
-        let bytes = u64::from(self.target_bytes);
-        let axis = &self.axes[0];
-        let is_dense = axis.length == 1 || axis.target_step == bytes;
-        is_dense && self.folded & 1 == 0 && self.target.is_multiple_of(bytes)
-    }
-
-    fn has_dense_rows(&self) -> bool {
-        let axis = &self.axes[0];
-        let is_dense = axis.length == 1 || axis.source_step == i64::from(self.source_bytes);
-        is_dense && self.has_dense_target()
-    }
-
-    /// Chooses the way, and cuts rows into vectors.
-    fn with_path(mut self) -> Unit {
-        self = self.as_bytes();
-        let (path, vector_bytes) = self.fastest_path();
-        let elements = vector_bytes / u64::from(self.target_bytes);
-        // Rows shorter than a vector have no whole one.
-        let (path, elements) = if elements > self.axes[0].length {
-            (Path::Elements, 1)
-        } else {
-            (path, elements.max(1))
-        };
-        self.path = path as u8;
-        self.vector_elements = elements as u8;
-        let length = self.axes[0].length;
-        let outer = &self.axes[1..usize::from(self.axis_count)];
-        let before = if elements == 1 {
-            0
-        } else if outer.iter().all(|axis| axis.target_step.is_multiple_of(VECTOR_BYTES)) {
-            // All rows begin at the same place in their first vector.
-            self.target % VECTOR_BYTES / u64::from(self.target_bytes)
-        } else {
-            elements - 1
-        };
-        self.row_vectors = (before + length).div_ceil(elements);
-        self
-    }
-
-    /// Rows of whole elements that are copied as they are, or filled with equal bytes, as rows of
-    /// bytes: so that there are no odd sizes.
-    fn as_bytes(mut self) -> Unit {
-        let bytes = self.target_bytes;
-        let is_even_fill = self.fill[..usize::from(bytes)].iter().all(|byte| *byte == self.fill[0]);
-        let copies = self.is_copy() && self.word_bytes == 1 && self.filter == 0;
-        let wants = match self.is_fill {
-            0 => copies && self.axes[0].source_step == i64::from(self.source_bytes),
-            _ => is_even_fill,
-        };
-        // Bytes are aligned wherever their elements lie.
-        let is_dense = self.axes[0].target_step == u64::from(bytes) && self.folded & 1 == 0;
-        let is_long = self.axes[0].length >= VECTOR_BYTES.div_ceil(u64::from(bytes));
-        if bytes == 1 || !wants || !is_dense || !is_long {
-            return self;
-        }
-        self.elements *= u64::from(bytes);
-        self.axes[0].length *= u64::from(bytes);
-        self.axes[0].target_step = 1;
-        self.axes[0].source_step = i64::from(self.is_fill == 0);
-        (self.source_bytes, self.target_bytes) = (1, 1);
-        (self.source_dtype, self.target_dtype) = (Dtype::Raw as u8, Dtype::Raw as u8);
-        self
-    }
-
-    /// The path, and the bytes of the target in a vector.
-    fn fastest_path(&self) -> (Path, u64) {
-        let source_bytes = u32::from(self.source_bytes);
-        let has_planes = self.filter != Filter::None as u8
-            && self.filter_typesize == source_bytes
-            && self.filter_block_bytes.is_multiple_of(source_bytes)
-            && source_bytes <= 4;
-        let is_plain = self.filter == Filter::None as u8;
-        let path = if self.is_fill != 0 {
-            let fits = VECTOR_BYTES.is_multiple_of(u64::from(self.target_bytes));
-            (self.has_dense_target() && fits).then_some(Path::Fill)
-        } else if !self.has_dense_rows() {
-            None
-        } else if self.is_copy() {
-            match source_bytes {
-                1 | 2 | 4 | 8 | 16 if is_plain => Some(Path::Copy),
-                1 | 2 | 4 if has_planes => Some(Path::Unshuffle),
-                _ => None,
-            }
-        } else if is_plain || has_planes {
-            self.float_path().filter(|_| source_bytes <= 4)
-        } else {
-            None
-        };
-        match path {
-            Some(path) => (path, VECTOR_BYTES),
-            None => (Path::Elements, u64::from(self.target_bytes)),
-        }
-    }
-
-    fn float_path(&self) -> Option<Path> {
-        match self.target_dtype {
-            dtype if dtype == Dtype::F32 as u8 => Some(Path::F32),
-            dtype if dtype == Dtype::Bf16 as u8 => Some(Path::Bf16),
-            dtype if dtype == Dtype::F16 as u8 => Some(Path::F16),
-            _ => None,
-        }
-    }
+/// Blocks along x of a launch of wavetrain_copy whose longest span has `bytes_max` bytes; along y
+/// there is one for each span.
+pub fn copy_blocks(bytes_max: u64) -> u32 {
+    bytes_max.div_ceil(COPY_TILE_BYTES).clamp(1, COPY_BLOCKS_MAX) as u32
 }
 
 /// What the kernel's status word says: the lowest unit that it refused, because it would have read

@@ -1,0 +1,237 @@
+//! The project's kernels compiled for the CPU, and waves to run them on.
+
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use wavetrain::assemble::units::{Piece, RECORD_BYTES, Unit};
+
+use crate::cc;
+
+/// In which order blocks and threads get their turns.
+pub const ORDERS: [u32; 3] = [0, 1, 2];
+
+type Assemble = unsafe extern "C" fn(*const u8, u64, u64, u32, *mut u32, u32, u32);
+type Copy = unsafe extern "C" fn(*const c_void, u32, u32, u32);
+type Place = unsafe extern "C" fn(u32) -> u64;
+
+/// The kernels as a library.
+pub struct Sim {
+    assemble: Assemble,
+    copy: Copy,
+    place: Place,
+}
+
+/// Compiles the kernels; None, with a reason, where there is no compiler.
+pub fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let compiler = cc::find("C++ compiler", &["g++"])?;
+    let out = cc::folder(name).join(name);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda_sim/assemble_sim.cpp");
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++17", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror", "-g"]);
+    // Records are read as words and as fields.
+    command.args(["-U_FORTIFY_SOURCE", "-fno-strict-aliasing"]);
+    cc::run(command.args(flags).arg(source).arg("-o").arg(&out).arg("-lpthread"));
+    Some(out)
+}
+
+fn symbol(library: *mut c_void, name: &str) -> *mut c_void {
+    let name = CString::new(name).unwrap();
+    // SAFETY: the library stays loaded, and the name ends with a NUL.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    assert!(!found.is_null());
+    found
+}
+
+impl Sim {
+    /// The kernels as they are; None where there is no compiler.
+    pub fn get() -> Option<&'static Sim> {
+        static SIM: OnceLock<Option<Sim>> = OnceLock::new();
+        SIM.get_or_init(|| {
+            let path = compiled("assemble_sim.so", &["-O1", "-shared", "-fPIC"])?;
+            let path = CString::new(path.to_str().unwrap()).unwrap();
+            // SAFETY: a library of ours, which does nothing when it is loaded.
+            let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+            assert!(!library.is_null());
+            // SAFETY: the functions of assemble_sim.cpp have these types.
+            unsafe {
+                Some(Sim {
+                    assemble: std::mem::transmute::<*mut c_void, Assemble>(symbol(
+                        library,
+                        "sim_assemble",
+                    )),
+                    copy: std::mem::transmute::<*mut c_void, Copy>(symbol(library, "sim_copy")),
+                    place: std::mem::transmute::<*mut c_void, Place>(symbol(library, "sim_place")),
+                })
+            }
+        })
+        .as_ref()
+    }
+
+    /// Runs a wave; the status word.
+    pub fn assemble(&self, wave: &WaveBytes, order: u32) -> u32 {
+        let mut status = 0;
+        // SAFETY: the wave is as the kernel wants it, and its units point into memory of the test.
+        unsafe {
+            (self.assemble)(
+                wave.bytes.as_ptr(),
+                wave.units_at,
+                wave.tiles_at,
+                wave.unit_count,
+                &mut status,
+                wave.tiles,
+                order,
+            );
+        }
+        status
+    }
+
+    /// Copies spans of {source, target, bytes}, `blocks` thread blocks for each.
+    pub fn copy(&self, spans: &[[u64; 3]], blocks: u32, order: u32) {
+        // SAFETY: the spans lie in memory of the test, with room for whole words around them.
+        unsafe { (self.copy)(spans.as_ptr().cast(), blocks, spans.len() as u32, order) };
+    }
+
+    /// Number `number` of the list in assemble_sim.cpp.
+    pub fn place(&self, number: u32) -> u64 {
+        // SAFETY: it reads a table, whose end it knows.
+        unsafe { (self.place)(number) }
+    }
+}
+
+/// Bytes that begin at a multiple of 512.
+pub struct Aligned {
+    memory: Vec<u8>,
+    skip: usize,
+}
+
+impl Aligned {
+    /// `bytes` of them, all `value`.
+    pub fn new(bytes: usize, value: u8) -> Aligned {
+        let memory = vec![value; bytes + 512];
+        let skip = memory.as_ptr().align_offset(512);
+        Aligned { memory, skip }
+    }
+}
+
+impl std::ops::Deref for Aligned {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.skip..self.memory.len() - 512 + self.skip]
+    }
+}
+
+impl std::ops::DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let end = self.memory.len() - 512 + self.skip;
+        &mut self.memory[self.skip..end]
+    }
+}
+
+/// A wave being filled: decoded bytes, then pieces.
+#[derive(Clone, Default)]
+pub struct Wave {
+    /// Decoded bytes of all chunks.
+    pub data: Vec<u8>,
+    /// Units, and folds behind those that have some.
+    pub records: Vec<Record>,
+}
+
+/// A record of a wave.
+#[derive(Clone, Copy)]
+pub enum Record {
+    /// A unit.
+    Unit(Unit),
+    /// What the one before says of its folded axes.
+    Folds([u8; RECORD_BYTES]),
+}
+
+/// A wave as it lies in device memory.
+pub struct WaveBytes {
+    bytes: Aligned,
+    units_at: u64,
+    tiles_at: u64,
+    unit_count: u32,
+    tiles: u32,
+}
+
+/// The bytes of a record without padding.
+fn bytes_of<T>(record: &T) -> [u8; RECORD_BYTES] {
+    assert_eq!(size_of::<T>(), RECORD_BYTES);
+    // SAFETY: units and folds are plain integers without gaps.
+    unsafe { std::mem::transmute_copy(record) }
+}
+
+impl Wave {
+    /// Puts bytes `skip` places behind what is there, and a gap behind them; where they begin.
+    pub fn place(&mut self, bytes: &[u8], skip: usize) -> u64 {
+        self.data.resize(self.data.len() + skip, 0xEE);
+        let place = self.data.len() as u64;
+        self.data.extend_from_slice(bytes);
+        self.data.resize((self.data.len() + 3) / 4 * 4 + 16, 0xEE);
+        place
+    }
+
+    /// Adds a unit and its folds; its number.
+    pub fn add(&mut self, piece: &Piece) -> u32 {
+        let number = self.records.len() as u32;
+        self.records.push(Record::Unit(piece.unit));
+        if let Some(folds) = &piece.folds {
+            self.records.push(Record::Folds(bytes_of(folds)));
+        }
+        number
+    }
+
+    /// The wave, with `base` added to all targets.
+    pub fn bytes(&self, base: u64) -> WaveBytes {
+        let units_at = (self.data.len() as u64).div_ceil(512) * 512;
+        let tiles_at = units_at + (self.records.len() * RECORD_BYTES) as u64;
+        let mut bytes = Aligned::new(tiles_at as usize + 4 * self.records.len() + 4, 0xEE);
+        bytes[..self.data.len()].copy_from_slice(&self.data);
+        let mut tiles = 0u32;
+        for (number, record) in self.records.iter().enumerate() {
+            bytes[tiles_at as usize + 4 * number..][..4].copy_from_slice(&tiles.to_ne_bytes());
+            let content = match record {
+                Record::Unit(unit) => {
+                    tiles += u32::try_from(unit.tile_count()).unwrap();
+                    bytes_of(&Unit { target: unit.target + base, ..*unit })
+                }
+                Record::Folds(content) => *content,
+            };
+            bytes[units_at as usize + number * RECORD_BYTES..][..RECORD_BYTES]
+                .copy_from_slice(&content);
+        }
+        let end = tiles_at as usize + 4 * self.records.len();
+        bytes[end..][..4].copy_from_slice(&tiles.to_ne_bytes());
+        WaveBytes { bytes, units_at, tiles_at, unit_count: self.records.len() as u32, tiles }
+    }
+
+    /// What assemble_sim.cpp as a program reads: the wave, what its target becomes, the status.
+    pub fn job(&self, expected: &[u8], status: u32) -> Vec<u8> {
+        let wave = self.bytes(0);
+        let head = [
+            wave.bytes.len() as u64,
+            wave.units_at,
+            wave.tiles_at,
+            u64::from(wave.unit_count),
+            u64::from(wave.tiles),
+            expected.len() as u64,
+            u64::from(status),
+        ];
+        let mut job: Vec<u8> = head.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        job.extend_from_slice(&wave.bytes);
+        job.extend_from_slice(expected);
+        job
+    }
+}
+
+/// Runs jobs in the program at `program`; Err with what it wrote where one came out wrong.
+pub fn run_jobs(program: &Path, jobs: &[Vec<u8>]) -> Result<(), String> {
+    let file = program.with_extension("jobs");
+    std::fs::write(&file, jobs.concat()).unwrap();
+    let output = Command::new(program).arg(&file).output().unwrap();
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
