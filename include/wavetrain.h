@@ -653,6 +653,16 @@ enum {
     WAVETRAIN_LOG_FORCE32 = 0x7FFFFFFF
 };
 
+/* device: whose memory the batches are in, and the context of the driver that all is done in.
+ *
+ * -1 takes the context that is current on the thread that opens: it is yours, and must live until
+ * close has returned OK. Where none is current, it is the primary context of device 0. A number
+ * takes the primary context of that device, which is what the CUDA runtime and most frameworks use,
+ * and retains it until close. A current context that is another one, of this device or not, is
+ * WAVETRAIN_INVALID then. Every call, on any thread, leaves the context and the stream capture mode
+ * of the thread as it found them. The driver must be R525 or later (CUDA 12.0), the device of
+ * compute capability 8.0 or above. */
+
 /* Synthetic latency of metadata operations, for benches. Not built yet. */
 typedef struct wavetrain_metadata_latency {
     uint64_t baseline_ns;
@@ -707,7 +717,7 @@ typedef struct wavetrain_config {
 
     /* Behaviour. */
     uint32_t backend;        /* WAVETRAIN_BACKEND_ [AUTO] */
-    int32_t device;          /* CUDA device; -1 = the current context's [-1] */
+    int32_t device;          /* CUDA device; -1 = the current context's, see above [-1] */
     uint32_t thread_mode;    /* WAVETRAIN_THREADS_ [OWN] */
     uint32_t drop_last;      /* 1: flush discards a batch that is not full [0] */
     uint32_t on_error;       /* WAVETRAIN_ON_ERROR_ [FAIL] */
@@ -735,6 +745,9 @@ typedef struct wavetrain_config {
 
     uint32_t reader;    /* WAVETRAIN_READER_ [AUTO] */
     uint32_t reserved2; /* 0 */
+
+    const char *cuda_driver; /* path of the CUDA driver, up to 4,095 bytes and a NUL, read during
+                                the call alone; for tests [NULL: libcuda.so.1] */
 } wavetrain_config;
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */

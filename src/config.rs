@@ -8,6 +8,7 @@ use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, Worker
 
 use crate::limits::RANK_MAX;
 use crate::records::Dtype;
+use core::ffi::c_char;
 use core::mem::size_of;
 use core::ptr;
 
@@ -149,7 +150,9 @@ pub struct Config {
     pub chunk_cache_bytes: u64,
     /// BACKEND_AUTO, _HOST or _CUDA. Default AUTO.
     pub backend: u32,
-    /// CUDA device; -1 = the current context. Default -1.
+    /// CUDA device. -1 = that of the context that is current at open, which is used; where none is,
+    /// device 0. Of any other number the primary context is retained until close; a context of
+    /// another device, or another one of this device, must not be current. Default -1.
     pub device: i32,
     /// THREADS_OWN, _PUMP or _HOOK. Default OWN.
     pub thread_mode: u32,
@@ -201,6 +204,8 @@ pub struct Config {
     pub reader: u32,
     /// Always 0.
     pub reserved2: u32,
+    /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default NULL.
+    pub cuda_driver: *const c_char,
 }
 
 impl Default for Config {
@@ -261,6 +266,7 @@ impl Default for Config {
             profiler: ProfilerHook::NONE,
             reader: READER_AUTO,
             reserved2: 0,
+            cuda_driver: ptr::null(),
         }
     }
 }

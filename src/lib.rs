@@ -32,7 +32,7 @@
 //! ```text
 //! surface    ffi loader info            control    pipeline geometry settings config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble batch export
-//! floor      os chunk_cache cache records grid kernels stats abi status simd base limits
+//! floor      cuda kernels os chunk_cache cache records grid stats abi status simd base limits
 //! ```
 //!
 //! Below all of them is the package `wavetrain-loops` (src/loops): the loops that every byte
@@ -68,6 +68,7 @@ pub mod abi;
 pub mod base;
 pub mod cache;
 pub mod chunk_cache;
+pub mod cuda;
 pub mod grid;
 pub mod kernels;
 pub mod limits;

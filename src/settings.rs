@@ -8,6 +8,7 @@ use crate::base::math::{align_up, product};
 use crate::base::text::part_of;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
+use crate::cuda::library::path_from_config;
 use crate::fail;
 use crate::limits::{
     CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
@@ -90,6 +91,7 @@ pub fn settings_from_config(
     check_hooks(config, why)?;
     check_not_built(config, why)?;
     check_reader(config, why)?;
+    path_from_config(config.cuda_driver, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
     let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
     let samples = config.samples_per_batch;

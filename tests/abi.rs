@@ -96,7 +96,8 @@ fn rust_layouts() -> Vec<Layout> {
             device, thread_mode, drop_last, on_error, missing_chunks, pad_mode,
             pad_value_set, pad_value, pop_timeout_ns, enable_gds, numa_strategy,
             numa_node, log_level, log_quiet, reserved, consumer_stream,
-            metadata_latency, memory, files, log, fatal, workers, profiler, reader, reserved2),
+            metadata_latency, memory, files, log, fatal, workers, profiler, reader, reserved2,
+            cuda_driver),
     ]
 }
 

@@ -21,7 +21,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 57] = [
+const LIBC: [&str; 61] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -29,6 +29,11 @@ const LIBC: [&str; 57] = [
     "clock_gettime",
     "close",
     "dl_iterate_phdr",
+    // Weak: a program without a dynamic loader links, and has no CUDA driver.
+    "dlclose",
+    "dlerror",
+    "dlopen",
+    "dlsym",
     "free",
     "fstat",
     "fstat64",

@@ -5,7 +5,7 @@
 //! Hooks and `consumer_stream` are addresses inside a process and have no flag.
 
 use crate::fault::{Outcome, usage};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString, c_char};
 use std::fmt::Write as _;
 use wavetrain::config::{self, Config};
 use wavetrain::limits::RANK_MAX;
@@ -36,6 +36,8 @@ enum Kind {
     PadValue,
     /// name=value pairs of `metadata_latency`.
     Latency,
+    /// A path.
+    Path(fn(&mut Config) -> &mut *const c_char),
 }
 
 /// One field of the config.
@@ -170,6 +172,7 @@ const FIELDS: &[Field] = &[
     field("log-quiet", Kind::Switch(|c| &mut c.log_quiet), "no log lines on stderr"),
     field("metadata-latency", Kind::Latency, "synthetic latency of metadata"),
     field("reader", Kind::Choice(|c| &mut c.reader, READERS), "who reads what is not cached"),
+    field("cuda-driver", Kind::Path(|c| &mut c.cuda_driver), "path of the CUDA driver"),
 ];
 
 /// Fields that cap what config_fit would raise: whoever gives one means it.
@@ -277,6 +280,11 @@ impl ConfigFlags {
                 config.pad_value_set = 1;
             }
             Kind::Latency => set_latency(config, text)?,
+            Kind::Path(place) => {
+                let path = CString::new(text).map_err(|_| "a NUL byte".to_owned())?;
+                // The config is copied about, so the path lives as long as the program.
+                *place(config) = path.into_raw();
+            }
         }
         Ok(())
     }
@@ -332,6 +340,7 @@ fn hint(field: &Field) -> String {
             ": baseline_ns=..,lognormal_mu_ln_ns=..,lognormal_sigma_ln_ns=..,cap_ns=..,seed=.."
                 .into()
         }
+        Kind::Path(_) => " [libcuda.so.1]".into(),
         Kind::Shape | Kind::PadValue => String::new(),
     }
 }

@@ -1,0 +1,75 @@
+//! Our context on the caller's thread, and off it again.
+//!
+//! In: a context. Out: [`Entered`], while which lives the context is current and the thread may
+//! make every call, whatever stream another thread captures. Invariant: when it is dropped the
+//! thread is as it came, on every path, also where one call of the driver failed on the way.
+
+use crate::cuda::driver::Driver;
+use crate::cuda::handles::{CaptureMode, Context};
+use crate::cuda::result::CuResult;
+use core::marker::PhantomData;
+
+/// Calls may be made in the context; of this thread, so it stays there.
+pub struct Entered<'a> {
+    driver: &'a Driver,
+    context: Context,
+    /// None where the context was current already, so nothing was pushed.
+    pushed: Option<()>,
+    mode: CaptureMode,
+    of_this_thread: PhantomData<*mut ()>,
+}
+
+impl<'a> Entered<'a> {
+    /// Makes `context` current and the thread's capture mode relaxed. In any other mode most of our
+    /// calls would fail while a trainer captures a graph, and would break its capture.
+    pub fn new(driver: &'a Driver, context: Context) -> Result<Entered<'a>, CuResult> {
+        let pushed = if driver.ctx_get_current()? == context {
+            None
+        } else {
+            Some(driver.ctx_push_current(context)?)
+        };
+        let of_this_thread = PhantomData;
+        match driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED) {
+            Ok(mode) => Ok(Entered { driver, context, pushed, mode, of_this_thread }),
+            Err(code) => {
+                if pushed.is_some() {
+                    leave(driver, context);
+                }
+                Err(code)
+            }
+        }
+    }
+
+    /// The driver, for calls.
+    pub fn driver(&self) -> &'a Driver {
+        self.driver
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        // A driver may report the failure of work that was queued long ago from any call, without
+        // making it. Setting a mode twice does no harm.
+        if self.driver.thread_exchange_stream_capture_mode(self.mode).is_err() {
+            let _ = self.driver.thread_exchange_stream_capture_mode(self.mode);
+        }
+        if self.pushed.is_some() {
+            leave(self.driver, self.context);
+        }
+    }
+}
+
+/// Takes `context`, which was pushed on another one, off the thread. A pop that failed is made
+/// again only where the context is still there: else it would take the caller's.
+fn leave(driver: &Driver, context: Context) {
+    match driver.ctx_pop_current() {
+        Ok(popped) => {
+            assert!(popped == context, "contexts are popped in the order of their pushes")
+        }
+        Err(_) => {
+            if driver.ctx_get_current() == Ok(context) {
+                let _ = driver.ctx_pop_current();
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Which device, and in which of its contexts.
+//!
+//! In: `device` of the config, on the thread that opens. Out: a [`DeviceContext`]: a device that
+//! can run our kernels, and either the context that was current, which stays its owner's, or the
+//! device's primary one, retained.
+
+use crate::base::text::Text;
+use crate::cuda::context::Entered;
+use crate::cuda::driver::Driver;
+use crate::cuda::handles::{Context, Device, DeviceAttribute};
+use crate::cuda::result::CuResult;
+use crate::fail;
+use crate::status::{Status, Why};
+
+/// `device`: the device of the current context.
+pub const CURRENT: i32 = -1;
+
+/// Oldest compute capability: what our PTX is for.
+pub const CAPABILITY_MIN: (i32, i32) = (8, 0);
+
+/// A device and the context that we work in.
+#[derive(Clone, Copy)]
+pub struct DeviceContext {
+    driver: &'static Driver,
+    device: Device,
+    context: Context,
+    is_retained: bool,
+    capability: (i32, i32),
+}
+
+impl DeviceContext {
+    /// The device that the config's `device` names, [`CURRENT`] or a number, and its context.
+    pub fn open(
+        driver: &'static Driver,
+        device: i32,
+        why: &mut Why,
+    ) -> Result<DeviceContext, Status> {
+        let current = driver
+            .ctx_get_current()
+            .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent says {}", driver.named(code)))?;
+        let current_device = if current.is_null() {
+            None
+        } else {
+            Some(driver.ctx_get_device().map_err(|code| {
+                fail!(why, Cuda, "device: the current context is broken: {}", driver.named(code))
+            })?)
+        };
+        let chosen = choose(driver, device, current_device, why)?;
+        let capability = check_capability(driver, chosen, why)?;
+        let opened = |context, is_retained| DeviceContext {
+            driver,
+            device: chosen,
+            context,
+            is_retained,
+            capability,
+        };
+        if device == CURRENT && !current.is_null() {
+            return Ok(opened(current, false));
+        }
+        let primary = driver.device_primary_ctx_retain(chosen).map_err(|code| {
+            let name = NameOf(driver, chosen);
+            why.fail(
+                code.status(),
+                format_args!("{name}: no context to be had: {}", driver.named(code)),
+            )
+        })?;
+        let opened = opened(primary, true);
+        if !current.is_null() && current != primary {
+            // SAFETY: nothing was made in it by us.
+            let _ = unsafe { opened.close() };
+            return Err(fail!(
+                why,
+                Invalid,
+                "device = {device}, but the current context is another one than its primary: leave \
+                 device at -1 to stream into the current one, or make the primary one current"
+            ));
+        }
+        Ok(opened)
+    }
+
+    /// Makes the context current on this thread until the result is dropped.
+    pub fn enter(&self) -> Result<Entered<'static>, CuResult> {
+        Entered::new(self.driver, self.context)
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    /// The device's number.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The context that everything of ours is made in.
+    pub fn context(&self) -> Context {
+        self.context
+    }
+
+    /// Whether the primary context was retained, rather than the caller's current one captured.
+    pub fn is_retained(&self) -> bool {
+        self.is_retained
+    }
+
+    /// Its compute capability: (8, 0) and up.
+    pub fn capability(&self) -> (i32, i32) {
+        self.capability
+    }
+
+    /// Its name, or "device 0" where the driver does not say.
+    pub fn name(&self) -> Text<128> {
+        name_of(self.driver, self.device)
+    }
+
+    /// Gives the context back where it was retained.
+    ///
+    /// # Safety
+    /// Nothing that was made in it for this is in use any more, and `self` and its copies are not
+    /// used again.
+    pub unsafe fn close(self) -> Result<(), CuResult> {
+        if !self.is_retained {
+            return Ok(());
+        }
+        // SAFETY: as the function asks; this is the retain of open.
+        unsafe { self.driver.device_primary_ctx_release(self.device) }
+    }
+}
+
+/// The device of a config and of the current context, if there is one.
+fn choose(
+    driver: &Driver,
+    device: i32,
+    current: Option<Device>,
+    why: &mut Why,
+) -> Result<Device, Status> {
+    if device < CURRENT {
+        return Err(fail!(why, Invalid, "device = {device}: must be -1 or the number of a device"));
+    }
+    match current {
+        Some(current) if device == CURRENT => return Ok(current),
+        Some(current) if device != current.0 => {
+            return Err(fail!(
+                why,
+                Invalid,
+                "device = {device}, but the current context is of device {}: leave device at -1, \
+                 or make a context of device {device} or none current before open",
+                current.0
+            ));
+        }
+        _ => {}
+    }
+    let count = driver
+        .device_get_count()
+        .map_err(|code| fail!(why, Cuda, "cuDeviceGetCount says {}", driver.named(code)))?;
+    if count <= 0 {
+        return Err(fail!(
+            why,
+            Cuda,
+            "there is no CUDA device: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or set backend \
+             = host"
+        ));
+    }
+    let ordinal = device.max(0);
+    if ordinal >= count {
+        return Err(fail!(
+            why,
+            Invalid,
+            "device = {device}: there are {count} devices, from 0 on: look at nvidia-smi and \
+             CUDA_VISIBLE_DEVICES"
+        ));
+    }
+    driver.device_get(ordinal).map_err(|code| {
+        fail!(why, Cuda, "device = {device}: cuDeviceGet says {}", driver.named(code))
+    })
+}
+
+fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(i32, i32), Status> {
+    let ask = |attribute| driver.device_get_attribute(attribute, device);
+    let major = ask(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR);
+    let minor = ask(DeviceAttribute::COMPUTE_CAPABILITY_MINOR);
+    let capability = match (major, minor) {
+        (Ok(major), Ok(minor)) => (major, minor),
+        (Err(code), _) | (_, Err(code)) => {
+            let name = name_of(driver, device);
+            let code = driver.named(code);
+            return Err(fail!(why, Cuda, "{name}: cuDeviceGetAttribute says {code}"));
+        }
+    };
+    if capability < CAPABILITY_MIN {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "device {} ({}) has compute capability {}.{}: 8.0 (Ampere) is the oldest that will do: \
+             choose another device, or set backend = host",
+            device.0,
+            name_of(driver, device),
+            capability.0,
+            capability.1
+        ));
+    }
+    Ok(capability)
+}
+
+/// A device as an error text shows it.
+struct NameOf<'a>(&'a Driver, Device);
+
+impl core::fmt::Display for NameOf<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "device {} ({})", self.1.0, name_of(self.0, self.1))
+    }
+}
+
+fn name_of(driver: &Driver, device: Device) -> Text<128> {
+    driver.device_get_name(device).unwrap_or_else(|_| {
+        let mut name = Text::new();
+        name.push_str("a device without a name");
+        name
+    })
+}

@@ -1,0 +1,202 @@
+//! What the driver's entries take: handles, device addresses and numbered options.
+//!
+//! Handles are the driver's own words. They are made by the methods of `Driver` alone, or by
+//! `from_raw` where one comes from the caller, so whoever holds one holds a real one until it is
+//! given back, and the methods that give back are unsafe for that reason.
+
+use core::ffi::c_void;
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name(*mut c_void);
+
+        // SAFETY: the driver's handles name things of the process, and its calls may be made from
+        // any thread.
+        unsafe impl Send for $name {}
+        // SAFETY: as for Send.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            /// No handle.
+            pub const NULL: $name = $name(core::ptr::null_mut());
+
+            /// A handle that somebody else made.
+            ///
+            /// # Safety
+            /// NULL, or one that the loaded driver gave out, and that lives as long as this.
+            pub const unsafe fn from_raw(raw: *mut c_void) -> $name {
+                $name(raw)
+            }
+
+            /// The driver's word.
+            pub const fn as_raw(self) -> *mut c_void {
+                self.0
+            }
+
+            /// Whether there is none.
+            pub fn is_null(self) -> bool {
+                self.0.is_null()
+            }
+        }
+    )*};
+}
+
+handles! {
+    /// `CUcontext`: a process's state on one device. NULL: none is current.
+    Context;
+    /// `CUstream`: work in order. NULL: the legacy default stream.
+    Stream;
+    /// `CUevent`: a place in a stream.
+    Event;
+    /// `CUmodule`: loaded kernels.
+    Module;
+    /// `CUfunction`: a kernel.
+    Function;
+}
+
+impl Stream {
+    /// The legacy default stream by its own name, as DLPack's 1 means it.
+    pub const LEGACY: Stream = Stream(core::ptr::without_provenance_mut(1));
+    /// The calling thread's default stream, as DLPack's 2 means it.
+    pub const PER_THREAD: Stream = Stream(core::ptr::without_provenance_mut(2));
+}
+
+/// `CUdevice`: the number of a device, counted from 0.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Device(pub i32);
+
+/// `CUdeviceptr`: an address in device memory.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DevicePointer(pub u64);
+
+impl DevicePointer {
+    /// No memory.
+    pub const NULL: DevicePointer = DevicePointer(0);
+
+    /// The address `bytes` further on, in the same block.
+    pub const fn at(self, bytes: u64) -> DevicePointer {
+        DevicePointer(self.0 + bytes)
+    }
+}
+
+/// `CUuuid`: what tells a device from every other one.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uuid {
+    /// Its bytes, in the order in which they are shown.
+    pub bytes: [u8; 16],
+}
+
+macro_rules! options {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident { $($(#[$note:meta])* $name:ident = $value:literal;)* }
+    )*) => {$(
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $kind(pub u32);
+
+        impl $kind {
+            $($(#[$note])* pub const $name: $kind = $kind($value);)*
+        }
+    )*};
+}
+
+options! {
+    /// `CUdevice_attribute`: what `device_get_attribute` is asked.
+    DeviceAttribute {
+        /// Most threads of a block.
+        MAX_THREADS_PER_BLOCK = 1;
+        /// Most blocks along x.
+        MAX_GRID_DIM_X = 5;
+        /// Processors.
+        MULTIPROCESSOR_COUNT = 16;
+        /// Whether it shares the memory of the host.
+        INTEGRATED = 18;
+        /// Who may use it: 0 all, 2 nobody, 3 one process.
+        COMPUTE_MODE = 20;
+        /// Bus of its PCI address.
+        PCI_BUS_ID = 33;
+        /// Device of its PCI address.
+        PCI_DEVICE_ID = 34;
+        /// Clock of its memory in kHz.
+        MEMORY_CLOCK_RATE = 36;
+        /// Bits of its memory bus.
+        GLOBAL_MEMORY_BUS_WIDTH = 37;
+        /// Bytes of its second-level cache.
+        L2_CACHE_SIZE = 38;
+        /// Copy engines.
+        ASYNC_ENGINE_COUNT = 40;
+        /// Whether host and device share one space of addresses.
+        UNIFIED_ADDRESSING = 41;
+        /// Domain of its PCI address.
+        PCI_DOMAIN_ID = 50;
+        /// Compute capability, before the dot.
+        COMPUTE_CAPABILITY_MAJOR = 75;
+        /// Compute capability, behind the dot.
+        COMPUTE_CAPABILITY_MINOR = 76;
+    }
+    /// `CUfunction_attribute`: what `func_get_attribute` is asked.
+    FunctionAttribute {
+        /// Most threads of a block that the kernel can be launched with.
+        MAX_THREADS_PER_BLOCK = 0;
+        /// Bytes of shared memory that it declares.
+        SHARED_SIZE_BYTES = 1;
+        /// Bytes of local memory of a thread: 0 where nothing was spilled.
+        LOCAL_SIZE_BYTES = 3;
+        /// Registers of a thread.
+        NUM_REGS = 4;
+        /// Virtual architecture that it was compiled for: 80 is 8.0.
+        PTX_VERSION = 5;
+        /// Architecture that it was assembled for.
+        BINARY_VERSION = 6;
+    }
+    /// `CUpointer_attribute`: what `pointer_get_attribute` is asked.
+    PointerAttribute {
+        /// The context of an allocation.
+        CONTEXT = 1;
+        /// Its kind: 1 host, 2 device.
+        MEMORY_TYPE = 2;
+        /// The device of an allocation.
+        DEVICE_ORDINAL = 9;
+    }
+    /// `CUstreamCaptureMode`: which calls a capture elsewhere in the process forbids this thread.
+    CaptureMode {
+        /// Those that are unsafe, if any thread captures in this mode.
+        GLOBAL = 0;
+        /// Those that are unsafe, if this thread captures.
+        THREAD_LOCAL = 1;
+        /// None.
+        RELAXED = 2;
+    }
+    /// `CUjit_option`: names of the options of `module_load_data_ex`.
+    JitOption {
+        /// Where the log goes.
+        INFO_LOG_BUFFER = 3;
+        /// Its bytes; comes back as the bytes written.
+        INFO_LOG_BUFFER_SIZE_BYTES = 4;
+        /// Where errors go.
+        ERROR_LOG_BUFFER = 5;
+        /// Its bytes; comes back as the bytes written.
+        ERROR_LOG_BUFFER_SIZE_BYTES = 6;
+    }
+}
+
+/// `CU_STREAM_NON_BLOCKING`: a stream that the legacy default stream does not order.
+pub const STREAM_NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DEFAULT`: an event that takes the time.
+pub const EVENT_DEFAULT: u32 = 0;
+/// `CU_EVENT_DISABLE_TIMING`: an event that does not, and costs less.
+pub const EVENT_DISABLE_TIMING: u32 = 2;
+/// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every context of the process.
+pub const MEM_HOST_PORTABLE: u32 = 1;
+/// `CU_MEMHOSTALLOC_WRITECOMBINED`: faster to copy, very slow to read by the CPU.
+pub const MEM_HOST_WRITE_COMBINED: u32 = 4;
+/// Bytes of shared memory that a launch may ask for without a call that allows more.
+pub const SHARED_BYTES_MAX: u32 = 48 << 10;

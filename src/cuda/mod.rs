@@ -1,0 +1,32 @@
+//! The CUDA driver: our own table of entries of libcuda.so.1, opened when it is asked for.
+//!
+//! In: the path of a driver, the number of a device. Out: a [`Driver`] whose methods are its calls,
+//! a [`DeviceContext`] to make them in, and statuses with texts that say what to install or to
+//! change. Invariant: nothing here needs a CUDA library to build, link or run, and no call of ours
+//! leaves a thread with another context or capture mode than it came with.
+//!
+//! ```text
+//!  library   finds and keeps drivers      entries  what each of them exports
+//!  driver    a method per entry           handles  the types that they take
+//!  device    which device and context     context  pushed and popped
+//!  module    kernels from PTX             result, named   codes
+//! ```
+//!
+//! The declarations are our own because the codes of a newer driver are no values of an older
+//! binding's enumeration: every code and every option is a plain number here.
+
+pub mod context;
+pub mod device;
+pub mod driver;
+pub mod entries;
+pub mod handles;
+pub mod library;
+pub mod module;
+pub mod named;
+pub mod result;
+
+pub use context::Entered;
+pub use device::DeviceContext;
+pub use driver::Driver;
+pub use handles::{Context, Device, DevicePointer, Event, Function, Module, Stream};
+pub use result::CuResult;
