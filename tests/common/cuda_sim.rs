@@ -1,0 +1,329 @@
+//! The simulated CUDA driver: built once from tests/cuda_sim and kernels/ with g++, loaded, and set
+//! up by its control functions.
+//!
+//! Its state is the process's, so a test holds it for itself while its [`Simulator`] lives; what it
+//! found wrong and what was not given back fails the test at the end. Needs the module `cc` beside
+//! it.
+
+#![allow(dead_code)] // each test program uses another part of it
+
+use crate::cc;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use wavetrain::cuda::Driver;
+use wavetrain::status::Why;
+
+/// When queued work runs, as tests/cuda_sim/state.hpp says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// At once, on a thread per stream.
+    Eager = 0,
+    /// The same, with threads that dawdle at random.
+    Jitter = 1,
+    /// When it is asked for, and only then.
+    Lazy = 2,
+}
+
+macro_rules! controls {
+    ($($name:ident: fn($($type:ty),*) $(-> $result:ty)?;)*) => {
+        /// The control functions, without their prefix.
+        pub struct Controls {
+            $($name: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
+        }
+
+        impl Controls {
+            /// SAFETY: the library is the simulator, whose functions have these types.
+            unsafe fn of(library: *mut c_void) -> Controls {
+                Controls {$(
+                    $name: {
+                        let name = concat!("simcuda_", stringify!($name), "\0");
+                        // SAFETY: the name has a NUL.
+                        let found = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
+                        assert!(!found.is_null(), "{name}");
+                        // SAFETY: as the function says.
+                        unsafe { std::mem::transmute::<*mut c_void, _>(found) }
+                    },
+                )*}
+            }
+        }
+    };
+}
+
+controls! {
+    reset: fn() -> u64;
+    uninitialize: fn();
+    calls: fn(*const c_char) -> u64;
+    allocations: fn() -> u64;
+    fail: fn(*const c_char, u64, u32, u64);
+    fault_seen: fn() -> u64;
+    drop_wait: fn(i64);
+    waits: fn() -> u64;
+    launches: fn() -> u64;
+    pageable_copies: fn() -> u64;
+    set_devices: fn(c_int);
+    set_version: fn(c_int);
+    set_capability: fn(c_int, c_int);
+    set_init_result: fn(u32);
+    set_memory: fn(u64);
+    set_pinned_max: fn(u64);
+    set_mode: fn(u32, u64);
+    set_order: fn(*const c_char, u64);
+    hold: fn(c_int);
+    used_bytes: fn(c_int) -> u64;
+    peak_bytes: fn(c_int) -> u64;
+    pinned_bytes: fn() -> u64;
+    live: fn(*mut c_char, usize) -> u64;
+    findings: fn(*mut c_char, usize) -> u64;
+    thread: fn(*mut *mut c_void, u32, *mut u32) -> u32;
+}
+
+struct Library {
+    path: PathBuf,
+    handle: usize,
+    controls: Controls,
+}
+
+/// The simulator, for one test alone.
+pub struct Simulator {
+    library: &'static Library,
+    live_before: u64,
+    alone: Option<MutexGuard<'static, ()>>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Everything that the library is made from.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["tests/cuda_sim", "kernels"] {
+        let Ok(entries) = std::fs::read_dir(root().join(folder)) else { continue };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        found.extend(paths.filter(|path| {
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            matches!(extension, Some("cpp" | "hpp" | "cu" | "cuh"))
+        }));
+    }
+    found.sort();
+    found
+}
+
+/// The simulator built with these flags besides its own, or None, with a printed reason, where
+/// there is no g++. The same sources and flags are built once for all test programs.
+pub fn library(flags: &[&str]) -> Option<PathBuf> {
+    let compiler = cc::find("g++", &["g++"])?;
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut eat = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for path in sources() {
+        eat(path.file_name().unwrap().to_str().unwrap().as_bytes());
+        eat(&std::fs::read(path).unwrap());
+    }
+    eat(flags.join(" ").as_bytes());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-sim-{hash:016x}"));
+    let made = folder.join("libcuda.so.1");
+    if made.exists() {
+        return Some(made);
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    let unfinished = folder.join(format!("building-{}", std::process::id()));
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+            .args(["-U_FORTIFY_SOURCE", "-fvisibility=hidden", "-pthread", "-I"])
+            .arg(root().join("kernels"))
+            .args(flags)
+            .arg(root().join("tests/cuda_sim/driver.cpp"))
+            .arg("-o")
+            .arg(&unfinished),
+    );
+    std::fs::rename(&unfinished, &made).unwrap();
+    Some(made)
+}
+
+fn loaded() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    let load = || {
+        let path = library(&[])?;
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the name has a NUL; the library is ours.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{} cannot be loaded", path.display());
+        // SAFETY: it is the simulator.
+        let controls = unsafe { Controls::of(handle) };
+        Some(Library { path, handle: handle as usize, controls })
+    };
+    LIBRARY.get_or_init(load).as_ref()
+}
+
+impl Simulator {
+    /// The simulator as it is at the start of a process, for this test alone. None where there is
+    /// no g++.
+    pub fn take() -> Option<Simulator> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let library = loaded()?;
+        // A test that failed leaves nothing that reset does not put right.
+        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: no arguments.
+        let live_before = unsafe { (library.controls.reset)() };
+        Some(Simulator { library, live_before, alone: Some(alone) })
+    }
+
+    /// The path of the library, for `cuda_driver` of a config. It lives as long as the process.
+    pub fn path(&self) -> &'static CStr {
+        static PATH: OnceLock<CString> = OnceLock::new();
+        PATH.get_or_init(|| CString::new(self.library.path.to_str().unwrap()).unwrap())
+    }
+
+    /// The driver, as the library loads it.
+    pub fn driver(&self) -> &'static Driver {
+        let mut why = Why::new();
+        Driver::load(self.path().as_ptr(), &mut why)
+            .unwrap_or_else(|status| panic!("{status}: {why}"))
+    }
+
+    /// An entry that the table of the library does not have: what programs around it call.
+    pub fn entry(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is loaded for good.
+        let found = unsafe { libc::dlsym(self.library.handle as *mut c_void, name.as_ptr()) };
+        assert!(!found.is_null(), "{name:?}");
+        found
+    }
+
+    /// What was found wrong so far, and forgotten with that.
+    pub fn take_findings(&self) -> String {
+        let findings = self.findings().1;
+        // SAFETY: no arguments. Settings go too, which a test that looks at findings does not need.
+        unsafe { (self.library.controls.reset)() };
+        findings
+    }
+
+    fn text(function: unsafe extern "C" fn(*mut c_char, usize) -> u64) -> (u64, String) {
+        let mut bytes = vec![0u8; 8192];
+        // SAFETY: as many bytes are writable.
+        let count = unsafe { function(bytes.as_mut_ptr().cast(), bytes.len()) };
+        let text = CStr::from_bytes_until_nul(&bytes).unwrap();
+        (count, text.to_string_lossy().into_owned())
+    }
+
+    /// How many things were found wrong, and which.
+    pub fn findings(&self) -> (u64, String) {
+        Simulator::text(self.library.controls.findings)
+    }
+
+    /// How many objects live, and of which kinds.
+    pub fn live(&self) -> (u64, String) {
+        Simulator::text(self.library.controls.live)
+    }
+
+    /// The calling thread's contexts, from the oldest on, and its capture mode.
+    pub fn thread(&self) -> (Vec<*mut c_void>, u32) {
+        let mut contexts = [std::ptr::null_mut(); 16];
+        let mut mode = 77;
+        // SAFETY: both are writable.
+        let depth = unsafe { (self.library.controls.thread)(contexts.as_mut_ptr(), 16, &mut mode) };
+        (contexts[..depth as usize].to_vec(), mode)
+    }
+
+    /// Calls of an entry so far; of all for None.
+    pub fn calls(&self, name: Option<&CStr>) -> u64 {
+        let name = name.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: NULL, or a string with a NUL.
+        let calls = unsafe { (self.library.controls.calls)(name) };
+        assert!(calls != u64::MAX, "the simulator has no such entry");
+        calls
+    }
+
+    /// The n-th call from now on of an entry (None: of all), and `times - 1` after it, fail.
+    pub fn fail(&self, name: Option<&CStr>, first: u64, code: u32, times: u64) {
+        let name = name.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: NULL, or a string with a NUL.
+        unsafe { (self.library.controls.fail)(name, first, code, times) }
+    }
+
+    /// No call fails any more.
+    pub fn fail_none(&self) {
+        self.fail(None, u64::MAX, 0, 0);
+    }
+
+    /// The order of blocks and threads of a kernel: "forward", "reverse" or "shuffled".
+    pub fn set_order(&self, order: &str, seed: u64) {
+        let order = CString::new(order).unwrap();
+        // SAFETY: the order has a NUL.
+        unsafe { (self.library.controls.set_order)(order.as_ptr(), seed) }
+    }
+
+    /// When queued work runs.
+    pub fn set_mode(&self, mode: Mode, seed: u64) {
+        // SAFETY: plain numbers.
+        unsafe { (self.library.controls.set_mode)(mode as u32, seed) }
+    }
+}
+
+macro_rules! plain_controls {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        impl Simulator {$(
+            $(#[$doc])*
+            pub fn $name(&self, $($argument: $type),*) $(-> $result)? {
+                // SAFETY: plain numbers.
+                unsafe { (self.library.controls.$name)($($argument),*) }
+            }
+        )*}
+    };
+}
+
+plain_controls! {
+    /// As a process that did not call cuInit.
+    uninitialize();
+    /// Blocks, streams, events and modules that were asked for so far.
+    allocations() -> u64;
+    /// Calls that the fault of `fail` has looked at.
+    fault_seen() -> u64;
+    /// The n-th cuStreamWaitEvent from now on is forgotten; -1: none.
+    drop_wait(number: i64);
+    /// Calls of cuStreamWaitEvent since `drop_wait` or `take`.
+    waits() -> u64;
+    /// Kernels launched so far.
+    launches() -> u64;
+    /// Asynchronous copies from or to host memory that is not pinned.
+    pageable_copies() -> u64;
+    /// How many devices there are, at most 4.
+    set_devices(count: c_int);
+    /// What CUDA the driver is for: 12000 is 12.0.
+    set_version(version: c_int);
+    /// The compute capability of all devices.
+    set_capability(major: c_int, minor: c_int);
+    /// What cuInit returns.
+    set_init_result(code: u32);
+    /// Bytes of a device.
+    set_memory(bytes: u64);
+    /// Bytes that can be pinned.
+    set_pinned_max(bytes: u64);
+    /// 1: nothing that is queued runs, until 0.
+    hold(is_held: c_int);
+    /// Bytes of blocks of a device.
+    used_bytes(device: c_int) -> u64;
+    /// Most of them since `take`.
+    peak_bytes(device: c_int) -> u64;
+    /// Bytes of pinned blocks.
+    pinned_bytes() -> u64;
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        let (findings, live) = (self.findings(), self.live());
+        // SAFETY: no arguments.
+        unsafe { (self.library.controls.reset)() };
+        self.alone = None;
+        if !std::thread::panicking() {
+            assert_eq!(findings.0, 0, "the simulated driver found: {}", findings.1);
+            assert_eq!(live.0, self.live_before, "not given back: {}", live.1);
+        }
+    }
+}

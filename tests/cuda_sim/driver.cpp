@@ -1,0 +1,1221 @@
+// libcuda.so.1 without a GPU, for tests: the entries that wavetrain and its tests call.
+//
+// Device memory is a mapping of this process, kernels are the project's own kernels/*.cu run by
+// simt.hpp, work is queued and runs later on another thread. What CUDA leaves undefined or does not
+// check is found here: wild copies, writes beside a block, memory given back twice or too early,
+// handles of another context. Functions named simcuda_* set it up and say what it found.
+//
+// What it does not do: it does not execute the PTX, only reads its head and its entries; streams
+// are never ordered by the legacy default stream; a graph that was captured is not there to launch.
+//
+// Built as a shared library: g++ -std=c++17 -shared -fPIC -U_FORTIFY_SOURCE driver.cpp.
+#include <signal.h>
+
+#include "engine.hpp"
+
+#include "kernels.hpp"
+
+using namespace sim;
+
+#define ENTRY extern "C" __attribute__((visibility("default"))) unsigned
+
+namespace {
+
+// What the calling thread has: its stack of contexts and its capture mode. Small and of the initial
+// TLS block, so that no thread allocates for it.
+struct ThreadState {
+  Context* contexts[kThreadContexts];
+  unsigned depth;
+  unsigned capture_mode;
+};
+thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+struct Module {
+  bool is_alive;
+  Context* context;
+  const Kernel* kernels[16];
+  unsigned kernel_count;
+};
+Module modules[kModules];
+
+// A function is a kernel of a module.
+struct Function {
+  Module* module;
+  const Kernel* kernel;
+};
+Function functions[kModules * 16];
+
+enum Needs : unsigned {
+  kNothing = 0,
+  kInit = 1,
+  kContext = 2,
+  kUnsafe = 4,  // that a capture in global mode forbids
+};
+
+Context* current() {
+  return thread_state.depth ? thread_state.contexts[thread_state.depth - 1] : nullptr;
+}
+
+uint64_t thread_number() { return uint64_t(pthread_self()); }
+
+// A call that a capture elsewhere forbids breaks that capture.
+bool breaks_a_capture() {
+  if (thread_state.capture_mode == 2) return false;
+  bool breaks = false;
+  for (Stream& stream : streams) {
+    if (!stream.is_alive || !stream.is_capturing || stream.capture_mode == 2) continue;
+    bool is_mine = stream.capture_thread == thread_number();
+    bool forbids = stream.capture_mode == 0 && thread_state.capture_mode == 0;
+    if (forbids || is_mine) {
+      stream.is_capture_broken = true;
+      breaks = true;
+    }
+  }
+  return breaks;
+}
+
+// What stands before every call.
+unsigned enter(int entry, unsigned needs) {
+  unsigned code = count_call(entry);
+  if (code) return code;
+  if ((needs & (kInit | kContext)) && !state.is_initialized) return kNotInitialized;
+  if ((needs & kContext) && !current()) return kInvalidContext;
+  if ((needs & kContext) && !current()->is_alive) return kInvalidContext;
+  if ((needs & kUnsafe) && breaks_a_capture()) return kCaptureUnsupported;
+  return kSuccess;
+}
+
+// The entry's own number, its lock, and what stands before every call.
+#define CALL(name, needs)                                  \
+  static const int entry_of_##name = number_of(#name);     \
+  Lock lock(state.lock);                                   \
+  if (unsigned failed = enter(entry_of_##name, needs)) return failed
+
+int number_of(const char* name) {
+  Lock lock(state.lock);
+  int number = entry_number(name);
+  if (number < 0) abort();
+  return number;
+}
+
+// All entries that are counted and can be made to fail, in the order of the table in src/cuda.
+const char* const kNames[] = {
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2",
+    "cuDeviceGetUuid",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuCtxGetDevice",
+    "cuCtxGetStreamPriorityRange",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemcpyDtoH_v2",
+    "cuMemsetD8Async",
+    "cuPointerGetAttribute",
+    "cuStreamCreateWithPriority",
+    "cuStreamDestroy_v2",
+    "cuStreamQuery",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuStreamGetCtx",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
+    // What programs around wavetrain use.
+    "cuCtxCreate_v2",
+    "cuCtxDestroy_v2",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuStreamCreate",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuStreamIsCapturing",
+    "cuGraphDestroy",
+    "cuMemcpyHtoD_v2",
+};
+
+struct Start {
+  Start() {
+    for (const char* name : kNames) add_entry(name);
+    read_environment();
+  }
+} start;
+
+// The stream of a handle, in the current context for NULL, LEGACY and PER_THREAD; null where the
+// handle is none. Default streams are made when they are first used.
+Stream* stream_of(void* handle) {
+  static Stream* defaults[kContexts] = {};
+  uintptr_t word = reinterpret_cast<uintptr_t>(handle);
+  if (word <= 2) {
+    Context* context = current();
+    if (!context) return nullptr;
+    Stream*& stream = defaults[context - contexts];
+    if (!stream || !stream->is_alive || stream->context != context) stream = new_stream(context);
+    return stream;
+  }
+  for (Stream& stream : streams) {
+    if (&stream == handle) return stream.is_alive ? &stream : nullptr;
+  }
+  return nullptr;
+}
+
+Event* event_of(void* handle) {
+  for (Event& event : events) {
+    if (&event == handle) return event.is_alive ? &event : nullptr;
+  }
+  return nullptr;
+}
+
+Context* context_of(void* handle) {
+  for (Context& context : contexts) {
+    if (&context == handle) return context.is_alive ? &context : nullptr;
+  }
+  return nullptr;
+}
+
+Module* module_of(void* handle) {
+  for (Module& module : modules) {
+    if (&module == handle) return module.is_alive ? &module : nullptr;
+  }
+  return nullptr;
+}
+
+Function* function_of(void* handle) {
+  for (Function& function : functions) {
+    if (&function != handle) continue;
+    return function.module && function.module->is_alive ? &function : nullptr;
+  }
+  return nullptr;
+}
+
+bool is_device(int device) { return device >= 0 && device < state.settings.devices; }
+
+// The stream that work is queued in: alive, of the current context, and not in the way of a
+// capture. `is_captured` where the work only becomes part of a graph.
+unsigned queue_of(void* handle, Stream** stream, bool* is_captured) {
+  if (uintptr_t(handle) <= 1) {
+    for (Stream& other : streams) {
+      if (other.is_alive && other.is_capturing && other.capture_mode != 2) {
+        other.is_capture_broken = true;
+        return kCaptureImplicit;
+      }
+    }
+  }
+  *stream = stream_of(handle);
+  if (!*stream || (*stream)->context != current()) return kInvalidHandle;
+  *is_captured = (*stream)->is_capturing;
+  return kSuccess;
+}
+
+// A copy between places that were checked, queued or, for pageable memory of the host, staged.
+unsigned queue_copy(void* handle, void* target, const void* source, uint64_t bytes,
+                    const void* host, bool host_is_read) {
+  Stream* stream = nullptr;
+  bool is_captured = false;
+  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
+  if (is_captured || bytes == 0) return kSuccess;
+  Op* op = new_op(Op::copy);
+  op->target = target;
+  op->source = source;
+  op->bytes = bytes;
+  bool is_pageable = host && !pinned_of(host, bytes);
+  if (is_pageable) state.pageable_copies++;
+  if (is_pageable && host_is_read) {
+    // CUDA stages such a source before it returns.
+    void* staged = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (staged == MAP_FAILED) return kOutOfMemory;
+    memcpy(staged, source, bytes);
+    op->source = staged;
+    op->is_staged = true;
+  }
+  enqueue(*stream, op);
+  return kSuccess;
+}
+
+// Whether [first, first + bytes) is device memory of the current context.
+bool is_device_memory(const char* what, uint64_t first, uint64_t bytes) {
+  Block* block = block_of(first, bytes);
+  if (block && block->context == current()) return true;
+  found("%s: 0x%llx, %llu bytes: %s", what, (unsigned long long)first, (unsigned long long)bytes,
+        block ? "of another context" : "not inside one block of device memory");
+  return false;
+}
+
+void* place(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+// ---- The driver and its devices ----------------------------------------------------------------
+
+ENTRY cuInit(unsigned flags) {
+  CALL(cuInit, kNothing);
+  if (flags) return kInvalidValue;
+  if (state.settings.init_result) return state.settings.init_result;
+  if (state.settings.devices == 0) return kNoDevice;
+  state.is_initialized = true;
+  return kSuccess;
+}
+
+ENTRY cuDriverGetVersion(int* version) {
+  CALL(cuDriverGetVersion, kNothing);
+  *version = state.settings.version;
+  return kSuccess;
+}
+
+// A code that no list of ours has.
+static const unsigned kNewerCode = 4242;
+
+ENTRY cuGetErrorName(unsigned code, const char** name) {
+  CALL(cuGetErrorName, kNothing);
+  *name = nullptr;
+  if (code == kSuccess) *name = "CUDA_SUCCESS";
+  if (code == kNewerCode) *name = "CUDA_ERROR_OF_A_NEWER_DRIVER";
+  return *name ? kSuccess : kInvalidValue;
+}
+
+ENTRY cuGetErrorString(unsigned code, const char** text) {
+  CALL(cuGetErrorString, kNothing);
+  *text = nullptr;
+  if (code == kSuccess) *text = "no error";
+  if (code == kNewerCode) *text = "an error of a newer driver";
+  return *text ? kSuccess : kInvalidValue;
+}
+
+ENTRY cuDeviceGetCount(int* count) {
+  CALL(cuDeviceGetCount, kInit);
+  *count = state.settings.devices;
+  return kSuccess;
+}
+
+ENTRY cuDeviceGet(int* device, int ordinal) {
+  CALL(cuDeviceGet, kInit);
+  if (!is_device(ordinal)) return kInvalidDevice;
+  *device = ordinal;
+  return kSuccess;
+}
+
+ENTRY cuDeviceGetName(char* name, int bytes, int device) {
+  CALL(cuDeviceGetName, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  if (bytes <= 0) return kInvalidValue;
+  snprintf(name, size_t(bytes), "Simulated GPU %d", device);
+  return kSuccess;
+}
+
+ENTRY cuDeviceGetAttribute(int* value, unsigned attribute, int device) {
+  CALL(cuDeviceGetAttribute, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  switch (attribute) {
+    case 1: *value = 1024; break;        // threads of a block
+    case 5: *value = 0x7fffffff; break;  // blocks along x
+    case 16: *value = 4; break;          // processors
+    case 18: *value = 0; break;          // integrated
+    case 20: *value = 0; break;          // compute mode
+    case 33: *value = device + 1; break;
+    case 34: *value = 0; break;
+    case 36: *value = 1000000; break;
+    case 37: *value = 256; break;
+    case 38: *value = 4 << 20; break;
+    case 40: *value = 2; break;  // copy engines
+    case 41: *value = 1; break;  // one space of addresses
+    case 50: *value = 0; break;
+    case 75: *value = state.settings.capability_major; break;
+    case 76: *value = state.settings.capability_minor; break;
+    default: return kInvalidValue;
+  }
+  return kSuccess;
+}
+
+ENTRY cuDeviceTotalMem_v2(size_t* bytes, int device) {
+  CALL(cuDeviceTotalMem_v2, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  *bytes = state.settings.memory_bytes;
+  return kSuccess;
+}
+
+ENTRY cuDeviceGetUuid(unsigned char* uuid, int device) {
+  CALL(cuDeviceGetUuid, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  for (int i = 0; i < 16; i++) uuid[i] = (unsigned char)(device * 16 + i);
+  return kSuccess;
+}
+
+// ---- Contexts ----------------------------------------------------------------------------------
+
+namespace {
+
+Context* new_context(int device, bool is_primary) {
+  for (Context& context : contexts) {
+    if (context.is_alive) continue;
+    context = {true, is_primary, device, 0};
+    device_memory[device].overhead_bytes += state.settings.context_bytes;
+    return &context;
+  }
+  return nullptr;
+}
+
+// Everything of a context goes with it, and counts as a leak.
+void end_context(Context* context, Lock& lock) {
+  unsigned left = 0;
+  for (Stream& stream : streams) {
+    if (!stream.is_alive || stream.context != context) continue;
+    wait_for(lock, stream, stream.queued);
+    stream.is_alive = false;
+  }
+  for (Block& block : blocks) {
+    if (block.is_used && block.context == context) {
+      left++;
+      device_free(block.first);
+    }
+  }
+  for (Event& event : events) {
+    if (event.is_alive && event.context == context) {
+      left++;
+      drop(event.ticket);
+      event.is_alive = false;
+    }
+  }
+  for (Module& module : modules) {
+    if (module.is_alive && module.context == context) {
+      left++;
+      module.is_alive = false;
+      device_memory[context->device].overhead_bytes -= state.settings.module_bytes;
+    }
+  }
+  if (left) found("a context ended with %u blocks, events or modules in it", left);
+  device_memory[context->device].overhead_bytes -= state.settings.context_bytes;
+  context->is_alive = false;
+  state.changed.notify_all();
+}
+
+Context* primary_of(int device) {
+  for (Context& context : contexts) {
+    if (context.is_alive && context.is_primary && context.device == device) return &context;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ENTRY cuDevicePrimaryCtxRetain(void** context, int device) {
+  CALL(cuDevicePrimaryCtxRetain, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  Context* primary = primary_of(device);
+  if (!primary) primary = new_context(device, true);
+  if (!primary) return kOutOfMemory;
+  primary->retains++;
+  *context = primary;
+  return kSuccess;
+}
+
+ENTRY cuDevicePrimaryCtxRelease_v2(int device) {
+  CALL(cuDevicePrimaryCtxRelease_v2, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  Context* primary = primary_of(device);
+  if (!primary) {
+    found("cuDevicePrimaryCtxRelease without a retain");
+    return kInvalidContext;
+  }
+  if (--primary->retains == 0) end_context(primary, lock);
+  return kSuccess;
+}
+
+ENTRY cuCtxCreate_v2(void** context, unsigned, int device) {
+  CALL(cuCtxCreate_v2, kInit);
+  if (!is_device(device)) return kInvalidDevice;
+  if (thread_state.depth == kThreadContexts) return kOutOfMemory;
+  Context* made = new_context(device, false);
+  if (!made) return kOutOfMemory;
+  thread_state.contexts[thread_state.depth++] = made;
+  *context = made;
+  return kSuccess;
+}
+
+ENTRY cuCtxDestroy_v2(void* handle) {
+  CALL(cuCtxDestroy_v2, kInit);
+  Context* context = context_of(handle);
+  if (!context || context->is_primary) return kInvalidContext;
+  end_context(context, lock);
+  if (current() == context) thread_state.depth--;
+  return kSuccess;
+}
+
+ENTRY cuCtxGetCurrent(void** context) {
+  CALL(cuCtxGetCurrent, kInit);
+  *context = current();
+  return kSuccess;
+}
+
+ENTRY cuCtxSetCurrent(void* handle) {
+  CALL(cuCtxSetCurrent, kInit);
+  if (thread_state.depth) thread_state.depth--;
+  if (!handle) return kSuccess;
+  Context* context = context_of(handle);
+  if (!context) return kInvalidContext;
+  thread_state.contexts[thread_state.depth++] = context;
+  return kSuccess;
+}
+
+ENTRY cuCtxPushCurrent_v2(void* handle) {
+  CALL(cuCtxPushCurrent_v2, kInit);
+  Context* context = context_of(handle);
+  if (!context) return kInvalidContext;
+  if (thread_state.depth == kThreadContexts) return kInvalidContext;
+  thread_state.contexts[thread_state.depth++] = context;
+  return kSuccess;
+}
+
+ENTRY cuCtxPopCurrent_v2(void** context) {
+  CALL(cuCtxPopCurrent_v2, kInit);
+  if (thread_state.depth == 0) return kInvalidContext;
+  Context* popped = thread_state.contexts[--thread_state.depth];
+  if (context) *context = popped;
+  return kSuccess;
+}
+
+ENTRY cuCtxGetDevice(int* device) {
+  CALL(cuCtxGetDevice, kContext);
+  *device = current()->device;
+  return kSuccess;
+}
+
+ENTRY cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  CALL(cuCtxGetStreamPriorityRange, kContext);
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return kSuccess;
+}
+
+ENTRY cuCtxSynchronize() {
+  CALL(cuCtxSynchronize, kContext | kUnsafe);
+  wait_for_all(lock);
+  return kSuccess;
+}
+
+ENTRY cuThreadExchangeStreamCaptureMode(unsigned* mode) {
+  CALL(cuThreadExchangeStreamCaptureMode, kInit);
+  if (*mode > 2) return kInvalidValue;
+  unsigned before = thread_state.capture_mode;
+  thread_state.capture_mode = *mode;
+  *mode = before;
+  return kSuccess;
+}
+
+// ---- Memory ------------------------------------------------------------------------------------
+
+ENTRY cuMemAlloc_v2(uint64_t* block, size_t bytes) {
+  CALL(cuMemAlloc_v2, kContext | kUnsafe);
+  state.allocation_count++;
+  return device_alloc(current(), current()->device, bytes, block);
+}
+
+ENTRY cuMemFree_v2(uint64_t block) {
+  CALL(cuMemFree_v2, kContext | kUnsafe);
+  wait_for_all(lock);
+  return device_free(block);
+}
+
+ENTRY cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  CALL(cuMemGetInfo_v2, kContext);
+  const DeviceMemory& memory = device_memory[current()->device];
+  uint64_t taken = memory.used_bytes + memory.overhead_bytes;
+  uint64_t total = state.settings.memory_bytes;
+  *free_bytes = taken < total ? total - taken : 0;
+  *total_bytes = total;
+  return kSuccess;
+}
+
+ENTRY cuMemHostAlloc(void** block, size_t bytes, unsigned flags) {
+  CALL(cuMemHostAlloc, kContext | kUnsafe);
+  if (flags > 7) return kInvalidValue;
+  state.allocation_count++;
+  return host_alloc(bytes, block);
+}
+
+ENTRY cuMemFreeHost(void* first) {
+  CALL(cuMemFreeHost, kContext | kUnsafe);
+  for (Pinned& block : pinned) {
+    if (!block.is_used || block.first != first) continue;
+    if (op_on_host_memory(block.first, block.bytes)) {
+      found("cuMemFreeHost of %llu bytes that a queued copy uses", (unsigned long long)block.bytes);
+    }
+    wait_for_all(lock);
+    return host_free(&block);
+  }
+  found("cuMemFreeHost of %p, which is no block, or was freed before", first);
+  return kInvalidValue;
+}
+
+ENTRY cuMemcpyHtoDAsync_v2(uint64_t target, const void* source, size_t bytes, void* stream) {
+  CALL(cuMemcpyHtoDAsync_v2, kContext);
+  if (!is_device_memory("cuMemcpyHtoDAsync", target, bytes)) return kInvalidValue;
+  return queue_copy(stream, place(target), source, bytes, source, true);
+}
+
+ENTRY cuMemcpyDtoHAsync_v2(void* target, uint64_t source, size_t bytes, void* stream) {
+  CALL(cuMemcpyDtoHAsync_v2, kContext);
+  if (!is_device_memory("cuMemcpyDtoHAsync", source, bytes)) return kInvalidValue;
+  bool is_pageable = !pinned_of(target, bytes);
+  if (unsigned failed = queue_copy(stream, target, place(source), bytes, target, false)) {
+    return failed;
+  }
+  Stream* queue = stream_of(stream);
+  // CUDA returns from a copy into pageable memory when it is there.
+  if (is_pageable && !queue->is_capturing) wait_for(lock, *queue, queue->queued);
+  return kSuccess;
+}
+
+ENTRY cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void* stream) {
+  CALL(cuMemcpyDtoDAsync_v2, kContext);
+  if (!is_device_memory("cuMemcpyDtoDAsync", target, bytes)) return kInvalidValue;
+  if (!is_device_memory("cuMemcpyDtoDAsync", source, bytes)) return kInvalidValue;
+  return queue_copy(stream, place(target), place(source), bytes, nullptr, false);
+}
+
+// Synchronous copies run in the default stream. It does not order the streams of ours.
+ENTRY cuMemcpyDtoH_v2(void* target, uint64_t source, size_t bytes) {
+  CALL(cuMemcpyDtoH_v2, kContext | kUnsafe);
+  if (!is_device_memory("cuMemcpyDtoH", source, bytes)) return kInvalidValue;
+  if (unsigned failed = queue_copy(nullptr, target, place(source), bytes, nullptr, false)) {
+    return failed;
+  }
+  Stream* queue = stream_of(nullptr);
+  wait_for(lock, *queue, queue->queued);
+  return kSuccess;
+}
+
+ENTRY cuMemcpyHtoD_v2(uint64_t target, const void* source, size_t bytes) {
+  CALL(cuMemcpyHtoD_v2, kContext | kUnsafe);
+  if (!is_device_memory("cuMemcpyHtoD", target, bytes)) return kInvalidValue;
+  if (unsigned failed = queue_copy(nullptr, place(target), source, bytes, nullptr, false)) {
+    return failed;
+  }
+  Stream* queue = stream_of(nullptr);
+  wait_for(lock, *queue, queue->queued);
+  return kSuccess;
+}
+
+ENTRY cuMemsetD8Async(uint64_t target, unsigned char value, size_t bytes, void* handle) {
+  CALL(cuMemsetD8Async, kContext);
+  if (!is_device_memory("cuMemsetD8Async", target, bytes)) return kInvalidValue;
+  Stream* stream = nullptr;
+  bool is_captured = false;
+  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
+  if (is_captured) return kSuccess;
+  Op* op = new_op(Op::fill);
+  op->target = place(target);
+  op->value = value;
+  op->bytes = bytes;
+  enqueue(*stream, op);
+  return kSuccess;
+}
+
+ENTRY cuPointerGetAttribute(void* value, unsigned attribute, uint64_t pointer) {
+  CALL(cuPointerGetAttribute, kInit);
+  Block* block = block_of(pointer, 1);
+  bool is_pinned = pinned_of(place(pointer), 1) != nullptr;
+  if (!block && !is_pinned) return kInvalidValue;
+  switch (attribute) {
+    case 1: *static_cast<void**>(value) = block ? block->context : nullptr; break;
+    case 2: *static_cast<unsigned*>(value) = block ? 2 : 1; break;
+    case 9: *static_cast<int*>(value) = block ? block->device : 0; break;
+    default: return kInvalidValue;
+  }
+  return kSuccess;
+}
+
+// ---- Streams and events ------------------------------------------------------------------------
+
+ENTRY cuStreamCreateWithPriority(void** stream, unsigned flags, int) {
+  CALL(cuStreamCreateWithPriority, kContext);
+  if (flags > 1) return kInvalidValue;
+  state.allocation_count++;
+  Stream* made = new_stream(current());
+  if (!made) return kOutOfMemory;
+  *stream = made;
+  return kSuccess;
+}
+
+ENTRY cuStreamCreate(void** stream, unsigned flags) {
+  CALL(cuStreamCreate, kContext);
+  if (flags > 1) return kInvalidValue;
+  Stream* made = new_stream(current());
+  if (!made) return kOutOfMemory;
+  *stream = made;
+  return kSuccess;
+}
+
+ENTRY cuStreamDestroy_v2(void* handle) {
+  CALL(cuStreamDestroy_v2, kContext);
+  Stream* stream = uintptr_t(handle) <= 2 ? nullptr : stream_of(handle);
+  if (!stream) {
+    found("cuStreamDestroy of what is no stream, or was destroyed before");
+    return kInvalidHandle;
+  }
+  // Its work still runs; in mode lazy nobody could ask for it later.
+  if (state.settings.mode == Mode::lazy) wait_for(lock, *stream, stream->queued);
+  stream->is_alive = false;
+  state.changed.notify_all();
+  return kSuccess;
+}
+
+ENTRY cuStreamQuery(void* handle) {
+  CALL(cuStreamQuery, kContext | kUnsafe);
+  Stream* stream = stream_of(handle);
+  if (!stream) return kInvalidHandle;
+  if (stream->is_capturing) return kCaptureUnsupported;
+  uint64_t number = stream->queued;
+  ask(lock, *stream, number, steps_of_query());
+  return stream->done >= number ? kSuccess : kNotReady;
+}
+
+ENTRY cuStreamSynchronize(void* handle) {
+  CALL(cuStreamSynchronize, kContext | kUnsafe);
+  Stream* stream = stream_of(handle);
+  if (!stream) return kInvalidHandle;
+  if (stream->is_capturing) return kCaptureUnsupported;
+  wait_for(lock, *stream, stream->queued);
+  return kSuccess;
+}
+
+ENTRY cuStreamWaitEvent(void* handle, void* event_handle, unsigned flags) {
+  CALL(cuStreamWaitEvent, kContext);
+  Stream* stream = stream_of(handle);
+  Event* event = event_of(event_handle);
+  if (!stream || !event) return kInvalidHandle;
+  if (flags > 1) return kInvalidValue;
+  if (stream->is_capturing != event->is_captured) {
+    if (stream->is_capturing) stream->is_capture_broken = true;
+    return kCaptureIsolation;
+  }
+  if (int64_t(state.wait_count++) == state.settings.dropped_wait) return kSuccess;
+  if (stream->is_capturing || !event->ticket || event->ticket->is_done) return kSuccess;
+  Op* op = new_op(Op::wait);
+  op->ticket = event->ticket;
+  op->ticket->references++;
+  enqueue(*stream, op);
+  return kSuccess;
+}
+
+ENTRY cuStreamGetCtx(void* handle, void** context) {
+  CALL(cuStreamGetCtx, kContext);
+  Stream* stream = stream_of(handle);
+  if (!stream) return kInvalidHandle;
+  *context = stream->context;
+  return kSuccess;
+}
+
+ENTRY cuStreamBeginCapture_v2(void* handle, unsigned mode) {
+  CALL(cuStreamBeginCapture_v2, kContext);
+  Stream* stream = uintptr_t(handle) <= 1 ? nullptr : stream_of(handle);
+  if (!stream || stream->is_capturing || mode > 2) return kInvalidValue;
+  stream->is_capturing = true;
+  stream->is_capture_broken = false;
+  stream->capture_mode = mode;
+  stream->capture_thread = thread_number();
+  return kSuccess;
+}
+
+ENTRY cuStreamEndCapture(void* handle, void** graph) {
+  CALL(cuStreamEndCapture, kContext);
+  Stream* stream = stream_of(handle);
+  if (!stream || !stream->is_capturing) return kInvalidValue;
+  stream->is_capturing = false;
+  *graph = stream->is_capture_broken ? nullptr : stream;
+  return stream->is_capture_broken ? kCaptureInvalidated : kSuccess;
+}
+
+ENTRY cuStreamIsCapturing(void* handle, unsigned* status) {
+  CALL(cuStreamIsCapturing, kContext);
+  Stream* stream = stream_of(handle);
+  if (!stream) return kInvalidHandle;
+  *status = !stream->is_capturing ? 0 : stream->is_capture_broken ? 2 : 1;
+  return kSuccess;
+}
+
+ENTRY cuGraphDestroy(void*) {
+  CALL(cuGraphDestroy, kInit);
+  return kSuccess;
+}
+
+ENTRY cuEventCreate(void** event, unsigned flags) {
+  CALL(cuEventCreate, kContext);
+  if (flags & ~3u) return kInvalidValue;
+  static unsigned next = 0;
+  for (unsigned tries = 0; tries < kEvents; tries++) {
+    Event* made = events + next++ % kEvents;
+    if (made->is_alive) continue;
+    *made = Event();
+    made->is_alive = true;
+    made->takes_time = !(flags & 2);
+    made->context = current();
+    state.allocation_count++;
+    *event = made;
+    return kSuccess;
+  }
+  return kOutOfMemory;
+}
+
+ENTRY cuEventDestroy_v2(void* handle) {
+  CALL(cuEventDestroy_v2, kContext);
+  Event* event = event_of(handle);
+  if (!event) {
+    found("cuEventDestroy of what is no event, or was destroyed before");
+    return kInvalidHandle;
+  }
+  drop(event->ticket);
+  event->is_alive = false;
+  return kSuccess;
+}
+
+ENTRY cuEventRecord(void* event_handle, void* handle) {
+  CALL(cuEventRecord, kContext);
+  Event* event = event_of(event_handle);
+  if (!event) return kInvalidHandle;
+  Stream* stream = nullptr;
+  bool is_captured = false;
+  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
+  if (event->context != stream->context) return kInvalidHandle;
+  drop(event->ticket);
+  event->ticket = nullptr;
+  event->is_captured = is_captured;
+  if (is_captured) return kSuccess;
+  Op* op = new_op(Op::record);
+  enqueue(*stream, op);
+  event->ticket = new_ticket(stream, op->number);
+  op->ticket = event->ticket;
+  op->ticket->references++;
+  return kSuccess;
+}
+
+ENTRY cuEventQuery(void* handle) {
+  CALL(cuEventQuery, kContext | kUnsafe);
+  Event* event = event_of(handle);
+  if (!event) return kInvalidHandle;
+  if (event->is_captured) return kCapturedEvent;
+  Ticket* ticket = event->ticket;
+  if (!ticket || ticket->is_done) return kSuccess;
+  ticket->references++;
+  ask(lock, *ticket->stream, ticket->number, steps_of_query());
+  bool is_done = ticket->is_done;
+  drop(ticket);
+  return is_done ? kSuccess : kNotReady;
+}
+
+ENTRY cuEventSynchronize(void* handle) {
+  CALL(cuEventSynchronize, kContext | kUnsafe);
+  Event* event = event_of(handle);
+  if (!event) return kInvalidHandle;
+  if (event->is_captured) return kCapturedEvent;
+  if (event->ticket && !event->ticket->is_done) {
+    wait_for(lock, *event->ticket->stream, event->ticket->number);
+  }
+  return kSuccess;
+}
+
+ENTRY cuEventElapsedTime(float* milliseconds, void* first_handle, void* last_handle) {
+  CALL(cuEventElapsedTime, kContext);
+  Event* first = event_of(first_handle);
+  Event* last = event_of(last_handle);
+  if (!first || !last || !first->takes_time || !last->takes_time) return kInvalidHandle;
+  if (!first->ticket || !last->ticket) return kInvalidHandle;
+  if (!first->ticket->is_done || !last->ticket->is_done) return kNotReady;
+  *milliseconds = float(last->ticket->milliseconds - first->ticket->milliseconds);
+  return kSuccess;
+}
+
+// ---- Kernels -----------------------------------------------------------------------------------
+
+namespace {
+
+// PTX ISA of a driver: 12.0 knows 8.0; 12.6 has 8.5 as 12.5; from 12.7 on one less; 13.0 has 9.0.
+int isa_of_driver(int version) {
+  int major = version / 1000, minor = version % 1000 / 10;
+  if (major >= 13) return 90 + minor;
+  return major == 12 ? 80 + (minor <= 5 ? minor : minor - 1) : 70 + minor;
+}
+
+// The entry of a kernel in PTX, from behind its name on; null where there is none.
+const char* entry_in(const char* ptx, const char* name) {
+  size_t length = strlen(name);
+  for (const char* at = strstr(ptx, ".entry"); at; at = strstr(at + 1, ".entry")) {
+    const char* word = at + 6;
+    while (*word == ' ' || *word == '\t') word++;
+    const char* behind = word + length;
+    if (!strncmp(word, name, length) && (*behind == '(' || *behind == '\n' || *behind == ' ')) {
+      return behind;
+    }
+  }
+  return nullptr;
+}
+
+// Whether the parameters that PTX declares are those of the kernel.
+bool has_parameters(const char* entry, const Kernel& kernel) {
+  const char* end = strchr(entry, ')');
+  unsigned count = 0;
+  for (const char* at = strstr(entry, ".param"); at && at < end; at = strstr(at + 1, ".param")) {
+    unsigned bits = 0;
+    const char* type = strpbrk(at + 6, "ubsf");
+    if (!type || sscanf(type + 1, "%u", &bits) != 1) return false;
+    if (count >= kernel.parameter_count || bits / 8 != kernel.parameter_bytes[count]) return false;
+    count++;
+  }
+  return count == kernel.parameter_count;
+}
+
+unsigned refuse_ptx(unsigned code, const char* text, char* log, uintptr_t log_bytes) {
+  if (log && log_bytes) snprintf(log, log_bytes, "%s\nsecond line of the log\n", text);
+  return code;
+}
+
+}  // namespace
+
+ENTRY cuModuleLoadDataEx(void** module, const void* image, unsigned option_count, unsigned* options,
+                         void** values) {
+  CALL(cuModuleLoadDataEx, kContext | kUnsafe);
+  const char* ptx = static_cast<const char*>(image);
+  char* log = nullptr;
+  uintptr_t log_bytes = 0;
+  for (unsigned i = 0; i < option_count; i++) {
+    if (options[i] == 5) log = static_cast<char*>(values[i]);
+    if (options[i] == 6) log_bytes = reinterpret_cast<uintptr_t>(values[i]);
+  }
+  int major = 0, minor = 0, target = 0;
+  const char* version = strstr(ptx, ".version ");
+  const char* architecture = strstr(ptx, ".target sm_");
+  if (!version || sscanf(version + 9, "%d.%d", &major, &minor) != 2 || !architecture ||
+      sscanf(architecture + 11, "%d", &target) != 1) {
+    return refuse_ptx(kInvalidPtx, "ptxas fatal: no .version or no .target", log, log_bytes);
+  }
+  if (major * 10 + minor > isa_of_driver(state.settings.version)) {
+    return refuse_ptx(kUnsupportedPtx, "ptxas fatal: Unsupported .version", log, log_bytes);
+  }
+  if (target > state.settings.capability_major * 10 + state.settings.capability_minor) {
+    return refuse_ptx(kNoBinaryForGpu, "ptxas fatal: .target is above the device", log, log_bytes);
+  }
+  for (Module& made : modules) {
+    if (made.is_alive) continue;
+    made = {true, current(), {}, 0};
+    for (const Kernel& kernel : kernel_table) {
+      const char* entry = entry_in(ptx, kernel.name);
+      if (!entry) continue;
+      if (!has_parameters(entry, kernel)) {
+        made.is_alive = false;
+        found("the parameters of %s in the PTX are not those of its source", kernel.name);
+        return refuse_ptx(kInvalidPtx, "ptxas fatal: parameters differ", log, log_bytes);
+      }
+      made.kernels[made.kernel_count++] = &kernel;
+    }
+    if (made.kernel_count == 0) {
+      made.is_alive = false;
+      return refuse_ptx(kInvalidPtx, "ptxas fatal: no kernel that is known", log, log_bytes);
+    }
+    device_memory[current()->device].overhead_bytes += state.settings.module_bytes;
+    state.allocation_count++;
+    *module = &made;
+    return kSuccess;
+  }
+  return kOutOfMemory;
+}
+
+ENTRY cuModuleUnload(void* handle) {
+  CALL(cuModuleUnload, kContext | kUnsafe);
+  Module* module = module_of(handle);
+  if (!module) return kInvalidHandle;
+  wait_for_all(lock);
+  module->is_alive = false;
+  device_memory[module->context->device].overhead_bytes -= state.settings.module_bytes;
+  return kSuccess;
+}
+
+ENTRY cuModuleGetFunction(void** function, void* handle, const char* name) {
+  CALL(cuModuleGetFunction, kContext);
+  Module* module = module_of(handle);
+  if (!module || module->context != current()) return kInvalidHandle;
+  for (unsigned i = 0; i < module->kernel_count; i++) {
+    if (strcmp(module->kernels[i]->name, name)) continue;
+    Function& made = functions[(module - modules) * 16 + i];
+    made = {module, module->kernels[i]};
+    *function = &made;
+    return kSuccess;
+  }
+  return kNotFound;
+}
+
+ENTRY cuFuncGetAttribute(int* value, unsigned attribute, void* handle) {
+  CALL(cuFuncGetAttribute, kContext);
+  if (!function_of(handle)) return kInvalidHandle;
+  const int values[] = {1024, 0, 0, 0, 32, 80, 80};
+  if (attribute > 6) return kInvalidValue;
+  *value = values[attribute];
+  return kSuccess;
+}
+
+ENTRY cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                     unsigned bz, unsigned shared_bytes, void* stream_handle, void** parameters,
+                     void** extra) {
+  CALL(cuLaunchKernel, kContext);
+  Function* function = function_of(handle);
+  if (!function || function->module->context != current()) return kInvalidHandle;
+  dim3 grid(gx, gy, gz), size(bx, by, bz);
+  if (!simt::is_launchable(grid, size, shared_bytes) || extra) return kInvalidValue;
+  const Kernel& kernel = *function->kernel;
+  if (kernel.parameter_count && !parameters) return kInvalidValue;
+  Stream* stream = nullptr;
+  bool is_captured = false;
+  if (unsigned failed = queue_of(stream_handle, &stream, &is_captured)) return failed;
+  state.launch_count++;
+  if (is_captured) return kSuccess;
+  Op* op = new_op(Op::launch);
+  op->kernel = &kernel;
+  op->grid = grid;
+  op->block = size;
+  op->shared_bytes = shared_bytes;
+  unsigned char* at = op->parameters;
+  for (unsigned i = 0; i < kernel.parameter_count; i++) {
+    memcpy(at, parameters[i], kernel.parameter_bytes[i]);
+    at += (kernel.parameter_bytes[i] + 15) / 16 * 16;
+  }
+  enqueue(*stream, op);
+  return kSuccess;
+}
+
+// ---- Control -----------------------------------------------------------------------------------
+
+#define CONTROL extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+// Objects that live, and what they are.
+uint64_t live(char* text, size_t bytes) {
+  uint64_t count[6] = {};
+  for (const Block& block : blocks) count[0] += block.is_used;
+  for (const Pinned& block : pinned) count[1] += block.is_used;
+  for (const Stream& stream : streams) count[2] += stream.is_alive;
+  for (const Event& event : events) count[3] += event.is_alive;
+  for (const Module& module : modules) count[4] += module.is_alive;
+  for (const Context& context : contexts) count[5] += context.is_alive ? context.retains : 0;
+  if (text && bytes) {
+    snprintf(text, bytes,
+             "%llu blocks, %llu pinned blocks, %llu streams, %llu events, %llu modules, "
+             "%llu retains", (unsigned long long)count[0], (unsigned long long)count[1],
+             (unsigned long long)count[2], (unsigned long long)count[3],
+             (unsigned long long)count[4], (unsigned long long)count[5]);
+  }
+  uint64_t sum = 0;
+  for (uint64_t each : count) sum += each;
+  return sum;
+}
+
+}  // namespace
+
+// Forgets settings, counters, faults and findings; the memory that a device had most is now.
+// Objects that live stay: the number of them, as simcuda_live counts.
+CONTROL uint64_t simcuda_reset() {
+  Lock lock(state.lock);
+  state.settings = Settings();
+  state.changed.notify_all();
+  for (uint64_t& calls : state.calls) calls = 0;
+  state.call_count = state.allocation_count = state.wait_count = state.launch_count = 0;
+  state.pageable_copies = 0;
+  state.random = 1;
+  state.fault = Fault();
+  state.finding_count = 0;
+  state.is_initialized = true;
+  for (DeviceMemory& memory : device_memory) memory.peak_bytes = memory.used_bytes;
+  return live(nullptr, 0);
+}
+
+// As a process that did not call cuInit.
+CONTROL void simcuda_uninitialize() {
+  Lock lock(state.lock);
+  state.is_initialized = false;
+}
+
+// Calls of an entry, of all for NULL; UINT64_MAX where there is no such entry.
+CONTROL uint64_t simcuda_calls(const char* name) {
+  Lock lock(state.lock);
+  if (!name) return state.call_count;
+  int entry = entry_number(name);
+  return entry < 0 ? UINT64_MAX : state.calls[entry];
+}
+
+// Blocks, streams, events and modules that were asked for so far.
+CONTROL uint64_t simcuda_allocations() {
+  Lock lock(state.lock);
+  return state.allocation_count;
+}
+
+// The n-th call from now on of an entry (NULL: of all), counted from 0, and `times - 1` after it,
+// fail with `code` and do nothing else.
+CONTROL void simcuda_fail(const char* name, uint64_t first, unsigned code, uint64_t times) {
+  Lock lock(state.lock);
+  state.fault = {name ? entry_number(name) : -1, first, times, code, 0};
+  if (name && state.fault.entry < 0) abort();
+}
+
+// Calls that the fault of simcuda_fail has looked at.
+CONTROL uint64_t simcuda_fault_seen() {
+  Lock lock(state.lock);
+  return state.fault.seen;
+}
+
+// The n-th cuStreamWaitEvent from now on, counted from 0, is forgotten; -1: none.
+CONTROL void simcuda_drop_wait(int64_t number) {
+  Lock lock(state.lock);
+  state.wait_count = 0;
+  state.settings.dropped_wait = number;
+}
+
+// Calls of cuStreamWaitEvent since simcuda_drop_wait or simcuda_reset.
+CONTROL uint64_t simcuda_waits() {
+  Lock lock(state.lock);
+  return state.wait_count;
+}
+
+CONTROL uint64_t simcuda_launches() {
+  Lock lock(state.lock);
+  return state.launch_count;
+}
+
+// Asynchronous copies from or to memory of the host that is not pinned.
+CONTROL uint64_t simcuda_pageable_copies() {
+  Lock lock(state.lock);
+  return state.pageable_copies;
+}
+
+CONTROL void simcuda_set_devices(int count) {
+  Lock lock(state.lock);
+  if (count < 0 || count > int(kDevices)) abort();
+  state.settings.devices = count;
+}
+
+CONTROL void simcuda_set_version(int version) {
+  Lock lock(state.lock);
+  state.settings.version = version;
+}
+
+CONTROL void simcuda_set_capability(int major, int minor) {
+  Lock lock(state.lock);
+  state.settings.capability_major = major;
+  state.settings.capability_minor = minor;
+}
+
+CONTROL void simcuda_set_init_result(unsigned code) {
+  Lock lock(state.lock);
+  state.settings.init_result = code;
+}
+
+CONTROL void simcuda_set_memory(uint64_t bytes) {
+  Lock lock(state.lock);
+  state.settings.memory_bytes = bytes;
+}
+
+CONTROL void simcuda_set_pinned_max(uint64_t bytes) {
+  Lock lock(state.lock);
+  state.settings.pinned_bytes_max = bytes;
+}
+
+// 0 eager, 1 jitter, 2 lazy; the seed of the latter two.
+CONTROL void simcuda_set_mode(unsigned mode, uint64_t seed) {
+  Lock lock(state.lock);
+  if (mode > 2) abort();
+  state.settings.mode = Mode(mode);
+  state.settings.seed = state.random = seed * 2 + 1;
+  for (Stream& stream : streams) stream.random = state.settings.seed * 1000003 + stream.queued;
+  state.changed.notify_all();
+}
+
+// The order of blocks and threads of a kernel: "forward", "reverse", "shuffled".
+CONTROL void simcuda_set_order(const char* order, uint64_t seed) {
+  Lock lock(state.lock);
+  state.settings.schedule = schedule_from(order, seed);
+}
+
+// 1: nothing that is queued runs, until 0. Who waits for it waits so long.
+CONTROL void simcuda_hold(int is_held) {
+  Lock lock(state.lock);
+  state.settings.is_held = is_held != 0;
+  state.changed.notify_all();
+}
+
+// Bytes of blocks of a device: now, and most so far.
+CONTROL uint64_t simcuda_used_bytes(int device) {
+  Lock lock(state.lock);
+  return device_memory[device].used_bytes;
+}
+CONTROL uint64_t simcuda_peak_bytes(int device) {
+  Lock lock(state.lock);
+  return device_memory[device].peak_bytes;
+}
+CONTROL uint64_t simcuda_pinned_bytes() {
+  Lock lock(state.lock);
+  return pinned_used_bytes;
+}
+
+// Blocks, pinned blocks, streams, events, modules and retains of primary contexts that live; a
+// text that says how many of which.
+CONTROL uint64_t simcuda_live(char* text, size_t bytes) {
+  Lock lock(state.lock);
+  return live(text, bytes);
+}
+
+// How many things were found wrong, and what, one per line.
+CONTROL uint64_t simcuda_findings(char* text, size_t bytes) {
+  Lock lock(state.lock);
+  if (text && bytes) text[0] = 0;
+  size_t length = 0;
+  unsigned kept = state.finding_count < kFindings ? state.finding_count : kFindings;
+  for (unsigned i = 0; text && i < kept && length + 1 < bytes; i++) {
+    length += size_t(snprintf(text + length, bytes - length, "%s\n", state.findings[i]));
+  }
+  return state.finding_count;
+}
+
+// The calling thread's contexts, from the oldest on, and its capture mode; how many contexts.
+CONTROL unsigned simcuda_thread(void** contexts_of_thread, unsigned count, unsigned* capture_mode) {
+  for (unsigned i = 0; i < count && i < thread_state.depth; i++) {
+    contexts_of_thread[i] = thread_state.contexts[i];
+  }
+  if (capture_mode) *capture_mode = thread_state.capture_mode;
+  return thread_state.depth;
+}
+
+// At the end of a program that asks for it: findings and what was not given back, on stderr.
+namespace {
+struct End {
+  ~End() {
+    if (!getenv("SIMCUDA_REPORT")) return;
+    char text[4096];
+    uint64_t count = simcuda_findings(text, sizeof text);
+    fprintf(stderr, "simcuda: %llu findings\n%s", (unsigned long long)count, text);
+    count = simcuda_live(text, sizeof text);
+    fprintf(stderr, "simcuda: %llu objects live (%s)\n", (unsigned long long)count, text);
+  }
+} end;
+}  // namespace

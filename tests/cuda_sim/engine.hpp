@@ -1,0 +1,350 @@
+// Contexts, streams and events of the simulated driver, and who runs what is queued.
+//
+// A stream is a queue of operations that run in order. An event is a ticket: recording queues the
+// ticket in a stream, waiting queues an operation that holds its stream back until the ticket that
+// the event has *now* is done. In modes eager and jitter each stream has a thread that runs its
+// queue; in mode lazy one executor runs what a query or a wait asks for and what that depends on,
+// choosing at random among the streams that could go on.
+#pragma once
+
+#include "memory.hpp"
+
+namespace sim {
+
+struct Kernel {
+  const char* name;
+  unsigned parameter_count;
+  uint16_t parameter_bytes[16];
+  void (*launch)(dim3 grid, dim3 block, size_t shared, void** parameters, simt::Schedule schedule);
+};
+
+constexpr unsigned kParameterBytes = 256;
+
+struct Context {
+  bool is_alive = false;
+  bool is_primary = false;
+  int device = 0;
+  unsigned retains = 0;
+};
+
+struct Stream;
+
+// A place in a stream. It lives while an event, an operation or a waiting thread names it.
+struct Ticket {
+  unsigned references = 0;
+  bool is_done = false;
+  Stream* stream = nullptr;
+  uint64_t number = 0;
+  double milliseconds = 0;
+};
+
+struct Event {
+  bool is_alive = false, takes_time = false, is_captured = false;
+  Context* context = nullptr;
+  Ticket* ticket = nullptr;  // of the last record
+};
+
+struct Op {
+  enum Kind : uint8_t { copy, fill, launch, wait, record } kind;
+  Op* next = nullptr;
+  uint64_t number = 0;
+  Ticket* ticket = nullptr;
+  void* target = nullptr;
+  const void* source = nullptr;
+  uint64_t bytes = 0;
+  unsigned char value = 0;
+  bool is_staged = false;  // the source is a copy of pageable memory
+  const Kernel* kernel = nullptr;
+  dim3 grid, block;
+  unsigned shared_bytes = 0;
+  alignas(16) unsigned char parameters[kParameterBytes];
+};
+
+struct Stream {
+  bool is_alive = false;
+  bool has_thread = false;
+  bool is_running = false;    // an operation of it runs now
+  bool is_capturing = false, is_capture_broken = false;
+  unsigned capture_mode = 0;
+  uint64_t capture_thread = 0;
+  Context* context = nullptr;
+  Op* head = nullptr;
+  Op* tail = nullptr;
+  uint64_t queued = 0, done = 0;  // numbers of operations
+  uint64_t wanted = 0;            // lazy: up to which number the executor must come
+  uint64_t random = 0;
+};
+
+inline Context contexts[kContexts];
+inline Stream streams[kStreams];
+inline Event events[kEvents];
+inline Ticket tickets[kOps];
+inline Op* free_ops = nullptr;
+inline unsigned ops_made = 0, next_ticket = 0;
+inline Op* op_memory = nullptr;
+inline int capturing_globally = 0;
+inline bool has_executor = false;
+
+// What the executor was asked for; on the stack of who asks.
+struct Goal {
+  Stream* stream;
+  uint64_t number;
+  uint64_t steps;  // at most
+  bool is_done = false;
+  Goal* next = nullptr;
+};
+inline Goal* goals = nullptr;
+
+inline Op* new_op(Op::Kind kind) {
+  if (!op_memory) {
+    void* mapped = mmap(nullptr, sizeof(Op) * kOps, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) abort();
+    op_memory = static_cast<Op*>(mapped);
+  }
+  Op* op = free_ops;
+  if (op) {
+    free_ops = op->next;
+  } else if (ops_made < kOps) {
+    op = op_memory + ops_made++;
+  } else {
+    fprintf(stderr, "simcuda: %u operations are queued\n", kOps);
+    abort();
+  }
+  *op = Op();
+  op->kind = kind;
+  return op;
+}
+
+inline Ticket* new_ticket(Stream* stream, uint64_t number) {
+  for (unsigned tries = 0; tries < kOps; tries++) {
+    Ticket* ticket = tickets + next_ticket++ % kOps;
+    if (ticket->references) continue;
+    *ticket = {1, false, stream, number, 0};
+    return ticket;
+  }
+  abort();
+}
+
+inline void drop(Ticket* ticket) {
+  if (ticket) ticket->references--;
+}
+
+inline bool can_step(const Stream& stream) {
+  return stream.head && !stream.is_running && !state.settings.is_held &&
+         !(stream.head->kind == Op::wait && !stream.head->ticket->is_done);
+}
+
+// What an operation does, without the lock.
+inline void run(Op& op, simt::Schedule schedule) {
+  switch (op.kind) {
+    case Op::copy:
+      memmove(op.target, op.source, op.bytes);
+      if (op.is_staged) munmap(const_cast<void*>(op.source), op.bytes);
+      break;
+    case Op::fill:
+      memset(op.target, op.value, op.bytes);
+      break;
+    case Op::launch: {
+      void* places[16];
+      unsigned char* place = op.parameters;
+      for (unsigned i = 0; i < op.kernel->parameter_count; i++) {
+        places[i] = place;
+        place += (op.kernel->parameter_bytes[i] + 15) / 16 * 16;
+      }
+      op.kernel->launch(op.grid, op.block, op.shared_bytes, places, schedule);
+      break;
+    }
+    case Op::wait:
+    case Op::record:
+      break;
+  }
+}
+
+// Runs the first operation of a stream that can.
+inline void step(Stream& stream, Lock& lock) {
+  Op* op = stream.head;
+  stream.is_running = true;
+  simt::Schedule schedule = state.settings.schedule;
+  schedule.seed ^= op->number;
+  uint64_t dawdle = state.settings.mode != Mode::jitter ? 0 : random_below(stream.random, 64);
+  lock.unlock();
+  for (uint64_t i = 0; i < dawdle; i++) sched_yield();
+  // Now and then a stream falls far behind.
+  if (dawdle > 56) {
+    timespec pause = {0, long(dawdle) * 20000};
+    nanosleep(&pause, nullptr);
+  }
+  run(*op, schedule);
+  lock.lock();
+  if (op->kind == Op::launch) check_guards(op->kernel->name);
+  stream.head = op->next;
+  if (!stream.head) stream.tail = nullptr;
+  stream.done = op->number;
+  stream.is_running = false;
+  if (op->kind == Op::record) {
+    op->ticket->is_done = true;
+    op->ticket->milliseconds = now_milliseconds();
+  }
+  drop(op->ticket);
+  op->next = free_ops;
+  free_ops = op;
+  state.changed.notify_all();
+}
+
+inline void* stream_main(void* argument) {
+  Stream& stream = *static_cast<Stream*>(argument);
+  Lock lock(state.lock);
+  for (;;) {
+    if (!stream.is_alive && !stream.head) break;
+    if (state.settings.mode != Mode::lazy && can_step(stream)) {
+      step(stream, lock);
+    } else {
+      state.changed.wait(lock);
+    }
+  }
+  stream.has_thread = false;
+  state.changed.notify_all();
+  return nullptr;
+}
+
+// Up to which operation each stream has to come for a goal: what it waits for, and what that waits
+// for. Each pass over the streams can only raise the marks, and there are finitely many.
+inline void mark_wanted(const Goal& goal) {
+  for (Stream& stream : streams) stream.wanted = 0;
+  goal.stream->wanted = goal.number;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (Stream& stream : streams) {
+      for (Op* op = stream.head; op && op->number <= stream.wanted; op = op->next) {
+        if (op->kind != Op::wait || op->ticket->is_done) continue;
+        Stream& other = *op->ticket->stream;
+        if (other.wanted >= op->ticket->number) continue;
+        other.wanted = op->ticket->number;
+        has_changed = true;
+      }
+    }
+  }
+}
+
+// Runs what a goal needs, one operation after another.
+inline void pursue(Goal& goal, Lock& lock) {
+  for (uint64_t steps = 0; steps < goal.steps && goal.stream->done < goal.number; steps++) {
+    mark_wanted(goal);
+    Stream* choice = nullptr;
+    uint64_t candidates = 0;
+    for (Stream& stream : streams) {
+      if (!can_step(stream) || stream.head->number > stream.wanted) continue;
+      if (random_below(state.random, ++candidates) == 0) choice = &stream;
+    }
+    if (!choice) return;  // held
+    step(*choice, lock);
+  }
+}
+
+inline void* executor_main(void*) {
+  Lock lock(state.lock);
+  for (;;) {
+    while (!goals) state.changed.wait(lock);
+    Goal* goal = goals;
+    goals = goal->next;
+    pursue(*goal, lock);
+    goal->is_done = true;
+    state.changed.notify_all();
+  }
+  return nullptr;
+}
+
+inline bool start_thread(void* (*main)(void*), void* argument) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // Signals are for the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool is_started = pthread_create(&thread, &attributes, main, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return is_started;
+}
+
+// Lazy: lets the executor take up to `steps` steps towards a place in a stream.
+inline void ask(Lock& lock, Stream& stream, uint64_t number, uint64_t steps) {
+  if (state.settings.mode != Mode::lazy || stream.done >= number || steps == 0) return;
+  if (!has_executor) has_executor = start_thread(executor_main, nullptr);
+  Goal goal = {&stream, number, steps};
+  Goal** last = &goals;
+  while (*last) last = &(*last)->next;
+  *last = &goal;
+  state.changed.notify_all();
+  while (!goal.is_done) state.changed.wait(lock);
+}
+
+// Waits until a stream has come to a place.
+inline void wait_for(Lock& lock, Stream& stream, uint64_t number) {
+  while (stream.done < number) {
+    ask(lock, stream, number, UINT64_MAX);
+    if (stream.done < number) state.changed.wait(lock);
+  }
+}
+
+// Lazy: a query moves things on by some steps, or none, or all.
+inline uint64_t steps_of_query() {
+  uint64_t draw = random_below(state.random, 8);
+  return draw < 3 ? draw : draw < 5 ? UINT64_MAX : 1;
+}
+
+inline void wait_for_all(Lock& lock) {
+  for (Stream& stream : streams) {
+    if (stream.is_alive || stream.head) wait_for(lock, stream, stream.queued);
+  }
+}
+
+inline Stream* new_stream(Context* context) {
+  static unsigned next = 0;
+  for (unsigned tries = 0; tries < kStreams; tries++) {
+    Stream* stream = streams + next++ % kStreams;
+    if (stream->is_alive || stream->has_thread || stream->head) continue;
+    uint64_t number = stream->queued;
+    *stream = Stream();
+    // Numbers go on, so that a ticket of the stream that was here before stays done.
+    stream->queued = stream->done = number;
+    stream->context = context;
+    stream->random = state.settings.seed * 1000003 + next;
+    stream->is_alive = stream->has_thread = true;
+    if (start_thread(stream_main, stream)) return stream;
+    *stream = Stream();
+    return nullptr;
+  }
+  return nullptr;
+}
+
+inline void enqueue(Stream& stream, Op* op) {
+  op->number = ++stream.queued;
+  if (stream.tail) {
+    stream.tail->next = op;
+  } else {
+    stream.head = op;
+  }
+  stream.tail = op;
+  state.changed.notify_all();
+}
+
+// The first queued operation that reads or writes host memory in [first, first + bytes).
+inline const Op* op_on_host_memory(const unsigned char* first, uint64_t bytes) {
+  for (Stream& stream : streams) {
+    for (Op* op = stream.head; op; op = op->next) {
+      if (op->kind != Op::copy) continue;
+      const unsigned char* source = static_cast<const unsigned char*>(op->source);
+      const unsigned char* target = static_cast<const unsigned char*>(op->target);
+      bool reads = source < first + bytes && first < source + op->bytes;
+      bool writes = target < first + bytes && first < target + op->bytes;
+      if (reads || writes) return op;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace sim

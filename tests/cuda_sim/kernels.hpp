@@ -1,0 +1,33 @@
+// The kernels that the simulated driver can launch: the project's own, and probes for its tests.
+#pragma once
+
+#include "engine.hpp"
+
+#include "probe.cu"
+
+namespace sim {
+
+template <auto kernel>
+struct Launcher;
+
+template <class... A, void (*kernel)(A...)>
+struct Launcher<kernel> {
+  static void launch(dim3 grid, dim3 block, size_t shared, void** parameters,
+                     simt::Schedule schedule) {
+    simt::launch_params(kernel, grid, block, shared, parameters, schedule);
+  }
+  static constexpr Kernel row(const char* name) {
+    static_assert(sizeof...(A) <= 16, "at most 16 parameters");
+    static_assert((0 + ... + ((sizeof(A) + 15) / 16 * 16)) <= kParameterBytes, "parameters fit");
+    return {name, sizeof...(A), {uint16_t(sizeof(A))...}, launch};
+  }
+};
+
+#define SIM_KERNEL(name) Launcher<&name>::row(#name)
+
+inline const Kernel kernel_table[] = {
+    SIM_KERNEL(simcuda_probe_add),
+    SIM_KERNEL(simcuda_probe_write),
+};
+
+}  // namespace sim
