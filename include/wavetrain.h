@@ -292,7 +292,8 @@ typedef struct wavetrain_batch_view {
     int32_t device;        /* CUDA device; -1 on the host */
     uint32_t sample_count; /* shape[0]; less than samples_per_batch in a flushed last batch */
     uint64_t shape[WAVETRAIN_RANK_MAX + 1];
-    void *ready_stream;    /* CUstream that data is ready on; NULL on the host: ready now */
+    void *ready_stream;    /* CUstream of the slot, for your work on it; NULL on the host. The data
+                              is complete, on every stream, when pop returns */
     uint64_t batch_id;     /* from 0 since open or reset, in push order */
     const uint64_t *tags;  /* sample_count tags, in push order */
     const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
@@ -317,9 +318,9 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric plan;           /* bounded planning steps */
     wavetrain_metric meta;           /* reads of array metadata and shard indexes */
     wavetrain_metric io;             /* reads of chunks; in: bytes read, out: bytes chunks needed */
-    wavetrain_metric input_transfer; /* copies to the device; 0 on the host */
+    wavetrain_metric input_transfer; /* copies to the device, by its clock; 0 on the host */
     wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
-    wavetrain_metric post_decode;    /* device work between decode and assemble; 0 on the host */
+    wavetrain_metric post_decode;    /* decoded chunks laid out for the device; 0 on the host */
     wavetrain_metric decode_gap;     /* device idle between decodes; 0 on the host */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from the last read to the first decode */
@@ -732,7 +733,7 @@ typedef struct wavetrain_config {
     uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
     uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
     uint32_t reserved;       /* 0 */
-    void *consumer_stream;   /* CUstream of the consumer; not built yet [NULL] */
+    void *consumer_stream;   /* CUstream that you use batches on: release waits for it [NULL] */
     wavetrain_metadata_latency metadata_latency; /* not built yet [0] */
 
     /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
@@ -839,26 +840,35 @@ wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch b
                                       uint32_t field, wavetrain_batch_view *info);
 
 /* Gives a batch back; its pointers are dead, its tensors live on, and the slot is free when the
- * last of them is deleted. In any order, from any thread. event: NULL, or a CUevent behind which
- * the slot may be reused; on the host backend it must be NULL, and YOUR READS AND WRITES OF THE
- * BATCH MUST BE OVER, except through tensors.
+ * last of them is deleted. In any order, from any thread. On the host event must be NULL, and YOUR
+ * READS AND WRITES OF THE BATCH MUST BE OVER, except through tensors. On a device they may be
+ * queued: the slot is used again after event (a CUevent that you recorded, or NULL), and after all
+ * that is queued until now on its ready_stream, on consumer_stream, and on every stream that it was
+ * exported to. WORK ON OTHER STREAMS IS NOT COVERED, NOR IS WORK THAT IS QUEUED LATER: record it in
+ * event, or wait for it. These streams and the event must live until release returns. The next
+ * batch of another slot does not wait for any of it.
  * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
- * the host backend, the batch is still held. Does not wait. */
+ * the host backend, the batch is still held; CUDA: a driver call failed, the batch is given back
+ * and the stream has ended. Does not wait. */
 wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
 
 /* Hands a held batch to another library as a DLPack tensor, without a copy: shape [sample_count,
- * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU.
+ * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU or
+ * kDLCUDA.
  * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
- * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: the CUstream
- * that the consumer will work on; on the host backend it must be NULL. tensor: yours; the tensor,
- * whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor), once, on
- * any thread, at any time before the close that returns OK. The deleter allocates nothing and does
- * not wait. It ignores a tensor that it has deleted, until the same record is exported again, and
- * it does nothing after that close and in a child made by fork.
+ * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: on the
+ * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
+ * for: NULL is the default stream, (void *)-1 none. It must live until the slot is released and the
+ * tensor deleted. The data is complete on every stream: nothing is queued on it. tensor: yours; the
+ * tensor, whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor),
+ * once, on any thread, at any time before the close that returns OK. The deleter allocates nothing
+ * and does not wait. It ignores a tensor that it has deleted, until the same record is exported
+ * again, and it does nothing after that close and in a child made by fork.
  * The batch may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
  * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
  * in a capsule named "dltensor_versioned".
- * OK. AGAIN: as many tensors of the batch live as can: delete one. INVALID: batch is not held, or
+ * OK. AGAIN: as many tensors of the batch live as can: delete one; or it was exported to as many
+ * different streams: use one of them. INVALID: batch is not held, or
  * there is no such field. UNSUPPORTED: a stream on the host backend. Does not wait. */
 wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
                                   void *stream, struct DLManagedTensorVersioned **tensor);

@@ -1,10 +1,11 @@
 //! Batch slots: which batch is in which slot, how far it is, and what went wrong in it.
 //!
 //! States of a slot: Free -> Filling (planned and assembled) -> Ready or Failed (or Patching ->
-//! Ready) -> Held (popped) -> Free. A slot that is released while tensors of it live goes from Held
-//! to Exported, and to Free with the last of them. `remaining` counts what is missing: one for the
-//! planning itself, one for each chunk. The error of a batch is that of its lowest (sample, chunk),
-//! whatever finished first.
+//! Ready) -> Held (popped) -> Releasing -> Free. A slot that is released while tensors of it live
+//! goes on to Exported, and through Releasing again with the last of them. One in device memory is
+//! Fenced before it is Free: until the device has done what was queued on it. `remaining` counts
+//! what is missing: one for the planning itself, one for each chunk. The error of a batch is that
+//! of its lowest (sample, chunk), whatever finished first.
 //!
 //! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
 //! the one that holds `next_pop`.
@@ -28,8 +29,12 @@ pub enum SlotState {
     Failed,
     /// Popped and not released.
     Held,
-    /// Released, and kept by tensors that were not deleted. Its token is dead.
+    /// Given back, and somebody is to say what it waits for. Its token is dead.
+    Releasing,
+    /// Released, and kept by tensors that were not deleted.
     Exported,
+    /// Nobody's, once the device has done what was queued before.
+    Fenced,
 }
 
 /// The box of a sample, for the workers that assemble it.
@@ -60,9 +65,14 @@ struct Slot {
 }
 
 impl Slot {
-    /// Whether it stays as it is, whatever becomes of the stream.
+    /// Whether the caller or a tensor keeps it.
     fn is_kept(&self) -> bool {
-        matches!(self.state, SlotState::Held | SlotState::Exported)
+        matches!(self.state, SlotState::Held | SlotState::Releasing | SlotState::Exported)
+    }
+
+    /// Whether it has a batch that was not popped.
+    fn is_stream(&self) -> bool {
+        !self.is_kept() && !matches!(self.state, SlotState::Free | SlotState::Fenced)
     }
 }
 
@@ -264,9 +274,7 @@ impl Slots {
 
     /// The slot whose batch comes next, if that batch was begun.
     pub fn next_slot(&self) -> Option<u32> {
-        let waiting = |slot: &Slot| {
-            slot.state != SlotState::Free && !slot.is_kept() && slot.batch_id == self.next_pop
-        };
+        let waiting = |slot: &Slot| slot.is_stream() && slot.batch_id == self.next_pop;
         self.slots.iter().position(waiting).map(|slot| slot as u32)
     }
 
@@ -296,13 +304,32 @@ impl Slots {
         is_held.then_some(slot as u32)
     }
 
-    /// Gives a held slot back; whether it is free, and not kept by tensors.
-    #[must_use]
-    pub fn release(&mut self, slot: u32) -> bool {
+    /// Gives a held slot back; `released` follows.
+    pub fn release(&mut self, slot: u32) {
         let entry = &mut self.slots[slot as usize];
         assert!(entry.state == SlotState::Held);
-        entry.state = if entry.tensors == 0 { SlotState::Free } else { SlotState::Exported };
+        entry.state = SlotState::Releasing;
+    }
+
+    /// What a slot that is given back waits for is known: whether it is free. `is_fenced`: for the
+    /// device, at least.
+    #[must_use]
+    pub fn released(&mut self, slot: u32, is_fenced: bool) -> bool {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Releasing);
+        entry.state = match (entry.tensors, is_fenced) {
+            (0, false) => SlotState::Free,
+            (0, true) => SlotState::Fenced,
+            _ => SlotState::Exported,
+        };
         entry.state == SlotState::Free
+    }
+
+    /// The device has done what a slot waited for.
+    pub fn unfence(&mut self, slot: u32) {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == SlotState::Fenced);
+        entry.state = SlotState::Free;
     }
 
     /// Takes a tensor record of a held slot; its number, or None where all of them live.
@@ -320,7 +347,8 @@ impl Slots {
         Some(number)
     }
 
-    /// A tensor was deleted; whether that frees its slot. One that does not live changes nothing.
+    /// A tensor was deleted; whether that gives its slot back, so that `released` follows. One that
+    /// does not live changes nothing.
     #[must_use]
     pub fn delete_tensor(&mut self, slot: u32, number: u32) -> bool {
         let entry = &mut self.slots[slot as usize];
@@ -329,10 +357,10 @@ impl Slots {
         }
         assert!(entry.is_kept());
         entry.tensors &= !(1 << number);
-        if entry.tensors != 0 || entry.state == SlotState::Held {
+        if entry.tensors != 0 || entry.state != SlotState::Exported {
             return false;
         }
-        entry.state = SlotState::Free;
+        entry.state = SlotState::Releasing;
         true
     }
 
@@ -343,7 +371,7 @@ impl Slots {
 
     /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.
     pub fn reset(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| !slot.is_kept()) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_stream()) {
             slot.state = SlotState::Free;
         }
         self.next_begin = 0;
@@ -396,14 +424,30 @@ mod tests {
         let mut slots = held();
         let (one, two) = (slots.take_tensor(0).unwrap(), slots.take_tensor(0).unwrap());
         assert!(!slots.delete_tensor(0, one));
-        assert!(!slots.release(0));
+        slots.release(0);
+        assert!(!slots.released(0, false));
         assert_eq!((slots.state(0), slots.kept()), (SlotState::Exported, 1));
         assert_eq!(slots.live_tensors(), 1);
         slots.reset();
         assert_eq!(slots.state(0), SlotState::Exported);
         assert!(slots.delete_tensor(0, two));
+        assert!(slots.released(0, false));
         assert_eq!((slots.state(0), slots.kept()), (SlotState::Free, 0));
         assert!(!slots.delete_tensor(0, two));
+    }
+
+    #[test]
+    fn a_fenced_slot_is_nobodys_and_not_free() {
+        let mut slots = held();
+        slots.release(0);
+        slots.reset();
+        assert_eq!((slots.state(0), slots.kept()), (SlotState::Releasing, 1));
+        assert!(!slots.released(0, true));
+        assert_eq!((slots.find(SlotState::Free), slots.kept()), (None, 0));
+        slots.reset();
+        assert_eq!((slots.state(0), slots.next_slot()), (SlotState::Fenced, None));
+        slots.unfence(0);
+        assert_eq!(slots.find(SlotState::Free), Some(0));
     }
 
     #[test]

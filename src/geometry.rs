@@ -3,10 +3,14 @@
 //! In: settings, and what everything else takes. Out: [`Geometry`]. Invariant: its bill is within
 //! the cap, and every chunk up to the settings' cap can be staged and decoded in it.
 
+use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::math::align_up;
+use crate::cuda::{RESIDENT_WAVES, Sizes};
+use crate::device::{Layout, Need, UNIT_BYTES};
 use crate::fail;
 use crate::limits::{
-    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, compressed_bytes_max,
+    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX,
+    compressed_bytes_max,
 };
 use crate::settings::Settings;
 use crate::status::{Status, Why};
@@ -16,6 +20,11 @@ use crate::status::{Status, Why};
 pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
 /// Staging memory that the geometry asks for where the cap allows it.
 const SLAB_WISH_BYTES: u64 = 16 << 20;
+/// Bytes of a resident wave that the geometry asks for where the caps allow it: a millisecond of a
+/// fast link, so that a launch and a look are nothing beside it.
+const WAVE_WISH_BYTES: u64 = 64 << 20;
+/// Data that comes with one unit on the average: small chunks have less, and fill the units first.
+const UNIT_DATA_BYTES: u64 = 16 << 10;
 /// Sizes that follow from the memory cap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Geometry {
@@ -30,6 +39,8 @@ pub struct Geometry {
     pub pool_bytes: u64,
     /// Bytes of the ring that waves are staged in.
     pub slab_bytes: u64,
+    /// Slabs and resident waves; empty on the host.
+    pub device: Layout,
 }
 
 impl Settings {
@@ -54,7 +65,65 @@ impl Settings {
                 compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN.max(read_more),
                 MEMORY_PAGE_BYTES,
             ),
+            device: self.floor_layout(),
         }
+    }
+
+    /// The least slab that takes every chunk up to the cap: its bytes, and units for all samples of
+    /// a batch that touch it, or for what lies around one sample.
+    fn floor_layout(&self) -> Layout {
+        if !self.is_cuda {
+            return Layout::default();
+        }
+        let need = Need::of(self.config.max_chunk_uncompressed_bytes, 0);
+        let samples = u64::from(self.config.samples_per_batch) * chunk_records_max();
+        Layout {
+            data_bytes: need.data_bytes,
+            units: samples.max(outside_records_max(RANK_MAX as u64)) as u32,
+        }
+    }
+
+    /// Bytes that slabs and resident waves of a layout come to, with the batch slots.
+    pub fn device_sizes(&self, layout: &Layout) -> Sizes {
+        Sizes {
+            slots_bytes: self.slots_bytes(),
+            slots: self.config.n_batch_slots,
+            wave_bytes: layout.bytes(),
+            slabs: self.config.host_buffer_waves,
+        }
+    }
+
+    /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes
+    /// allow. The host bytes that it took.
+    fn grow_layout(&self, layout: &mut Layout, spare: u64, why: &mut Why) -> Result<u64, Status> {
+        if !self.is_cuda {
+            return Ok(0);
+        }
+        let (floor, cap) = (self.device_sizes(layout), self.device_bytes_max());
+        if floor.device_bytes() > cap {
+            return Err(fail!(
+                why,
+                Budget,
+                "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
+                 {} for each of {RESIDENT_WAVES} resident waves, {} for status and rounding: raise \
+                 the cap, or lower samples_per_batch, n_batch_slots or \
+                 max_chunk_uncompressed_bytes",
+                floor.device_bytes(),
+                floor.slots_bytes,
+                floor.wave_bytes,
+                floor.rest_bytes()
+            ));
+        }
+        let more = (cap - floor.device_bytes()) / RESIDENT_WAVES as u64;
+        let more = more.min(spare / u64::from(floor.slabs)) & !(MEMORY_PAGE_BYTES - 1);
+        let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes).min(more);
+        // A unit for every so many bytes comes with the data, beside those of the least layout.
+        let units = wish / (UNIT_DATA_BYTES + UNIT_BYTES + size_of::<u32>() as u64);
+        layout.units = layout.units.saturating_add(units as u32);
+        layout.data_bytes += units * UNIT_DATA_BYTES;
+        let sizes = self.device_sizes(layout);
+        assert!(sizes.device_bytes() <= cap);
+        Ok(sizes.pinned_bytes() - floor.pinned_bytes())
     }
 
     /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
@@ -76,10 +145,11 @@ impl Settings {
                 "max_host_memory_bytes = {cap}: this config needs at least {floor} ({} of it batch \
                  slots): raise the cap, or lower samples_per_batch, n_batch_slots, \
                  n_decode_threads or max_chunk_uncompressed_bytes",
-                self.slots_bytes()
+                self.host_slots_bytes()
             ));
         }
         let mut spare = (cap - floor) & !(MEMORY_PAGE_BYTES - 1);
+        spare -= self.grow_layout(&mut geometry.device, spare, why)?;
         let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
         geometry.slab_bytes += slab_more;
         spare -= slab_more;

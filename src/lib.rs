@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! surface    ffi loader info            control    pipeline geometry settings config
-//! data path  queue arrays meta json plan wave read shard_index decode assemble batch export
+//! data path  queue arrays meta json plan wave read shard_index decode assemble device batch export
 //! floor      cuda kernels os chunk_cache cache records grid stats abi status simd base limits
 //! ```
 //!
@@ -55,6 +55,7 @@ pub mod arrays;
 pub mod assemble;
 pub mod batch;
 pub mod decode;
+pub mod device;
 pub mod export;
 pub mod json;
 pub mod meta;

@@ -7,6 +7,7 @@
 use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;
+use crate::cuda::Stream;
 use crate::export::DlManagedTensorVersioned;
 use crate::fail;
 use crate::ffi::entries::{EntryWriter, write_str};
@@ -206,9 +207,32 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The samples, packed, row-major.
+    /// The samples, packed, row-major, in host memory. It panics on a batch in device memory, which
+    /// `copy_to` reads.
     pub fn data(&self) -> &[u8] {
+        assert!(self.view.ready_stream.is_none(), "a batch in device memory: copy_to reads it");
         self.view.data.view(0, self.view.data.bytes())
+    }
+
+    /// Copies the samples to `target`, which has as many bytes, from wherever they lie; from a
+    /// device it waits for the copy.
+    pub fn copy_to(&self, target: &mut [u8]) -> Result<(), Failure> {
+        self.loader.enter()?.read_batch(&self.view, target)
+    }
+
+    /// Bytes of the samples.
+    pub fn bytes(&self) -> u64 {
+        self.view.data.bytes()
+    }
+
+    /// Address of the first sample; in device memory where there is a ready stream.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.view.data.as_ptr()
+    }
+
+    /// The stream that a consumer's work may be queued on; None on the host.
+    pub fn ready_stream(&self) -> Option<Stream> {
+        self.view.ready_stream
     }
 
     /// Extents: samples, then the sample shape.
@@ -240,7 +264,7 @@ impl Batch<'_> {
     /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
     /// memory stays. None where 8 tensors of the batch live.
     pub fn dlpack(&self) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
-        let exported = self.loader.enter()?.export(self.token, &DELETERS)?;
+        let exported = self.loader.enter()?.export(self.token, None, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
     }
 }
@@ -249,8 +273,8 @@ impl Drop for Batch<'_> {
     fn drop(&mut self) {
         if let Ok(instance) = self.loader.enter() {
             // The token is held by this value alone.
-            let released = instance.release(self.token);
-            assert!(released.is_ok());
+            let released = instance.release(self.token, None);
+            assert!(released.is_ok() || self.view.ready_stream.is_some());
         }
     }
 }

@@ -3,21 +3,30 @@
 //! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
 //! accepted stream every array whose chunks are within their caps.
 
-use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
+use crate::abi::{
+    FatalHook, FilesHook, LogHook, MemoryHook, NAME_BYTES, ProfilerHook, WorkersHook,
+};
 use crate::base::math::{align_up, product};
-use crate::base::text::part_of;
+use crate::base::text::{Text, part_of};
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
-use crate::config::{self, Config};
+use crate::config::{self, BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::library::path_from_config;
+use crate::cuda::{Driver, device};
 use crate::fail;
 use crate::limits::{
     CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
 };
 use crate::records::Dtype;
 use crate::status::{Status, Why};
+use core::fmt::Write;
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
+/// Pinned memory that comes to it on a device, in the place of batch slots.
+const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
+/// Device memory beside batch slots where the config leaves the cap open.
+const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
 /// Most samples of lookahead that a chunk cache asks for.
 const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 /// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
@@ -71,6 +80,10 @@ pub struct Settings {
     pub cache_memory_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
     pub cache_uses: u32,
+    /// Whether batches are made on a device.
+    pub is_cuda: bool,
+    /// Why that backend.
+    pub backend_reason: Text<NAME_BYTES>,
 }
 
 fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {
@@ -92,6 +105,7 @@ pub fn settings_from_config(
     check_not_built(config, why)?;
     check_reader(config, why)?;
     path_from_config(config.cuda_driver, why)?;
+    let (is_cuda, backend_reason) = backend(config, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
     let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
     let samples = config.samples_per_batch;
@@ -136,6 +150,8 @@ pub fn settings_from_config(
         window_pairs: 2 * samples + 4 * chunks,
         uri_pool_bytes: uri_pool_bytes(lookahead_samples),
         cache_memory_bytes,
+        is_cuda,
+        backend_reason,
         cache_uses: (cache_memory_bytes / GRANULE_BYTES * USES_PER_GRANULE).min(1 << 30) as u32,
     })
 }
@@ -341,21 +357,11 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
 fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let default = Config::default();
-    if c.backend == config::BACKEND_CUDA {
-        return Err(fail!(
-            why,
-            Unsupported,
-            "backend = cuda is not built into this version: use auto or host"
-        ));
-    }
-    let names = "device|enable_gds = on|numa_strategy = pin|numa_node|consumer_stream|\
-                 metadata_latency";
+    let names = "enable_gds = on|numa_strategy = pin|numa_node|metadata_latency";
     let are_default = [
-        c.device == default.device,
         c.enable_gds != config::GDS_ON,
         c.numa_strategy != config::NUMA_PIN,
         c.numa_node == default.numa_node,
-        c.consumer_stream.is_null(),
         c.metadata_latency == default.metadata_latency,
     ];
     match are_default.iter().position(|is_default| !is_default) {
@@ -367,6 +373,44 @@ fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
             part_of(names, '|', place)
         )),
     }
+}
+
+/// Whether the config says something of a device, so that it cannot mean the host.
+fn names_device(config: &Config) -> bool {
+    config.device != device::CURRENT
+        || !config.consumer_stream.is_null()
+        || !config.cuda_driver.is_null()
+}
+
+/// Whether batches are made on a device, and why or why not. With backend = auto whatever keeps a
+/// device from being used is a reason for the host, unless the config says something of the device.
+/// With backend = cuda nothing is looked for: a bill can be had on a machine without a device.
+fn backend(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>), Status> {
+    let mut reason = Text::new();
+    match config.backend {
+        BACKEND_CUDA => reason.push_str("cuda: asked for by the config"),
+        BACKEND_HOST if names_device(config) => {
+            return Err(fail!(
+                why,
+                Invalid,
+                "device, consumer_stream or cuda_driver is set, but backend is host"
+            ));
+        }
+        BACKEND_HOST => reason.push_str("host: asked for by the config"),
+        _ => {
+            let found = Driver::load(config.cuda_driver, why)
+                .and_then(|driver| device::find(driver, config.device, why));
+            // A text that is cut at its capacity is still the best there is.
+            let _ = match found {
+                Ok(name) => write!(reason, "cuda: auto, {name}"),
+                Err(status) if names_device(config) => return Err(status),
+                Err(_) => write!(reason, "host: auto, {why}"),
+            };
+            why.clear();
+            return Ok((found.is_ok(), reason));
+        }
+    }
+    Ok((config.backend == BACKEND_CUDA, reason))
 }
 
 fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
@@ -398,12 +442,26 @@ fn sample_bytes(config: &Config, dtype_bytes: u32, why: &mut Why) -> Result<u64,
 }
 
 impl Settings {
-    /// The cap on host bytes.
+    /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
+        let batches = if self.is_cuda { PINNED_DEFAULT_BYTES } else { self.slots_bytes() };
         match self.config.max_host_memory_bytes {
-            0 => self.slots_bytes() + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
+            0 => batches + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
             given => given,
         }
+    }
+
+    /// The cap on device bytes.
+    pub fn device_bytes_max(&self) -> u64 {
+        match self.config.max_gpu_memory_bytes {
+            0 => align_up(self.slots_bytes() + DEVICE_DEFAULT_BYTES, DEVICE_PAGE_BYTES),
+            given => given,
+        }
+    }
+
+    /// Bytes of the batch slots that are host memory.
+    pub fn host_slots_bytes(&self) -> u64 {
+        if self.is_cuda { 0 } else { self.slots_bytes() }
     }
 
     /// Bytes of all batch slots.
@@ -418,7 +476,8 @@ impl Settings {
 
     /// Threads of ours.
     pub fn thread_count(&self) -> u32 {
-        if self.is_threadless() { 0 } else { self.worker_count() + u32::from(self.ring_depth > 0) }
+        let extra = u32::from(self.ring_depth > 0) + u32::from(self.is_cuda);
+        if self.is_threadless() { 0 } else { self.worker_count() + extra }
     }
 
     /// Whether the instance has no threads of its own: work happens on the host's.

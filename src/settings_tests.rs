@@ -37,12 +37,21 @@ fn a_value_out_of_range_is_refused_by_name() {
 
 #[test]
 fn an_unbuilt_feature_is_refused_by_name() {
-    let (status, text) = refused(&Config { device: 1, ..config() });
+    let (status, text) = refused(&Config { enable_gds: 2, ..config() });
     assert_eq!(status, Status::Unsupported);
-    assert!(text.contains("device"), "{text}");
-    let (status, text) = refused(&Config { backend: config::BACKEND_CUDA, ..config() });
-    assert_eq!(status, Status::Unsupported);
-    assert!(text.contains("cuda"), "{text}");
+    assert!(text.contains("enable_gds"), "{text}");
+}
+
+#[test]
+fn what_is_said_of_a_device_is_never_passed_over() {
+    let nowhere = c"/nowhere/libcuda.so.1".as_ptr();
+    let (status, text) = refused(&Config { cuda_driver: nowhere, ..config() });
+    assert_eq!(status, Status::Cuda);
+    assert!(text.contains("/nowhere/libcuda.so.1"), "{text}");
+    let host = Config { backend: BACKEND_HOST, cuda_driver: nowhere, ..config() };
+    let (status, text) = refused(&host);
+    assert_eq!(status, Status::Invalid);
+    assert!(text.contains("backend is host"), "{text}");
 }
 
 unsafe extern "C" fn run(_: *mut c_void, _: HostJob, _: *mut c_void) {}

@@ -188,8 +188,12 @@ pub struct StatsCells {
     pub meta: MetricCell,
     /// Reads of chunk data.
     pub io: MetricCell,
+    /// Copies to a device.
+    pub input_transfer: MetricCell,
     /// Chunks decoded.
     pub decode: MetricCell,
+    /// Decoded chunks laid out for a device.
+    pub post_decode: MetricCell,
     /// Chunks scattered.
     pub assemble: MetricCell,
     /// Waves between activation and their first decode.
@@ -214,7 +218,9 @@ impl StatsCells {
             &self.plan,
             &self.meta,
             &self.io,
+            &self.input_transfer,
             &self.decode,
+            &self.post_decode,
             &self.assemble,
             &self.bind_wait,
             &self.pop_wait,

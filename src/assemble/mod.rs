@@ -15,6 +15,7 @@ pub mod sample_box;
 pub mod units;
 mod value;
 mod vectors;
+pub mod wire;
 
 pub use sample_box::SampleBox;
 pub use value::value_element;

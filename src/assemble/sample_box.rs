@@ -4,7 +4,7 @@
 //! bytes on both sides. Invariant: over all chunks the blocks cover every place that has a source
 //! exactly once, and those outside cover the rest.
 
-use super::axis::{PadMode, Run, Runs, runs};
+use super::axis::{PadMode, Run, Runs, runs, source_range};
 use super::block::{Block, BlockAxis};
 use super::cast::Cast;
 use crate::base::math::product;
@@ -41,14 +41,14 @@ pub struct AxisFold {
     pub begin: i64,
     /// Extent of the array.
     pub extent: u64,
-    /// First coordinate of the chunk.
+    /// First coordinate that the box reads of the chunk.
     pub first: u64,
-    /// Coordinate behind its last one.
+    /// Coordinate behind the last one.
     pub limit: u64,
 }
 
 /// Everything that a chunk fills, as one block. Along a folded axis the block has the places from
-/// the first to the last run, and its source begins at the chunk's first element.
+/// the first to the last run, and its source begins at the first element that the box reads.
 #[derive(Clone, Debug)]
 pub struct FoldedBlock {
     /// Outermost axis first.
@@ -155,9 +155,16 @@ impl SampleBox<'_> {
             }
             let places = self.end[axis].abs_diff(self.begin[axis]);
             let limit = if count < FOLD_RUNS_MAX { tail.target + tail.length } else { places };
-            let (first_coordinate, limit_coordinate) = self.chunk_range(axis, chunk_origin);
+            let (chunk_first, chunk_limit) = self.chunk_range(axis, chunk_origin);
+            let (begin, end) = (self.begin[axis], self.end[axis]);
+            // Of the chunk no more than what the box reads, because no more may be there.
+            let (low, high) =
+                source_range(begin, end, self.record.shape[axis], self.pad).unwrap_or((0, 0));
+            let first_coordinate = chunk_first.max(low);
+            let limit_coordinate = chunk_limit.min(high);
             let length = limit - head.target;
-            current.push(Run { target: head.target, source: 0, length, step: 1 });
+            let source = first_coordinate - chunk_first;
+            current.push(Run { target: head.target, source, length, step: 1 });
             folds.push(Some(AxisFold {
                 begin: self.begin[axis] + head.target as i64,
                 extent: self.record.shape[axis],

@@ -59,7 +59,8 @@ impl Bill {
         self.lines.iter().filter(|line| line.kind == kind).map(|line| line.bytes).sum()
     }
 
-    fn add(&mut self, name: &'static str, kind: Kind, bytes: u64) {
+    /// Adds bytes to the line of that name and kind.
+    pub fn add(&mut self, name: &'static str, kind: Kind, bytes: u64) {
         match self.lines.iter_mut().find(|line| line.name == name && line.kind == kind) {
             Some(line) => line.bytes += bytes,
             None => self.lines.push(Line { name, kind, bytes }),

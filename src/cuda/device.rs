@@ -28,6 +28,32 @@ pub struct DeviceContext {
     capability: (i32, i32),
 }
 
+/// The name of the device that the config's `device` names, if it would do. Nothing is retained.
+pub fn find(driver: &'static Driver, device: i32, why: &mut Why) -> Result<Text<128>, Status> {
+    let (chosen, _) = chosen(driver, device, why)?;
+    check_capability(driver, chosen, why)?;
+    Ok(name_of(driver, chosen))
+}
+
+/// The device that the config's `device` names, and the context that is current.
+fn chosen(
+    driver: &'static Driver,
+    device: i32,
+    why: &mut Why,
+) -> Result<(Device, Context), Status> {
+    let current = driver
+        .ctx_get_current()
+        .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent says {}", driver.named(code)))?;
+    let current_device = if current.is_null() {
+        None
+    } else {
+        Some(driver.ctx_get_device().map_err(|code| {
+            fail!(why, Cuda, "device: the current context is broken: {}", driver.named(code))
+        })?)
+    };
+    Ok((choose(driver, device, current_device, why)?, current))
+}
+
 impl DeviceContext {
     /// The device that the config's `device` names, [`CURRENT`] or a number, and its context.
     pub fn open(
@@ -35,17 +61,7 @@ impl DeviceContext {
         device: i32,
         why: &mut Why,
     ) -> Result<DeviceContext, Status> {
-        let current = driver
-            .ctx_get_current()
-            .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent says {}", driver.named(code)))?;
-        let current_device = if current.is_null() {
-            None
-        } else {
-            Some(driver.ctx_get_device().map_err(|code| {
-                fail!(why, Cuda, "device: the current context is broken: {}", driver.named(code))
-            })?)
-        };
-        let chosen = choose(driver, device, current_device, why)?;
+        let (chosen, current) = chosen(driver, device, why)?;
         let capability = check_capability(driver, chosen, why)?;
         let opened = |context, is_retained| DeviceContext {
             driver,

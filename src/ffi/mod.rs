@@ -11,7 +11,8 @@ mod structs;
 pub mod tensors;
 
 use crate::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
-use crate::config::{BACKEND_HOST, Config};
+use crate::config::{BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::cuda::{Event, Stream};
 use crate::export::Record;
 use crate::fail;
 use crate::limits::RANK_MAX;
@@ -335,11 +336,11 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             rank: config.sample_rank + 1,
             dtype: instance.settings.dtype as u32,
             dtype_bytes: instance.settings.dtype_bytes,
-            backend: BACKEND_HOST,
-            device: -1,
+            backend: if instance.device().is_some() { BACKEND_CUDA } else { BACKEND_HOST },
+            device: instance.device().unwrap_or(-1),
             sample_count: view.sample_count,
             shape,
-            ready_stream: core::ptr::null_mut(),
+            ready_stream: view.ready_stream.map_or(core::ptr::null_mut(), Stream::as_raw),
             batch_id: view.batch_id,
             tags: view.tags.as_ptr(),
             statuses: view.statuses.as_ptr(),
@@ -352,14 +353,19 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     })
 }
 
-/// See the header.
+/// See the header. On a device `event` is NULL or an event that lives; it is handed to the driver and
+/// not looked into.
 #[unsafe(no_mangle)]
+#[allow(clippy::not_unsafe_ptr_arg_deref)]
 pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
     in_instance(loader, |instance| {
-        if !event.is_null() {
+        if !event.is_null() && instance.device().is_none() {
             return Ok(Status::Unsupported);
         }
-        instance.release(batch).map(|()| Status::Ok)
+        // SAFETY: as said above.
+        let event = unsafe { Event::from_raw(event) };
+        let event = Some(event).filter(|event| !event.is_null());
+        instance.release(batch, event).map(|()| Status::Ok)
     })
 }
 

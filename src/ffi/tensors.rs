@@ -7,11 +7,15 @@
 
 use super::handles::enter_by_tensor;
 use super::in_instance;
+use crate::cuda::Stream;
 use crate::export::{Deleters, DlManagedTensor, DlManagedTensorVersioned, Exported};
 use crate::limits::FIELDS_MAX;
 use crate::status::Status;
 use core::ffi::c_void;
 use core::ptr::NonNull;
+
+/// What stands for no stream: (void *)-1.
+const NO_STREAM: usize = usize::MAX;
 
 /// The deleters of every tensor.
 pub const DELETERS: Deleters = Deleters { versioned: delete_versioned, legacy: delete_legacy };
@@ -77,10 +81,15 @@ unsafe fn export<T>(
         if target.is_null() || field >= FIELDS_MAX {
             return Ok(Status::Invalid);
         }
-        if !stream.is_null() {
+        if !stream.is_null() && instance.device().is_none() {
             return Ok(Status::Unsupported);
         }
-        let Some(exported) = instance.export(batch, &DELETERS)? else { return Ok(Status::Again) };
+        let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
+        // SAFETY: on a device it is a stream of the caller's, as the header says.
+        let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
+        let Some(exported) = instance.export(batch, stream, &DELETERS)? else {
+            return Ok(Status::Again);
+        };
         // SAFETY: it is not NULL, so it is writable.
         unsafe { target.write(form(&exported).as_ptr()) };
         Ok(Status::Ok)

@@ -5,19 +5,24 @@
 //! of different chunks never overlap, so workers fill one slot together.
 
 use crate::assemble::cast::Cast;
+use crate::assemble::units::{
+    ChunkData, DeviceSample, chunk_piece, failed_unit, for_each_outside, missing_piece,
+};
 use crate::assemble::{
     SampleBox, Target, fill_all, fill_element, fill_outside, scatter, scatter_fill,
 };
 use crate::base::arena::Region;
-use crate::base::math::coordinates_from_linear;
+use crate::base::math::{coordinates_from_linear, index};
 use crate::base::text::{List, Tail, Text};
 use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
-use crate::limits::{FILE_KEY_BYTES, RANK_MAX};
+use crate::device::Part;
+use crate::limits::{ELEMENT_BYTES_MAX, FILE_KEY_BYTES, RANK_MAX};
 use crate::meta::write_file_key;
 use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::file_jobs::look_anew;
 use crate::pipeline::jobs::scratch_need;
+use crate::pipeline::lift::Lift;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
@@ -97,13 +102,11 @@ fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Fail
 pub fn run_assemble(
     instance: &Instance,
     worker: &mut Worker,
-    wave: u32,
-    first: u32,
-    count: u32,
-    large: Option<Hold>,
+    (wave, first, count): (u32, u32, u32),
+    (large, part): (Option<Hold>, Option<Part>),
 ) {
     let head = instance.tables.chunks.read(instance.wave_row(wave, first));
-    let mut hands = Hands::new(instance, worker, head.array);
+    let mut hands = Hands::new(instance, worker, head.array, part.as_ref());
     hands.large = large.map(|hold| instance.common_scratch.part(hold.offset, hold.bytes));
     for chunk in first..first + count {
         let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
@@ -113,10 +116,12 @@ pub fn run_assemble(
             fail_task(instance, wave, chunk, hands.record, status, &why);
         }
     }
-    hands.add_stats();
+    hands.end();
+    drop(hands);
     let state = &mut *instance.lock.lock();
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
-    state.finish_chunks(instance, wave, first, count);
+    state.finish_chunks(instance, wave, (first, count), part.as_ref());
+    part.iter().for_each(|part| state.device.slabs.finish(part));
 }
 
 /// What assembling the chunks of one array takes.
@@ -129,13 +134,21 @@ pub struct Hands<'a> {
     block: Region,
     /// Common scratch, for a large chunk.
     large: Option<Region>,
+    /// Where chunks go on their way to a device.
+    lift: Option<Lift>,
     decode: Tally,
     scatter: Tally,
 }
 
 impl<'a> Hands<'a> {
-    /// For chunks of the array in slot `array`, which a task pins.
-    pub fn new(instance: &'a Instance, worker: &'a mut Worker, array: u32) -> Hands<'a> {
+    /// For chunks of the array in slot `array`, which a task pins; and `part` of a slab, where they
+    /// go to a device.
+    pub fn new(
+        instance: &'a Instance,
+        worker: &'a mut Worker,
+        array: u32,
+        part: Option<&Part>,
+    ) -> Hands<'a> {
         let record = instance.array_record(array);
         let settings = &instance.settings;
         let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
@@ -150,6 +163,7 @@ impl<'a> Hands<'a> {
             target: worker.target,
             block: worker.block,
             large: None,
+            lift: instance.lift(part),
             decode: Tally::default(),
             scatter: Tally::default(),
         }
@@ -189,11 +203,26 @@ impl<'a> Hands<'a> {
             _ => chunk_origin(record, task.file, task.chunk),
         };
         let _range = instance.profiler.range(profiler::ASSEMBLE);
+        let lifted = self.lift_bytes(task, &chunk);
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);
             let sample = instance.tables.pairs.read(row);
-            written += self.write_sample(record, task, sample, &origin, &chunk);
+            let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
+            let axes = record.axes();
+            let sample_box = SampleBox {
+                record,
+                cast: self.cast,
+                begin: &geometry.begin[..axes],
+                end: &geometry.end[..axes],
+                pad: instance.pad_mode,
+            };
+            let place = instance.sample_region(task.slot, sample);
+            let origin = &origin[..axes];
+            written += match &lifted {
+                Some(data) => self.lift_sample(task.kind, &sample_box, place, origin, data),
+                None => self.write_sample(task.kind, &sample_box, place, origin, &chunk),
+            };
         }
         let ns = (instance.os.now_ns)() - decoded;
         self.scatter.observe(ns, task.need_bytes(), written);
@@ -239,47 +268,82 @@ impl<'a> Hands<'a> {
         Ok(ChunkBytes { bytes, first: decoded.first })
     }
 
-    /// Adds what was gathered to the instance's figures.
-    pub fn add_stats(&self) {
+    /// Adds what was gathered to the instance's figures, and leaves the part of the slab whole.
+    pub fn end(&mut self) {
+        self.lift = None;
         self.instance.stats.decode.add(&self.decode);
-        self.instance.stats.assemble.add(&self.scatter);
+        // What a device assembles it takes the time of itself.
+        let stats = &self.instance.stats;
+        let scatter = match self.instance.engine {
+            None => &stats.assemble,
+            Some(_) => &stats.post_decode,
+        };
+        scatter.add(&self.scatter);
+    }
+
+    /// Lays what the samples of a task read of its chunk into the slab; None on the host.
+    fn lift_bytes(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
+        let lift = self.lift.as_mut()?;
+        let span = task.need.span;
+        let bytes = match task.kind {
+            ChunkKind::Data | ChunkKind::Kept => {
+                &chunk.bytes[index(span.first - chunk.first)..][..index(span.bytes())]
+            }
+            _ => &[],
+        };
+        Some(lift.put(bytes, span.first))
+    }
+
+    /// Adds what a sample gets from a task to the slab.
+    fn lift_sample(
+        &mut self,
+        kind: ChunkKind,
+        sample: &SampleBox<'_>,
+        place: Region,
+        origin: &[u64],
+        data: &ChunkData,
+    ) -> u64 {
+        let dtype = self.instance.settings.dtype;
+        let target = DeviceSample { sample: *sample, dtype, address: place.as_ptr() as u64 };
+        let element = self.outside_element(sample);
+        // Called where there is one.
+        let Some(lift) = self.lift.as_mut() else { return 0 };
+        let piece = match kind {
+            ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
+            ChunkKind::Missing => missing_piece(&target, origin),
+            ChunkKind::Pad => {
+                let mut written = 0;
+                for_each_outside(&target, &element, |unit| written += lift.push(unit));
+                return written;
+            }
+            ChunkKind::Broken => None,
+        };
+        piece.map_or(0, |piece| lift.push_piece(&piece))
     }
 
     fn write_sample(
         &self,
-        record: &ArrayRecord,
-        task: &ChunkTask,
-        sample: u32,
-        origin: &[u64; RANK_MAX],
+        kind: ChunkKind,
+        sample: &SampleBox<'_>,
+        place: Region,
+        origin: &[u64],
         chunk: &ChunkBytes<'_>,
     ) -> u64 {
-        let instance = self.instance;
-        let axes = record.axes();
-        let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
-        let target = Target {
-            sample: SampleBox {
-                record,
-                cast: self.cast,
-                begin: &geometry.begin[..axes],
-                end: &geometry.end[..axes],
-                pad: instance.pad_mode,
-            },
-            region: instance.sample_region(task.slot, sample),
-        };
-        match task.kind {
-            ChunkKind::Data | ChunkKind::Kept => scatter(&target, &origin[..axes], chunk),
-            ChunkKind::Missing => scatter_fill(&target, &origin[..axes]),
-            ChunkKind::Pad => match &instance.pad_element {
-                Some(element) => {
-                    fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
-                }
-                None => {
-                    let element = fill_element(record, &self.cast);
-                    fill_outside(&target, &element[..instance.settings.dtype_bytes as usize])
-                }
-            },
+        let target = Target { sample: *sample, region: place };
+        match kind {
+            ChunkKind::Data | ChunkKind::Kept => scatter(&target, origin, chunk),
+            ChunkKind::Missing => scatter_fill(&target, origin),
+            ChunkKind::Pad => {
+                let element = self.outside_element(sample);
+                fill_outside(&target, &element[..self.instance.settings.dtype_bytes as usize])
+            }
             ChunkKind::Broken => 0,
         }
+    }
+
+    /// What constant padding puts where there is no source.
+    fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
+        self.instance.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
     }
 }
 
@@ -332,19 +396,35 @@ fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] 
     origin
 }
 
-pub fn run_patch(instance: &Instance, slot: u32) {
+pub fn run_patch(instance: &Instance, slot: u32, part: Option<&Part>) {
     let count = instance.lock.lock().slots.sample_count(slot);
-    let element = &instance.failed_element[..instance.settings.dtype_bytes as usize];
+    let element_bytes = instance.settings.dtype_bytes;
+    let element = &instance.failed_element[..element_bytes as usize];
+    let mut lift = instance.lift(part);
     for sample in 0..count {
-        if instance.statuses.read(instance.sample_row(slot, sample)) != 0 {
-            fill_all(&instance.sample_region(slot, sample), element);
-            instance.stats.samples_failed.fetch_add(1, Relaxed);
+        if instance.statuses.read(instance.sample_row(slot, sample)) == 0 {
+            continue;
         }
+        let region = instance.sample_region(slot, sample);
+        match &mut lift {
+            Some(lift) => {
+                let (address, bytes) = (region.as_ptr() as u64, region.bytes());
+                lift.push(&failed_unit(address, bytes, &instance.failed_element, element_bytes));
+            }
+            None => fill_all(&region, element),
+        }
+        instance.stats.samples_failed.fetch_add(1, Relaxed);
     }
+    drop(lift);
     let state = &mut *instance.lock.lock();
-    state.patching &= !(1 << slot);
-    state.slots.patched(slot);
-    instance.batch_ready.broadcast();
+    match part {
+        // It ends when the slab has arrived.
+        Some(part) => {
+            state.device.slabs.add_chunks(part.slab, slot, 1);
+            state.device.slabs.finish(part);
+        }
+        None => state.end_patch(instance, slot),
+    }
 }
 
 /// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.

@@ -7,7 +7,8 @@
 use crate::abi::{Stats, write_text};
 use crate::base::text::List;
 use crate::batch::SlotState;
-use crate::config::{BACKEND_HOST, POP_TIMEOUT};
+use crate::config::{BACKEND_CUDA, BACKEND_HOST, POP_TIMEOUT};
+use crate::cuda::{Engine, Event};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::os::sink::Level;
@@ -177,6 +178,7 @@ impl Instance {
                 match state.slots.state(slot) {
                     SlotState::Ready => {
                         let token = state.slots.pop(slot);
+                        self.note_consumer(&mut state, slot);
                         self.stats.batches_emitted.fetch_add(1, Relaxed);
                         self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
                         return Ok(Popped::Batch(token));
@@ -216,6 +218,7 @@ impl Instance {
         let kept = state.slots.kept();
         let exported = state.slots.in_state(SlotState::Exported);
         let filling = state.slots.in_state(SlotState::Filling);
+        let fenced = state.slots.in_state(SlotState::Fenced);
         let samples = self.settings.config.samples_per_batch as u64;
         if kept == state.slots.count() && exported > 0 {
             let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
@@ -227,6 +230,12 @@ impl Instance {
             );
         } else if kept == state.slots.count() {
             fail!(why, Starved, "all {kept} batch slots are held: release one");
+        } else if kept + fenced == state.slots.count() {
+            fail!(
+                why,
+                Starved,
+                "{fenced} batch slots were released and wait for the work that is queued on them"
+            );
         } else if filling > 0 {
             fail!(why, Starved, "reads and decodes are pending for {filling} batches");
         } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
@@ -242,6 +251,34 @@ impl Instance {
         why
     }
 
+    /// The number of the device; None on the host.
+    pub fn device(&self) -> Option<i32> {
+        self.engine.as_ref().map(Engine::device)
+    }
+
+    /// Copies a held batch to host memory, from wherever it lies.
+    pub fn read_batch(&self, view: &BatchView, target: &mut [u8]) -> Result<(), Failure> {
+        let mut why = Why::new();
+        if target.len() as u64 != view.data.bytes() {
+            let status = fail!(
+                why,
+                Invalid,
+                "a target of {} bytes for a batch of {}",
+                target.len(),
+                view.data.bytes()
+            );
+            return Err(Failure::because(status, &why));
+        }
+        let Some(engine) = &self.engine else {
+            target.copy_from_slice(view.data.view(0, view.data.bytes()));
+            return Ok(());
+        };
+        engine.read(&view.data, target).map_err(|fault| {
+            let status = fail!(why, Cuda, "{fault}");
+            Failure::because(status, &why)
+        })
+    }
+
     /// What is known of a held batch.
     pub fn view(&self, token: u64) -> Result<BatchView, Failure> {
         let state = &*self.lock.lock();
@@ -253,25 +290,25 @@ impl Instance {
             data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
+            ready_stream: self.engine.as_ref().map(|engine| engine.ready_stream(slot)),
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
         })
     }
 
-    /// Gives a batch back.
-    pub fn release(&self, token: u64) -> Result<(), Failure> {
-        let result = {
+    /// Gives a batch back. On a device its slot is used again after `event`, and after what is
+    /// queued so far on the streams that are known of.
+    pub fn release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
+        let slot = {
             let state = &mut *self.lock.lock();
-            match state.slots.held(token) {
-                None => Err(no_such_batch(token)),
-                Some(slot) => {
-                    if state.slots.release(slot) {
-                        self.slot_freed(state);
-                    }
-                    Ok(())
-                }
-            }
+            let slot = state.slots.held(token);
+            slot.into_iter().for_each(|slot| state.slots.release(slot));
+            slot
+        };
+        let result = match slot {
+            None => Err(no_such_batch(token)),
+            Some(slot) => self.give_slot_back(slot, event),
         };
         if let Err(failure) = &result {
             self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
@@ -306,6 +343,7 @@ impl Instance {
                 return Err(Failure::new(Status::Shutdown));
             }
         }
+        self.drain_device(false);
         // No job runs and none is handed out, so the planner is free.
         if let Some(planner) = self.planner.lock().as_mut() {
             planner.clear();
@@ -337,26 +375,26 @@ impl Instance {
         stats.plan = self.stats.plan.read();
         stats.meta = self.stats.meta.read();
         stats.io = self.stats.io.read();
+        stats.input_transfer = self.stats.input_transfer.read();
         stats.decode = self.stats.decode.read();
+        stats.post_decode = self.stats.post_decode.read();
         stats.assemble = self.stats.assemble.read();
         stats.bind_wait = self.stats.bind_wait.read();
         stats.pop_wait = self.stats.pop_wait.read();
         self.stats.counters.write(stats);
         stats.host_bytes_committed = self.host_bytes;
-        stats.backend = BACKEND_HOST;
+        stats.backend = if self.engine.is_some() { BACKEND_CUDA } else { BACKEND_HOST };
+        if let Some(engine) = &self.engine {
+            stats.gpu_bytes_committed = engine.sizes().device_bytes();
+            stats.pinned_bytes_committed = engine.sizes().pinned_bytes();
+        }
+        write_text(&mut stats.backend_reason, self.settings.backend_reason.as_str());
         {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
             stats.reader = state.ring.reader;
             write_text(&mut stats.reader_reason, state.ring.reason.as_str());
-        }
-        let reason: &[u8] = match self.settings.config.backend {
-            BACKEND_HOST => b"host: asked for by the config",
-            _ => b"host: auto, CUDA is not built into this version",
-        };
-        for (target, byte) in stats.backend_reason.iter_mut().zip(reason) {
-            *target = *byte as core::ffi::c_char;
         }
     }
 
@@ -370,6 +408,7 @@ impl Instance {
             &self.work_ready,
             &self.io_ready,
             &self.ring_ready,
+            &self.device_ready,
             &self.batch_ready,
             &self.space_ready,
         ] {
@@ -402,6 +441,7 @@ impl Instance {
             self.store.close_data(open);
         }
         drop(state);
+        self.drain_device(true);
         if !self.has_joined.swap(true, Relaxed) {
             for thread in self.threads {
                 if let Some(thread) = thread.lock().take() {

@@ -98,6 +98,7 @@ impl Instance {
             }
         }
         state.waiters += 1;
+        let deadline = deadline.min(self.device_deadline(&state));
         condition.wait_until(&mut state, deadline);
         state.waiters -= 1;
         if state.life == Life::Closing && state.waiters == 0 {

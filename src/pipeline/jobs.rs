@@ -5,9 +5,11 @@
 
 use crate::batch::SlotState;
 use crate::decode::{block_need, target_need};
+use crate::device::{Need, Part};
 use crate::geometry::SMALL_CHUNK_BYTES;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::pipeline::Instance;
+use crate::pipeline::room::fits_slab;
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::state::{Life, State};
 use crate::read::{Lease, LeaseOutcome, Question};
@@ -28,6 +30,8 @@ pub enum Role {
     Both,
     /// Read what has to be waited for through the ring, of files that are open.
     Ring,
+    /// Submit to the device and look what is done.
+    Device,
 }
 
 /// One bounded piece of work.
@@ -76,6 +80,8 @@ pub enum Job {
         count: u32,
         /// The file.
         lease: Lease,
+        /// Where its chunks go, on their way to a device.
+        part: Option<Part>,
     },
     /// Decode and assemble chunks of one batch and one array.
     Assemble {
@@ -87,12 +93,18 @@ pub enum Job {
         count: u32,
         /// The part of the common scratch that is ours, for a large chunk.
         large: Option<Hold>,
+        /// Where they go, on their way to a device.
+        part: Option<Part>,
     },
     /// Fill the failed samples of a batch.
     Patch {
         /// Slot of the batch.
         slot: u32,
+        /// Where what is to be done goes, on its way to a device.
+        part: Option<Part>,
     },
+    /// Submit to the device and look what is done.
+    Device,
 }
 
 impl State {
@@ -106,10 +118,11 @@ impl State {
             Role::Io => self.next_io_job(instance),
             Role::Ring if !self.ring.has_room() => None,
             Role::Ring => self.next_waiting_read(instance, role),
-            Role::Both => match self.next_decode_job(instance) {
-                None => self.next_io_job(instance),
-                job => job,
-            },
+            Role::Device => self.next_device_job(instance, role),
+            Role::Both => self
+                .next_device_job(instance, role)
+                .or_else(|| self.next_decode_job(instance))
+                .or_else(|| self.next_io_job(instance)),
         };
         self.running += job.is_some() as u32;
         job
@@ -124,19 +137,25 @@ impl State {
         if role == Role::Ring && !self.ring.has_room() {
             return false;
         }
+        if matches!(role, Role::Device | Role::Both) && self.has_device_job(instance, role) {
+            return true;
+        }
         let has_room = self.async_reads.has_room();
         let reads_here = self.reads_by(instance, role) && has_room;
+        // What decodes needs room on its way to a device.
+        let decodes_here = !self.device.lacks_room;
         let waits_here = self.ring.is_live == (role == Role::Ring) && has_room;
         let mut wave = self.waves.active.first();
         while let Some(at) = wave {
             let entry = &self.waves.waves[at as usize];
             let unissued = entry.unissued > 0 && reads_here;
             let found = match role {
-                Role::Decode => unissued || !entry.ready.is_empty(),
+                Role::Device => false,
+                Role::Decode => decodes_here && (unissued || !entry.ready.is_empty()),
                 Role::Ring => unissued || !entry.blocking.is_empty(),
                 Role::Io | Role::Both => {
                     let blocking = waits_here && !entry.blocking.is_empty();
-                    let ready = role == Role::Both && !entry.ready.is_empty();
+                    let ready = role == Role::Both && decodes_here && !entry.ready.is_empty();
                     unissued || blocking || ready || !entry.handed.is_empty()
                 }
             };
@@ -145,7 +164,7 @@ impl State {
             }
             wave = self.waves.active.next(at);
         }
-        if role == Role::Ring {
+        if matches!(role, Role::Ring | Role::Device) {
             return false;
         }
         let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
@@ -161,6 +180,7 @@ impl State {
             Role::Io => must_wait && !self.ring.is_live,
             Role::Ring => must_wait && self.ring.is_live,
             Role::Both => true,
+            Role::Device => false,
         }
     }
 
@@ -185,8 +205,10 @@ impl State {
         for slot in 0..self.slots.count() {
             let is_open = self.slots.state(slot) == SlotState::Patching;
             if is_open && self.patching & (1 << slot) == 0 {
+                let need = Need::of(0, self.slots.failed_samples(slot));
+                let Ok(part) = self.reserve(instance, need) else { break };
                 self.patching |= 1 << slot;
-                return Some(Job::Patch { slot });
+                return Some(Job::Patch { slot, part });
             }
         }
         if let Some(job) = self.next_assemble(instance) {
@@ -299,11 +321,16 @@ impl State {
                 let read = instance.tables.ops.read(instance.wave_row(wave, first));
                 let mut own = None;
                 let record = instance.array_record(read.array).of_file(read.file, &mut own);
-                if record.chunk_bytes > SMALL_CHUNK_BYTES {
+                let need = self.read_need(instance, wave, &read);
+                if record.chunk_bytes > SMALL_CHUNK_BYTES || !fits_slab(instance, need) {
                     if let Some(job) = self.lease_read(instance, wave, first, true) {
                         return Some(job);
                     }
                     continue;
+                }
+                if !self.has_room(instance, need) {
+                    self.waves.unissue(wave, first);
+                    return None;
                 }
                 let lease = match self.files.lease(read.array_id, read.file, None) {
                     LeaseOutcome::Leased(lease) => lease,
@@ -312,30 +339,40 @@ impl State {
                         continue;
                     }
                 };
-                let count = self.join_reads(instance, wave, first, &read);
+                let (count, need) = self.join_reads(instance, wave, first, (&read, need));
+                // There is room: nobody took of it since.
+                let part = self.reserve(instance, need).ok().flatten();
                 self.note_bound(instance, wave);
-                return Some(Job::Stream { wave, first, count, lease });
+                return Some(Job::Stream { wave, first, count, lease, part });
             }
         }
         None
     }
 
     /// Issues the reads behind `first` that the same worker takes with it; how many they are
-    /// together.
-    fn join_reads(&mut self, instance: &Instance, wave: u32, first: u32, read: &ReadOp) -> u32 {
+    /// together, and what they need of a slab.
+    fn join_reads(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        first: u32,
+        (read, mut need): (&ReadOp, Need),
+    ) -> (u32, Need) {
         let (mut count, mut bytes) = (1, read.decoded_bytes);
         while self.waves.is_unissued(wave, first + count) {
             let next = instance.tables.ops.read(instance.wave_row(wave, first + count));
             bytes += next.decoded_bytes;
             let is_same =
                 (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
-            if !is_same || bytes > RUN_BYTES {
+            let more = need.and(self.read_need(instance, wave, &next));
+            if !is_same || bytes > RUN_BYTES || !self.has_room(instance, more) {
                 break;
             }
+            need = more;
             self.waves.issue(wave, first + count);
             count += 1;
         }
-        count
+        (count, need)
     }
 
     /// A read for a thread that may wait. The ring thread opens no file: it hands the read on.
@@ -404,6 +441,10 @@ impl State {
             let next = self.waves.op_next[row];
             let first = read.chunk_first + next;
             let task = instance.tables.chunks.read(instance.wave_row(wave, first));
+            let room = self.task_need(instance, &task);
+            if !self.has_room(instance, room) {
+                return None;
+            }
             let need = pool_need(instance, &task);
             let mut large = None;
             if need > 0 {
@@ -412,15 +453,45 @@ impl State {
                     continue;
                 }
             }
-            let count = run_length(instance, wave, &task, first, read.chunk_count - next, need > 0);
+            let most = if need > 0 { 1 } else { read.chunk_count - next };
+            let (count, room) = self.run_length(instance, wave, (&task, room), first, most);
+            // There is room: nobody took of it since.
+            let part = self.reserve(instance, room).ok().flatten();
             self.waves.op_next[row] = next + count;
             if next + count == read.chunk_count {
                 self.waves.waves[wave as usize].ready.pop();
             }
             self.note_bound(instance, wave);
-            return Some(Job::Assemble { wave, first, count, large });
+            return Some(Job::Assemble { wave, first, count, large, part });
         }
         None
+    }
+
+    /// Chunks from `first`, which is `task` and needs `need` of a slab, that one worker takes:
+    /// those of the same batch and array, up to RUN_BYTES. How many, and what they need of a slab.
+    fn run_length(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        (task, mut need): (&ChunkTask, Need),
+        first: u32,
+        most: u32,
+    ) -> (u32, Need) {
+        let mut count = 1;
+        let mut bytes = task.cost();
+        while count < most {
+            let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
+            bytes += next.cost();
+            let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
+            let more = need.and(self.task_need(instance, &next));
+            let is_large = bytes > RUN_BYTES || pool_need(instance, &next) > 0;
+            if !is_same || is_large || !self.has_room(instance, more) {
+                break;
+            }
+            need = more;
+            count += 1;
+        }
+        (count, need)
     }
 
     /// Measures how long a wave waited for its first worker.
@@ -454,28 +525,4 @@ fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
     let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
     let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
     target_bytes + block_bytes
-}
-
-/// Chunks from `first` that one worker takes: those of the same batch and array, up to RUN_BYTES;
-/// one where it `is_large`.
-fn run_length(
-    instance: &Instance,
-    wave: u32,
-    task: &ChunkTask,
-    first: u32,
-    most: u32,
-    is_large: bool,
-) -> u32 {
-    let mut count = 1;
-    let mut bytes = task.cost();
-    while count < most && !is_large {
-        let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
-        bytes += next.cost();
-        let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
-        if !is_same || bytes > RUN_BYTES || pool_need(instance, &next) > 0 {
-            break;
-        }
-        count += 1;
-    }
-    count
 }

@@ -11,15 +11,19 @@ mod assemble_jobs;
 mod async_jobs;
 mod boxes;
 mod calls;
+mod device_jobs;
+mod device_open;
 mod file_jobs;
 mod form;
 mod groups;
 mod host_jobs;
 mod jobs;
+mod lift;
 mod open;
 mod planner;
 mod read_jobs;
 mod ring_jobs;
+mod room;
 mod scout;
 mod scratch;
 mod settle;
@@ -36,6 +40,8 @@ use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
 use crate::batch::SampleGeometry;
 use crate::config::ON_ERROR_SKIP;
+use crate::cuda::{Engine, Stream};
+use crate::device::Part;
 use crate::export::Exports;
 use crate::geometry::Geometry;
 use crate::grid::EdgeRun;
@@ -54,6 +60,7 @@ use crate::status::{Failure, Why};
 use crate::wave::WaveTables;
 use core::sync::atomic::AtomicBool;
 use jobs::{Job, Role};
+use lift::{Lift, Tiles};
 use planner::Planner;
 use ring_jobs::RingReader;
 use state::{Life, State};
@@ -91,6 +98,7 @@ pub struct Instance {
     ring_ready: Condvar,
     batch_ready: Condvar,
     space_ready: Condvar,
+    device_ready: Condvar,
     idle: Condvar,
     workers: &'static [Mutex<Worker>],
     /// The ring thread's, from its start to its end.
@@ -98,7 +106,12 @@ pub struct Instance {
     threads: &'static [Mutex<Option<Thread>>],
     has_joined: AtomicBool,
     tables: WaveTables,
+    /// Batch slots: memory of the host, or addresses of the device, which nobody looks into.
     batches: Region,
+    /// The device; None on the host.
+    engine: Option<Engine>,
+    /// Tiles of the units of each slab.
+    device_tiles: Table<Tiles>,
     exports: Exports,
     common_scratch: Region,
     /// Memory of the cache of decoded chunks.
@@ -137,6 +150,8 @@ pub struct BatchView {
     pub sample_count: u32,
     /// Samples whose status is not OK.
     pub failed_samples: u32,
+    /// What a consumer's work may be queued on; None on the host.
+    pub ready_stream: Option<Stream>,
     /// Its number.
     pub batch_id: u64,
     /// Tags of the samples.
@@ -194,6 +209,13 @@ impl Instance {
         let offset = slot as u64 * self.settings.slot_bytes;
         self.batches
             .part(offset + sample as u64 * self.settings.sample_bytes, self.settings.sample_bytes)
+    }
+
+    /// A part of a slab, to be filled.
+    fn lift(&self, part: Option<&Part>) -> Option<Lift> {
+        let (engine, part) = (self.engine.as_ref()?, part?);
+        let layout = &self.geometry.device;
+        Some(Lift::new(engine.slab(part.slab), &self.device_tiles, layout, *part))
     }
 
     fn skips_errors(&self) -> bool {
@@ -260,6 +282,7 @@ impl Instance {
             self.io_ready.signal();
         }
         self.wake_ring(state);
+        self.wake_device(state);
         if self.settings.is_threadless() && state.waiters > 0 && state.has_job(self, Role::Both) {
             self.batch_ready.broadcast();
             self.space_ready.broadcast();
@@ -287,8 +310,9 @@ impl Instance {
     /// What own thread number `number` does until close.
     fn thread_main(&self, number: u32) {
         self.note_started(&mut self.lock.lock());
-        if number == self.settings.worker_count() {
-            return self.ring_main();
+        if number >= self.settings.worker_count() {
+            let is_ring = number == self.settings.worker_count() && self.settings.ring_depth > 0;
+            return if is_ring { self.ring_main() } else { self.device_main() };
         }
         let role = if number < self.settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();

@@ -9,6 +9,7 @@ use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind, Region};
 use crate::base::text::Float;
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
+use crate::cuda::Engine;
 use crate::decode::{Decoder, target_bytes};
 use crate::export::Exports;
 use crate::fail;
@@ -23,6 +24,7 @@ use crate::os::thread_locals;
 use crate::os::workers::Workers;
 use crate::os::{Errno, Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
+use crate::pipeline::device_open::{add_device_lines, carve_batches, carve_tiles, open_engine};
 use crate::pipeline::planner::Planner;
 use crate::pipeline::ring_jobs::RingReader;
 use crate::pipeline::state::State;
@@ -47,6 +49,8 @@ const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } el
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
 const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
+/// Stack of the thread that calls the CUDA driver: how much a driver takes is its own affair.
+const DEVICE_STACK_BYTES: u64 = (1 << 20) + SANITIZER_STACK_BYTES;
 /// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
 /// (tests/stacks.rs). libc puts the thread-local variables of the program there as well: the last
 /// third is for a few of them, and a program with more gets larger stacks. This is the net below.
@@ -58,7 +62,7 @@ const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
 
 /// The bill of a config, and the geometry behind it.
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
-    let total = |geometry: &Geometry| count(settings, geometry).total(Kind::Host);
+    let total = |geometry: &Geometry| host_total(&count(settings, geometry));
     let geometry = settings.solve(target_bytes, total, why)?;
     Ok((count(settings, &geometry), geometry))
 }
@@ -70,14 +74,20 @@ pub fn floor_bill(settings: &Settings) -> Bill {
 
 /// The least host memory that a config can be opened with.
 pub fn floor_bytes(settings: &Settings) -> u64 {
-    floor_bill(settings).total(Kind::Host)
+    host_total(&floor_bill(settings))
+}
+
+fn host_total(bill: &Bill) -> u64 {
+    bill.total(Kind::Host) + bill.total(Kind::Pinned)
 }
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
     // Counting builds nothing.
-    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, &COUNTED);
-    carver.bill().clone()
+    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, &mut Values::counted());
+    let mut bill = carver.bill().clone();
+    add_device_lines(&mut bill, settings, geometry);
+    bill
 }
 
 /// An instance and the block that it lives in.
@@ -93,6 +103,9 @@ impl Opened {
     pub fn give_back(self) {
         let os = self.instance.os;
         let hook = self.instance.settings.config.memory;
+        if let Some(engine) = &self.instance.engine {
+            engine.close();
+        }
         self.block.give_back(os, &hook);
     }
 }
@@ -121,8 +134,16 @@ pub fn open(
     let mut values = values_from_settings(settings, why)?;
     let block = Block::take(os, &hook, bytes, why)?;
     (values.host_bytes, values.handle) = (bytes, handle);
+    values.engine = match open_engine(settings, &geometry, why) {
+        Ok(engine) => engine,
+        Err(status) => {
+            block.give_back(os, &hook);
+            return Err(status);
+        }
+    };
     let mut carver = block.carver();
-    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &values) else {
+    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &mut values) else {
+        values.engine.iter().for_each(Engine::close);
         block.give_back(os, &hook);
         return Err(fail!(why, Internal, "the zstd workspace does not fit"));
     };
@@ -131,6 +152,7 @@ pub fn open(
         &instance.work_ready,
         &instance.io_ready,
         &instance.ring_ready,
+        &instance.device_ready,
         &instance.batch_ready,
         &instance.space_ready,
         &instance.idle,
@@ -172,6 +194,7 @@ struct Values {
     failed_element: [u8; ELEMENT_BYTES_MAX],
     host_bytes: u64,
     handle: Handle,
+    engine: Option<Engine>,
 }
 
 fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
@@ -193,16 +216,22 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
         _ => PadMode::None,
     };
     let pad_element = (config.pad_value_set == 1).then_some(element);
-    Ok(Values { pad_mode, pad_element, failed_element: element, ..COUNTED })
+    Ok(Values { pad_mode, pad_element, failed_element: element, ..Values::counted() })
 }
 
-const COUNTED: Values = Values {
-    pad_mode: PadMode::None,
-    pad_element: None,
-    failed_element: [0; ELEMENT_BYTES_MAX],
-    host_bytes: 0,
-    handle: Handle { token: 0, job: no_job },
-};
+impl Values {
+    /// Of an instance that is only counted.
+    fn counted() -> Values {
+        Values {
+            pad_mode: PadMode::None,
+            pad_element: None,
+            failed_element: [0; ELEMENT_BYTES_MAX],
+            host_bytes: 0,
+            handle: Handle { token: 0, job: no_job },
+            engine: None,
+        }
+    }
+}
 
 extern "C" fn no_job(_argument: *mut c_void) {}
 
@@ -221,10 +250,11 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    values: &Values,
+    values: &mut Values,
 ) -> Option<(&'static Instance, &'static [Start])> {
     let config = &settings.config;
-    let batches = carver.region("batch slots", settings.slots_bytes(), 4096);
+    let batches = carve_batches(carver, settings, values.engine.as_ref());
+    let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
     let tables = WaveTables::carve(
         carver,
@@ -267,6 +297,7 @@ fn layout(
         ring_ready: Condvar::new(),
         batch_ready: Condvar::new(),
         space_ready: Condvar::new(),
+        device_ready: Condvar::new(),
         idle: Condvar::new(),
         workers,
         ring,
@@ -274,6 +305,8 @@ fn layout(
         has_joined: AtomicBool::new(false),
         tables,
         batches,
+        engine: values.engine.take(),
+        device_tiles,
         exports,
         common_scratch,
         chunk_memory,
@@ -346,13 +379,16 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     Worker { decoder, staging, target, block, buffer }
 }
 
-/// Where the stack of thread `number` begins: decoding threads come first. Each has room for the
-/// thread-local variables of the program.
+/// Where the stack of thread `number` begins: decoding threads come first, that of a device last.
+/// Each has room for the thread-local variables of the program.
 fn stack_offset(settings: &Settings, number: u32) -> u64 {
     let decoding = number.min(settings.decode_threads) as u64;
-    let waiting = number as u64 - decoding;
+    let has_device = settings.is_cuda && number == settings.thread_count() && number > 0;
+    let waiting = number as u64 - decoding - u64::from(has_device);
     let locals = thread_locals::stack_bytes();
-    decoding * (DECODE_STACK_BYTES + locals) + waiting * (IO_STACK_BYTES + locals)
+    decoding * (DECODE_STACK_BYTES + locals)
+        + waiting * (IO_STACK_BYTES + locals)
+        + if has_device { DEVICE_STACK_BYTES + locals } else { 0 }
 }
 
 type Start = ThreadStart<Instance>;

@@ -4,6 +4,7 @@
 //! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
 //! the samples that fail. No lock is held while a file is opened or read.
 
+use crate::device::Part;
 use crate::os::FileStat;
 use crate::os::profiler;
 use crate::os::store::{Descriptors, Fault, Path, STALE};
@@ -272,18 +273,19 @@ pub fn run_stream(
     worker: &mut Worker,
     (wave, first, count): (u32, u32, u32),
     lease: &Lease,
+    part: Option<&Part>,
 ) {
     let reads = instance.tables.ops.rows(instance.wave_row(wave, first), count as usize);
     // A job has at least one read.
     let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return };
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
     let staging = worker.staging.rows(0, worker.staging.bytes());
-    let hands = Hands::new(instance, worker, head.array);
+    let hands = Hands::new(instance, worker, head.array, part);
     let file = LeasedFile::open(instance, lease, head);
     let mut stream =
         Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
     let (done, fault) = stream.run(reads, staging);
-    stream.hands.add_stats();
+    stream.hands.end();
     instance.stats.reads_issued.fetch_add(stream.reads, Relaxed);
     instance.stats.io.add(&stream.io);
     let state = &mut *instance.lock.lock();
@@ -293,8 +295,9 @@ pub fn run_stream(
         leave_reads(state, (wave, first), reads, done);
     }
     if done > chunks.start {
-        state.finish_chunks(instance, wave, chunks.start, done - chunks.start);
+        state.finish_chunks(instance, wave, (chunks.start, done - chunks.start), part);
     }
+    part.into_iter().for_each(|part| state.device.slabs.finish(part));
 }
 
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those

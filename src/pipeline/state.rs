@@ -8,11 +8,13 @@ use crate::base::arena::Carver;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::chunk_cache::ChunkCache;
+use crate::device::Part;
 use crate::fail;
 use crate::geometry::Geometry;
 use crate::os::store::Descriptors;
 use crate::pipeline::Instance;
 use crate::pipeline::async_jobs::AsyncReads;
+use crate::pipeline::device_jobs::DeviceState;
 use crate::pipeline::host_jobs::Crew;
 use crate::pipeline::ring_jobs::RingState;
 use crate::pipeline::scratch::Pool;
@@ -83,6 +85,8 @@ pub struct State {
     pub kept_failures: ArrayVec<KeptFailure, KEPT_FAILURES_MAX>,
     /// Waves.
     pub waves: Waves,
+    /// What is on its way to a device.
+    pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
     /// The planner may be able to do something.
@@ -164,6 +168,7 @@ impl State {
                 config.max_chunks_per_wave,
                 geometry.slab_bytes,
             ),
+            device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: ArrayVec::new(),
             slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
             plan_wanted: false,
@@ -218,8 +223,15 @@ impl State {
         }
     }
 
-    /// `count` chunks of a wave from `first` on are done with; they are of one array.
-    pub fn finish_chunks(&mut self, instance: &Instance, wave: u32, first: u32, count: u32) {
+    /// `count` chunks of a wave from `first` on are done with; they are of one array. Where they go
+    /// to a device, their batches have them once the slab has arrived that they are a part of.
+    pub fn finish_chunks(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        (first, count): (u32, u32),
+        part: Option<&Part>,
+    ) {
         let tables = &instance.tables;
         let task = |chunk: u32| tables.chunks.read(instance.wave_row(wave, chunk));
         instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
@@ -234,7 +246,9 @@ impl State {
                 at += 1;
             }
             self.arrays.unpin(head.array, at - begin);
-            if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
+            if let Some(part) = part {
+                self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
+            } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
                 self.complete_slot(instance, head.slot);
             }
         }
@@ -242,6 +256,13 @@ impl State {
             instance.stats.waves_emitted.fetch_add(1, Relaxed);
         }
         self.plan_wanted = true;
+    }
+
+    /// The failed samples of a batch are filled.
+    pub fn end_patch(&mut self, instance: &Instance, slot: u32) {
+        self.patching &= !(1 << slot);
+        self.slots.patched(slot);
+        instance.batch_ready.broadcast();
     }
 
     /// A task is done with its place in the cache. Chunks that waited for what it decoded are
@@ -323,9 +344,11 @@ impl State {
     /// but keeps its place in the slab.
     pub fn reset(&mut self) {
         assert!(self.running == 0);
-        self.sticky = None;
+        if !self.device.is_dead() {
+            self.sticky = None;
+        }
         self.push_error = None;
-        self.is_halted = false;
+        self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();
         self.arrays.reset();
@@ -335,6 +358,7 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
+        self.device.clear();
         self.plan_wanted = false;
         self.planning = false;
         self.patching = 0;

@@ -4,7 +4,8 @@
 //! record. Which records live is kept by `batch` under the lock, so that a slot is bound again only
 //! when its batch is released and the last tensor of it deleted.
 
-use crate::export::{DEVICE_CPU, Deleters, DlDevice, Exported, Source};
+use crate::cuda::Stream;
+use crate::export::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exported, Source};
 use crate::os::sink::Level;
 use crate::pipeline::Instance;
 use crate::pipeline::calls::no_such_batch;
@@ -12,9 +13,15 @@ use crate::pipeline::state::Life;
 use crate::status::{Failure, Status};
 
 impl Instance {
-    /// A tensor over a held batch; None where as many live as a slot has records for.
-    pub fn export(&self, token: u64, deleters: &Deleters) -> Result<Option<Exported>, Failure> {
-        let result = self.try_export(token, deleters);
+    /// A tensor over a held batch, for work on `stream`, if there is one to wait for before the
+    /// slot is used again. None where as many live, or are waited for, as a slot has records for.
+    pub fn export(
+        &self,
+        token: u64,
+        stream: Option<Stream>,
+        deleters: &Deleters,
+    ) -> Result<Option<Exported>, Failure> {
+        let result = self.try_export(token, stream, deleters);
         if let Err(failure) = &result
             && failure.status == Status::Invalid
         {
@@ -23,19 +30,32 @@ impl Instance {
         result
     }
 
-    fn try_export(&self, token: u64, deleters: &Deleters) -> Result<Option<Exported>, Failure> {
+    fn try_export(
+        &self,
+        token: u64,
+        stream: Option<Stream>,
+        deleters: &Deleters,
+    ) -> Result<Option<Exported>, Failure> {
         let config = &self.settings.config;
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {
             return Err(Failure::new(Status::Shutdown));
         }
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        if let Some(stream) = stream
+            && !state.device.remember(slot, stream)
+        {
+            return Ok(None);
+        }
         let Some(number) = state.slots.take_tensor(slot) else { return Ok(None) };
         let sample_count = state.slots.sample_count(slot);
         let bytes = sample_count as u64 * self.settings.sample_bytes;
         let source = Source {
             data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
-            device: DlDevice { device_type: DEVICE_CPU, device_id: 0 },
+            device: match &self.engine {
+                None => DlDevice { device_type: DEVICE_CPU, device_id: 0 },
+                Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
+            },
             sample_count,
             sample_shape: &config.sample_shape[..config.sample_rank as usize],
             dtype: self.settings.dtype,
@@ -53,9 +73,9 @@ impl Instance {
     /// The tensor at this address is not used any more. Nothing where it does not live.
     pub fn delete_tensor(&self, address: usize) {
         let Some((slot, number)) = self.exports.find(address) else { return };
-        let state = &mut *self.lock.lock();
-        if state.slots.delete_tensor(slot, number) {
-            self.slot_freed(state);
+        if self.lock.lock().slots.delete_tensor(slot, number) {
+            // A failure ended the stream and was logged; a deleter has nobody to tell.
+            let _ = self.give_slot_back(slot, None);
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{run_assemble, run_patch};
+use crate::pipeline::device_jobs::run_device;
 use crate::pipeline::file_jobs::{run_load, run_locate};
 use crate::pipeline::jobs::Job;
 use crate::pipeline::read_jobs::{run_read, run_stream};
@@ -27,13 +28,16 @@ pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
         Job::Read { wave, op, read, lease, cached_only, ticket } => {
             run_read(instance, (wave, op), &read, &lease, (cached_only, ticket));
         }
-        Job::Stream { wave, first, count, lease } => {
-            run_stream(instance, worker, (wave, first, count), &lease);
+        Job::Stream { wave, first, count, lease, part } => {
+            run_stream(instance, worker, (wave, first, count), &lease, part.as_ref());
         }
-        Job::Assemble { wave, first, count, large } => {
-            run_assemble(instance, worker, wave, first, count, large);
+        Job::Assemble { wave, first, count, large, part } => {
+            run_assemble(instance, worker, (wave, first, count), (large, part));
         }
-        Job::Patch { slot } => run_patch(instance, slot),
+        Job::Patch { slot, part } => run_patch(instance, slot, part.as_ref()),
+        Job::Device => {
+            run_device(instance);
+        }
     }
 }
 
@@ -43,7 +47,7 @@ fn range_name(job: &Job) -> Option<&'static CStr> {
         Job::LoadArray { .. } | Job::Locate { .. } => Some(profiler::META),
         Job::Read { .. } => Some(profiler::IO),
         Job::Patch { .. } => Some(profiler::ASSEMBLE),
-        Job::Stream { .. } | Job::Assemble { .. } => None,
+        Job::Stream { .. } | Job::Assemble { .. } | Job::Device => None,
     }
 }
 

@@ -7,7 +7,7 @@
 
 #![allow(dead_code)] // each test program uses another part of it
 
-use crate::cc;
+use super::cc;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -136,6 +136,8 @@ pub fn library(flags: &[&str]) -> Option<PathBuf> {
     cc::run(
         Command::new(compiler)
             .args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+            // What the kernels say to nvcc, and how they write shifts.
+            .args(["-Wno-unknown-pragmas", "-Wno-parentheses"])
             .args(["-U_FORTIFY_SOURCE", "-fvisibility=hidden", "-pthread", "-I"])
             .arg(root().join("kernels"))
             .args(flags)

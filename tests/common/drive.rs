@@ -4,16 +4,20 @@
 //! number, shape, tags, statuses and content; whatever does not come within half a minute is a
 //! failure.
 
+use crate::common::cuda_sim::Simulator;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use std::collections::BTreeMap;
-use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
+use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, THREADS_PUMP};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
 /// No test waits this long unless something hangs.
 pub const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// What pinned memory may take beside the least that a config asks for on the host.
+const PINNED_BYTES: u64 = 64 << 20;
 
 /// A half-open box.
 pub type Span = (Vec<i64>, Vec<i64>);
@@ -90,8 +94,24 @@ pub fn open(config: &Config) -> Loader {
     Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"))
 }
 
-/// Streams the jobs through a new loader and checks all that comes out; the number of bytes.
+/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What is
+/// streamed on the host is streamed on the simulated device as well, where there is one.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
+    let bytes = stream_once(config, jobs);
+    if config.backend == BACKEND_HOST
+        && let Some(simulator) = Simulator::take()
+    {
+        let mut device =
+            Config { backend: BACKEND_CUDA, cuda_driver: simulator.path().as_ptr(), ..*config };
+        if device.max_host_memory_bytes != 0 {
+            device.max_host_memory_bytes += PINNED_BYTES;
+        }
+        assert_eq!(stream_once(&device, jobs), bytes);
+    }
+    bytes
+}
+
+fn stream_once(config: &Config, jobs: &[Job]) -> usize {
     let loader = open(config);
     let bytes = stream_through(&loader, config, jobs, 0);
     loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
@@ -158,11 +178,19 @@ pub fn check_batch(config: &Config, batch: &Batch<'_>, jobs: &[Job], first: usiz
         dtype => dtype.bytes(),
     };
     let bytes = config.sample_shape[..rank].iter().product::<u64>() as usize * element as usize;
-    assert_eq!(batch.data().len(), jobs.len() * bytes);
-    for (n, (job, row)) in jobs.iter().zip(batch.data().chunks_exact(bytes)).enumerate() {
+    let data = samples(batch);
+    assert_eq!(data.len(), jobs.len() * bytes);
+    for (n, (job, row)) in jobs.iter().zip(data.chunks_exact(bytes)).enumerate() {
         check_sample(job, row, batch.statuses()[n], element as usize, config);
     }
-    batch.data().len()
+    data.len()
+}
+
+/// The samples of a batch, wherever they lie.
+pub fn samples(batch: &Batch<'_>) -> Vec<u8> {
+    let mut bytes = vec![0xA5; batch.bytes() as usize];
+    batch.copy_to(&mut bytes).unwrap_or_else(|failure| panic!("copy_to: {failure}"));
+    bytes
 }
 
 /// pad_value in the output type.

@@ -41,6 +41,17 @@ pub struct Store {
     pub image: Image,
 }
 
+/// Reads every file of a store, so that all of them are in the page cache.
+pub fn read_all(store: &Store) {
+    let mut folders = vec![PathBuf::from(&store.uri)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { drop(fs::read(path).unwrap()) }
+        }
+    }
+}
+
 /// All stores, in the order of the packs and their manifests.
 pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();

@@ -4,6 +4,8 @@
 // Each test program compiles all of this and uses a part of it.
 #![allow(dead_code)]
 
+pub mod cc;
+pub mod cuda_sim;
 pub mod damage;
 pub mod drive;
 pub mod fixtures;

@@ -3,6 +3,8 @@
 
 #include "engine.hpp"
 
+#include "assemble.cu"
+#include "copy.cu"
 #include "probe.cu"
 
 namespace sim {
@@ -26,6 +28,8 @@ struct Launcher<kernel> {
 #define SIM_KERNEL(name) Launcher<&name>::row(#name)
 
 inline const Kernel kernel_table[] = {
+    SIM_KERNEL(wavetrain_assemble),
+    SIM_KERNEL(wavetrain_copy),
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
 };

@@ -319,12 +319,13 @@ struct GroupSink<'a, 'b> {
 impl Receiver for GroupSink<'_, '_> {
     fn take(&mut self, batch: &Batch<'_>) -> Outcome<()> {
         let count = batch.tags().len();
-        let row_bytes = batch.data().len() / count.max(1);
+        let data = feed::samples(batch)?;
+        let row_bytes = data.len() / count.max(1);
         for (sample, tag) in batch.tags().iter().enumerate() {
             let index = (*tag - 1) as usize;
             let code = batch.statuses().get(sample).copied().unwrap_or(0);
             let status = Status::from_code(code).unwrap_or(Status::Internal);
-            let row = &batch.data()[sample * row_bytes..(sample + 1) * row_bytes];
+            let row = &data[sample * row_bytes..(sample + 1) * row_bytes];
             self.sink.write(index, status, row, self.group)?;
             let text = match status {
                 Status::Ok => String::new(),

@@ -6,6 +6,7 @@
 use crate::fault::{Fault, Outcome, failed};
 use crate::requests::Requests;
 use crate::system;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use wavetrain::abi::ArrayInfo;
 use wavetrain::config::Config;
@@ -35,6 +36,16 @@ impl From<Failure> for Stop {
     fn from(failure: Failure) -> Stop {
         Stop::Library(failure)
     }
+}
+
+/// The samples of a batch in host memory: copied where they lie on a device.
+pub fn samples<'b>(batch: &'b Batch<'_>) -> Outcome<Cow<'b, [u8]>> {
+    if batch.ready_stream().is_none() {
+        return Ok(Cow::Borrowed(batch.data()));
+    }
+    let mut copy = vec![0; batch.bytes() as usize];
+    batch.copy_to(&mut copy).map_err(|failure| Fault::library(&failure))?;
+    Ok(Cow::Owned(copy))
 }
 
 /// Who gets what comes out of a stream.

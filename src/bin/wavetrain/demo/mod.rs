@@ -200,9 +200,10 @@ fn check_pass(
     let mut voxels = 0u64;
     stream(loader, options, requests, |batch| {
         check_batch(batch, requests, &mut checkers)?;
-        crcs.push(crc32fast::hash(batch.data()));
+        let data = feed::samples(batch)?;
+        crcs.push(crc32fast::hash(&data));
         voxels += (batch.tags().len() * CROP_ELEMENTS) as u64;
-        for (tag, sample) in batch.tags().iter().zip(batch.data().chunks_exact(4 * CROP_ELEMENTS)) {
+        for (tag, sample) in batch.tags().iter().zip(data.chunks_exact(4 * CROP_ELEMENTS)) {
             if let Some(fold) = folds.get_mut((*tag - 1) as usize) {
                 *fold = Some(picture::fold(sample, CROP));
             }
@@ -231,7 +232,7 @@ fn timed_pass(
     let mut number = 0;
     let begin = Instant::now();
     stream(loader, options, requests, |batch| {
-        if crcs.get(number) != Some(&crc32fast::hash(batch.data())) {
+        if crcs.get(number) != Some(&crc32fast::hash(&feed::samples(batch)?)) {
             return failed(format!("batch {number} differs from the same batch before"));
         }
         number += 1;
@@ -307,7 +308,8 @@ impl Checker {
 
 /// Checks the samples of a batch, on as many threads as there are checkers.
 fn check_batch(batch: &Batch<'_>, requests: &Requests, checkers: &mut [Checker]) -> Outcome<()> {
-    let samples = batch.data().chunks_exact(4 * CROP_ELEMENTS).zip(batch.tags());
+    let data = feed::samples(batch)?;
+    let samples = data.chunks_exact(4 * CROP_ELEMENTS).zip(batch.tags());
     if batch.statuses().iter().any(|status| *status != 0) {
         return failed("a crop of the demo's own store failed");
     }

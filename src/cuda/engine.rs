@@ -1,0 +1,381 @@
+//! One loader's share of a device: its memory, streams and events, and what is queued on them.
+//!
+//! In: slabs to be copied and worked on, slots that wait for a consumer. Out: answers to "is it
+//! done". Everything is made at open and given back at close; nothing in between allocates, and
+//! nothing but `drain` waits for the device.
+//!
+//! ```text
+//!  input stream   copy of a slab ──copied──┐
+//!  post stream                             └─▶ assemble ─▶ status ──assembled──▶ polled
+//!  ready streams  (of each slot) consumers' work ──────────────────fence───────▶ polled
+//! ```
+//!
+//! A resident wave is written again only after its `assembled` event was seen, a slab only after
+//! `copied`, a slot only after its fence; so the one wait between streams is the one that is drawn.
+
+use crate::base::arena::Region;
+use crate::base::math::{align_up, index};
+use crate::cuda::context::Entered;
+use crate::cuda::device::DeviceContext;
+use crate::cuda::driver::Driver;
+use crate::cuda::handles::{DevicePointer, Event, Function, Module, Stream};
+use crate::cuda::result::CuResult;
+use crate::os::sync::Mutex;
+use arrayvec::ArrayVec;
+use core::ffi::c_void;
+use core::fmt;
+use core::ptr::{NonNull, without_provenance_mut};
+
+/// Waves that are in device memory at a time: one is filled while the other is worked on.
+pub const RESIDENT_WAVES: usize = 2;
+
+/// Most slabs, and most batch slots: the sets of both are bits of a u64.
+pub const SLABS_MAX: usize = 64;
+
+/// Bytes that device memory is given out in: what we take counts as whole ones.
+pub const DEVICE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Bytes for the status words, of the device and of the host.
+pub(super) const STATUS_BYTES: u64 = 4096;
+
+/// Threads of a block of the assemble kernel.
+const BLOCK_THREADS: u32 = 256;
+
+/// What a loader takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// Bytes of all batch slots.
+    pub slots_bytes: u64,
+    /// Number of batch slots.
+    pub slots: u32,
+    /// Bytes of a slab, and of a resident wave.
+    pub wave_bytes: u64,
+    /// Number of slabs.
+    pub slabs: u32,
+}
+
+impl Sizes {
+    /// Bytes of device memory beside slots and resident waves: status words, and the rest of the
+    /// last page.
+    pub fn rest_bytes(&self) -> u64 {
+        self.device_bytes() - self.slots_bytes - self.wave_bytes * RESIDENT_WAVES as u64
+    }
+
+    /// Bytes of device memory.
+    pub fn device_bytes(&self) -> u64 {
+        let waves = self.wave_bytes * RESIDENT_WAVES as u64;
+        align_up(self.slots_bytes + waves + STATUS_BYTES, DEVICE_PAGE_BYTES)
+    }
+
+    /// Bytes of pinned host memory.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.wave_bytes * u64::from(self.slabs) + STATUS_BYTES
+    }
+}
+
+/// What is done with a slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submit {
+    /// The slab.
+    pub slab: u32,
+    /// The resident wave that it goes to.
+    pub resident: u32,
+    /// First byte that is copied.
+    pub first: u64,
+    /// Byte behind the last.
+    pub limit: u64,
+    /// First byte of the units.
+    pub units_at: u64,
+    /// First byte of the table of tiles.
+    pub tiles_at: u64,
+    /// Number of units.
+    pub units: u32,
+    /// Number of tiles, at least 1.
+    pub tiles: u32,
+}
+
+/// A call to the driver that failed, or work of the device.
+#[derive(Clone, Copy)]
+pub enum Fault {
+    /// The call and its code.
+    Call(&'static str, CuResult, &'static Driver),
+    /// The kernel refused a unit: the word that it wrote, the complement of its number.
+    Kernel(u32),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Call(call, code, driver) => {
+                let named = driver.named(*code);
+                write!(f, "{call} says {named}: the stream ends; close the loader")
+            }
+            Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
+        }
+    }
+}
+
+/// Events of a slab, and of a resident wave: they take the time between them.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub first: Event,
+    pub last: Event,
+}
+
+impl Pair {
+    pub const NULL: Pair = Pair { first: Event::NULL, last: Event::NULL };
+}
+
+/// A batch slot.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    /// What the consumer's work is queued on, or made to wait for.
+    pub ready: Stream,
+    /// After what was queued when the slot was given back.
+    pub fence: Event,
+}
+
+/// See the module.
+pub struct Engine {
+    pub(super) context: DeviceContext,
+    pub(super) sizes: Sizes,
+    pub(super) module: Module,
+    pub(super) assemble: Function,
+    pub(super) memory: DevicePointer,
+    /// Slabs, and a page of status words. None until it was taken.
+    pub(super) pinned: Option<Region>,
+    pub(super) input: Stream,
+    pub(super) post: Stream,
+    pub(super) copies: ArrayVec<Pair, SLABS_MAX>,
+    pub(super) kernels: [Pair; RESIDENT_WAVES],
+    pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
+    /// Stands for the work of one stream while another is made to wait for it.
+    pub(super) link: Mutex<Event>,
+    /// The stream of the config that batches are used on.
+    pub(super) consumer: Option<Stream>,
+    /// Bytes of the device that went as kernels were loaded.
+    pub(super) overhead_bytes: u64,
+}
+
+/// The result of a call, with the name of its entry where it failed.
+pub(super) fn check<T>(
+    driver: &'static Driver,
+    entry: &'static str,
+    result: Result<T, CuResult>,
+) -> Result<T, Fault> {
+    result.map_err(|code| Fault::Call(entry, code, driver))
+}
+
+impl Engine {
+    /// Makes our context current on this thread until the result is dropped.
+    pub fn enter(&self) -> Result<Entered<'static>, Fault> {
+        check(self.context.driver(), "cuCtxPushCurrent", self.context.enter())
+    }
+
+    /// The context.
+    pub fn context(&self) -> &DeviceContext {
+        &self.context
+    }
+
+    /// Number of the device.
+    pub fn device(&self) -> i32 {
+        self.context.device().0
+    }
+
+    /// The stream that all batches are used on, where the config names one.
+    pub fn consumer(&self) -> Option<Stream> {
+        self.consumer
+    }
+
+    /// Bytes of the device that kernels took, as far as it was seen: not ours to cap.
+    pub fn overhead_bytes(&self) -> u64 {
+        self.overhead_bytes
+    }
+
+    /// What was taken.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// The batch slots: addresses of the device.
+    pub fn batches(&self) -> Region {
+        let start = without_provenance_mut::<u8>(index(self.memory.0));
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        // SAFETY: the bytes are the device's. They are never looked into from here: the region is
+        // an address and a length, and the surfaces hand both on as such.
+        unsafe { Region::over(start, self.sizes.slots_bytes) }
+    }
+
+    /// A slab.
+    pub fn slab(&self, slab: u32) -> Region {
+        assert!(slab < self.sizes.slabs);
+        self.pinned_part(u64::from(slab) * self.sizes.wave_bytes, self.sizes.wave_bytes)
+    }
+
+    fn pinned_part(&self, offset: u64, bytes: u64) -> Region {
+        let Some(pinned) = self.pinned else { unreachable!("an open engine has pinned memory") };
+        pinned.part(offset, bytes)
+    }
+
+    pub(super) fn wave_address(&self, resident: u32) -> DevicePointer {
+        self.memory.at(self.sizes.slots_bytes + u64::from(resident) * self.sizes.wave_bytes)
+    }
+
+    /// The status word of a resident wave on the device.
+    fn status_address(&self, resident: u32) -> DevicePointer {
+        self.wave_address(RESIDENT_WAVES as u32).at(u64::from(resident) * 64)
+    }
+
+    /// The same on the host.
+    fn status_word(&self, resident: u32) -> *mut u32 {
+        let slabs_bytes = self.sizes.wave_bytes * u64::from(self.sizes.slabs);
+        self.pinned_part(slabs_bytes + u64::from(resident) * 64, 4).as_ptr().cast()
+    }
+
+    /// Queues the copy of a slab and the work on it. In an entered context.
+    pub fn submit(&self, submit: &Submit) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        let Submit { slab, resident, first, limit, .. } = *submit;
+        assert!(first < limit && limit <= self.sizes.wave_bytes && submit.tiles > 0);
+        let copy = &self.copies[slab as usize];
+        let source = self.slab(slab).part(first, limit - first);
+        let target = self.wave_address(resident).at(first);
+        check(driver, "cuEventRecord", driver.event_record(copy.first, self.input))?;
+        // SAFETY: nobody writes the slab before `copied` was seen, and the resident wave is free.
+        let queued =
+            unsafe { driver.memcpy_htod_async(target, source.as_ptr(), limit - first, self.input) };
+        check(driver, "cuMemcpyHtoDAsync", queued)?;
+        check(driver, "cuEventRecord", driver.event_record(copy.last, self.input))?;
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(self.post, copy.last))?;
+        let kernel = &self.kernels[resident as usize];
+        check(driver, "cuEventRecord", driver.event_record(kernel.first, self.post))?;
+        self.launch(resident, (submit.units_at, submit.tiles_at), submit.units, submit.tiles)?;
+        let (word, status) = (self.status_word(resident), self.status_address(resident));
+        // SAFETY: nobody looks at the word before the event below was seen.
+        let queued = unsafe { driver.memcpy_dtoh_async(word.cast(), status, 4, self.post) };
+        check(driver, "cuMemcpyDtoHAsync", queued)?;
+        check(driver, "cuEventRecord", driver.event_record(kernel.last, self.post))
+    }
+
+    /// Queues the kernel on a resident wave, with a clear status word.
+    pub(super) fn launch(
+        &self,
+        resident: u32,
+        (units_at, tiles_at): (u64, u64),
+        units: u32,
+        tiles: u32,
+    ) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        let mut wave = self.wave_address(resident);
+        let (mut units_at, mut tiles_at, mut units) = (units_at, tiles_at, units);
+        let mut status = self.status_address(resident);
+        let mut parameters: [*mut c_void; 5] = [
+            (&raw mut wave).cast(),
+            (&raw mut units_at).cast(),
+            (&raw mut tiles_at).cast(),
+            (&raw mut units).cast(),
+            (&raw mut status).cast(),
+        ];
+        // SAFETY: the word is ours, and used in the order of the stream.
+        let cleared = unsafe { driver.memset_d8_async(status, 0, 4, self.post) };
+        check(driver, "cuMemsetD8Async", cleared)?;
+        let (grid, block) = ([tiles, 1, 1], [BLOCK_THREADS, 1, 1]);
+        // SAFETY: these are the kernel's parameters. Units were built by `assemble::units`: they
+        // read the wave and write slots whose batches are being filled.
+        let launched = unsafe {
+            driver.launch_kernel(self.assemble, grid, block, 0, self.post, &mut parameters)
+        };
+        check(driver, "cuLaunchKernel", launched)
+    }
+
+    fn is_done(&self, event: Event) -> Result<bool, Fault> {
+        let driver = self.context.driver();
+        check(driver, "cuEventQuery", driver.event_query(event))
+    }
+
+    /// Whether the copy of a slab has run.
+    pub fn is_copied(&self, slab: u32) -> Result<bool, Fault> {
+        self.is_done(self.copies[slab as usize].last)
+    }
+
+    /// Whether the work on a resident wave has run, and went well.
+    pub fn is_assembled(&self, resident: u32) -> Result<bool, Fault> {
+        if !self.is_done(self.kernels[resident as usize].last)? {
+            return Ok(false);
+        }
+        // SAFETY: the copy of the word has run, and no other is queued until the wave is free.
+        match unsafe { self.status_word(resident).read_volatile() } {
+            0 => Ok(true),
+            word => Err(Fault::Kernel(word)),
+        }
+    }
+
+    /// Nanoseconds of the copy of a slab that has run; 0 where the driver cannot tell.
+    pub fn copy_ns(&self, slab: u32) -> u64 {
+        self.elapsed_ns(&self.copies[slab as usize])
+    }
+
+    /// Nanoseconds of the work on a resident wave that has run, likewise.
+    pub fn assemble_ns(&self, resident: u32) -> u64 {
+        self.elapsed_ns(&self.kernels[resident as usize])
+    }
+
+    fn elapsed_ns(&self, pair: &Pair) -> u64 {
+        let elapsed = self.context.driver().event_elapsed_time(pair.first, pair.last);
+        elapsed.map_or(0, |milliseconds| (milliseconds * 1e6) as u64)
+    }
+
+    /// The ready stream of a slot.
+    pub fn ready_stream(&self, slot: u32) -> Stream {
+        self.slots[slot as usize].ready
+    }
+
+    /// What is queued on the slot's ready stream from here on comes after what `event` stands for.
+    pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        let ready = self.ready_stream(slot);
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(ready, event))
+    }
+
+    /// The same after what is queued on `stream` so far.
+    pub fn wait_for_stream(&self, slot: u32, stream: Stream) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        // One event for all: recorded and waited for by one thread at a time.
+        let link = self.link.lock();
+        check(driver, "cuEventRecord", driver.event_record(*link, stream))?;
+        self.wait_for_event(slot, *link)
+    }
+
+    /// The slot is free after what is queued on its ready stream so far.
+    pub fn fence(&self, slot: u32) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        let slot = &self.slots[slot as usize];
+        check(driver, "cuEventRecord", driver.event_record(slot.fence, slot.ready))
+    }
+
+    /// Whether that has run.
+    pub fn is_unfenced(&self, slot: u32) -> Result<bool, Fault> {
+        self.is_done(self.slots[slot as usize].fence)
+    }
+
+    /// Copies bytes of a slot to the host, and waits for it.
+    pub fn read(&self, source: &Region, target: &mut [u8]) -> Result<(), Fault> {
+        assert!(source.bytes() == target.len() as u64);
+        let _context = self.enter()?;
+        let driver = self.context.driver();
+        let source = DevicePointer(source.as_ptr() as u64);
+        check(driver, "cuMemcpyDtoH", driver.memcpy_dtoh(target, source))
+    }
+
+    /// Waits until all that we queued has run; `with_slots`: and all that slots wait for.
+    pub fn drain(&self, with_slots: bool) -> Result<(), Fault> {
+        let _context = self.enter()?;
+        let driver = self.context.driver();
+        let streams = [self.input, self.post].into_iter();
+        let slots = self.slots.iter().filter(|_| with_slots);
+        for stream in streams.chain(slots.map(|slot| slot.ready)) {
+            check(driver, "cuStreamSynchronize", driver.stream_synchronize(stream))?;
+        }
+        Ok(())
+    }
+}

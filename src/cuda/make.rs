@@ -1,0 +1,184 @@
+//! Making an engine and giving it back.
+//!
+//! In: a context and sizes. Out: an [`Engine`] whose every stream, event, kernel and byte was
+//! taken, or a status, and nothing is kept. Invariant: nothing is taken after that.
+
+use crate::base::arena::Region;
+use crate::cuda::device::DeviceContext;
+use crate::cuda::driver::Driver;
+use crate::cuda::engine::{Engine, Fault, Pair, RESIDENT_WAVES, STATUS_BYTES, Sizes, Slot, check};
+use crate::cuda::handles::{
+    DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_PORTABLE, Module,
+    STREAM_NON_BLOCKING, Stream,
+};
+use crate::cuda::module;
+use crate::fail;
+use crate::kernels::ASSEMBLE;
+use crate::os::sync::Mutex;
+use crate::status::{Status, Why};
+use arrayvec::ArrayVec;
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+/// `consumer_stream` of a config, whose contract is that it is NULL, or a stream that lives until
+/// close.
+#[derive(Clone, Copy)]
+pub struct Consumer(pub *mut c_void);
+
+impl Engine {
+    /// Takes everything that a loader needs of the device.
+    pub fn open(
+        context: DeviceContext,
+        sizes: &Sizes,
+        consumer: Consumer,
+        why: &mut Why,
+    ) -> Result<Engine, Status> {
+        // SAFETY: as `Consumer` says.
+        let consumer = unsafe { Stream::from_raw(consumer.0) };
+        let mut engine = Engine {
+            context,
+            sizes: *sizes,
+            module: Module::NULL,
+            assemble: Function::NULL,
+            memory: DevicePointer::NULL,
+            pinned: None,
+            input: Stream::NULL,
+            post: Stream::NULL,
+            copies: ArrayVec::new(),
+            kernels: [Pair::NULL; RESIDENT_WAVES],
+            slots: ArrayVec::new(),
+            link: Mutex::new(Event::NULL),
+            consumer: Some(consumer).filter(|stream| !stream.is_null()),
+            overhead_bytes: 0,
+        };
+        match engine.build(why) {
+            Ok(()) => Ok(engine),
+            Err(status) => {
+                engine.close();
+                Err(status)
+            }
+        }
+    }
+
+    fn build(&mut self, why: &mut Why) -> Result<(), Status> {
+        let entered = self.enter().map_err(|fault| fail!(why, Cuda, "{fault}"))?;
+        let driver = self.context.driver();
+        let free = |driver: &Driver| driver.mem_get_info().map_or(0, |(free, _)| free);
+        let before = free(driver);
+        self.module = module::load(&entered, ASSEMBLE.ptx, why)?;
+        self.assemble = module::function(&entered, self.module, ASSEMBLE.entry, why)?;
+        self.overhead_bytes = before.saturating_sub(free(driver));
+        self.take_memory(driver, why)?;
+        self.make_streams(driver)
+            .and_then(|()| self.warm_up(driver))
+            .map_err(|fault| fail!(why, Cuda, "{fault}"))
+    }
+
+    fn take_memory(&mut self, driver: &'static Driver, why: &mut Why) -> Result<(), Status> {
+        let bytes = self.sizes.device_bytes();
+        self.memory = driver.mem_alloc(bytes).map_err(|code| {
+            let (free, total) = driver.mem_get_info().unwrap_or((0, 0));
+            why.fail(
+                code.status(),
+                format_args!(
+                    "taking {bytes} bytes of {} ({free} of {total} are free): {}: lower \
+                     max_gpu_memory_bytes, samples_per_batch or n_batch_slots",
+                    self.context.name(),
+                    driver.named(code)
+                ),
+            )
+        })?;
+        let bytes = self.sizes.pinned_bytes();
+        let pinned = driver.mem_host_alloc(bytes, MEM_HOST_PORTABLE).map_err(|code| {
+            why.fail(
+                code.status(),
+                format_args!(
+                    "pinning {bytes} bytes of host memory: {}: lower host_buffer_waves or \
+                     max_host_memory_bytes",
+                    driver.named(code)
+                ),
+            )
+        })?;
+        // SAFETY: the bytes were just taken; close gives them back when nobody uses them.
+        self.pinned = Some(unsafe { Region::over(pinned, bytes) });
+        Ok(())
+    }
+
+    fn make_streams(&mut self, driver: &'static Driver) -> Result<(), Fault> {
+        let range =
+            check(driver, "cuCtxGetStreamPriorityRange", driver.ctx_get_stream_priority_range())?;
+        // Copies and kernels of a loader are short and others wait for them.
+        let (least, greatest) = range;
+        let stream = |priority| {
+            let made = driver.stream_create(STREAM_NON_BLOCKING, priority);
+            check(driver, "cuStreamCreateWithPriority", made)
+        };
+        let event = |flags| check(driver, "cuEventCreate", driver.event_create(flags));
+        self.input = stream(greatest)?;
+        self.post = stream(greatest)?;
+        for _ in 0..self.sizes.slabs {
+            self.copies.push(Pair::NULL);
+            let Some(pair) = self.copies.last_mut() else { break };
+            pair.first = event(EVENT_DEFAULT)?;
+            pair.last = event(EVENT_DEFAULT)?;
+        }
+        for pair in &mut self.kernels {
+            pair.first = event(EVENT_DEFAULT)?;
+            pair.last = event(EVENT_DEFAULT)?;
+        }
+        for _ in 0..self.sizes.slots {
+            self.slots.push(Slot { ready: Stream::NULL, fence: Event::NULL });
+            let Some(slot) = self.slots.last_mut() else { break };
+            slot.ready = stream(least)?;
+            slot.fence = event(EVENT_DISABLE_TIMING)?;
+        }
+        *self.link.lock() = event(EVENT_DISABLE_TIMING)?;
+        Ok(())
+    }
+
+    /// Launches the kernel once, on a unit of no work: what the driver loads late is loaded now.
+    fn warm_up(&mut self, driver: &'static Driver) -> Result<(), Fault> {
+        for resident in 0..RESIDENT_WAVES as u32 {
+            let wave = self.wave_address(resident);
+            // SAFETY: the memory is ours, and nothing is queued on it.
+            let cleared = unsafe { driver.memset_d8_async(wave, 0, STATUS_BYTES, self.post) };
+            check(driver, "cuMemsetD8Async", cleared)?;
+            self.launch(resident, (0, 512), 1, 1)?;
+        }
+        check(driver, "cuStreamSynchronize", driver.stream_synchronize(self.post))
+    }
+
+    /// Gives everything back; what is queued has run. A driver that fails here keeps what it has:
+    /// there is nobody left to tell, and the process may be ending.
+    pub fn close(&self) {
+        let driver = self.context.driver();
+        if let Ok(_context) = self.enter() {
+            let pairs = self.copies.iter().chain(&self.kernels);
+            let events = pairs.flat_map(|pair| [pair.first, pair.last]);
+            let events = events.chain(self.slots.iter().map(|slot| slot.fence));
+            let streams = [self.input, self.post].into_iter();
+            let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
+            // SAFETY: all of it is ours, was made in this context, and is not used any more.
+            unsafe {
+                for event in events.chain([*self.link.lock()]).filter(|event| !event.is_null()) {
+                    let _ = driver.event_destroy(event);
+                }
+                for stream in streams.filter(|stream| !stream.is_null()) {
+                    let _ = driver.stream_destroy(stream);
+                }
+                if !self.module.is_null() {
+                    let _ = driver.module_unload(self.module);
+                }
+                if self.memory != DevicePointer::NULL {
+                    let _ = driver.mem_free(self.memory);
+                }
+                if let Some(pinned) = self.pinned {
+                    let pinned = NonNull::new(pinned.as_ptr());
+                    pinned.map(|pinned| driver.mem_free_host(pinned));
+                }
+            }
+        }
+        // SAFETY: nothing of ours is left in the context.
+        let _ = unsafe { self.context.close() };
+    }
+}

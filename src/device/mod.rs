@@ -1,0 +1,322 @@
+//! Slabs and resident waves: how decoded chunks come from workers to a device, many at a time.
+//!
+//! In: reservations of workers. Out: which slab is copied to which resident wave next, and which
+//! memory is free again. Only bookkeeping under the lock: the calls to the driver are `cuda`'s, the
+//! order of things `pipeline`'s.
+//!
+//! ```text
+//!  slab      Free ──▶ Filling ──(full, or the device is idle)──▶ Sealed
+//!              ▲                                                   │ no writer
+//!              └───────────(the copy has run)──────── Copying ◀────┘
+//!  resident  Free ──(a slab is submitted)──▶ Busy ──(its kernel has run)──▶ Free
+//! ```
+//!
+//! A slab is page-locked host memory, a resident wave the device memory that it is copied to; both
+//! have one layout. Data lies in front of the units, so that one copy takes what is used of both:
+//!
+//! ```text
+//!  0      first                 data_bytes                 limit
+//!  | free | data, growing down  | units, growing up | tiles | free
+//! ```
+//!
+//! Invariants: a writer has its part of a slab to itself until it is done; a slab is submitted when
+//! its last writer is done; the chunks of a slab count as missing in their batches until the
+//! resident wave is done.
+
+use crate::base::arena::Carver;
+use crate::base::math::align_up;
+use crate::cuda::RESIDENT_WAVES;
+use crate::limits::MEMORY_PAGE_BYTES;
+
+/// Bytes of one unit, the record of one piece of work of the assemble kernel.
+pub const UNIT_BYTES: u64 = 512;
+
+/// What data of a chunk is aligned to, and what it may take beside its own bytes, so that elements
+/// lie in a slab as they lie in the chunk.
+pub const DATA_ALIGN: u64 = 16;
+
+/// Sizes of slabs and resident waves, all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Layout {
+    /// Bytes for data.
+    pub data_bytes: u64,
+    /// Most units.
+    pub units: u32,
+}
+
+impl Layout {
+    /// Bytes of a slab, and of a resident wave.
+    pub fn bytes(&self) -> u64 {
+        let tiles = (u64::from(self.units) + 1) * size_of::<u32>() as u64;
+        align_up(self.data_bytes + u64::from(self.units) * UNIT_BYTES + tiles, MEMORY_PAGE_BYTES)
+    }
+}
+
+/// What a job takes of a slab at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Need {
+    /// Bytes of data.
+    pub data_bytes: u64,
+    /// Units.
+    pub units: u32,
+}
+
+impl Need {
+    /// What a piece of `bytes` bytes with `units` units takes.
+    pub fn of(bytes: u64, units: u32) -> Need {
+        let data_bytes = if bytes == 0 { 0 } else { align_up(bytes + DATA_ALIGN, DATA_ALIGN) };
+        Need { data_bytes, units }
+    }
+
+    /// Both together.
+    pub fn and(self, other: Need) -> Need {
+        Need {
+            data_bytes: self.data_bytes + other.data_bytes,
+            units: self.units.saturating_add(other.units),
+        }
+    }
+
+    /// Whether an empty slab has room for it.
+    pub fn fits(&self, layout: &Layout) -> bool {
+        self.data_bytes <= layout.data_bytes && self.units <= layout.units
+    }
+}
+
+/// A part of a slab that is one worker's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The slab.
+    pub slab: u32,
+    /// First byte of its data in the slab.
+    pub data: u64,
+    /// First unit.
+    pub unit: u32,
+    /// How large it is.
+    pub need: Need,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SlabState {
+    Free,
+    Filling,
+    Sealed,
+    Copying,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slab {
+    state: SlabState,
+    /// First byte of data that is taken.
+    first: u64,
+    /// Units that are taken.
+    units: u32,
+    /// Parts whose workers are not done.
+    writers: u32,
+    /// Position in the order in which slabs were begun.
+    number: u64,
+}
+
+/// What is submitted: of a slab to a resident wave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// From here.
+    pub slab: u32,
+    /// To there.
+    pub resident: u32,
+    /// First byte to copy.
+    pub first: u64,
+    /// Number of units, those of no work included.
+    pub units: u32,
+}
+
+/// See the module.
+pub struct Slabs {
+    layout: Layout,
+    slabs: &'static mut [Slab],
+    filling: Option<u32>,
+    next_number: u64,
+    /// Whether each resident wave is busy.
+    busy: [bool; RESIDENT_WAVES],
+    /// Chunks by batch slot of each slab, then of each resident wave.
+    counts: &'static mut [u64],
+    slots: u32,
+}
+
+impl Slabs {
+    /// `count` free slabs for batches in `slots` slots; none of either on the host.
+    pub fn carve(carver: &mut Carver, layout: Layout, count: u32, slots: u32) -> Slabs {
+        let slab = Slab { state: SlabState::Free, first: 0, units: 0, writers: 0, number: 0 };
+        let owners = if count > 0 { u64::from(count) + RESIDENT_WAVES as u64 } else { 0 };
+        Slabs {
+            layout,
+            slabs: carver.slice("device waves", u64::from(count), &slab),
+            filling: None,
+            next_number: 0,
+            busy: [false; RESIDENT_WAVES],
+            counts: carver.slice("device waves", owners * u64::from(slots), &0),
+            slots,
+        }
+    }
+
+    /// Whether [`Slabs::reserve`] would give a part.
+    pub fn has_room(&self, need: Need) -> bool {
+        let fits = |slab: &Slab| self.fits_in(slab, need);
+        self.filling.is_some_and(|slab| fits(&self.slabs[slab as usize])) || self.has_free()
+    }
+
+    fn has_free(&self) -> bool {
+        self.slabs.iter().any(|slab| slab.state == SlabState::Free)
+    }
+
+    fn fits_in(&self, slab: &Slab, need: Need) -> bool {
+        need.data_bytes <= slab.first && need.units <= self.layout.units - slab.units
+    }
+
+    /// Takes a part of a slab for one worker; None until a slab is free. A slab that has no room
+    /// for it is sealed.
+    pub fn reserve(&mut self, need: Need) -> Option<Part> {
+        assert!(need.fits(&self.layout));
+        if let Some(filling) = self.filling {
+            let slab = &self.slabs[filling as usize];
+            // Nothing is gained by keeping it open where this has no room: parts are taken in the
+            // order of the plan. And where writers come and go without an end, a device without
+            // work waits for those of a slab that is worth it, and for no further ones.
+            let is_wanted = self.busy_count() == 0 && self.is_worth(slab) && self.has_free();
+            if is_wanted || !self.fits_in(slab, need) {
+                self.seal(filling);
+            }
+        }
+        if self.filling.is_none() {
+            self.filling = Some(self.begin()?);
+        }
+        let number = self.filling?;
+        let slab = &mut self.slabs[number as usize];
+        slab.first -= need.data_bytes;
+        slab.units += need.units;
+        slab.writers += 1;
+        let unit = slab.units - need.units;
+        Some(Part { slab: number, data: slab.first, unit, need })
+    }
+
+    /// Begins to fill a free slab.
+    fn begin(&mut self) -> Option<u32> {
+        let free = self.slabs.iter().position(|slab| slab.state == SlabState::Free)?;
+        self.slabs[free] = Slab {
+            state: SlabState::Filling,
+            first: self.layout.data_bytes,
+            units: 0,
+            writers: 0,
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        Some(free as u32)
+    }
+
+    fn seal(&mut self, slab: u32) {
+        assert!(self.slabs[slab as usize].state == SlabState::Filling);
+        self.slabs[slab as usize].state = SlabState::Sealed;
+        self.filling = None;
+    }
+
+    /// A worker is done with its part.
+    pub fn finish(&mut self, part: &Part) {
+        let slab = &mut self.slabs[part.slab as usize];
+        assert!(slab.writers > 0);
+        slab.writers -= 1;
+    }
+
+    /// `chunks` more chunks of the batch in `slot` come with a slab.
+    pub fn add_chunks(&mut self, slab: u32, slot: u32, chunks: u64) {
+        self.counts[self.row(slab) + slot as usize] += chunks;
+    }
+
+    fn row(&self, owner: u32) -> usize {
+        owner as usize * self.slots as usize
+    }
+
+    fn resident_row(&self, resident: u32) -> usize {
+        self.row(self.slabs.len() as u32 + resident)
+    }
+
+    /// Resident waves that are worked on, as bits.
+    pub fn busy_bits(&self) -> u64 {
+        self.busy.iter().enumerate().map(|(at, busy)| u64::from(*busy) << at).sum()
+    }
+
+    /// Number of resident waves that are worked on.
+    pub fn busy_count(&self) -> usize {
+        self.busy.iter().filter(|busy| **busy).count()
+    }
+
+    /// Whether a slab could be submitted now. One that has little waits while the device has work,
+    /// because it is fuller then.
+    pub fn has_submission(&self) -> bool {
+        self.next_submission().is_some()
+    }
+
+    /// Whether a slab has enough for a copy and a launch of its own, beside others.
+    fn is_worth(&self, slab: &Slab) -> bool {
+        let used = self.layout.data_bytes - slab.first;
+        used >= self.layout.data_bytes / 4 || slab.units >= self.layout.units / 4
+    }
+
+    fn next_submission(&self) -> Option<usize> {
+        let busy = self.busy_count();
+        if busy == RESIDENT_WAVES {
+            return None;
+        }
+        let is_next = |slab: &Slab| match slab.state {
+            SlabState::Sealed => slab.writers == 0,
+            SlabState::Filling => slab.writers == 0 && (busy == 0 || self.is_worth(slab)),
+            _ => false,
+        };
+        let found = self.slabs.iter().enumerate().filter(|(_, slab)| is_next(slab));
+        found.min_by_key(|(_, slab)| slab.number).map(|(at, _)| at)
+    }
+
+    /// Takes the next slab to submit, and a resident wave for it.
+    pub fn submit(&mut self) -> Option<Submission> {
+        let at = self.next_submission()?;
+        let resident = self.busy.iter().position(|busy| !busy)?;
+        if self.slabs[at].state == SlabState::Filling {
+            self.seal(at as u32);
+        }
+        self.slabs[at].state = SlabState::Copying;
+        self.busy[resident] = true;
+        let (from, to) = (self.row(at as u32), self.resident_row(resident as u32));
+        for slot in 0..self.slots as usize {
+            self.counts[to + slot] = core::mem::take(&mut self.counts[from + slot]);
+        }
+        let Slab { first, units, .. } = self.slabs[at];
+        Some(Submission { slab: at as u32, resident: resident as u32, first, units })
+    }
+
+    /// The copy from a slab is done: it may be filled again.
+    pub fn copied(&mut self, slab: u32) {
+        assert!(self.slabs[slab as usize].state == SlabState::Copying);
+        self.slabs[slab as usize].state = SlabState::Free;
+    }
+
+    /// A resident wave is done: it may take another.
+    pub fn done(&mut self, resident: u32) {
+        assert!(self.busy[resident as usize]);
+        self.busy[resident as usize] = false;
+    }
+
+    /// Takes the chunks of the batch in `slot` that a resident wave has brought.
+    pub fn take_chunks(&mut self, resident: u32, slot: u32) -> u64 {
+        let row = self.resident_row(resident);
+        core::mem::take(&mut self.counts[row + slot as usize])
+    }
+
+    /// Forgets all that is under way; no worker writes and the device is at rest.
+    pub fn clear(&mut self) {
+        self.slabs.iter_mut().for_each(|slab| slab.state = SlabState::Free);
+        self.filling = None;
+        self.busy = [false; RESIDENT_WAVES];
+        self.counts.fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

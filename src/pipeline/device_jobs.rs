@@ -1,0 +1,407 @@
+//! The jobs of a device: submit slabs that are full, look what is done, and free what was waited
+//! for.
+//!
+//! In: slabs whose writers are done, batches that were given back. Out: chunks that are in their
+//! batches, slabs and batch slots that are free. No driver call waits for the device: completion is
+//! polled, by a thread of ours that naps in between, or by the host's threads as they come by.
+//!
+//! One thread at a time has this job (`is_taken`), so submissions keep their order.
+
+use crate::base::arena::{Carver, Region};
+use crate::base::math::index;
+use crate::batch::SlotState;
+use crate::cuda::{Engine, Event, Fault, RESIDENT_WAVES, SLABS_MAX, Stream, Submit};
+use crate::device::{Layout, Slabs, Submission, UNIT_BYTES};
+use crate::fail;
+use crate::limits::TENSORS_PER_SLOT;
+use crate::os::sink::Level;
+use crate::pipeline::Instance;
+use crate::pipeline::jobs::{Job, Role};
+use crate::pipeline::state::{Life, State};
+use crate::settings::Settings;
+use crate::status::{Failure, Why};
+use arrayvec::ArrayVec;
+
+/// Time between two looks at a device that is at work: short beside a wave, long beside a look.
+const NAP_NS: u64 = 20_000;
+
+/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
+const STREAMS_MAX: usize = TENSORS_PER_SLOT as usize + 1;
+
+/// What the lock guards of the device.
+pub struct DeviceState {
+    /// Slabs and resident waves.
+    pub slabs: Slabs,
+    /// Slabs whose copy is under way, as bits.
+    copying: u64,
+    /// Bytes of each of these copies.
+    copy_bytes: [u64; SLABS_MAX],
+    /// Bytes of data of each resident wave, and bytes that it becomes.
+    wave_bytes: [(u64, u64); RESIDENT_WAVES],
+    /// Slots that wait for the device, as bits.
+    fenced: u64,
+    /// Streams that a consumer uses each slot on.
+    streams: &'static mut [ArrayVec<Stream, STREAMS_MAX>],
+    /// A thread has the job.
+    is_taken: bool,
+    /// When the device was looked at last.
+    polled_ns: u64,
+    /// A worker found no room for what it was to do.
+    pub lacks_room: bool,
+    /// A call failed: nothing more is done.
+    is_dead: bool,
+    /// Our thread sleeps.
+    is_idle: bool,
+}
+
+impl DeviceState {
+    /// A device at rest; without slabs on the host.
+    pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
+        let config = &settings.config;
+        let count = if settings.is_cuda { config.host_buffer_waves } else { 0 };
+        let streams = if settings.is_cuda { u64::from(config.n_batch_slots) } else { 0 };
+        DeviceState {
+            slabs: Slabs::carve(carver, layout, count, config.n_batch_slots),
+            copying: 0,
+            copy_bytes: [0; SLABS_MAX],
+            wave_bytes: [(0, 0); RESIDENT_WAVES],
+            fenced: 0,
+            streams: carver.slice("device waves", streams, &ArrayVec::new_const()),
+            is_taken: false,
+            polled_ns: 0,
+            lacks_room: false,
+            is_dead: false,
+            is_idle: false,
+        }
+    }
+
+    /// Whether a call to it failed.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
+    /// where no further stream can be remembered.
+    pub fn remember(&mut self, slot: u32, stream: Stream) -> bool {
+        let streams = &mut self.streams[index(u64::from(slot))];
+        streams.contains(&stream) || streams.try_push(stream).is_ok()
+    }
+
+    /// Whether there is something to look at.
+    pub fn is_at_work(&self) -> bool {
+        !self.is_dead && (self.slabs.busy_count() > 0 || self.copying | self.fenced != 0)
+    }
+
+    /// Forgets what is under way; the device is at rest and its slots' fences passed.
+    pub fn clear(&mut self) {
+        self.slabs.clear();
+        self.copying = 0;
+        self.lacks_room = false;
+    }
+}
+
+impl State {
+    /// The device's job, if there is one that can be done now.
+    pub fn next_device_job(&mut self, instance: &Instance, role: Role) -> Option<Job> {
+        if !self.has_device_job(instance, role) {
+            return None;
+        }
+        self.device.is_taken = true;
+        Some(Job::Device)
+    }
+
+    /// Whether `next_device_job` would give one.
+    pub fn has_device_job(&self, instance: &Instance, role: Role) -> bool {
+        let device = &self.device;
+        if device.is_dead || device.is_taken {
+            return false;
+        }
+        let is_rested = || {
+            role == Role::Device
+                || (instance.os.now_ns)() >= device.polled_ns.saturating_add(NAP_NS)
+        };
+        device.slabs.has_submission() || device.is_at_work() && is_rested()
+    }
+
+    /// The chunks that a resident wave brought are in their batches.
+    fn land(&mut self, instance: &Instance, resident: u32) {
+        self.device.slabs.done(resident);
+        for slot in 0..self.slots.count() {
+            let chunks = self.device.slabs.take_chunks(resident, slot);
+            if chunks == 0 {
+                continue;
+            }
+            if self.slots.state(slot) == SlotState::Patching {
+                self.end_patch(instance, slot);
+            } else if self.slots.sub_remaining(slot, chunks) {
+                self.complete_slot(instance, slot);
+            }
+        }
+        self.plan_wanted = true;
+    }
+}
+
+/// What is done of what a device was given.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    copied: u64,
+    waves: u64,
+    slots: u64,
+}
+
+/// Looks what is done and submits what can be. Whether anything was.
+pub fn run_device(instance: &Instance) -> bool {
+    // Only an instance with a device has slabs, and so this job.
+    let Some(engine) = &instance.engine else { return false };
+    let result = step(instance, engine);
+    let state = &mut *instance.lock.lock();
+    state.device.is_taken = false;
+    state.device.polled_ns = (instance.os.now_ns)();
+    match result {
+        Ok(progress) => progress,
+        Err(fault) => {
+            instance.fail_device(state, &fault);
+            true
+        }
+    }
+}
+
+fn step(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+    let _context = engine.enter()?;
+    let mut progress = poll(instance, engine)?;
+    // Ends: each turn takes a resident wave.
+    loop {
+        let submission = instance.lock.lock().device.slabs.submit();
+        let Some(submission) = submission else { return Ok(progress) };
+        submit(instance, engine, &submission)?;
+        progress = true;
+    }
+}
+
+fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+    let (copying, busy, fenced, copies, waves) = {
+        let device = &instance.lock.lock().device;
+        let busy = device.slabs.busy_bits();
+        (device.copying, busy, device.fenced, device.copy_bytes, device.wave_bytes)
+    };
+    let mut done = Done::default();
+    for bit in bits(copying) {
+        done.copied |= u64::from(engine.is_copied(bit)?) << bit;
+    }
+    for bit in bits(busy) {
+        done.waves |= u64::from(engine.is_assembled(bit)?) << bit;
+    }
+    for bit in bits(fenced) {
+        done.slots |= u64::from(engine.is_unfenced(bit)?) << bit;
+    }
+    if done.copied | done.waves | done.slots == 0 {
+        return Ok(false);
+    }
+    bits(done.copied).for_each(|slab| {
+        let bytes = copies[index(u64::from(slab))];
+        instance.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);
+    });
+    bits(done.waves).for_each(|wave| {
+        let (input, output) = waves[index(u64::from(wave))];
+        instance.stats.assemble.observe(engine.assemble_ns(wave), input, output);
+    });
+    let state = &mut *instance.lock.lock();
+    state.device.copying &= !done.copied;
+    state.device.fenced &= !done.slots;
+    state.device.lacks_room = false;
+    bits(done.copied).for_each(|slab| state.device.slabs.copied(slab));
+    bits(done.waves).for_each(|wave| state.land(instance, wave));
+    bits(done.slots).for_each(|slot| {
+        state.slots.unfence(slot);
+        instance.slot_freed(state);
+    });
+    Ok(true)
+}
+
+fn bits(set: u64) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |bit| set & (1 << bit) != 0)
+}
+
+/// Hands a slab to the device; where nothing in it is to be done, it is done.
+fn submit(instance: &Instance, engine: &Engine, submission: &Submission) -> Result<(), Fault> {
+    let Submission { slab, resident, units, .. } = *submission;
+    let layout = &instance.geometry.device;
+    let (tiles, output_bytes) = write_tiles(instance, &engine.slab(slab), slab, units);
+    if tiles > 0 {
+        let submit = submit_of(submission, layout, tiles);
+        engine.submit(&submit)?;
+        let device = &mut instance.lock.lock().device;
+        device.copying |= 1 << slab;
+        device.copy_bytes[index(u64::from(slab))] = submit.limit - submit.first;
+        device.wave_bytes[index(u64::from(resident))] =
+            (layout.data_bytes - submit.first, output_bytes);
+        return Ok(());
+    }
+    let state = &mut *instance.lock.lock();
+    state.device.slabs.copied(slab);
+    state.device.lacks_room = false;
+    state.land(instance, resident);
+    Ok(())
+}
+
+/// Makes a slot wait for what is queued so far.
+fn queue_fence(
+    engine: &Engine,
+    slot: u32,
+    event: Option<Event>,
+    streams: &[Stream],
+) -> Result<(), Fault> {
+    let _context = engine.enter()?;
+    if let Some(event) = event {
+        engine.wait_for_event(slot, event)?;
+    }
+    for stream in streams {
+        engine.wait_for_stream(slot, *stream)?;
+    }
+    engine.fence(slot)
+}
+
+/// What of a slab is copied, and where its tables are.
+fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
+    let Submission { slab, resident, first, units } = *submission;
+    let units_at = layout.data_bytes;
+    let tiles_at = units_at + u64::from(units) * UNIT_BYTES;
+    let limit = tiles_at + (u64::from(units) + 1) * size_of::<u32>() as u64;
+    Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles }
+}
+
+/// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
+/// are, and the bytes that they write.
+fn write_tiles(instance: &Instance, slab: &Region, number: u32, units: u32) -> (u32, u64) {
+    let layout = &instance.geometry.device;
+    let row = u64::from(number) * u64::from(layout.units);
+    let rows = instance.device_tiles.rows(index(row), index(u64::from(units)));
+    let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
+    let first = slab.rows(at, (u64::from(units) + 1) * size_of::<u32>() as u64);
+    let (mut tiles, mut bytes) = (0u32, 0);
+    let (places, _) = first.as_chunks_mut();
+    for (place, unit) in places.iter_mut().zip(rows) {
+        *place = tiles.to_ne_bytes();
+        tiles += unit.count;
+        bytes += unit.bytes;
+    }
+    if let Some(last) = places.last_mut() {
+        *last = tiles.to_ne_bytes();
+    }
+    (tiles, bytes)
+}
+
+impl Instance {
+    /// A call to the driver failed: the stream ends.
+    pub(super) fn fail_device(&self, state: &mut State, fault: &Fault) {
+        state.device.is_dead = true;
+        state.is_halted = true;
+        let mut why = Why::new();
+        let status = fail!(why, Cuda, "{fault}");
+        let failure = Failure::because(status, &why);
+        self.sink.log(Level::Error, 0, format_args!("{failure}"));
+        state.sticky.get_or_insert(failure);
+        self.batch_ready.broadcast();
+        self.space_ready.broadcast();
+        self.idle.broadcast();
+    }
+
+    /// What the device's thread does until close.
+    pub(super) fn device_main(&self) {
+        let mut state = self.lock.lock();
+        loop {
+            let mut progress = false;
+            if state.next_job(self, Role::Device).is_some() {
+                drop(state);
+                progress = run_device(self);
+                state = self.lock.lock();
+                self.end_job(&mut state);
+                self.wake(&state);
+            }
+            if progress {
+                continue;
+            }
+            // The lock was not given up since nothing was found to do.
+            if state.life == Life::Closing {
+                state.threads -= 1;
+                self.idle.broadcast();
+                return;
+            }
+            if state.device.is_at_work() && state.life == Life::Running {
+                let nap = self.deadline(NAP_NS);
+                self.device_ready.wait_until(&mut state, nap);
+            } else {
+                state.device.is_idle = true;
+                self.device_ready.wait(&mut state);
+                state.device.is_idle = false;
+            }
+        }
+    }
+
+    /// Until when a thread of the host's may sleep: nobody else looks at the device.
+    pub(super) fn device_deadline(&self, state: &State) -> u64 {
+        let is_ours = self.settings.is_threadless() && state.device.is_at_work();
+        if is_ours { self.deadline(NAP_NS) } else { u64::MAX }
+    }
+
+    /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
+    /// so far on its ready stream and on those that its tensors were exported to, and after
+    /// `event`. With no lock held. A failure ends the stream.
+    pub(super) fn give_slot_back(&self, slot: u32, event: Option<Event>) -> Result<(), Failure> {
+        let result = match &self.engine {
+            Some(engine) => {
+                let streams = self.lock.lock().device.streams[index(u64::from(slot))].clone();
+                queue_fence(engine, slot, event, &streams)
+            }
+            None => Ok(()),
+        };
+        let state = &mut *self.lock.lock();
+        let mut why = Why::new();
+        let status = result.err().map(|fault| {
+            self.fail_device(state, &fault);
+            fail!(why, Cuda, "release: {fault}")
+        });
+        // A stream that ended takes no slot any more.
+        let is_fenced = self.engine.is_some() && !state.device.is_dead;
+        if state.slots.released(slot, is_fenced) {
+            self.slot_freed(state);
+        }
+        if state.slots.state(slot) == SlotState::Fenced {
+            state.device.streams[index(u64::from(slot))].clear();
+            state.device.fenced |= 1 << slot;
+            self.wake_device(state);
+            if state.life == Life::Closing {
+                self.idle.broadcast();
+            }
+        }
+        status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
+    }
+
+    /// A batch is handed out: the stream that the config names is used for it.
+    pub(super) fn note_consumer(&self, state: &mut State, slot: u32) {
+        if let Some(stream) = self.engine.as_ref().and_then(Engine::consumer) {
+            // The first of a slot: there is room.
+            let _ = state.device.remember(slot, stream);
+        }
+    }
+
+    /// Wakes the device's thread if it sleeps and there is something for it to do.
+    pub(super) fn wake_device(&self, state: &State) {
+        if state.device.is_idle && state.has_device_job(self, Role::Device) {
+            self.device_ready.signal();
+        }
+    }
+
+    /// Waits until the device is at rest, at the end for what consumers have queued as well. No job
+    /// runs, and none is handed out.
+    pub(super) fn drain_device(&self, is_end: bool) {
+        let Some(engine) = &self.engine else { return };
+        let drained = engine.drain(is_end);
+        let state = &mut *self.lock.lock();
+        if let Err(fault) = drained
+            && !state.device.is_dead
+        {
+            self.fail_device(state, &fault);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A worker's part of a slab, filled chunk by chunk on the way to a device.
+//!
+//! In: decoded bytes and units. Out: both in the slab, where `device` left room for them, and the
+//! number of tiles of each unit. Invariant: every record of the part is written, those that nothing
+//! was to be done for as records of no work, so that what the device reads is never left over from
+//! a wave before.
+
+use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
+use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
+use crate::base::arena::{Region, Table};
+use crate::base::math::{align_up, index};
+use crate::device::{DATA_ALIGN, Layout, Part, UNIT_BYTES};
+
+/// See the module.
+pub struct Lift {
+    slab: Region,
+    /// Tiles of each record of the slab, and bytes that it writes.
+    tiles: &'static mut [Tiles],
+    /// First byte of the first record of the part.
+    records_at: u64,
+    part: Part,
+    used_bytes: u64,
+    used_units: u32,
+}
+
+/// What a record comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tiles {
+    /// Blocks of the launch.
+    pub count: u32,
+    /// Bytes that they write.
+    pub bytes: u64,
+}
+
+impl Lift {
+    /// An empty part of a slab. `tiles` has a row for each unit of every slab.
+    pub fn new(slab: Region, tiles: &Table<Tiles>, layout: &Layout, part: Part) -> Lift {
+        let row = u64::from(part.slab) * u64::from(layout.units) + u64::from(part.unit);
+        Lift {
+            slab,
+            tiles: tiles.rows_mut(index(row), index(u64::from(part.need.units))),
+            records_at: layout.data_bytes + u64::from(part.unit) * UNIT_BYTES,
+            part,
+            used_bytes: 0,
+            used_units: 0,
+        }
+    }
+
+    /// Copies decoded bytes of a chunk, the first of which is byte `first` of it, to where elements
+    /// are aligned as in the chunk.
+    pub fn put(&mut self, bytes: &[u8], first: u64) -> ChunkData {
+        let phase = if bytes.is_empty() { 0 } else { first % DATA_ALIGN };
+        let length = bytes.len() as u64;
+        let limit = align_up(self.used_bytes + phase + length, DATA_ALIGN);
+        assert!(limit <= self.part.need.data_bytes);
+        let data = self.part.data + self.used_bytes + phase;
+        self.slab.rows(data, length).copy_from_slice(bytes);
+        self.used_bytes = limit;
+        ChunkData { data, first, bytes: length, filter: Filter::None, block_bytes: 0, typesize: 0 }
+    }
+
+    /// Adds a unit and its folds; the bytes that it writes.
+    pub fn push_piece(&mut self, piece: &Piece) -> u64 {
+        let bytes = self.push(&piece.unit);
+        if let Some(folds) = &piece.folds {
+            self.write(&folds_to_bytes(folds), Tiles::default());
+        }
+        bytes
+    }
+
+    /// Adds a unit without folds; the bytes that it writes.
+    pub fn push(&mut self, unit: &Unit) -> u64 {
+        let count = unit.tile_count();
+        // A sample has less than 2^44 bytes, a tile of 2,048 vectors at least 2,048.
+        assert!(count <= u64::from(u32::MAX));
+        let tiles = Tiles { count: count as u32, bytes: unit.target_span() };
+        self.write(&unit.to_bytes(), tiles);
+        tiles.bytes
+    }
+
+    fn write(&mut self, record: &Record, tiles: Tiles) {
+        assert!(self.used_units < self.part.need.units);
+        let at = self.records_at + u64::from(self.used_units) * UNIT_BYTES;
+        self.slab.rows(at, UNIT_BYTES).copy_from_slice(record);
+        self.tiles[index(u64::from(self.used_units))] = tiles;
+        self.used_units += 1;
+    }
+}
+
+impl Drop for Lift {
+    fn drop(&mut self) {
+        while self.used_units < self.part.need.units {
+            self.write(&NOTHING, Tiles::default());
+        }
+    }
+}
