@@ -5,22 +5,23 @@
 // that would read outside its data writes nothing, and the status word names it.
 //
 // A thread block is one tile: kTileVectors vectors of one unit, in row-major order. It finds its
-// unit, one thread checks it and finds the tile's first row; then each thread takes vectors, side
-// by side with its neighbours. A vector that lies whole in its row is 16 bytes of the target,
-// loaded, converted and stored as such. Vectors that the row's ends cut, rows that are not dense and
-// filters that do not fit are done element by element, after the others, by code that is there once.
+// unit, one thread checks it and finds the tile's first row; then each thread takes every 256th
+// vector, side by side with its neighbours. A vector that lies whole in its row is 16 bytes of the
+// target, loaded, converted and stored as such, by a loop for its kind of work that steps from
+// vector to vector with additions. What the row's ends cut, what is not dense and filters that do
+// not fit are done element by element, after that, by code that is there once.
 //
 // WAVETRAIN_MUTATE_n takes a barrier or a guard away, for the test that each is needed.
 //
-// Places of decoded bytes are counted from the chunk's first one: `data` is where that would lie.
+// Places of decoded bytes are counted from the chunk's first one, and `data` is where that would
+// lie; what the threads go through are addresses.
 #include "common.cuh"
 #include "convert.cuh"
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kTileVectors = 2048;
-constexpr uint32_t kThreadVectors = kTileVectors / kThreads;
 
-// Path of src/assemble/units.rs.
+// Path of src/assemble/vectors.rs.
 enum : uint8_t {
   kElements = 0,
   kCopy = 1,
@@ -37,6 +38,8 @@ enum : uint8_t { kNoFilter = 0, kBytes = 1, kBits = 2 };
 struct tile_state {
   wavetrain_unit unit;
   wavetrain_fold folds[kRankMax];
+  // Address of decoded byte 0 of the chunk.
+  uint64_t data;
   // Of the first row, and of its first element. Source and target leave folded axes out.
   uint64_t coordinates[kRankMax];
   uint64_t source;
@@ -51,6 +54,18 @@ struct tile_state {
   uint32_t columns_left;
   uint32_t vectors;
   uint32_t is_good;
+  // Whole vectors of a row, where all rows begin at the same place of their first vector.
+  uint32_t whole_first;
+  uint32_t whole_count;
+  // From a vector of a thread to its next one: rows and columns, and, where that passes the end of
+  // a row, one row more and all columns less; bytes likewise. Until `run_rows` rows are over.
+  uint32_t run_rows;
+  uint32_t step_rows;
+  uint32_t step_columns;
+  uint64_t step_source;
+  uint64_t step_target;
+  uint64_t wrap_source;
+  uint64_t wrap_target;
   // By how many bits a place of the target is shifted for the number of an element, and which bits
   // say where in a vector it lies.
   uint32_t target_shift;
@@ -142,6 +157,57 @@ __device__ bool is_well_formed(const tile_state& tile) {
 
 __device__ uint32_t logarithm(uint32_t power) { return 31 - __clz(static_cast<int>(power)); }
 
+// How a thread steps from one of its vectors to the next. `has_even_rows`: all rows begin at the
+// same place of their first vector; where they do not, each vector is found for itself.
+__device__ void begin_steps(tile_state& tile, bool has_even_rows) {
+  const wavetrain_unit& unit = tile.unit;
+  tile.vector_shift = logarithm(unit.vector_elements);
+  tile.target_shift = logarithm(unit.target_bytes);
+  tile.vector_mask = unit.vector_elements > 1 ? 15 : 0;
+  tile.run_rows = 0;
+  if (!has_even_rows || unit.row_vectors >> 31) return;
+  uint32_t columns = static_cast<uint32_t>(unit.row_vectors);
+  uint32_t before = (static_cast<uint32_t>(tile.target) & tile.vector_mask) >> tile.target_shift;
+  tile.whole_first = before > 0;
+  uint64_t whole_limit = (unit.axes[0].length + before) >> tile.vector_shift;
+  tile.whole_count = static_cast<uint32_t>(whole_limit) - tile.whole_first;
+  tile.run_rows = tile.rows_left;
+  tile.step_rows = kThreads / columns;
+  tile.step_columns = kThreads % columns;
+  uint64_t vector_source = static_cast<uint64_t>(unit.source_bytes) << tile.vector_shift;
+  uint64_t vector_target = static_cast<uint64_t>(unit.target_bytes) << tile.vector_shift;
+  uint64_t row_source = static_cast<uint64_t>(unit.axes[1].source_step);
+  uint64_t row_target = unit.axes[1].target_step;
+  tile.step_source = tile.step_rows * row_source + tile.step_columns * vector_source;
+  tile.step_target = tile.step_rows * row_target + tile.step_columns * vector_target;
+  tile.wrap_source = row_source - columns * vector_source;
+  tile.wrap_target = row_target - columns * vector_target;
+}
+
+// The element of a fill as often as 16 bytes have room for it.
+__device__ void begin_fill(tile_state& tile) {
+  const wavetrain_unit& unit = tile.unit;
+  for (uint32_t i = 0; i < 4; i++) {
+    tile.pattern[i] = 0;
+    for (uint32_t byte = 0; byte < 4; byte++) {
+      uint32_t value = unit.fill[(4 * i + byte) % unit.target_bytes];
+      tile.pattern[i] |= value << 8 * byte;
+    }
+  }
+}
+
+__device__ void begin_filter(tile_state& tile) {
+  const wavetrain_unit& unit = tile.unit;
+  uint32_t chunk_bytes = static_cast<uint32_t>(unit.chunk_bytes);
+  tile.block_elements = unit.filter_block_bytes / unit.filter_typesize;
+  tile.last_block = (chunk_bytes - 1) / unit.filter_block_bytes;
+  uint32_t last_bytes = chunk_bytes - tile.last_block * unit.filter_block_bytes;
+  tile.last_elements = last_bytes / unit.filter_typesize;
+#ifdef WAVETRAIN_MUTATE_6
+  tile.last_elements = tile.block_elements;
+#endif
+}
+
 // Fills in what follows from the unit, and from the number of the tile among its `tiles`.
 __device__ void begin_tile(tile_state& tile, uint64_t units_at, uint32_t number, uint32_t tiles) {
   const wavetrain_unit& unit = tile.unit;
@@ -160,9 +226,10 @@ __device__ void begin_tile(tile_state& tile, uint64_t units_at, uint32_t number,
   tile.row_reciprocal = is_short ? 0xFFFFFFFF / static_cast<uint32_t>(unit.row_vectors) + 1 : 0;
   uint64_t columns_left = unit.row_vectors - tile.column;
   tile.columns_left = static_cast<uint32_t>(min(columns_left, static_cast<uint64_t>(kTileVectors)));
-  tile.source = unit.source;
+  tile.source = tile.data + unit.source;
   tile.target = unit.target;
   tile.rows_left = 1;
+  bool has_even_rows = true;
   for (uint32_t axis = 1; axis < unit.axis_count; axis++) {
     const wavetrain_axis& along = unit.axes[axis];
     uint64_t outer = row < along.length ? 0 : row / along.length;
@@ -171,39 +238,24 @@ __device__ void begin_tile(tile_state& tile, uint64_t units_at, uint32_t number,
     tile.coordinates[axis] = at;
     tile.source += at * static_cast<uint64_t>(along.source_step);
     tile.target += at * along.target_step;
+    has_even_rows = has_even_rows && along.target_step % 16 == 0;
     if (axis > 1) continue;
     uint64_t left = along.length - at;
     tile.rows_left = static_cast<uint32_t>(min(left, static_cast<uint64_t>(kTileVectors + 1)));
   }
   // A row is then found by the general way.
   if (unit.folded >> 1) tile.rows_left = 0;
-  tile.vector_shift = logarithm(unit.vector_elements);
-  tile.target_shift = logarithm(unit.target_bytes);
-  tile.vector_mask = unit.vector_elements > 1 ? 15 : 0;
-  for (uint32_t i = 0; i < 4; i++) {
-    tile.pattern[i] = 0;
-    for (uint32_t byte = 0; byte < 4; byte++) {
-      tile.pattern[i] |= static_cast<uint32_t>(unit.fill[(4 * i + byte) % unit.target_bytes])
-                         << 8 * byte;
-    }
-  }
-  if (unit.filter == kNoFilter) return;
-  uint32_t chunk_bytes = static_cast<uint32_t>(unit.chunk_bytes);
-  tile.block_elements = unit.filter_block_bytes / unit.filter_typesize;
-  tile.last_block = (chunk_bytes - 1) / unit.filter_block_bytes;
-  uint32_t last_bytes = chunk_bytes - tile.last_block * unit.filter_block_bytes;
-  tile.last_elements = last_bytes / unit.filter_typesize;
-#ifdef WAVETRAIN_MUTATE_6
-  tile.last_elements = tile.block_elements;
-#endif
+  begin_steps(tile, has_even_rows);
+  if (unit.path == kFill) begin_fill(tile);
+  if (unit.filter != kNoFilter) begin_filter(tile);
 }
 
 // ---- which vector ---------------------------------------------------------------------------
 
-struct row_place {
+// Where a row begins; a target of 0 where the chunk has nothing of it.
+struct alignas(16) row_place {
   uint64_t source;
   uint64_t target;
-  bool exists;
 };
 
 // The coordinate that padding makes of a place, as numpy.pad does.
@@ -232,47 +284,55 @@ __device__ __forceinline__ bool step_source(const tile_state& tile, uint32_t axi
   return true;
 }
 
-// The first element of the row that comes `rows` after the tile's first one.
-__device__ __forceinline__ row_place row_at(const tile_state& tile, uint32_t rows) {
+// The general way to the first element of a row. Not inlined, so that what it takes does not weigh
+// on the loops: it is rare.
+__device__ __noinline__ row_place find_row(const tile_state& tile, uint32_t rows) {
   const wavetrain_unit& unit = tile.unit;
-  if (rows < tile.rows_left) {
-    uint64_t source_step = static_cast<uint64_t>(unit.axes[1].source_step);
-    return {tile.source + rows * source_step, tile.target + rows * unit.axes[1].target_step, true};
-  }
-  row_place row = {unit.source, unit.target, true};
+  row_place row = {tile.data + unit.source, unit.target};
   uint64_t carry = rows;
 #pragma unroll 1
   for (uint32_t axis = 1; axis < unit.axis_count; axis++) {
     uint64_t at = tile.coordinates[axis] + carry, length = unit.axes[axis].length;
     carry = at < length ? 0 : at / length;
     at -= carry * length;
-    row.exists = step_source(tile, axis, at, row.source) && row.exists;
+    if (!step_source(tile, axis, at, row.source)) return {0, 0};
     row.target += at * unit.axes[axis].target_step;
   }
   return row;
 }
 
+// The first element of the row that comes `rows` after the tile's first one.
+__device__ __forceinline__ row_place row_at(const tile_state& tile, uint32_t rows) {
+  if (rows >= tile.rows_left) return find_row(tile, rows);
+  const wavetrain_axis& along = tile.unit.axes[1];
+  uint64_t source_step = static_cast<uint64_t>(along.source_step);
+  return {tile.source + rows * source_step, tile.target + rows * along.target_step};
+}
+
 struct vector_place {
   row_place row;
+  // Rows from the tile's first one, and vectors from the row's first one.
+  uint32_t rows;
+  uint64_t column;
   // Element of the row that the vector begins with; before 0 where it begins before the row.
   int64_t first;
 };
 
 __device__ __forceinline__ vector_place vector_at(const tile_state& tile, uint32_t number) {
   const wavetrain_unit& unit = tile.unit;
-  uint32_t rows;
+  vector_place vector;
   if (tile.row_reciprocal != 0) {
     // Both are below 2^12, so that the product with the reciprocal rounded up gives the quotient.
-    rows = __umulhi(static_cast<uint32_t>(tile.column) + number, tile.row_reciprocal);
+    vector.rows = __umulhi(static_cast<uint32_t>(tile.column) + number, tile.row_reciprocal);
   } else {
     // A row is longer than a tile, or there is one vector in each.
-    rows = unit.row_vectors == 1 ? number : number >= tile.columns_left;
+    vector.rows = unit.row_vectors == 1 ? number : number >= tile.columns_left;
   }
-  uint64_t column = tile.column + number - rows * unit.row_vectors;
-  vector_place vector = {row_at(tile, rows), 0};
+  vector.column = tile.column + number - vector.rows * unit.row_vectors;
+  vector.row = row_at(tile, vector.rows);
   uint32_t low = static_cast<uint32_t>(vector.row.target);
   uint32_t before = (low & tile.vector_mask) >> tile.target_shift;
-  vector.first = static_cast<int64_t>((column << tile.vector_shift) - before);
+  vector.first = static_cast<int64_t>((vector.column << tile.vector_shift) - before);
   return vector;
 }
 
@@ -293,10 +353,11 @@ __device__ __forceinline__ void swap_words(uint32_t (&words)[kWords], uint32_t w
   }
 }
 
-// The elements side by side from `at` on, each in its own register.
+// The elements side by side from an address on, each in its own register.
 template <int kCount>
-__device__ __forceinline__ void load_elements(const uint8_t* at, uint32_t bytes,
+__device__ __forceinline__ void load_elements(uint64_t from, uint32_t bytes,
                                               uint32_t (&raw)[kCount]) {
+  const uint8_t* at = reinterpret_cast<const uint8_t*>(from);
   if (bytes == 2) {
     uint32_t words[kCount / 2];
     load_words(at, words);
@@ -323,15 +384,18 @@ __device__ __forceinline__ uint64_t transposed(uint64_t matrix) {
   return matrix ^ swap ^ (swap << 28);
 }
 
-// One byte of each of eight elements: byte `group` of the eight rows of their bits.
-__device__ __forceinline__ uint64_t group_of_bits(const uint8_t* rows, uint32_t pitch,
-                                                  uint32_t group) {
-  uint64_t matrix = 0;
+// One byte of each of eight elements: byte `group` of the eight rows of their bits. Not inlined:
+// eight copies of it were a quarter of the kernel.
+__device__ __noinline__ uint64_t group_of_bits(const uint8_t* rows, uint32_t pitch,
+                                               uint32_t group) {
+  uint32_t low = 0, high = 0;
+  const uint8_t* at = rows + group;
 #pragma unroll
-  for (uint32_t bit = 0; bit < 8; bit++) {
-    matrix |= static_cast<uint64_t>(__ldg(rows + bit * pitch + group)) << 8 * bit;
+  for (uint32_t bit = 0; bit < 4; bit++) {
+    low |= static_cast<uint32_t>(__ldg(at + bit * pitch)) << 8 * bit;
+    high |= static_cast<uint32_t>(__ldg(at + (4 + bit) * pitch)) << 8 * bit;
   }
-  return transposed(matrix);
+  return transposed(static_cast<uint64_t>(high) << 32 | low);
 }
 
 // One byte of each element from `first` on, from the rows of their bits.
@@ -351,31 +415,46 @@ __device__ __forceinline__ void load_bit_plane(const uint8_t* rows, uint32_t ele
   }
 }
 
-// Elements of 1, 2 or 4 bytes from filtered blocks. False where they do not lie in one block, or
-// the block is not filtered.
-template <int kCount>
-__device__ __forceinline__ bool load_filtered(const tile_state& tile, const uint8_t* data,
-                                              uint64_t source, uint32_t (&raw)[kCount]) {
+// Where elements lie in a filtered block: its bytes, its number of elements, the first of them.
+struct block_place {
+  const uint8_t* rows;
+  uint32_t elements;
+  uint32_t first;
+};
+
+// Finds `count` elements of 1, 2 or 4 bytes. False where they do not lie in one block, or the block
+// is not filtered.
+__device__ __forceinline__ bool find_in_block(const tile_state& tile, uint64_t source,
+                                              uint32_t count, block_place& place) {
   const wavetrain_unit& unit = tile.unit;
-  uint32_t place = static_cast<uint32_t>(source), bytes = unit.source_bytes;
-  uint32_t block = place / unit.filter_block_bytes;
+  uint32_t at = static_cast<uint32_t>(source - tile.data);
+  uint32_t block = at / unit.filter_block_bytes;
   uint32_t block_first = block * unit.filter_block_bytes;
-  uint32_t elements = block == tile.last_block ? tile.last_elements : tile.block_elements;
+  place.rows = bytes_at(tile.data) + block_first;
+  place.elements = block == tile.last_block ? tile.last_elements : tile.block_elements;
   // 1, 2 and 4 bytes are 0, 1 and 2 bits of a place.
-  uint32_t first = (place - block_first) >> (bytes >> 1);
-  if (first + kCount > elements) return false;
-  if (unit.filter == kBits && elements % 8 != 0) return false;
+  place.first = (at - block_first) >> (unit.source_bytes >> 1);
+  if (place.first + count > place.elements) return false;
+  return unit.filter != kBits || place.elements % 8 == 0;
+}
+
+// Elements of 1, 2 or 4 bytes from a filtered block, each in its own register.
+template <int kCount>
+__device__ __forceinline__ bool load_filtered(const tile_state& tile, uint64_t source,
+                                              uint32_t (&raw)[kCount]) {
+  block_place place;
+  if (!find_in_block(tile, source, kCount, place)) return false;
 #pragma unroll
   for (int i = 0; i < kCount; i++) raw[i] = 0;
 #pragma unroll 1
-  for (uint32_t byte = 0; byte < bytes; byte++) {
-    const uint8_t* rows = data + block_first + byte * elements;
+  for (uint32_t byte = 0; byte < tile.unit.source_bytes; byte++) {
     uint32_t plane[kCount / 4];
-    if (unit.filter == kBytes) {
-      load_words(rows + first, plane);
+    if (tile.unit.filter == kBytes) {
+      load_words(place.rows + place.first, plane);
     } else {
-      load_bit_plane<kCount>(rows, elements, first, plane);
+      load_bit_plane<kCount>(place.rows, place.elements, place.first, plane);
     }
+    place.rows += place.elements;
 #pragma unroll
     for (int i = 0; i < kCount; i++) raw[i] |= (plane[i / 4] >> 8 * (i % 4) & 0xFF) << 8 * byte;
   }
@@ -383,12 +462,12 @@ __device__ __forceinline__ bool load_filtered(const tile_state& tile, const uint
 }
 
 template <int kCount>
-__device__ __forceinline__ bool load_raw(const tile_state& tile, const uint8_t* data,
-                                         uint64_t source, uint32_t (&raw)[kCount]) {
+__device__ __forceinline__ bool load_raw(const tile_state& tile, uint64_t source,
+                                         uint32_t (&raw)[kCount]) {
   const wavetrain_unit& unit = tile.unit;
   if (unit.filter == kNoFilter) {
-    load_elements(data + source, unit.source_bytes, raw);
-  } else if (!load_filtered(tile, data, source, raw)) {
+    load_elements(source, unit.source_bytes, raw);
+  } else if (!load_filtered(tile, source, raw)) {
     return false;
   }
   if (unit.word_bytes == 1) return true;
@@ -433,65 +512,149 @@ __device__ __forceinline__ void pack_halves(const uint32_t (&halves)[8], uint32_
   for (int i = 0; i < 4; i++) words[i] = halves[2 * i] | halves[2 * i + 1] << 16;
 }
 
-__device__ __forceinline__ bool vector_to_f32(const tile_state& tile, const uint8_t* data,
-                                              uint64_t source, uint64_t target) {
-  uint32_t raw[4];
-  if (!load_raw(tile, data, source, raw)) return false;
-  make_floats(tile.unit, false, raw);
-  store_words(target, raw);
-  return true;
-}
-
-__device__ __forceinline__ bool vector_to_halves(const tile_state& tile, const uint8_t* data,
-                                                 uint64_t source, uint64_t target) {
-  uint32_t raw[8], words[4];
-  if (!load_raw(tile, data, source, raw)) return false;
-  bool is_to_f16 = tile.unit.path == kToF16;
-  make_floats(tile.unit, is_to_f16, raw);
-#pragma unroll
-  for (int i = 0; i < 8; i++) raw[i] = is_to_f16 ? f16_from_f32(raw[i]) : bf16_from_f32(raw[i]);
-  pack_halves(raw, words);
-  store_words(target, words);
-  return true;
-}
-
-__device__ __forceinline__ bool vector_unshuffled(const tile_state& tile, const uint8_t* data,
-                                                  uint64_t source, uint64_t target) {
-  uint32_t words[4] = {0, 0, 0, 0};
-  if (tile.unit.source_bytes == 4) {
-    if (!load_raw(tile, data, source, words)) return false;
-  } else if (tile.unit.source_bytes == 2) {
-    uint32_t raw[8];
-    if (!load_raw(tile, data, source, raw)) return false;
-    pack_halves(raw, words);
-  } else {
-    uint32_t raw[16];
-    if (!load_raw(tile, data, source, raw)) return false;
-#pragma unroll
-    for (int i = 0; i < 16; i++) words[i / 4] |= raw[i] << 8 * (i % 4);
-  }
-  store_words(target, words);
-  return true;
-}
-
-// Does a vector that lies whole in its row; false where it has to be done by elements.
-__device__ __forceinline__ bool whole_vector(const tile_state& tile, const uint8_t* data,
-                                             uint64_t source, uint64_t target) {
-  const wavetrain_unit& unit = tile.unit;
-  if (unit.path == kToF32) return vector_to_f32(tile, data, source, target);
-  if (unit.path == kCopy) {
+// The kinds of work: each does a vector that lies whole in its row; false where it has to be done
+// by elements.
+struct copy_work {
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
+                                             uint64_t target) {
     uint32_t words[4];
-    load_words(data + source, words);
-    swap_words(words, unit.word_bytes);
+    load_words(bytes_at(source), words);
+    swap_words(words, tile.unit.word_bytes);
     store_words(target, words);
     return true;
   }
-  if (unit.path == kFill) {
+};
+
+struct fill_work {
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t, uint64_t target) {
     store_words(target, tile.pattern);
     return true;
   }
-  if (unit.path == kUnshuffle) return vector_unshuffled(tile, data, source, target);
-  return vector_to_halves(tile, data, source, target);
+};
+
+// Unsigned integers of one size as they are: no filter, no other byte order.
+template <uint32_t kElementBytes>
+struct integers_to_f32_work {
+  __device__ __forceinline__ static bool run(const tile_state&, uint64_t source,
+                                             uint64_t target) {
+    uint32_t raw[4];
+    load_elements(source, kElementBytes, raw);
+#pragma unroll
+    for (int i = 0; i < 4; i++) raw[i] = bits_from_float(static_cast<float>(raw[i]));
+    store_words(target, raw);
+    return true;
+  }
+};
+
+struct to_f32_work {
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
+                                             uint64_t target) {
+    uint32_t raw[4];
+    if (!load_raw(tile, source, raw)) return false;
+    make_floats(tile.unit, false, raw);
+    store_words(target, raw);
+    return true;
+  }
+};
+
+struct to_halves_work {
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
+                                             uint64_t target) {
+    uint32_t raw[8], words[4];
+    if (!load_raw(tile, source, raw)) return false;
+    bool is_to_f16 = tile.unit.path == kToF16;
+    make_floats(tile.unit, is_to_f16, raw);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      raw[i] = is_to_f16 ? f16_from_f32(raw[i]) : bf16_from_f32(raw[i]);
+    }
+    pack_halves(raw, words);
+    store_words(target, words);
+    return true;
+  }
+};
+
+struct unshuffle_work {
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
+                                             uint64_t target) {
+    uint32_t words[4] = {0, 0, 0, 0};
+    if (tile.unit.source_bytes == 4) {
+      if (!load_raw(tile, source, words)) return false;
+    } else if (tile.unit.source_bytes == 2) {
+      uint32_t raw[8];
+      if (!load_raw(tile, source, raw)) return false;
+      pack_halves(raw, words);
+    } else {
+      // Of single bytes only the bits can be filtered, and a plane is all there is.
+      block_place place;
+      if (!find_in_block(tile, source, 16, place)) return false;
+      load_bit_plane<16>(place.rows, place.elements, place.first, words);
+    }
+    store_words(target, words);
+    return true;
+  }
+};
+
+// The vectors of a thread, two bits for each in one register: those that nobody has looked at yet,
+// and, from kLeftShift on, those left to be done by elements.
+constexpr uint32_t kLeftShift = 16;
+constexpr uint32_t kOpen = 0xFFFF;
+static_assert(kTileVectors / kThreads <= kLeftShift, "both kinds have room in a register");
+
+// Does vector `i` of the thread, which lies at `vector`, and those after it that additions lead to.
+template <class Work>
+__device__ __forceinline__ void run_vectors(const tile_state& tile, const vector_place& vector,
+                                            uint32_t i, uint32_t& vectors) {
+  const wavetrain_unit& unit = tile.unit;
+  uint32_t count = 32 - __clz(static_cast<int>(vectors & kOpen));
+  uint64_t first = static_cast<uint64_t>(vector.first);
+  bool is_whole = vector.first >= 0 && first + unit.vector_elements <= unit.axes[0].length;
+#ifdef WAVETRAIN_MUTATE_5
+  is_whole = true;
+#endif
+  uint64_t source = vector.row.source + first * unit.source_bytes;
+  uint64_t target = vector.row.target + first * unit.target_bytes;
+  uint32_t rows = vector.rows, column = static_cast<uint32_t>(vector.column);
+#pragma unroll 1
+  for (;;) {
+    if (!is_whole || !Work::run(tile, source, target)) vectors |= 1u << kLeftShift << i;
+    i++;
+    rows += tile.step_rows;
+    column += tile.step_columns;
+    source += tile.step_source;
+    target += tile.step_target;
+    if (column >= static_cast<uint32_t>(unit.row_vectors)) {
+      rows++;
+      column -= static_cast<uint32_t>(unit.row_vectors);
+      source += tile.wrap_source;
+      target += tile.wrap_target;
+    }
+    if (i >= count || rows >= tile.run_rows) break;
+    is_whole = column - tile.whole_first < tile.whole_count;
+  }
+  vectors &= ~(kOpen >> (kLeftShift - i));
+}
+
+__device__ __forceinline__ void run_whole_vectors(const tile_state& tile,
+                                                  const vector_place& vector, uint32_t i,
+                                                  uint32_t& vectors) {
+  const wavetrain_unit& unit = tile.unit;
+  bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
+  if (unit.path == kCopy) {
+    run_vectors<copy_work>(tile, vector, i, vectors);
+  } else if (unit.path == kFill) {
+    run_vectors<fill_work>(tile, vector, i, vectors);
+  } else if (unit.path == kUnshuffle) {
+    run_vectors<unshuffle_work>(tile, vector, i, vectors);
+  } else if (unit.path != kToF32) {
+    run_vectors<to_halves_work>(tile, vector, i, vectors);
+  } else if (is_plain && unit.source_dtype == kU16) {
+    run_vectors<integers_to_f32_work<2>>(tile, vector, i, vectors);
+  } else if (is_plain && unit.source_dtype == kU8) {
+    run_vectors<integers_to_f32_work<1>>(tile, vector, i, vectors);
+  } else {
+    run_vectors<to_f32_work>(tile, vector, i, vectors);
+  }
 }
 
 // ---- elements -------------------------------------------------------------------------------
@@ -503,8 +666,9 @@ struct element_bits {
 };
 
 // Byte `place` of the decoded chunk, whose blocks may still be filtered.
-__device__ uint32_t byte_at(const tile_state& tile, const uint8_t* data, uint64_t place) {
+__device__ uint32_t byte_at(const tile_state& tile, uint64_t place) {
   const wavetrain_unit& unit = tile.unit;
+  const uint8_t* data = bytes_at(tile.data);
   if (unit.filter == kNoFilter) return data[place];
   uint32_t block = static_cast<uint32_t>(place) / unit.filter_block_bytes;
   uint32_t block_first = block * unit.filter_block_bytes;
@@ -526,13 +690,12 @@ __device__ uint32_t byte_at(const tile_state& tile, const uint8_t* data, uint64_
   return byte;
 }
 
-__device__ __forceinline__ element_bits load_element(const tile_state& tile, const uint8_t* data,
-                                                     uint64_t source) {
+__device__ __forceinline__ element_bits load_element(const tile_state& tile, uint64_t source) {
   const wavetrain_unit& unit = tile.unit;
   uint32_t bytes = unit.source_bytes;
-  const uint8_t* at = data + source;
+  const uint8_t* at = bytes_at(source);
   bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
-  if (is_plain && reinterpret_cast<uintptr_t>(at) % bytes == 0) {
+  if (is_plain && source % bytes == 0) {
     if (bytes == 1) return {__ldg(at), 0};
     if (bytes == 2) return {__ldg(reinterpret_cast<const uint16_t*>(at)), 0};
     if (bytes == 4) return {__ldg(reinterpret_cast<const uint32_t*>(at)), 0};
@@ -542,7 +705,7 @@ __device__ __forceinline__ element_bits load_element(const tile_state& tile, con
 #pragma unroll 1
   for (uint32_t i = 0; i < bytes; i++) {
     // Words have a power of two of bytes: this counts backwards in each.
-    uint64_t byte = byte_at(tile, data, source + (i ^ (unit.word_bytes - 1u)));
+    uint64_t byte = byte_at(tile, source - tile.data + (i ^ (unit.word_bytes - 1u)));
     if (i < 8) {
       element.low |= byte << 8 * i;
     } else {
@@ -579,7 +742,7 @@ __device__ __forceinline__ element_bits fill_element(const wavetrain_unit& unit)
 }
 
 // The elements of a vector that lie in its row, one after the other.
-__device__ __forceinline__ void vector_by_elements(const tile_state& tile, const uint8_t* data,
+__device__ __forceinline__ void vector_by_elements(const tile_state& tile,
                                                    const vector_place& vector) {
   const wavetrain_unit& unit = tile.unit;
   bool is_copy = unit.source_dtype == unit.target_dtype || unit.source_dtype == kRaw ||
@@ -597,7 +760,7 @@ __device__ __forceinline__ void vector_by_elements(const tile_state& tile, const
     if (unit.is_fill) {
       element = fill_element(unit);
     } else {
-      element = load_element(tile, data, source);
+      element = load_element(tile, source);
       if (!is_copy) {
         uint32_t bytes = unit.source_bytes;
         element.low = converted(element.low, unit.source_dtype, bytes, unit.target_dtype);
@@ -609,31 +772,25 @@ __device__ __forceinline__ void vector_by_elements(const tile_state& tile, const
 
 // ---- a tile ---------------------------------------------------------------------------------
 
-// Does the vectors of this thread that are whole; a bit for each that is left.
-__device__ __forceinline__ uint32_t whole_vectors(const tile_state& tile, const uint8_t* data) {
-  const wavetrain_unit& unit = tile.unit;
-  uint32_t left = 0;
+// Does the vectors of this thread: first those that are whole, then the others.
+__device__ __forceinline__ void run_tile(const tile_state& tile) {
+  if (threadIdx.x >= tile.vectors) return;
+  uint32_t count = (tile.vectors - threadIdx.x + kThreads - 1) / kThreads;
+  uint32_t all = (1u << count) - 1;
+  uint32_t vectors = tile.unit.path == kElements ? all << kLeftShift : all;
 #pragma unroll 1
-  for (uint32_t i = 0; i < kThreadVectors; i++) {
-    uint32_t number = i * kThreads + threadIdx.x;
-    if (number >= tile.vectors) break;
-    if (unit.path == kElements) {
-      left |= 1u << i;
-      continue;
+  while (vectors != 0) {
+    bool is_open = (vectors & kOpen) != 0;
+    uint32_t bit = __ffs(static_cast<int>(vectors)) - 1;
+    uint32_t i = is_open ? bit : bit - kLeftShift;
+    vector_place vector = vector_at(tile, i * kThreads + threadIdx.x);
+    if (vector.row.target != 0 && is_open) {
+      run_whole_vectors(tile, vector, i, vectors);
+    } else {
+      if (vector.row.target != 0) vector_by_elements(tile, vector);
+      vectors &= vectors - 1;
     }
-    vector_place vector = vector_at(tile, number);
-    if (!vector.row.exists) continue;
-    uint64_t behind = static_cast<uint64_t>(vector.first) + unit.vector_elements;
-    bool is_whole = vector.first >= 0 && behind <= unit.axes[0].length;
-#ifdef WAVETRAIN_MUTATE_5
-    is_whole = true;
-#endif
-    uint64_t first = static_cast<uint64_t>(vector.first);
-    uint64_t source = vector.row.source + first * unit.source_bytes;
-    uint64_t target = vector.row.target + first * unit.target_bytes;
-    if (!is_whole || !whole_vector(tile, data, source, target)) left |= 1u << i;
   }
-  return left;
 }
 
 __device__ void load_record(void* record, const uint8_t* from) {
@@ -644,7 +801,7 @@ __device__ void load_record(void* record, const uint8_t* from) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads)
+extern "C" __global__ void __launch_bounds__(kThreads, 4)
     wavetrain_assemble(const uint8_t* wave, uint64_t units_at, uint64_t tiles_at,
                        uint32_t unit_count, uint32_t* status) {
   __shared__ tile_state tile;
@@ -664,6 +821,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #endif
   if (threadIdx.x == 0) {
     uint32_t tiles = tile_first[number + 1] - tile_first[number];
+    tile.data = reinterpret_cast<uint64_t>(wave) + tile.unit.data - tile.unit.data_first;
     begin_tile(tile, units_at, blockIdx.x - tile_first[number], tiles);
     if (tile.unit.folded != 0 && !has_folds) tile.is_good = 0;
     // The lowest number has the highest complement.
@@ -673,12 +831,5 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   __syncthreads();
 #endif
   if (!tile.is_good) return;
-  const uint8_t* data = wave + (tile.unit.data - tile.unit.data_first);
-  uint32_t left = whole_vectors(tile, data);
-  while (left != 0) {
-    uint32_t i = __ffs(static_cast<int>(left)) - 1;
-    left &= left - 1;
-    vector_place vector = vector_at(tile, i * kThreads + threadIdx.x);
-    if (vector.row.exists) vector_by_elements(tile, data, vector);
-  }
+  run_tile(tile);
 }

@@ -87,10 +87,9 @@ enum : uint8_t {
   kRaw = 16,
 };
 
-// 16 bytes in four registers.
-struct words16 {
-  uint32_t word[4];
-};
+__device__ __forceinline__ const uint8_t* bytes_at(uint64_t address) {
+  return reinterpret_cast<const uint8_t*>(address);
+}
 
 // Four times kWords bytes from any address. Words are read where they lie, so up to 3 bytes before
 // and behind are read too, but no word that has no byte of the range.
@@ -128,8 +127,17 @@ __device__ __forceinline__ void load_words(const uint8_t* at, uint32_t (&words)[
   }
 }
 
-// To an address that is a multiple of 16.
+// To a global address that is a multiple of 16.
 __device__ __forceinline__ void store_words(uint64_t target, const uint32_t (&words)[4]) {
+#ifdef __CUDACC_RTC__
+  // Said in PTX, because the compiler cuts a vector of converted floats into four stores again, and
+  // would have to read shared memory anew after a store that might go there.
+  asm volatile(
+      "{ .reg .u64 place; cvta.to.global.u64 place, %0;\n"
+      "st.global.v4.u32 [place], {%1, %2, %3, %4}; }" ::"l"(target),
+      "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
+#else
   uint4 four = make_uint4(words[0], words[1], words[2], words[3]);
   *reinterpret_cast<uint4*>(target) = four;
+#endif
 }
