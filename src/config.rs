@@ -6,9 +6,9 @@
 
 use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
 
+use crate::cuda::DriverPath;
 use crate::limits::RANK_MAX;
 use crate::records::Dtype;
-use core::ffi::c_char;
 use core::mem::size_of;
 use core::ptr;
 
@@ -205,7 +205,7 @@ pub struct Config {
     /// Always 0.
     pub reserved2: u32,
     /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default NULL.
-    pub cuda_driver: *const c_char,
+    pub cuda_driver: DriverPath,
 }
 
 impl Default for Config {
@@ -266,7 +266,7 @@ impl Default for Config {
             profiler: ProfilerHook::NONE,
             reader: READER_AUTO,
             reserved2: 0,
-            cuda_driver: ptr::null(),
+            cuda_driver: DriverPath::NULL,
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::base::text::{Text, part_of};
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
-use crate::cuda::library::path_from_config;
 use crate::cuda::{Driver, device};
 use crate::fail;
 use crate::limits::{
@@ -104,7 +103,7 @@ pub fn settings_from_config(
     check_hooks(config, why)?;
     check_not_built(config, why)?;
     check_reader(config, why)?;
-    path_from_config(config.cuda_driver, why)?;
+    config.cuda_driver.check(why)?;
     let (is_cuda, backend_reason) = backend(config, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
     let sample_bytes = sample_bytes(config, dtype_bytes, why)?;

@@ -21,7 +21,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 61] = [
+const LIBC: [&str; 58] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -29,10 +29,7 @@ const LIBC: [&str; 61] = [
     "clock_gettime",
     "close",
     "dl_iterate_phdr",
-    // Weak: a program without a dynamic loader links, and has no CUDA driver.
-    "dlclose",
-    "dlerror",
-    "dlopen",
+    // The rest of its family is found by it, and only where there is a dynamic loader.
     "dlsym",
     "free",
     "fstat",

@@ -18,11 +18,10 @@ use std::ffi::{CStr, CString, c_void};
 use std::mem::{align_of, size_of};
 use std::path::Path;
 use std::process::Command;
-use std::ptr::null;
-use wavetrain::cuda::entries::{Entries, NAMES};
+use wavetrain::cuda::entries::{Entries, EntryName, NAMES};
 use wavetrain::cuda::handles::*;
 use wavetrain::cuda::result::RESULTS;
-use wavetrain::cuda::{CuResult, DeviceContext, Driver, Entered, module};
+use wavetrain::cuda::{CuResult, DeviceContext, Driver, DriverPath, Entered, module};
 use wavetrain::limits::URI_BYTES_MAX;
 use wavetrain::status::{Status, Why};
 
@@ -322,10 +321,16 @@ fn codes_have_the_names_that_cuda_sys_declares() {
 
 // ---- What keeps a driver or a device from being used ------------------------------------------
 
+/// The driver at a path.
+fn load(path: &CStr, why: &mut Why) -> Result<&'static Driver, Status> {
+    // SAFETY: the path is there during the call.
+    Driver::load(unsafe { DriverPath::from_raw(path.as_ptr()) }, why)
+}
+
 /// The refusal of a path.
 fn refused(path: &CStr) -> (Status, String) {
     let mut why = Why::new();
-    match Driver::load(path.as_ptr(), &mut why) {
+    match load(path, &mut why) {
         Ok(_) => panic!("{path:?} is accepted"),
         Err(status) => (status, why.as_str().to_owned()),
     }
@@ -389,7 +394,7 @@ fn a_path_that_is_too_long_or_empty_is_invalid_by_its_field() {
 #[test]
 fn null_is_the_system_s_driver() {
     let mut why = Why::new();
-    if let Err(status) = Driver::load(null(), &mut why) {
+    if let Err(status) = Driver::load(DriverPath::NULL, &mut why) {
         assert!(matches!(status, Status::Cuda | Status::Unsupported), "{status}: {why}");
         says(why.as_str(), &["libcuda.so.1"]);
     }
@@ -423,7 +428,7 @@ fn an_old_driver_is_refused_with_its_version() {
     says(&text, &["CUDA 11.8", "12.0", "R525", "backend = host"]);
     set_up(&path, c"simcuda_set_version", 12000);
     let mut why = Why::new();
-    let driver = Driver::load(path.as_ptr(), &mut why);
+    let driver = load(&path, &mut why);
     assert_eq!(driver.map(|driver| driver.version()), Ok(12000), "{why}");
 }
 
@@ -448,43 +453,76 @@ fn a_driver_that_does_not_start_is_refused_with_the_way_out() {
         says(&text, &["cuInit", name, advice, "backend = host"]);
     }
     set_up(&path, c"simcuda_set_init_result", 0);
-    assert!(Driver::load(path.as_ptr(), &mut Why::new()).is_ok());
+    assert!(load(&path, &mut Why::new()).is_ok());
+}
+
+/// A library that has the entries that `has` says, all of which succeed and do nothing.
+fn hollow(folder: &Path, name: &str, has: impl Fn(&EntryName) -> bool) -> Option<CString> {
+    let compiler = cc::find("g++", &["g++"])?;
+    let mut text = String::new();
+    for entry in NAMES.iter().filter(|entry| has(entry)) {
+        let name = entry.name.to_str().unwrap();
+        text += &if name == "cuDriverGetVersion" {
+            format!("unsigned {name}(int *version) {{ *version = 12040; return 0; }}\n")
+        } else {
+            format!("unsigned {name}(void) {{ return 0; }}\n")
+        };
+    }
+    let source = folder.join(format!("{name}.c"));
+    std::fs::write(&source, text).unwrap();
+    let path = folder.join(name);
+    let mut command = Command::new(&compiler);
+    cc::run(command.args(["-x", "c", "-shared", "-fPIC"]).arg(&source).arg("-o").arg(&path));
+    Some(CString::new(path.to_str().unwrap()).unwrap())
 }
 
 #[test]
-fn a_driver_without_a_newer_entry_loads_and_one_without_a_required_entry_does_not() {
-    let Some(compiler) = cc::find("g++", &["g++"]) else { return };
-    let folder = cc::folder("cuda-partial");
-    let build = |name: &str, left_out: &dyn Fn(&str, bool) -> bool| {
-        let mut text = String::new();
-        for entry in NAMES.iter().filter(|e| !left_out(e.name.to_str().unwrap(), e.is_required)) {
-            let name = entry.name.to_str().unwrap();
-            text += &if name == "cuDriverGetVersion" {
-                format!("unsigned {name}(int *version) {{ *version = 12040; return 0; }}\n")
-            } else {
-                format!("unsigned {name}(void) {{ return 0; }}\n")
-            };
-        }
-        let source = folder.join(format!("{name}.c"));
-        std::fs::write(&source, text).unwrap();
-        let path = folder.join(name);
-        let mut command = Command::new(&compiler);
-        command.args(["-x", "c", "-shared", "-fPIC"]).arg(&source).arg("-o").arg(&path);
-        cc::run(&mut command);
-        CString::new(path.to_str().unwrap()).unwrap()
-    };
-    let whole = build("plain.so", &|_, is_required| !is_required);
+fn a_driver_without_a_newer_entry_loads() {
+    let folder = cc::folder("cuda-plain");
+    let Some(path) = hollow(&folder, "plain.so", |entry| entry.is_required) else { return };
     let mut why = Why::new();
-    let driver = Driver::load(whole.as_ptr(), &mut why).unwrap_or_else(|_| panic!("{why}"));
+    let driver = load(&path, &mut why).unwrap_or_else(|_| panic!("{why}"));
     assert_eq!(driver.version(), 12040);
     assert_eq!(driver.device_get_uuid(Device(0)), Ok(None));
     assert_eq!(driver.stream_get_ctx(Stream::NULL), Ok(None));
     assert_eq!(driver.device_of_pointer(DevicePointer(4096)), None);
-    // One in the middle of the table, so that not every test of this needs a library of its own.
-    let cut = build("cut.so", &|name, _| name == "cuMemcpyDtoDAsync_v2");
-    let (status, text) = refused(&cut);
+}
+
+#[test]
+fn a_driver_without_a_required_entry_is_refused_by_its_name() {
+    let folder = cc::folder("cuda-cut");
+    // One in the middle of the table stands for all.
+    let has = |entry: &EntryName| entry.name != c"cuMemcpyDtoDAsync_v2";
+    let Some(path) = hollow(&folder, "cut.so", has) else { return };
+    let (status, text) = refused(&path);
     assert_eq!(status, Status::Unsupported);
     says(&text, &["cut.so", "has no cuMemcpyDtoDAsync_v2"]);
+}
+
+#[test]
+#[ignore = "fills the process's table of drivers: the test below runs it on its own"]
+fn nine_drivers() {
+    let folder = cc::folder("cuda-nine");
+    let Some(path) = hollow(&folder, "one.so", |_| true) else { return };
+    for number in 0..9 {
+        let copy = folder.join(format!("{number}.so"));
+        std::fs::copy(Path::new(path.to_str().unwrap()), &copy).unwrap();
+        let copy = CString::new(copy.to_str().unwrap()).unwrap();
+        if number < 8 {
+            assert!(load(&copy, &mut Why::new()).is_ok());
+        } else {
+            let (status, text) = refused(&copy);
+            assert_eq!(status, Status::Invalid);
+            says(&text, &["cuda_driver = ", "8.so", "8 different drivers"]);
+        }
+    }
+}
+
+#[test]
+fn a_ninth_driver_in_one_process_is_invalid() {
+    let program = std::env::current_exe().unwrap();
+    let output = cc::run(Command::new(program).args(["--exact", "nine_drivers", "--ignored"]));
+    assert!(output.contains("1 passed"), "{output}");
 }
 
 #[test]
@@ -496,7 +534,7 @@ fn a_driver_is_loaded_once_for_all_its_paths() {
     let link = cc::folder("cuda-link").join("other-name.so");
     std::os::unix::fs::symlink(path, &link).unwrap();
     let link = CString::new(link.to_str().unwrap()).unwrap();
-    let again = Driver::load(link.as_ptr(), &mut Why::new()).unwrap();
+    let again = load(&link, &mut Why::new()).unwrap();
     assert!(std::ptr::eq(driver, again));
 }
 

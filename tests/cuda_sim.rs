@@ -62,6 +62,7 @@ impl Bench {
         self.driver.module_get_function(self.module, name).unwrap()
     }
 
+    #[allow(clippy::mut_from_ref)] // the block is the driver's, and no part of the bench
     fn host(&self, number: usize) -> &mut [u32] {
         let start = self.pinned[number].as_ptr().cast();
         // SAFETY: the block has as many bytes, aligned to a page; a test looks at one at a time.

@@ -3,6 +3,9 @@
 //! In: a function that finds a symbol. Out: [`Entries`], every required one filled. The table is
 //! made from one list, so that a name, its type and whether it may be missing stand together.
 
+// The type of a field says what its entry is, and a list of 47 is made by one macro.
+#![allow(clippy::missing_transmute_annotations)]
+
 use crate::cuda::handles::{
     Context, Device, DeviceAttribute, DevicePointer, Event, Function, FunctionAttribute, JitOption,
     Module, PointerAttribute, Stream, Uuid,

@@ -4,8 +4,8 @@
 //! process, or a status whose text says what to install. Invariant: a driver that was loaded is
 //! never unloaded, so its entries may be called for good.
 //!
-//! `dlopen` is asked for weakly in the archive. A program that is linked with -static then links
-//! without a warning, and finds no driver; one that has a dynamic loader, has `dlopen` too.
+//! `dlopen` is itself looked up by `dlsym`. By its name it would make the linker warn of every
+//! program that is linked with -static; so such a program links, and finds no driver.
 
 use crate::base::text::{Tail, Text};
 use crate::cuda::driver::Driver;
@@ -30,62 +30,27 @@ pub const VERSION_MIN: i32 = 12_000;
 const PATH_SHOWN_BYTES: usize = 120;
 
 type DlOpen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-type DlSym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type DlError = unsafe extern "C" fn() -> *mut c_char;
 type DlClose = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// The dynamic loader's functions; NULL in a program that is linked without one.
-#[repr(C)]
-struct Dynamic {
-    open: *const c_void,
-    symbol: *const c_void,
-    error: *const c_void,
-    close: *const c_void,
-}
-
-// SAFETY: addresses of functions, written before the program starts and never after.
-unsafe impl Sync for Dynamic {}
-
-core::arch::global_asm!(
-    ".weak dlopen",
-    ".weak dlsym",
-    ".weak dlerror",
-    ".weak dlclose",
-    ".pushsection .data.rel.ro.wavetrain_dynamic, \"aw\"",
-    ".balign 8",
-    ".globl wavetrain_dynamic",
-    ".hidden wavetrain_dynamic",
-    ".type wavetrain_dynamic, %object",
-    ".size wavetrain_dynamic, 32",
-    "wavetrain_dynamic:",
-    ".quad dlopen, dlsym, dlerror, dlclose",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    static wavetrain_dynamic: Dynamic;
-}
-
-/// The same, callable.
+/// The dynamic loader's functions.
 struct Loader {
     open: DlOpen,
-    symbol: DlSym,
     error: DlError,
     close: DlClose,
 }
 
 impl Loader {
+    /// None in a program that is linked without a dynamic loader.
     fn of_process() -> Option<Loader> {
-        // SAFETY: the assembly above defines it with this layout.
-        let dynamic = unsafe { &wavetrain_dynamic };
-        // SAFETY: each is NULL, which is None, or the function of that name, which has this type
-        // in every C library.
+        // SAFETY: the names have a NUL; each result is NULL, which is None, or the function of that
+        // name, which has this type in every C library.
         unsafe {
+            let find = |name: &CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
             Some(Loader {
-                open: transmute::<*const c_void, Option<DlOpen>>(dynamic.open)?,
-                symbol: transmute::<*const c_void, Option<DlSym>>(dynamic.symbol)?,
-                error: transmute::<*const c_void, Option<DlError>>(dynamic.error)?,
-                close: transmute::<*const c_void, Option<DlClose>>(dynamic.close)?,
+                open: transmute::<*mut c_void, Option<DlOpen>>(find(c"dlopen"))?,
+                error: transmute::<*mut c_void, Option<DlError>>(find(c"dlerror"))?,
+                close: transmute::<*mut c_void, Option<DlClose>>(find(c"dlclose"))?,
             })
         }
     }
@@ -115,34 +80,56 @@ unsafe impl Send for Loaded {}
 
 static DRIVERS: Mutex<[Option<Loaded>; DRIVERS_MAX]> = Mutex::new([const { None }; DRIVERS_MAX]);
 
-/// The path that a config names, checked. NULL is [`DEFAULT_PATH`].
-///
-/// The contract of the config, which comes from the caller's hands, is that it is NULL or points
-/// to a string with a NUL.
-pub fn path_from_config<'a>(cuda_driver: *const c_char, why: &mut Why) -> Result<&'a CStr, Status> {
-    if cuda_driver.is_null() {
-        return Ok(DEFAULT_PATH);
+/// Path of a driver as a config has it: a C string, or NULL for [`DEFAULT_PATH`].
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriverPath(*const c_char);
+
+impl DriverPath {
+    /// libcuda.so.1, wherever the system has it.
+    pub const NULL: DriverPath = DriverPath(core::ptr::null());
+
+    /// A path that lives as long as the process.
+    pub const fn from_static(path: &'static CStr) -> DriverPath {
+        DriverPath(path.as_ptr())
     }
-    // SAFETY: the string has a NUL, and no byte behind it is read.
-    let path = unsafe { CStr::from_ptr(cuda_driver) };
-    let bytes = path.to_bytes();
-    if bytes.is_empty() || bytes.len() > URI_BYTES_MAX || path.to_str().is_err() {
-        return Err(fail!(
-            why,
-            Invalid,
-            "cuda_driver: a path has 1 to {URI_BYTES_MAX} bytes of UTF-8, this one has {}: leave \
-             it NULL for libcuda.so.1",
-            bytes.len()
-        ));
+
+    /// A path as C hands it over.
+    ///
+    /// # Safety
+    /// NULL, or a string with a NUL that stays where it is during every call that is given the
+    /// config.
+    pub const unsafe fn from_raw(path: *const c_char) -> DriverPath {
+        DriverPath(path)
     }
-    Ok(path)
+
+    /// The path, checked.
+    pub fn check(&self, why: &mut Why) -> Result<&CStr, Status> {
+        if self.0.is_null() {
+            return Ok(DEFAULT_PATH);
+        }
+        // SAFETY: one that is not NULL has a NUL and is there, as its makers say; in a config of C
+        // it is the contract of the header.
+        let path = unsafe { CStr::from_ptr(self.0) };
+        let bytes = path.to_bytes();
+        if bytes.is_empty() || bytes.len() > URI_BYTES_MAX || path.to_str().is_err() {
+            return Err(fail!(
+                why,
+                Invalid,
+                "cuda_driver: a path has 1 to {URI_BYTES_MAX} bytes of UTF-8, this one has {}: \
+                 leave it NULL for libcuda.so.1",
+                bytes.len()
+            ));
+        }
+        Ok(path)
+    }
 }
 
 impl Driver {
     /// The driver that the config's `cuda_driver` names, loaded and initialised; the same one each
     /// time.
-    pub fn load(cuda_driver: *const c_char, why: &mut Why) -> Result<&'static Driver, Status> {
-        let path = path_from_config(cuda_driver, why)?;
+    pub fn load(cuda_driver: DriverPath, why: &mut Why) -> Result<&'static Driver, Status> {
+        let path = cuda_driver.check(why)?;
         let shown = Tail(path.to_str().unwrap_or(""), PATH_SHOWN_BYTES);
         let Some(loader) = Loader::of_process() else {
             return Err(fail!(
@@ -179,7 +166,7 @@ impl Driver {
                 "cuda_driver = {shown}: this process has {DRIVERS_MAX} different drivers already"
             ));
         };
-        let driver = resolve(&loader, library, shown, why)?;
+        let driver = resolve(library, shown, why)?;
         Ok(forever(&drivers[place].insert(Loaded { library, driver }).driver))
     }
 }
@@ -191,14 +178,9 @@ fn forever(driver: &Driver) -> &'static Driver {
 }
 
 /// The entries of a library that was just opened, its version checked, initialised.
-fn resolve(
-    loader: &Loader,
-    library: *mut c_void,
-    shown: Tail<'_>,
-    why: &mut Why,
-) -> Result<Driver, Status> {
+fn resolve(library: *mut c_void, shown: Tail<'_>, why: &mut Why) -> Result<Driver, Status> {
     // SAFETY: the library is open, and stays so while its entries are in use.
-    let entries = unsafe { Entries::resolve(|name| (loader.symbol)(library, name.as_ptr())) };
+    let entries = unsafe { Entries::resolve(|name| libc::dlsym(library, name.as_ptr())) };
     let entries = entries.map_err(|missing| {
         fail!(
             why,

@@ -32,5 +32,6 @@ pub use device::DeviceContext;
 pub use driver::Driver;
 pub use engine::{Engine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
 pub use handles::{Context, Device, DevicePointer, Event, Function, Module, Stream};
+pub use library::DriverPath;
 pub use make::Consumer;
 pub use result::CuResult;

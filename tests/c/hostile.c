@@ -209,6 +209,10 @@ static void check_config(void) {
     REFUSED(chunk_cache_bytes, 1, WAVETRAIN_INVALID);
     REFUSED(numa_node, 0, WAVETRAIN_UNSUPPORTED);
     REFUSED(consumer_stream, scratch, WAVETRAIN_UNSUPPORTED);
+    REFUSED(cuda_driver, "", WAVETRAIN_INVALID);
+    static char long_path[WAVETRAIN_URI_BYTES_MAX + 2];
+    memset(long_path, 'x', sizeof long_path - 1);
+    REFUSED(cuda_driver, long_path, WAVETRAIN_INVALID);
 
     wavetrain_config config = small_config();
     config.metadata_latency.seed = 1;

@@ -12,7 +12,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use wavetrain::cuda::Driver;
+use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::status::Why;
 
 /// When queued work runs, as tests/cuda_sim/state.hpp says.
@@ -43,7 +43,12 @@ macro_rules! controls {
                         let found = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
                         assert!(!found.is_null(), "{name}");
                         // SAFETY: as the function says.
-                        unsafe { std::mem::transmute::<*mut c_void, _>(found) }
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($type),*) $(-> $result)?,
+                            >(found)
+                        }
                     },
                 )*}
             }
@@ -136,9 +141,8 @@ pub fn library(flags: &[&str]) -> Option<PathBuf> {
     cc::run(
         Command::new(compiler)
             .args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-            // What the kernels say to nvcc, and how they write shifts.
-            .args(["-Wno-unknown-pragmas", "-Wno-parentheses"])
-            .args(["-U_FORTIFY_SOURCE", "-fvisibility=hidden", "-pthread", "-I"])
+            .args(["-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-fvisibility=hidden", "-pthread"])
+            .arg("-I")
             .arg(root().join("kernels"))
             .args(flags)
             .arg(root().join("tests/cuda_sim/driver.cpp"))
@@ -177,7 +181,12 @@ impl Simulator {
         Some(Simulator { library, live_before, alone: Some(alone) })
     }
 
-    /// The path of the library, for `cuda_driver` of a config. It lives as long as the process.
+    /// What `cuda_driver` of a config is, for an instance on the simulator.
+    pub fn driver_path(&self) -> DriverPath {
+        DriverPath::from_static(self.path())
+    }
+
+    /// The path of the library.
     pub fn path(&self) -> &'static CStr {
         static PATH: OnceLock<CString> = OnceLock::new();
         PATH.get_or_init(|| CString::new(self.library.path.to_str().unwrap()).unwrap())
@@ -186,7 +195,7 @@ impl Simulator {
     /// The driver, as the library loads it.
     pub fn driver(&self) -> &'static Driver {
         let mut why = Why::new();
-        Driver::load(self.path().as_ptr(), &mut why)
+        Driver::load(self.driver_path(), &mut why)
             .unwrap_or_else(|status| panic!("{status}: {why}"))
     }
 

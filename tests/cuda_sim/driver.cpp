@@ -3,7 +3,7 @@
 // Device memory is a mapping of this process, kernels are the project's own kernels/*.cu run by
 // simt.hpp, work is queued and runs later on another thread. What CUDA leaves undefined or does not
 // check is found here: wild copies, writes beside a block, memory given back twice or too early,
-// handles of another context. Functions named simcuda_* set it up and say what it found.
+// handles of another context. Functions of control.hpp set it up and say what it found.
 //
 // What it does not do: it does not execute the PTX, only reads its head and its entries; streams
 // are never ordered by the legacy default stream; a graph that was captured is not there to launch.
@@ -264,6 +264,14 @@ bool is_device_memory(const char* what, uint64_t first, uint64_t bytes) {
   found("%s: 0x%llx, %llu bytes: %s", what, (unsigned long long)first, (unsigned long long)bytes,
         block ? "of another context" : "not inside one block of device memory");
   return false;
+}
+
+// What a query says. Who asks in a loop would otherwise hold the lock nearly all the time.
+unsigned answer(Lock& lock, bool is_done) {
+  if (is_done) return kSuccess;
+  lock.unlock();
+  sched_yield();
+  return kNotReady;
 }
 
 void* place(uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -691,7 +699,7 @@ ENTRY cuStreamQuery(void* handle) {
   if (stream->is_capturing) return kCaptureUnsupported;
   uint64_t number = stream->queued;
   ask(lock, *stream, number, steps_of_query());
-  return stream->done >= number ? kSuccess : kNotReady;
+  return answer(lock, stream->done >= number);
 }
 
 ENTRY cuStreamSynchronize(void* handle) {
@@ -824,7 +832,7 @@ ENTRY cuEventQuery(void* handle) {
   ask(lock, *ticket->stream, ticket->number, steps_of_query());
   bool is_done = ticket->is_done;
   drop(ticket);
-  return is_done ? kSuccess : kNotReady;
+  return answer(lock, is_done);
 }
 
 ENTRY cuEventSynchronize(void* handle) {
@@ -874,15 +882,24 @@ const char* entry_in(const char* ptx, const char* name) {
   return nullptr;
 }
 
+// Bytes of a parameter as PTX declares it behind ".param": .u64 name, or .align 8 .b8 name[24].
+unsigned declared_bytes(const char* declaration) {
+  const char* end = strpbrk(declaration, ",)");
+  const char* type = strpbrk(declaration, "ubsf");
+  unsigned bits = 0;
+  if (!end || !type || sscanf(type + 1, "%u", &bits) != 1) return 0;
+  const char* bracket = strchr(type, '[');
+  return bits / 8 * (bracket && bracket < end ? unsigned(atoi(bracket + 1)) : 1);
+}
+
 // Whether the parameters that PTX declares are those of the kernel.
 bool has_parameters(const char* entry, const Kernel& kernel) {
   const char* end = strchr(entry, ')');
   unsigned count = 0;
   for (const char* at = strstr(entry, ".param"); at && at < end; at = strstr(at + 1, ".param")) {
-    unsigned bits = 0;
-    const char* type = strpbrk(at + 6, "ubsf");
-    if (!type || sscanf(type + 1, "%u", &bits) != 1) return false;
-    if (count >= kernel.parameter_count || bits / 8 != kernel.parameter_bytes[count]) return false;
+    if (count >= kernel.parameter_count) return false;
+    // A name has "param" in it as well, but no dot before it.
+    if (declared_bytes(at + 6) != kernel.parameter_bytes[count]) return false;
     count++;
   }
   return count == kernel.parameter_count;
@@ -1005,217 +1022,4 @@ ENTRY cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsign
   return kSuccess;
 }
 
-// ---- Control -----------------------------------------------------------------------------------
-
-#define CONTROL extern "C" __attribute__((visibility("default")))
-
-namespace {
-
-// Objects that live, and what they are.
-uint64_t live(char* text, size_t bytes) {
-  uint64_t count[6] = {};
-  for (const Block& block : blocks) count[0] += block.is_used;
-  for (const Pinned& block : pinned) count[1] += block.is_used;
-  for (const Stream& stream : streams) count[2] += stream.is_alive;
-  for (const Event& event : events) count[3] += event.is_alive;
-  for (const Module& module : modules) count[4] += module.is_alive;
-  for (const Context& context : contexts) count[5] += context.is_alive ? context.retains : 0;
-  if (text && bytes) {
-    snprintf(text, bytes,
-             "%llu blocks, %llu pinned blocks, %llu streams, %llu events, %llu modules, "
-             "%llu retains", (unsigned long long)count[0], (unsigned long long)count[1],
-             (unsigned long long)count[2], (unsigned long long)count[3],
-             (unsigned long long)count[4], (unsigned long long)count[5]);
-  }
-  uint64_t sum = 0;
-  for (uint64_t each : count) sum += each;
-  return sum;
-}
-
-}  // namespace
-
-// Forgets settings, counters, faults and findings; the memory that a device had most is now.
-// Objects that live stay: the number of them, as simcuda_live counts.
-CONTROL uint64_t simcuda_reset() {
-  Lock lock(state.lock);
-  state.settings = Settings();
-  state.changed.notify_all();
-  for (uint64_t& calls : state.calls) calls = 0;
-  state.call_count = state.allocation_count = state.wait_count = state.launch_count = 0;
-  state.pageable_copies = 0;
-  state.random = 1;
-  state.fault = Fault();
-  state.finding_count = 0;
-  state.is_initialized = true;
-  for (DeviceMemory& memory : device_memory) memory.peak_bytes = memory.used_bytes;
-  return live(nullptr, 0);
-}
-
-// As a process that did not call cuInit.
-CONTROL void simcuda_uninitialize() {
-  Lock lock(state.lock);
-  state.is_initialized = false;
-}
-
-// Calls of an entry, of all for NULL; UINT64_MAX where there is no such entry.
-CONTROL uint64_t simcuda_calls(const char* name) {
-  Lock lock(state.lock);
-  if (!name) return state.call_count;
-  int entry = entry_number(name);
-  return entry < 0 ? UINT64_MAX : state.calls[entry];
-}
-
-// Blocks, streams, events and modules that were asked for so far.
-CONTROL uint64_t simcuda_allocations() {
-  Lock lock(state.lock);
-  return state.allocation_count;
-}
-
-// The n-th call from now on of an entry (NULL: of all), counted from 0, and `times - 1` after it,
-// fail with `code` and do nothing else.
-CONTROL void simcuda_fail(const char* name, uint64_t first, unsigned code, uint64_t times) {
-  Lock lock(state.lock);
-  state.fault = {name ? entry_number(name) : -1, first, times, code, 0};
-  if (name && state.fault.entry < 0) abort();
-}
-
-// Calls that the fault of simcuda_fail has looked at.
-CONTROL uint64_t simcuda_fault_seen() {
-  Lock lock(state.lock);
-  return state.fault.seen;
-}
-
-// The n-th cuStreamWaitEvent from now on, counted from 0, is forgotten; -1: none.
-CONTROL void simcuda_drop_wait(int64_t number) {
-  Lock lock(state.lock);
-  state.wait_count = 0;
-  state.settings.dropped_wait = number;
-}
-
-// Calls of cuStreamWaitEvent since simcuda_drop_wait or simcuda_reset.
-CONTROL uint64_t simcuda_waits() {
-  Lock lock(state.lock);
-  return state.wait_count;
-}
-
-CONTROL uint64_t simcuda_launches() {
-  Lock lock(state.lock);
-  return state.launch_count;
-}
-
-// Asynchronous copies from or to memory of the host that is not pinned.
-CONTROL uint64_t simcuda_pageable_copies() {
-  Lock lock(state.lock);
-  return state.pageable_copies;
-}
-
-CONTROL void simcuda_set_devices(int count) {
-  Lock lock(state.lock);
-  if (count < 0 || count > int(kDevices)) abort();
-  state.settings.devices = count;
-}
-
-CONTROL void simcuda_set_version(int version) {
-  Lock lock(state.lock);
-  state.settings.version = version;
-}
-
-CONTROL void simcuda_set_capability(int major, int minor) {
-  Lock lock(state.lock);
-  state.settings.capability_major = major;
-  state.settings.capability_minor = minor;
-}
-
-CONTROL void simcuda_set_init_result(unsigned code) {
-  Lock lock(state.lock);
-  state.settings.init_result = code;
-}
-
-CONTROL void simcuda_set_memory(uint64_t bytes) {
-  Lock lock(state.lock);
-  state.settings.memory_bytes = bytes;
-}
-
-CONTROL void simcuda_set_pinned_max(uint64_t bytes) {
-  Lock lock(state.lock);
-  state.settings.pinned_bytes_max = bytes;
-}
-
-// 0 eager, 1 jitter, 2 lazy; the seed of the latter two.
-CONTROL void simcuda_set_mode(unsigned mode, uint64_t seed) {
-  Lock lock(state.lock);
-  if (mode > 2) abort();
-  state.settings.mode = Mode(mode);
-  state.settings.seed = state.random = seed * 2 + 1;
-  for (Stream& stream : streams) stream.random = state.settings.seed * 1000003 + stream.queued;
-  state.changed.notify_all();
-}
-
-// The order of blocks and threads of a kernel: "forward", "reverse", "shuffled".
-CONTROL void simcuda_set_order(const char* order, uint64_t seed) {
-  Lock lock(state.lock);
-  state.settings.schedule = schedule_from(order, seed);
-}
-
-// 1: nothing that is queued runs, until 0. Who waits for it waits so long.
-CONTROL void simcuda_hold(int is_held) {
-  Lock lock(state.lock);
-  state.settings.is_held = is_held != 0;
-  state.changed.notify_all();
-}
-
-// Bytes of blocks of a device: now, and most so far.
-CONTROL uint64_t simcuda_used_bytes(int device) {
-  Lock lock(state.lock);
-  return device_memory[device].used_bytes;
-}
-CONTROL uint64_t simcuda_peak_bytes(int device) {
-  Lock lock(state.lock);
-  return device_memory[device].peak_bytes;
-}
-CONTROL uint64_t simcuda_pinned_bytes() {
-  Lock lock(state.lock);
-  return pinned_used_bytes;
-}
-
-// Blocks, pinned blocks, streams, events, modules and retains of primary contexts that live; a
-// text that says how many of which.
-CONTROL uint64_t simcuda_live(char* text, size_t bytes) {
-  Lock lock(state.lock);
-  return live(text, bytes);
-}
-
-// How many things were found wrong, and what, one per line.
-CONTROL uint64_t simcuda_findings(char* text, size_t bytes) {
-  Lock lock(state.lock);
-  if (text && bytes) text[0] = 0;
-  size_t length = 0;
-  unsigned kept = state.finding_count < kFindings ? state.finding_count : kFindings;
-  for (unsigned i = 0; text && i < kept && length + 1 < bytes; i++) {
-    length += size_t(snprintf(text + length, bytes - length, "%s\n", state.findings[i]));
-  }
-  return state.finding_count;
-}
-
-// The calling thread's contexts, from the oldest on, and its capture mode; how many contexts.
-CONTROL unsigned simcuda_thread(void** contexts_of_thread, unsigned count, unsigned* capture_mode) {
-  for (unsigned i = 0; i < count && i < thread_state.depth; i++) {
-    contexts_of_thread[i] = thread_state.contexts[i];
-  }
-  if (capture_mode) *capture_mode = thread_state.capture_mode;
-  return thread_state.depth;
-}
-
-// At the end of a program that asks for it: findings and what was not given back, on stderr.
-namespace {
-struct End {
-  ~End() {
-    if (!getenv("SIMCUDA_REPORT")) return;
-    char text[4096];
-    uint64_t count = simcuda_findings(text, sizeof text);
-    fprintf(stderr, "simcuda: %llu findings\n%s", (unsigned long long)count, text);
-    count = simcuda_live(text, sizeof text);
-    fprintf(stderr, "simcuda: %llu objects live (%s)\n", (unsigned long long)count, text);
-  }
-} end;
-}  // namespace
+#include "control.hpp"

@@ -3,8 +3,15 @@
 
 #include "engine.hpp"
 
+// A kernel file that is not there has no rows below.
+#if __has_include("assemble.cu")
 #include "assemble.cu"
+#define SIM_HAS_ASSEMBLE 1
+#endif
+#if __has_include("copy.cu")
 #include "copy.cu"
+#define SIM_HAS_COPY 1
+#endif
 #include "probe.cu"
 
 namespace sim {
@@ -28,8 +35,12 @@ struct Launcher<kernel> {
 #define SIM_KERNEL(name) Launcher<&name>::row(#name)
 
 inline const Kernel kernel_table[] = {
+#ifdef SIM_HAS_ASSEMBLE
     SIM_KERNEL(wavetrain_assemble),
+#endif
+#ifdef SIM_HAS_COPY
     SIM_KERNEL(wavetrain_copy),
+#endif
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
 };

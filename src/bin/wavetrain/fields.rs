@@ -5,9 +5,10 @@
 //! Hooks and `consumer_stream` are addresses inside a process and have no flag.
 
 use crate::fault::{Outcome, usage};
-use std::ffi::{CString, OsString, c_char};
+use std::ffi::{CStr, CString, OsString};
 use std::fmt::Write as _;
 use wavetrain::config::{self, Config};
+use wavetrain::cuda::DriverPath;
 use wavetrain::limits::RANK_MAX;
 use wavetrain::records::DTYPES;
 
@@ -37,7 +38,7 @@ enum Kind {
     /// name=value pairs of `metadata_latency`.
     Latency,
     /// A path.
-    Path(fn(&mut Config) -> &mut *const c_char),
+    Path(fn(&mut Config) -> &mut DriverPath),
 }
 
 /// One field of the config.
@@ -283,7 +284,8 @@ impl ConfigFlags {
             Kind::Path(place) => {
                 let path = CString::new(text).map_err(|_| "a NUL byte".to_owned())?;
                 // The config is copied about, so the path lives as long as the program.
-                *place(config) = path.into_raw();
+                let path: &'static CStr = Box::leak(path.into_boxed_c_str());
+                *place(config) = DriverPath::from_static(path);
             }
         }
         Ok(())
