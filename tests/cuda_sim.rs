@@ -14,6 +14,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use wavetrain::cuda::handles::*;
 use wavetrain::cuda::{CuResult, DeviceContext, Driver, Entered, module};
+use wavetrain::kernels::{ASSEMBLE, COPY};
 use wavetrain::status::Why;
 
 const BYTES: u64 = 4096;
@@ -778,6 +779,45 @@ fn ptx_whose_parameters_are_not_the_kernel_s_is_found() {
     drop(entered);
     // SAFETY: nothing was made in it.
     unsafe { context.close() }.unwrap();
+}
+
+#[test]
+fn the_library_s_own_kernels_load_from_their_ptx_and_run() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let (driver, entered) = (bench.driver, bench.entered.as_ref().unwrap());
+    let mut why = Why::new();
+    let modules = [ASSEMBLE, COPY].map(|kernel| {
+        let loaded = module::load(entered, kernel.ptx, &mut why).unwrap();
+        (loaded, module::function(entered, loaded, kernel.entry, &mut why).unwrap())
+    });
+    paint(bench.host(0), 6);
+    bench.upload(0, 0, 0);
+    bench.synchronize(0);
+    // From an odd place of one block to another odd place of the other.
+    let span = [bench.blocks[0].0 + 3, bench.blocks[1].0 + 5, BYTES - 8];
+    bench.host(1)[..6]
+        .copy_from_slice(&span.map(|word| [word as u32, (word >> 32) as u32]).concat());
+    let mut spans = driver.mem_alloc(24).unwrap();
+    let (source, copy) = (bench.pinned[1].as_ptr(), modules[1].1);
+    // SAFETY: the span lies inside both blocks, and is all that the kernel is given.
+    unsafe {
+        driver.memcpy_htod_async(spans, source, 24, bench.streams[0]).unwrap();
+        let mut parameters = [(&raw mut spans).cast::<c_void>()];
+        let (grid, block, stream) = ([2, 1, 1], [256, 1, 1], bench.streams[0]);
+        driver.launch_kernel(copy, grid, block, 0, stream, &mut parameters).unwrap();
+    }
+    bench.synchronize(0);
+    let bytes =
+        |number| bench.peek(number).iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
+    let (source, target) = (bytes(0), bytes(1));
+    assert!(target[5..target.len() - 3] == source[3..source.len() - 5]);
+    assert!(target[..5].iter().chain(&target[target.len() - 3..]).all(|byte| *byte == 0xFB));
+    // SAFETY: nobody uses them any more.
+    unsafe {
+        driver.mem_free(spans).unwrap();
+        modules.into_iter().for_each(|(loaded, _)| driver.module_unload(loaded).unwrap());
+    }
 }
 
 #[test]

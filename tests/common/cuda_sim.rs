@@ -141,9 +141,8 @@ pub fn library(flags: &[&str]) -> Option<PathBuf> {
     cc::run(
         Command::new(compiler)
             .args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-            .args(["-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-fvisibility=hidden", "-pthread"])
-            .arg("-I")
-            .arg(root().join("kernels"))
+            .args(["-Wno-unknown-pragmas", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"])
+            .args(["-fvisibility=hidden", "-pthread"])
             .args(flags)
             .arg(root().join("tests/cuda_sim/driver.cpp"))
             .arg("-o")

@@ -194,11 +194,11 @@ CONTROL uint64_t simcuda_findings(char* text, size_t bytes) {
 
 // The calling thread's contexts, from the oldest on, and its capture mode; how many contexts.
 CONTROL unsigned simcuda_thread(void** contexts_of_thread, unsigned count, unsigned* capture_mode) {
-  for (unsigned i = 0; i < count && i < thread_state.depth; i++) {
-    contexts_of_thread[i] = thread_state.contexts[i];
+  for (unsigned i = 0; i < count && i < mine().depth; i++) {
+    contexts_of_thread[i] = mine().contexts[i];
   }
-  if (capture_mode) *capture_mode = thread_state.capture_mode;
-  return thread_state.depth;
+  if (capture_mode) *capture_mode = mine().capture_mode;
+  return mine().depth;
 }
 
 // At the end of a program that asks for it: findings and what was not given back, on stderr.

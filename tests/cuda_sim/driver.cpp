@@ -8,7 +8,7 @@
 // What it does not do: it does not execute the PTX, only reads its head and its entries; streams
 // are never ordered by the legacy default stream; a graph that was captured is not there to launch.
 //
-// Built as a shared library: g++ -std=c++17 -shared -fPIC -U_FORTIFY_SOURCE driver.cpp.
+// Built as a shared library: g++ -std=c++17 -shared -fPIC -fno-strict-aliasing -U_FORTIFY_SOURCE.
 #include <signal.h>
 
 #include "engine.hpp"
@@ -21,14 +21,35 @@ using namespace sim;
 
 namespace {
 
-// What the calling thread has: its stack of contexts and its capture mode. Small and of the initial
-// TLS block, so that no thread allocates for it.
+// What a thread has: its stack of contexts and its capture mode. Found by a key and not
+// thread_local, which would make every thread that calls the driver allocate a block with the
+// __shared__ variables of all kernels.
 struct ThreadState {
-  Context* contexts[kThreadContexts];
+  bool is_taken;
   unsigned depth;
   unsigned capture_mode;
+  Context* contexts[kThreadContexts];
 };
-thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+ThreadState thread_states[1024];
+pthread_key_t thread_key;
+
+void leave_thread(void* argument) {
+  ThreadState* thread = static_cast<ThreadState*>(argument);
+  thread->depth = thread->capture_mode = 0;
+  __atomic_store_n(&thread->is_taken, false, __ATOMIC_RELEASE);
+}
+
+// The calling thread's.
+ThreadState& mine() {
+  if (void* known = pthread_getspecific(thread_key)) return *static_cast<ThreadState*>(known);
+  for (ThreadState& thread : thread_states) {
+    if (__atomic_exchange_n(&thread.is_taken, true, __ATOMIC_ACQUIRE)) continue;
+    pthread_setspecific(thread_key, &thread);
+    return thread;
+  }
+  fprintf(stderr, "simcuda: more than 1,024 threads\n");
+  abort();
+}
 
 struct Module {
   bool is_alive;
@@ -53,19 +74,19 @@ enum Needs : unsigned {
 };
 
 Context* current() {
-  return thread_state.depth ? thread_state.contexts[thread_state.depth - 1] : nullptr;
+  return mine().depth ? mine().contexts[mine().depth - 1] : nullptr;
 }
 
 uint64_t thread_number() { return uint64_t(pthread_self()); }
 
 // A call that a capture elsewhere forbids breaks that capture.
 bool breaks_a_capture() {
-  if (thread_state.capture_mode == 2) return false;
+  if (mine().capture_mode == 2) return false;
   bool breaks = false;
   for (Stream& stream : streams) {
     if (!stream.is_alive || !stream.is_capturing || stream.capture_mode == 2) continue;
     bool is_mine = stream.capture_thread == thread_number();
-    bool forbids = stream.capture_mode == 0 && thread_state.capture_mode == 0;
+    bool forbids = stream.capture_mode == 0 && mine().capture_mode == 0;
     if (forbids || is_mine) {
       stream.is_capture_broken = true;
       breaks = true;
@@ -161,6 +182,7 @@ const char* const kNames[] = {
 
 struct Start {
   Start() {
+    if (pthread_key_create(&thread_key, leave_thread)) abort();
     for (const char* name : kNames) add_entry(name);
     read_environment();
   }
@@ -456,10 +478,10 @@ ENTRY cuDevicePrimaryCtxRelease_v2(int device) {
 ENTRY cuCtxCreate_v2(void** context, unsigned, int device) {
   CALL(cuCtxCreate_v2, kInit);
   if (!is_device(device)) return kInvalidDevice;
-  if (thread_state.depth == kThreadContexts) return kOutOfMemory;
+  if (mine().depth == kThreadContexts) return kOutOfMemory;
   Context* made = new_context(device, false);
   if (!made) return kOutOfMemory;
-  thread_state.contexts[thread_state.depth++] = made;
+  mine().contexts[mine().depth++] = made;
   *context = made;
   return kSuccess;
 }
@@ -469,7 +491,7 @@ ENTRY cuCtxDestroy_v2(void* handle) {
   Context* context = context_of(handle);
   if (!context || context->is_primary) return kInvalidContext;
   end_context(context, lock);
-  if (current() == context) thread_state.depth--;
+  if (current() == context) mine().depth--;
   return kSuccess;
 }
 
@@ -481,11 +503,11 @@ ENTRY cuCtxGetCurrent(void** context) {
 
 ENTRY cuCtxSetCurrent(void* handle) {
   CALL(cuCtxSetCurrent, kInit);
-  if (thread_state.depth) thread_state.depth--;
+  if (mine().depth) mine().depth--;
   if (!handle) return kSuccess;
   Context* context = context_of(handle);
   if (!context) return kInvalidContext;
-  thread_state.contexts[thread_state.depth++] = context;
+  mine().contexts[mine().depth++] = context;
   return kSuccess;
 }
 
@@ -493,15 +515,15 @@ ENTRY cuCtxPushCurrent_v2(void* handle) {
   CALL(cuCtxPushCurrent_v2, kInit);
   Context* context = context_of(handle);
   if (!context) return kInvalidContext;
-  if (thread_state.depth == kThreadContexts) return kInvalidContext;
-  thread_state.contexts[thread_state.depth++] = context;
+  if (mine().depth == kThreadContexts) return kInvalidContext;
+  mine().contexts[mine().depth++] = context;
   return kSuccess;
 }
 
 ENTRY cuCtxPopCurrent_v2(void** context) {
   CALL(cuCtxPopCurrent_v2, kInit);
-  if (thread_state.depth == 0) return kInvalidContext;
-  Context* popped = thread_state.contexts[--thread_state.depth];
+  if (mine().depth == 0) return kInvalidContext;
+  Context* popped = mine().contexts[--mine().depth];
   if (context) *context = popped;
   return kSuccess;
 }
@@ -528,8 +550,8 @@ ENTRY cuCtxSynchronize() {
 ENTRY cuThreadExchangeStreamCaptureMode(unsigned* mode) {
   CALL(cuThreadExchangeStreamCaptureMode, kInit);
   if (*mode > 2) return kInvalidValue;
-  unsigned before = thread_state.capture_mode;
-  thread_state.capture_mode = *mode;
+  unsigned before = mine().capture_mode;
+  mine().capture_mode = *mode;
   *mode = before;
   return kSuccess;
 }

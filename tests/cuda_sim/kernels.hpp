@@ -3,15 +3,8 @@
 
 #include "engine.hpp"
 
-// A kernel file that is not there has no rows below.
-#if __has_include("assemble.cu")
-#include "assemble.cu"
-#define SIM_HAS_ASSEMBLE 1
-#endif
-#if __has_include("copy.cu")
-#include "copy.cu"
-#define SIM_HAS_COPY 1
-#endif
+#include "../../kernels/assemble.cu"
+#include "../../kernels/copy.cu"
 #include "probe.cu"
 
 namespace sim {
@@ -35,12 +28,8 @@ struct Launcher<kernel> {
 #define SIM_KERNEL(name) Launcher<&name>::row(#name)
 
 inline const Kernel kernel_table[] = {
-#ifdef SIM_HAS_ASSEMBLE
     SIM_KERNEL(wavetrain_assemble),
-#endif
-#ifdef SIM_HAS_COPY
     SIM_KERNEL(wavetrain_copy),
-#endif
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
 };
