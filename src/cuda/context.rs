@@ -13,8 +13,8 @@ use core::marker::PhantomData;
 pub struct Entered<'a> {
     driver: &'a Driver,
     context: Context,
-    /// None where the context was current already, so nothing was pushed.
-    pushed: Option<()>,
+    /// False where the context was current already.
+    is_pushed: bool,
     mode: CaptureMode,
     of_this_thread: PhantomData<*mut ()>,
 }
@@ -23,16 +23,15 @@ impl<'a> Entered<'a> {
     /// Makes `context` current and the thread's capture mode relaxed. In any other mode most of our
     /// calls would fail while a trainer captures a graph, and would break its capture.
     pub fn new(driver: &'a Driver, context: Context) -> Result<Entered<'a>, CuResult> {
-        let pushed = if driver.ctx_get_current()? == context {
-            None
-        } else {
-            Some(driver.ctx_push_current(context)?)
-        };
+        let is_pushed = driver.ctx_get_current()? != context;
+        if is_pushed {
+            driver.ctx_push_current(context)?;
+        }
         let of_this_thread = PhantomData;
         match driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED) {
-            Ok(mode) => Ok(Entered { driver, context, pushed, mode, of_this_thread }),
+            Ok(mode) => Ok(Entered { driver, context, is_pushed, mode, of_this_thread }),
             Err(code) => {
-                if pushed.is_some() {
+                if is_pushed {
                     leave(driver, context);
                 }
                 Err(code)
@@ -53,7 +52,7 @@ impl Drop for Entered<'_> {
         if self.driver.thread_exchange_stream_capture_mode(self.mode).is_err() {
             let _ = self.driver.thread_exchange_stream_capture_mode(self.mode);
         }
-        if self.pushed.is_some() {
+        if self.is_pushed {
             leave(self.driver, self.context);
         }
     }
