@@ -72,7 +72,7 @@ impl Settings {
     /// The least slab that takes every chunk up to the cap: its bytes, and units for all samples of
     /// a batch that touch it, or for what lies around one sample.
     fn floor_layout(&self) -> Layout {
-        if !self.is_cuda {
+        if !self.is_cuda() {
             return Layout::default();
         }
         let need = Need::of(self.config.max_chunk_uncompressed_bytes, 0);
@@ -96,7 +96,7 @@ impl Settings {
     /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes
     /// allow. The host bytes that it took.
     fn grow_layout(&self, layout: &mut Layout, spare: u64, why: &mut Why) -> Result<u64, Status> {
-        if !self.is_cuda {
+        if !self.is_cuda() {
             return Ok(0);
         }
         let (floor, cap) = (self.device_sizes(layout), self.device_bytes_max());

@@ -30,7 +30,7 @@
 //! Modules, top to bottom; each names only modules below it (`ffi` and `loader` share the handles):
 //!
 //! ```text
-//! surface    ffi loader info            control    pipeline geometry settings config
+//! surface    ffi loader info            control    pipeline geometry settings backend config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble device batch export
 //! floor      cuda kernels os chunk_cache cache records grid stats abi status simd base limits
 //! ```
@@ -46,6 +46,7 @@ pub mod ffi;
 pub mod info;
 pub mod loader;
 
+pub mod backend;
 pub mod config;
 pub mod geometry;
 pub mod pipeline;

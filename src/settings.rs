@@ -6,19 +6,19 @@
 use crate::abi::{
     FatalHook, FilesHook, LogHook, MemoryHook, NAME_BYTES, ProfilerHook, WorkersHook,
 };
+use crate::backend;
 use crate::base::math::{align_up, product};
 use crate::base::text::{Text, part_of};
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
-use crate::config::{self, BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::config::{self, Config};
+use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
-use crate::cuda::{Driver, device};
 use crate::fail;
 use crate::limits::{
     CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
 };
 use crate::records::Dtype;
 use crate::status::{Status, Why};
-use core::fmt::Write;
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
@@ -79,8 +79,8 @@ pub struct Settings {
     pub cache_memory_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
     pub cache_uses: u32,
-    /// Whether batches are made on a device.
-    pub is_cuda: bool,
+    /// See the method.
+    is_cuda: bool,
     /// Why that backend.
     pub backend_reason: Text<NAME_BYTES>,
 }
@@ -103,8 +103,10 @@ pub fn settings_from_config(
     check_hooks(config, why)?;
     check_not_built(config, why)?;
     check_reader(config, why)?;
-    config.cuda_driver.check(why)?;
-    let (is_cuda, backend_reason) = backend(config, why)?;
+    if HAS_DEVICES {
+        config.cuda_driver.check(why)?;
+    }
+    let (is_cuda, backend_reason) = backend::choose(config, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
     let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
     let samples = config.samples_per_batch;
@@ -374,44 +376,6 @@ fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     }
 }
 
-/// Whether the config says something of a device, so that it cannot mean the host.
-fn names_device(config: &Config) -> bool {
-    config.device != device::CURRENT
-        || !config.consumer_stream.is_null()
-        || !config.cuda_driver.is_null()
-}
-
-/// Whether batches are made on a device, and why or why not. With backend = auto whatever keeps a
-/// device from being used is a reason for the host, unless the config says something of the device.
-/// With backend = cuda nothing is looked for: a bill can be had on a machine without a device.
-fn backend(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>), Status> {
-    let mut reason = Text::new();
-    match config.backend {
-        BACKEND_CUDA => reason.push_str("cuda: asked for by the config"),
-        BACKEND_HOST if names_device(config) => {
-            return Err(fail!(
-                why,
-                Invalid,
-                "device, consumer_stream or cuda_driver is set, but backend is host"
-            ));
-        }
-        BACKEND_HOST => reason.push_str("host: asked for by the config"),
-        _ => {
-            let found = Driver::load(config.cuda_driver, why)
-                .and_then(|driver| device::find(driver, config.device, why));
-            // A text that is cut at its capacity is still the best there is.
-            let _ = match found {
-                Ok(name) => write!(reason, "cuda: auto, {name}"),
-                Err(status) if names_device(config) => return Err(status),
-                Err(_) => write!(reason, "host: auto, {why}"),
-            };
-            why.clear();
-            return Ok((found.is_ok(), reason));
-        }
-    }
-    Ok((config.backend == BACKEND_CUDA, reason))
-}
-
 fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
     let Some(dtype) = Dtype::from_code(config.dtype) else {
         return Err(fail!(why, Invalid, "dtype = {}: no such element type", config.dtype));
@@ -441,9 +405,14 @@ fn sample_bytes(config: &Config, dtype_bytes: u32, why: &mut Why) -> Result<u64,
 }
 
 impl Settings {
+    /// Whether batches are made on a device.
+    pub fn is_cuda(&self) -> bool {
+        HAS_DEVICES && self.is_cuda
+    }
+
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
-        let batches = if self.is_cuda { PINNED_DEFAULT_BYTES } else { self.slots_bytes() };
+        let batches = if self.is_cuda() { PINNED_DEFAULT_BYTES } else { self.slots_bytes() };
         match self.config.max_host_memory_bytes {
             0 => batches + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
             given => given,
@@ -460,7 +429,7 @@ impl Settings {
 
     /// Bytes of the batch slots that are host memory.
     pub fn host_slots_bytes(&self) -> u64 {
-        if self.is_cuda { 0 } else { self.slots_bytes() }
+        if self.is_cuda() { 0 } else { self.slots_bytes() }
     }
 
     /// Bytes of all batch slots.
@@ -475,7 +444,7 @@ impl Settings {
 
     /// Threads of ours.
     pub fn thread_count(&self) -> u32 {
-        let extra = u32::from(self.ring_depth > 0) + u32::from(self.is_cuda);
+        let extra = u32::from(self.ring_depth > 0) + u32::from(self.is_cuda());
         if self.is_threadless() { 0 } else { self.worker_count() + extra }
     }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::abi::HostJob;
+use crate::config::BACKEND_HOST;
+use crate::cuda::DriverPath;
 use core::ffi::{c_char, c_void};
 
 fn config() -> Config {
@@ -44,7 +46,7 @@ fn an_unbuilt_feature_is_refused_by_name() {
 
 #[test]
 fn what_is_said_of_a_device_is_never_passed_over() {
-    let nowhere = c"/nowhere/libcuda.so.1".as_ptr();
+    let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
     let (status, text) = refused(&Config { cuda_driver: nowhere, ..config() });
     assert_eq!(status, Status::Cuda);
     assert!(text.contains("/nowhere/libcuda.so.1"), "{text}");

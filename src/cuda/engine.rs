@@ -135,6 +135,12 @@ pub(super) struct Slot {
     pub fence: Event,
 }
 
+/// What an engine needs to be there: nothing, or what nobody has.
+#[cfg(not(wavetrain_host_only))]
+pub(super) type Presence = ();
+#[cfg(wavetrain_host_only)]
+pub(super) type Presence = core::convert::Infallible;
+
 /// See the module.
 pub struct Engine {
     pub(super) context: DeviceContext,
@@ -155,6 +161,8 @@ pub struct Engine {
     pub(super) consumer: Option<Stream>,
     /// Bytes of the device that went as kernels were loaded.
     pub(super) overhead_bytes: u64,
+    /// There is none in a library without devices, so what is done with an engine is left out, too.
+    pub(super) _presence: Presence,
 }
 
 /// The result of a call, with the name of its entry where it failed.

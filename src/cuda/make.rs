@@ -6,7 +6,9 @@
 use crate::base::arena::Region;
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{Engine, Fault, Pair, RESIDENT_WAVES, STATUS_BYTES, Sizes, Slot, check};
+use crate::cuda::engine::{
+    Engine, Fault, Pair, Presence, RESIDENT_WAVES, STATUS_BYTES, Sizes, Slot, check,
+};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_PORTABLE, Module,
     STREAM_NON_BLOCKING, Stream,
@@ -24,6 +26,17 @@ use core::ptr::NonNull;
 /// close.
 #[derive(Clone, Copy)]
 pub struct Consumer(pub *mut c_void);
+
+/// Whether engines are there.
+#[cfg(not(wavetrain_host_only))]
+fn presence(_: &mut Why) -> Result<Presence, Status> {
+    Ok(())
+}
+
+#[cfg(wavetrain_host_only)]
+fn presence(why: &mut Why) -> Result<Presence, Status> {
+    Err(fail!(why, Unsupported, "{}", crate::cuda::HOST_ONLY))
+}
 
 impl Engine {
     /// Takes everything that a loader needs of the device.
@@ -50,6 +63,7 @@ impl Engine {
             link: Mutex::new(Event::NULL),
             consumer: Some(consumer).filter(|stream| !stream.is_null()),
             overhead_bytes: 0,
+            _presence: presence(why)?,
         };
         match engine.build(why) {
             Ok(()) => Ok(engine),

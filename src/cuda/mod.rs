@@ -27,6 +27,13 @@ pub mod module;
 pub mod named;
 pub mod result;
 
+/// Whether there can be a device: not in a library that was made for the host alone. What is done
+/// with one is then left out by the compiler.
+pub const HAS_DEVICES: bool = !cfg!(wavetrain_host_only);
+
+/// Why there is no device in a library that was made for the host alone.
+pub const HOST_ONLY: &str = "made without CUDA";
+
 pub use context::Entered;
 pub use device::DeviceContext;
 pub use driver::Driver;

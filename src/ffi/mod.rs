@@ -353,8 +353,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     })
 }
 
-/// See the header. On a device `event` is NULL or an event that lives; it is handed to the driver and
-/// not looked into.
+/// See the header. On a device `event` is NULL or an event that lives; it is handed to the driver
+/// and not looked into.
 #[unsafe(no_mangle)]
 #[allow(clippy::not_unsafe_ptr_arg_deref)]
 pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {

@@ -14,6 +14,7 @@ use crate::assemble::{
 use crate::base::arena::Region;
 use crate::base::math::{coordinates_from_linear, index};
 use crate::base::text::{List, Tail, Text};
+use crate::cuda::HAS_DEVICES;
 use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
 use crate::device::Part;
 use crate::limits::{ELEMENT_BYTES_MAX, FILE_KEY_BYTES, RANK_MAX};
@@ -21,9 +22,8 @@ use crate::meta::write_file_key;
 use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::file_jobs::look_anew;
-use crate::pipeline::jobs::scratch_need;
 use crate::pipeline::lift::Lift;
-use crate::pipeline::scratch::Hold;
+use crate::pipeline::scratch::{Hold, scratch_need};
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, ChunkBytes};
@@ -121,7 +121,7 @@ pub fn run_assemble(
     let state = &mut *instance.lock.lock();
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state.finish_chunks(instance, wave, (first, count), part.as_ref());
-    part.iter().for_each(|part| state.device.slabs.finish(part));
+    state.end_part(part.as_ref());
 }
 
 /// What assembling the chunks of one array takes.
@@ -163,7 +163,7 @@ impl<'a> Hands<'a> {
             target: worker.target,
             block: worker.block,
             large: None,
-            lift: instance.lift(part),
+            lift: if HAS_DEVICES { instance.lift(part) } else { None },
             decode: Tally::default(),
             scatter: Tally::default(),
         }
@@ -203,7 +203,7 @@ impl<'a> Hands<'a> {
             _ => chunk_origin(record, task.file, task.chunk),
         };
         let _range = instance.profiler.range(profiler::ASSEMBLE);
-        let lifted = self.lift_bytes(task, &chunk);
+        let lifted = if HAS_DEVICES { self.lift_bytes(task, &chunk) } else { None };
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);
@@ -270,11 +270,13 @@ impl<'a> Hands<'a> {
 
     /// Adds what was gathered to the instance's figures, and leaves the part of the slab whole.
     pub fn end(&mut self) {
-        self.lift = None;
+        if HAS_DEVICES && let Some(lift) = self.lift.take() {
+            lift.finish();
+        }
         self.instance.stats.decode.add(&self.decode);
         // What a device assembles it takes the time of itself.
         let stats = &self.instance.stats;
-        let scatter = match self.instance.engine {
+        let scatter = match self.instance.engine() {
             None => &stats.assemble,
             Some(_) => &stats.post_decode,
         };
@@ -400,7 +402,7 @@ pub fn run_patch(instance: &Instance, slot: u32, part: Option<&Part>) {
     let count = instance.lock.lock().slots.sample_count(slot);
     let element_bytes = instance.settings.dtype_bytes;
     let element = &instance.failed_element[..element_bytes as usize];
-    let mut lift = instance.lift(part);
+    let mut lift = if HAS_DEVICES { instance.lift(part) } else { None };
     for sample in 0..count {
         if instance.statuses.read(instance.sample_row(slot, sample)) == 0 {
             continue;
@@ -415,13 +417,15 @@ pub fn run_patch(instance: &Instance, slot: u32, part: Option<&Part>) {
         }
         instance.stats.samples_failed.fetch_add(1, Relaxed);
     }
-    drop(lift);
+    if HAS_DEVICES && let Some(lift) = lift {
+        lift.finish();
+    }
     let state = &mut *instance.lock.lock();
-    match part {
+    match part.filter(|_| HAS_DEVICES) {
         // It ends when the slab has arrived.
         Some(part) => {
             state.device.slabs.add_chunks(part.slab, slot, 1);
-            state.device.slabs.finish(part);
+            state.end_part(Some(part));
         }
         None => state.end_patch(instance, slot),
     }

@@ -8,7 +8,7 @@ use crate::abi::{Stats, write_text};
 use crate::base::text::List;
 use crate::batch::SlotState;
 use crate::config::{BACKEND_CUDA, BACKEND_HOST, POP_TIMEOUT};
-use crate::cuda::{Engine, Event};
+use crate::cuda::{Engine, Event, HAS_DEVICES};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::os::sink::Level;
@@ -218,7 +218,7 @@ impl Instance {
         let kept = state.slots.kept();
         let exported = state.slots.in_state(SlotState::Exported);
         let filling = state.slots.in_state(SlotState::Filling);
-        let fenced = state.slots.in_state(SlotState::Fenced);
+        let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
         let samples = self.settings.config.samples_per_batch as u64;
         if kept == state.slots.count() && exported > 0 {
             let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
@@ -230,7 +230,7 @@ impl Instance {
             );
         } else if kept == state.slots.count() {
             fail!(why, Starved, "all {kept} batch slots are held: release one");
-        } else if kept + fenced == state.slots.count() {
+        } else if HAS_DEVICES && kept + fenced == state.slots.count() {
             fail!(
                 why,
                 Starved,
@@ -253,7 +253,7 @@ impl Instance {
 
     /// The number of the device; None on the host.
     pub fn device(&self) -> Option<i32> {
-        self.engine.as_ref().map(Engine::device)
+        self.engine().map(Engine::device)
     }
 
     /// Copies a held batch to host memory, from wherever it lies.
@@ -269,7 +269,7 @@ impl Instance {
             );
             return Err(Failure::because(status, &why));
         }
-        let Some(engine) = &self.engine else {
+        let Some(engine) = self.engine() else {
             target.copy_from_slice(view.data.view(0, view.data.bytes()));
             return Ok(());
         };
@@ -290,7 +290,7 @@ impl Instance {
             data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
-            ready_stream: self.engine.as_ref().map(|engine| engine.ready_stream(slot)),
+            ready_stream: self.engine().map(|engine| engine.ready_stream(slot)),
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
@@ -383,8 +383,8 @@ impl Instance {
         stats.pop_wait = self.stats.pop_wait.read();
         self.stats.counters.write(stats);
         stats.host_bytes_committed = self.host_bytes;
-        stats.backend = if self.engine.is_some() { BACKEND_CUDA } else { BACKEND_HOST };
-        if let Some(engine) = &self.engine {
+        stats.backend = if self.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
+        if let Some(engine) = self.engine() {
             stats.gpu_bytes_committed = engine.sizes().device_bytes();
             stats.pinned_bytes_committed = engine.sizes().pinned_bytes();
         }

@@ -10,7 +10,7 @@
 use crate::base::arena::{Carver, Region};
 use crate::base::math::index;
 use crate::batch::SlotState;
-use crate::cuda::{Engine, Event, Fault, RESIDENT_WAVES, SLABS_MAX, Stream, Submit};
+use crate::cuda::{Engine, Event, Fault, HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Stream, Submit};
 use crate::device::{Layout, Slabs, Submission, UNIT_BYTES};
 use crate::fail;
 use crate::limits::TENSORS_PER_SLOT;
@@ -58,8 +58,8 @@ impl DeviceState {
     /// A device at rest; without slabs on the host.
     pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
         let config = &settings.config;
-        let count = if settings.is_cuda { config.host_buffer_waves } else { 0 };
-        let streams = if settings.is_cuda { u64::from(config.n_batch_slots) } else { 0 };
+        let count = if settings.is_cuda() { config.host_buffer_waves } else { 0 };
+        let streams = if settings.is_cuda() { u64::from(config.n_batch_slots) } else { 0 };
         DeviceState {
             slabs: Slabs::carve(carver, layout, count, config.n_batch_slots),
             copying: 0,
@@ -77,7 +77,7 @@ impl DeviceState {
 
     /// Whether a call to it failed.
     pub fn is_dead(&self) -> bool {
-        self.is_dead
+        HAS_DEVICES && self.is_dead
     }
 
     /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
@@ -92,7 +92,7 @@ impl DeviceState {
         !self.is_dead && (self.slabs.busy_count() > 0 || self.copying | self.fenced != 0)
     }
 
-    /// Forgets what is under way; the device is at rest and its slots' fences passed.
+    /// Forgets what is under way; the device is at rest.
     pub fn clear(&mut self) {
         self.slabs.clear();
         self.copying = 0;
@@ -113,7 +113,7 @@ impl State {
     /// Whether `next_device_job` would give one.
     pub fn has_device_job(&self, instance: &Instance, role: Role) -> bool {
         let device = &self.device;
-        if device.is_dead || device.is_taken {
+        if instance.engine().is_none() || device.is_dead || device.is_taken {
             return false;
         }
         let is_rested = || {
@@ -152,7 +152,7 @@ struct Done {
 /// Looks what is done and submits what can be. Whether anything was.
 pub fn run_device(instance: &Instance) -> bool {
     // Only an instance with a device has slabs, and so this job.
-    let Some(engine) = &instance.engine else { return false };
+    let Some(engine) = instance.engine() else { return false };
     let result = step(instance, engine);
     let state = &mut *instance.lock.lock();
     state.device.is_taken = false;
@@ -340,7 +340,7 @@ impl Instance {
 
     /// Until when a thread of the host's may sleep: nobody else looks at the device.
     pub(super) fn device_deadline(&self, state: &State) -> u64 {
-        let is_ours = self.settings.is_threadless() && state.device.is_at_work();
+        let is_ours = HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
         if is_ours { self.deadline(NAP_NS) } else { u64::MAX }
     }
 
@@ -348,13 +348,15 @@ impl Instance {
     /// so far on its ready stream and on those that its tensors were exported to, and after
     /// `event`. With no lock held. A failure ends the stream.
     pub(super) fn give_slot_back(&self, slot: u32, event: Option<Event>) -> Result<(), Failure> {
-        let result = match &self.engine {
-            Some(engine) => {
-                let streams = self.lock.lock().device.streams[index(u64::from(slot))].clone();
-                queue_fence(engine, slot, event, &streams)
+        let Some(engine) = self.engine() else {
+            let state = &mut *self.lock.lock();
+            if state.slots.released(slot, false) {
+                self.slot_freed(state);
             }
-            None => Ok(()),
+            return Ok(());
         };
+        let streams = self.lock.lock().device.streams[index(u64::from(slot))].clone();
+        let result = queue_fence(engine, slot, event, &streams);
         let state = &mut *self.lock.lock();
         let mut why = Why::new();
         let status = result.err().map(|fault| {
@@ -362,8 +364,7 @@ impl Instance {
             fail!(why, Cuda, "release: {fault}")
         });
         // A stream that ended takes no slot any more.
-        let is_fenced = self.engine.is_some() && !state.device.is_dead;
-        if state.slots.released(slot, is_fenced) {
+        if state.slots.released(slot, !state.device.is_dead) {
             self.slot_freed(state);
         }
         if state.slots.state(slot) == SlotState::Fenced {
@@ -379,7 +380,7 @@ impl Instance {
 
     /// A batch is handed out: the stream that the config names is used for it.
     pub(super) fn note_consumer(&self, state: &mut State, slot: u32) {
-        if let Some(stream) = self.engine.as_ref().and_then(Engine::consumer) {
+        if let Some(stream) = self.engine().and_then(Engine::consumer) {
             // The first of a slot: there is room.
             let _ = state.device.remember(slot, stream);
         }
@@ -395,7 +396,7 @@ impl Instance {
     /// Waits until the device is at rest, at the end for what consumers have queued as well. No job
     /// runs, and none is handed out.
     pub(super) fn drain_device(&self, is_end: bool) {
-        let Some(engine) = &self.engine else { return };
+        let Some(engine) = self.engine() else { return };
         let drained = engine.drain(is_end);
         let state = &mut *self.lock.lock();
         if let Err(fault) = drained

@@ -13,7 +13,7 @@ use crate::status::{Status, Why};
 
 /// Adds pinned and device memory to a bill.
 pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometry) {
-    if !settings.is_cuda {
+    if !settings.is_cuda() {
         return;
     }
     let sizes = settings.device_sizes(&geometry.device);
@@ -29,7 +29,7 @@ pub fn open_engine(
     geometry: &Geometry,
     why: &mut Why,
 ) -> Result<Option<Engine>, Status> {
-    if !settings.is_cuda {
+    if !settings.is_cuda() {
         return Ok(None);
     }
     let config = &settings.config;
@@ -49,7 +49,7 @@ pub fn carve_batches(carver: &mut Carver, settings: &Settings, engine: Option<&E
 
 /// A row for each unit of every slab.
 pub fn carve_tiles(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> Table<Tiles> {
-    let slabs = if settings.is_cuda { u64::from(settings.config.host_buffer_waves) } else { 0 };
+    let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
     let rows = slabs * u64::from(geometry.device.units);
     carver.table("device waves", rows, &Tiles::default())
 }

@@ -4,20 +4,20 @@
 //! keeps the stages behind it busy: planning, then decoding what is there, then reading.
 
 use crate::batch::SlotState;
-use crate::decode::{block_need, target_need};
+use crate::cuda::HAS_DEVICES;
 use crate::device::{Need, Part};
 use crate::geometry::SMALL_CHUNK_BYTES;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::pipeline::Instance;
 use crate::pipeline::room::fits_slab;
-use crate::pipeline::scratch::Hold;
+use crate::pipeline::scratch::{Hold, pool_need};
 use crate::pipeline::state::{Life, State};
 use crate::read::{Lease, LeaseOutcome, Question};
-use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use crate::wave::ReadOp;
 
 /// Decoded bytes that are handed out at a time: enough to make the lock and the look at the file
 /// cheap (uncompressed chunks gain 5 % over 256 KiB), little enough to share a wave evenly.
-const RUN_BYTES: u64 = 1 << 20;
+pub const RUN_BYTES: u64 = 1 << 20;
 
 /// What a worker may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +143,7 @@ impl State {
         let has_room = self.async_reads.has_room();
         let reads_here = self.reads_by(instance, role) && has_room;
         // What decodes needs room on its way to a device.
-        let decodes_here = !self.device.lacks_room;
+        let decodes_here = !HAS_DEVICES || !self.device.lacks_room;
         let waits_here = self.ring.is_live == (role == Role::Ring) && has_room;
         let mut wave = self.waves.active.first();
         while let Some(at) = wave {
@@ -467,33 +467,6 @@ impl State {
         None
     }
 
-    /// Chunks from `first`, which is `task` and needs `need` of a slab, that one worker takes:
-    /// those of the same batch and array, up to RUN_BYTES. How many, and what they need of a slab.
-    fn run_length(
-        &mut self,
-        instance: &Instance,
-        wave: u32,
-        (task, mut need): (&ChunkTask, Need),
-        first: u32,
-        most: u32,
-    ) -> (u32, Need) {
-        let mut count = 1;
-        let mut bytes = task.cost();
-        while count < most {
-            let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
-            bytes += next.cost();
-            let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
-            let more = need.and(self.task_need(instance, &next));
-            let is_large = bytes > RUN_BYTES || pool_need(instance, &next) > 0;
-            if !is_same || is_large || !self.has_room(instance, more) {
-                break;
-            }
-            need = more;
-            count += 1;
-        }
-        (count, need)
-    }
-
     /// Measures how long a wave waited for its first worker.
     fn note_bound(&mut self, instance: &Instance, wave: u32) {
         let entry = &mut self.waves.waves[wave as usize];
@@ -503,26 +476,4 @@ impl State {
             instance.stats.bind_wait.observe(waited_ns, 0, 0);
         }
     }
-}
-
-/// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
-/// block before its filter is undone: 0 where a worker's own is enough.
-pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
-    let mut own = None;
-    let record = instance.array_record(task.array).of_file(task.file, &mut own);
-    let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
-    let target_bytes = if task.kept.is_some() { 0 } else { target_need(record) };
-    (
-        beyond(target_bytes, instance.geometry.target_bytes),
-        beyond(block_need(record, encoded), instance.geometry.block_bytes),
-    )
-}
-
-fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
-    if task.kind != ChunkKind::Data {
-        return 0;
-    }
-    let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-    let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
-    target_bytes + block_bytes
 }

@@ -1,9 +1,9 @@
 //! A worker's part of a slab, filled chunk by chunk on the way to a device.
 //!
 //! In: decoded bytes and units. Out: both in the slab, where `device` left room for them, and the
-//! number of tiles of each unit. Invariant: every record of the part is written, those that nothing
-//! was to be done for as records of no work, so that what the device reads is never left over from
-//! a wave before.
+//! number of tiles of each unit. Once it is finished, every record of the part is written, those
+//! that nothing was to be done for as records of no work, so that what the device reads is never
+//! left over from a wave before.
 
 use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
@@ -78,19 +78,18 @@ impl Lift {
         tiles.bytes
     }
 
+    /// Writes what is left of the part.
+    pub fn finish(mut self) {
+        while self.used_units < self.part.need.units {
+            self.write(&NOTHING, Tiles::default());
+        }
+    }
+
     fn write(&mut self, record: &Record, tiles: Tiles) {
         assert!(self.used_units < self.part.need.units);
         let at = self.records_at + u64::from(self.used_units) * UNIT_BYTES;
         self.slab.rows(at, UNIT_BYTES).copy_from_slice(record);
         self.tiles[index(u64::from(self.used_units))] = tiles;
         self.used_units += 1;
-    }
-}
-
-impl Drop for Lift {
-    fn drop(&mut self) {
-        while self.used_units < self.part.need.units {
-            self.write(&NOTHING, Tiles::default());
-        }
     }
 }

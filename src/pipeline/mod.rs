@@ -40,7 +40,7 @@ use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
 use crate::batch::SampleGeometry;
 use crate::config::ON_ERROR_SKIP;
-use crate::cuda::{Engine, Stream};
+use crate::cuda::{Engine, HAS_DEVICES, Stream};
 use crate::device::Part;
 use crate::export::Exports;
 use crate::geometry::Geometry;
@@ -211,9 +211,14 @@ impl Instance {
             .part(offset + sample as u64 * self.settings.sample_bytes, self.settings.sample_bytes)
     }
 
+    /// The device; None on the host.
+    fn engine(&self) -> Option<&Engine> {
+        if HAS_DEVICES { self.engine.as_ref() } else { None }
+    }
+
     /// A part of a slab, to be filled.
     fn lift(&self, part: Option<&Part>) -> Option<Lift> {
-        let (engine, part) = (self.engine.as_ref()?, part?);
+        let (engine, part) = (self.engine()?, part?);
         let layout = &self.geometry.device;
         Some(Lift::new(engine.slab(part.slab), &self.device_tiles, layout, *part))
     }
@@ -312,7 +317,7 @@ impl Instance {
         self.note_started(&mut self.lock.lock());
         if number >= self.settings.worker_count() {
             let is_ring = number == self.settings.worker_count() && self.settings.ring_depth > 0;
-            return if is_ring { self.ring_main() } else { self.device_main() };
+            return if is_ring || !HAS_DEVICES { self.ring_main() } else { self.device_main() };
         }
         let role = if number < self.settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();

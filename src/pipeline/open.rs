@@ -9,7 +9,7 @@ use crate::assemble::value_element;
 use crate::base::arena::{Bill, Carver, Kind, Region};
 use crate::base::text::Float;
 use crate::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
-use crate::cuda::Engine;
+use crate::cuda::{Engine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::export::Exports;
 use crate::fail;
@@ -103,7 +103,7 @@ impl Opened {
     pub fn give_back(self) {
         let os = self.instance.os;
         let hook = self.instance.settings.config.memory;
-        if let Some(engine) = &self.instance.engine {
+        if let Some(engine) = self.instance.engine() {
             engine.close();
         }
         self.block.give_back(os, &hook);
@@ -143,7 +143,9 @@ pub fn open(
     };
     let mut carver = block.carver();
     let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &mut values) else {
-        values.engine.iter().for_each(Engine::close);
+        if let Some(engine) = values.engine.as_ref().filter(|_| HAS_DEVICES) {
+            engine.close();
+        }
         block.give_back(os, &hook);
         return Err(fail!(why, Internal, "the zstd workspace does not fit"));
     };
@@ -256,13 +258,7 @@ fn layout(
     let batches = carve_batches(carver, settings, values.engine.as_ref());
     let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
-    let tables = WaveTables::carve(
-        carver,
-        config.host_buffer_waves,
-        config.max_chunks_per_wave,
-        settings.pairs_per_wave,
-        geometry.slab_bytes,
-    );
+    let tables = carve_tables(carver, settings, geometry);
     let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
     let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
@@ -318,6 +314,16 @@ fn layout(
     let starts = carve_starts(carver, settings, placed, stacks);
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
+}
+
+fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> WaveTables {
+    WaveTables::carve(
+        carver,
+        settings.config.host_buffer_waves,
+        settings.config.max_chunks_per_wave,
+        settings.pairs_per_wave,
+        geometry.slab_bytes,
+    )
 }
 
 /// What each own thread runs, and on which stack.
@@ -383,7 +389,7 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
 /// Each has room for the thread-local variables of the program.
 fn stack_offset(settings: &Settings, number: u32) -> u64 {
     let decoding = number.min(settings.decode_threads) as u64;
-    let has_device = settings.is_cuda && number == settings.thread_count() && number > 0;
+    let has_device = settings.is_cuda() && number == settings.thread_count() && number > 0;
     let waiting = number as u64 - decoding - u64::from(has_device);
     let locals = thread_locals::stack_bytes();
     decoding * (DECODE_STACK_BYTES + locals)

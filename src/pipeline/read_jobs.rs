@@ -297,7 +297,7 @@ pub fn run_stream(
     if done > chunks.start {
         state.finish_chunks(instance, wave, (chunks.start, done - chunks.start), part);
     }
-    part.into_iter().for_each(|part| state.device.slabs.finish(part));
+    state.end_part(part);
 }
 
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those

@@ -3,7 +3,10 @@
 //! In: a number of bytes. Out: a [`Hold`] on a part of the region until it is given back.
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
+use crate::decode::{block_need, target_need};
 use crate::limits::MEMORY_PAGE_BYTES;
+use crate::pipeline::Instance;
+use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
@@ -67,6 +70,28 @@ impl Pool {
         }
         (self.capacity - offset >= bytes).then_some((self.holds.len(), offset))
     }
+}
+
+/// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
+/// block before its filter is undone: 0 where a worker's own is enough.
+pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
+    let mut own = None;
+    let record = instance.array_record(task.array).of_file(task.file, &mut own);
+    let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
+    let target_bytes = if task.kept.is_some() { 0 } else { target_need(record) };
+    (
+        beyond(target_bytes, instance.geometry.target_bytes),
+        beyond(block_need(record, encoded), instance.geometry.block_bytes),
+    )
+}
+
+pub fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
+    if task.kind != ChunkKind::Data {
+        return 0;
+    }
+    let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
+    let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
+    target_bytes + block_bytes
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::base::arena::Carver;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::chunk_cache::ChunkCache;
+use crate::cuda::HAS_DEVICES;
 use crate::device::Part;
 use crate::fail;
 use crate::geometry::Geometry;
@@ -246,7 +247,7 @@ impl State {
                 at += 1;
             }
             self.arrays.unpin(head.array, at - begin);
-            if let Some(part) = part {
+            if let Some(part) = part.filter(|_| HAS_DEVICES) {
                 self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
             } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
                 self.complete_slot(instance, head.slot);
@@ -358,7 +359,9 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
-        self.device.clear();
+        if HAS_DEVICES {
+            self.device.clear();
+        }
         self.plan_wanted = false;
         self.planning = false;
         self.patching = 0;

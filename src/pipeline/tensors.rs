@@ -52,7 +52,7 @@ impl Instance {
         let bytes = sample_count as u64 * self.settings.sample_bytes;
         let source = Source {
             data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
-            device: match &self.engine {
+            device: match self.engine() {
                 None => DlDevice { device_type: DEVICE_CPU, device_id: 0 },
                 Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
             },

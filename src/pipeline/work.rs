@@ -3,6 +3,7 @@
 //! In: a job that the state handed out. Out: its result, handed in under the lock. No lock is held
 //! while files are read, chunks decoded or rows written.
 
+use crate::cuda::HAS_DEVICES;
 use crate::os::profiler;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::{run_assemble, run_patch};
@@ -36,7 +37,9 @@ pub fn run(instance: &Instance, worker: &mut Worker, job: Job) {
         }
         Job::Patch { slot, part } => run_patch(instance, slot, part.as_ref()),
         Job::Device => {
-            run_device(instance);
+            if HAS_DEVICES {
+                run_device(instance);
+            }
         }
     }
 }

@@ -94,15 +94,15 @@ pub fn open(config: &Config) -> Loader {
     Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"))
 }
 
-/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What is
-/// streamed on the host is streamed on the simulated device as well, where there is one.
+/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
+/// is streamed on the host is streamed on the simulated device as well, where there is one.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_once(config, jobs);
     if config.backend == BACKEND_HOST
         && let Some(simulator) = Simulator::take()
     {
         let mut device =
-            Config { backend: BACKEND_CUDA, cuda_driver: simulator.path().as_ptr(), ..*config };
+            Config { backend: BACKEND_CUDA, cuda_driver: simulator.driver_path(), ..*config };
         if device.max_host_memory_bytes != 0 {
             device.max_host_memory_bytes += PINNED_BYTES;
         }
