@@ -293,6 +293,14 @@ public:
     std::uint64_t bytes() const noexcept { return view_.bytes; }
     std::uint32_t sample_count() const noexcept { return view_.sample_count; }
     std::uint64_t batch_id() const noexcept { return view_.batch_id; }
+    /* WAVETRAIN_BACKEND_HOST or _CUDA; 0 where there is no batch. */
+    std::uint32_t backend() const noexcept { return view_.backend; }
+    /* Whether data() is an address of device memory, which only the device reads. */
+    bool is_device() const noexcept { return view_.backend == WAVETRAIN_BACKEND_CUDA; }
+    /* The CUDA device; -1 on the host. */
+    std::int32_t device() const noexcept { return is_device() ? view_.device : -1; }
+    /* CUstream of the slot, for your work on the batch: release waits for it. NULL on the host. */
+    void *ready_stream() const noexcept { return view_.ready_stream; }
     /* sample_count, then the sample shape. */
     span<const std::uint64_t> shape() const noexcept { return { view_.shape, view_.rank }; }
     span<const std::uint64_t> tags() const noexcept { return { view_.tags, view_.sample_count }; }
@@ -302,8 +310,8 @@ public:
     }
     /* All elements; EMPTY where T is not what they are. An arithmetic T must be of the dtype's kind
      * and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex or your half
-     * of its size; unsigned char and std::byte are always the bytes. On the CUDA backend the
-     * elements are in device memory. */
+     * of its size; unsigned char and std::byte are always the bytes. Where is_device() the span is
+     * of device memory: hand it to a kernel or a copy, do not look into it. */
     template <class T> span<T> as() const noexcept {
         return holds<T>() ? span<T>(static_cast<T *>(view_.data), view_.bytes / sizeof(T))
                           : span<T>();
@@ -317,17 +325,19 @@ public:
         return { all.data() + index * count, count };
     }
 
-    /* Gives the batch back, behind `event` if it is not NULL. OK also where there is none. Where
-     * the result is UNSUPPORTED or CUDA the batch is still held. */
+    /* Gives the batch back, behind `event` (a CUevent) if it is not NULL, and behind ready_stream()
+     * and the streams that it was exported to. OK also where there is none. Where the result is
+     * UNSUPPORTED the batch is still held; where it is CUDA the batch is gone, and so is the stream
+     * of the loader. */
     status release(void *event = nullptr) noexcept {
         if (batch_ == 0)
             return WAVETRAIN_OK;
         const status released = wavetrain_release(loader_, batch_, event);
-        if (released == WAVETRAIN_UNSUPPORTED || released == WAVETRAIN_CUDA)
+        if (released == WAVETRAIN_UNSUPPORTED)
             return released;
         const wavetrain_loader from = loader_;
         detach();
-        if (released)
+        if (released || released == WAVETRAIN_CUDA)
             end_if_closing(from);
         return released;
     }

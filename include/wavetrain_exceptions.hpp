@@ -240,8 +240,9 @@ struct BatchInfo {
     void *device_ptr; /* in host memory on the host backend */
     span<const std::uint64_t> shape;
     Dtype dtype;
-    void *ready_stream;
+    void *ready_stream; /* CUstream; NULL on the host backend */
     std::uint64_t batch_id;
+    std::int32_t device; /* -1 on the host backend */
 };
 
 /* What one stage has done. */
@@ -283,7 +284,8 @@ public:
         if (!*this)
             refuse("info", WAVETRAIN_INVALID, "the batch was given back");
         const batch_view &of = view();
-        return { of.data, shape(), static_cast<Dtype>(of.dtype), of.ready_stream, of.batch_id };
+        return { of.data, shape(), static_cast<Dtype>(of.dtype), of.ready_stream, of.batch_id,
+                 device() };
     }
     /* Throws DtypeMismatch where T is not what the elements are. */
     template <class T> span<T> as() const {

@@ -5,6 +5,8 @@
 
 #[path = "common/cc.rs"]
 mod cc;
+#[path = "common/cuda_sim.rs"]
+mod cuda_sim;
 #[path = "common/header.rs"]
 mod header;
 #[path = "common/pack.rs"]
@@ -197,6 +199,17 @@ fn every_exception_is_thrown_by_what_it_is_named_after() {
     for compiler in compilers() {
         let program = build(folder, &compiler, "exceptions", &["tests/cpp/exceptions.cpp"], &[]);
         run(&program, &[&stores]);
+    }
+}
+
+#[test]
+fn batches_in_device_memory_say_so_and_are_given_back() {
+    let Some(folder) = archive() else { return };
+    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let stores = good_and_damaged("cpp-device");
+    for compiler in compilers() {
+        let program = build(folder, &compiler, "device", &["tests/cpp/device.cpp"], &[]);
+        run(&program, &[&stores, driver.to_str().unwrap()]);
     }
 }
 

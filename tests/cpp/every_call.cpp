@@ -62,6 +62,8 @@ wavetrain::status call_batch(wavetrain::batch &batch) {
         return WAVETRAIN_AGAIN;
     if (!batch.as<float>().empty() && !batch.row<const double>(0).empty() && batch.batch_id() == 1)
         return batch.view().failed_samples == 0 ? WAVETRAIN_OK : WAVETRAIN_IO;
+    if (batch.is_device() && batch.backend() == WAVETRAIN_BACKEND_CUDA && batch.device() == 0)
+        batch.dlpack(&tensor, batch.ready_stream()).ignore();
     batch.dlpack(&tensor).ignore();
     batch.dlpack(&legacy, nullptr, 0).ignore();
     batch.release().ignore();
@@ -127,6 +129,7 @@ std::uint64_t call_pipeline() {
     try {
         wavetrain::Batch batch = pipeline.pop();
         sum += batch.info().shape[0] + batch.as<std::uint16_t>().size();
+        sum += batch.info().device < 0 ? 1u : 0u;
         batch.to_dlpack<DLManagedTensor>();
         batch.to_dlpack<DLManagedTensorVersioned>(nullptr);
         batch.release();

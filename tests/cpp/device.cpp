@@ -1,0 +1,192 @@
+/* device.cpp FOLDER DRIVER: what the C++ headers say of batches in device memory, on the simulated
+ * driver. FOLDER/cube is a sparse cube of tests/common/store.rs.
+ */
+#include "wavetrain_exceptions.hpp"
+
+#include "cube.hpp"
+
+#include <dlfcn.h>
+
+/* Of dlpack.h 1.0, as far as it is looked into here. */
+struct DLManagedTensorVersioned {
+    std::uint32_t major, minor;
+    void *context;
+    void (*deleter)(DLManagedTensorVersioned *);
+    std::uint64_t flags;
+    void *data;
+    std::int32_t device_type, device_id;
+};
+
+enum { CUDA_DEVICE_TYPE = 2, LAUNCH_FAILED = 719, RECORDS = 1 };
+
+static const char *driver;
+static std::string array;
+
+/* An entry or a control function of the driver. */
+template <class Entry> static Entry *entry(const char *name) {
+    static void *library = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != nullptr);
+    void *found = dlsym(library, name);
+    CHECK(found != nullptr);
+    Entry *entry;
+    std::memcpy(&entry, &found, sizeof entry);
+    return entry;
+}
+
+static wavetrain::config device_settings() {
+    wavetrain::config config = cube_settings();
+    config.backend = WAVETRAIN_BACKEND_CUDA;
+    config.cuda_driver = driver;
+    config.device = 0;
+    config.max_host_memory_bytes = 0;
+    return config;
+}
+
+static void push_batches(wavetrain::loader &loader, std::uint64_t count) {
+    for (std::uint64_t number = 0; number < count * SAMPLES; number++)
+        CHECK(loader.push(cube_sample(array.c_str(), number)).ok());
+}
+
+/* The batch in host memory, as batch_is_right wants it. */
+static bool device_batch_is_right(const wavetrain::batch &batch) {
+    auto *copy = entry<unsigned(void *, unsigned long long, std::size_t)>("cuMemcpyDtoH_v2");
+    auto *current = entry<unsigned(void *)>("cuCtxSetCurrent");
+    auto *retain = entry<unsigned(void **, int)>("cuDevicePrimaryCtxRetain");
+    auto *release = entry<unsigned(int)>("cuDevicePrimaryCtxRelease_v2");
+    std::vector<float> values(batch.as<float>().size());
+    void *context = nullptr;
+    CHECK(retain(&context, 0) == 0 && current(context) == 0);
+    const auto source = reinterpret_cast<std::uintptr_t>(batch.data());
+    CHECK(copy(values.data(), source, batch.bytes()) == 0);
+    CHECK(current(nullptr) == 0 && release(0) == 0);
+    wavetrain_batch_view view = batch.view();
+    view.data = values.data();
+    for (std::uint32_t row = 0; row < batch.sample_count(); row++) {
+        const place at(batch.tags()[row]);
+        if (!row_is_cube(&view, row, 0, at.z, at.y, at.x, BOX))
+            return false;
+    }
+    return values.size() == batch.sample_count() * std::size_t(BOX * BOX * BOX);
+}
+
+/* ---- where a batch is ---- */
+
+static void a_batch_says_where_it_is() {
+    wavetrain::batch batch;
+    CHECK(batch.backend() == 0 && !batch.is_device() && batch.device() == -1);
+    CHECK(batch.ready_stream() == nullptr);
+
+    wavetrain::loader host = open_cube(cube_settings());
+    push_batches(host, 1);
+    CHECK(host.pop(batch).ok());
+    CHECK(batch.backend() == WAVETRAIN_BACKEND_HOST && !batch.is_device());
+    CHECK(batch.device() == -1 && batch.ready_stream() == nullptr);
+    batch.release().ignore();
+
+    wavetrain::loader device = open_cube(device_settings());
+    push_batches(device, 1);
+    CHECK(device.pop(batch).ok());
+    CHECK(batch.backend() == WAVETRAIN_BACKEND_CUDA && batch.is_device());
+    CHECK(batch.device() == 0 && batch.ready_stream() != nullptr);
+    CHECK(device_batch_is_right(batch));
+}
+
+/* ---- how it is given back ---- */
+
+static void a_batch_is_released_behind_an_event() {
+    wavetrain::loader loader = open_cube(device_settings());
+    push_batches(loader, 1);
+    wavetrain::batch batch;
+    CHECK(loader.pop(batch).ok());
+    auto *make = entry<unsigned(void **, unsigned)>("cuEventCreate");
+    auto *record = entry<unsigned(void *, void *)>("cuEventRecord");
+    auto *current = entry<unsigned(void *)>("cuCtxSetCurrent");
+    auto *retain = entry<unsigned(void **, int)>("cuDevicePrimaryCtxRetain");
+    void *event = nullptr, *context = nullptr;
+    CHECK(retain(&context, 0) == 0 && current(context) == 0);
+    CHECK(make(&event, 2) == 0 && record(event, batch.ready_stream()) == 0);
+    CHECK(batch.release(event).ok() && !batch);
+    CHECK(entry<unsigned(void *)>("cuEventDestroy_v2")(event) == 0);
+    CHECK(current(nullptr) == 0 && entry<unsigned(int)>("cuDevicePrimaryCtxRelease_v2")(0) == 0);
+}
+
+static void a_tensor_is_on_the_device_and_keeps_the_slot() {
+    wavetrain::loader loader = open_cube(device_settings());
+    push_batches(loader, 1);
+    wavetrain::batch batch;
+    CHECK(loader.pop(batch).ok());
+    DLManagedTensorVersioned *tensor = nullptr;
+    CHECK(batch.dlpack(&tensor, batch.ready_stream()).ok());
+    CHECK(tensor->device_type == CUDA_DEVICE_TYPE && tensor->device_id == batch.device());
+    CHECK(tensor->data == batch.data());
+    CHECK(batch.release().ok() && held_by(loader) == 1);
+    tensor->deleter(tensor);
+    CHECK(held_by(loader) == 0);
+}
+
+/* A batch whose release meets a failing driver is gone: a second release is no call. */
+static void a_release_that_fails_on_the_device_gives_the_batch_back() {
+    auto *fail = entry<void(const char *, std::uint64_t, unsigned, std::uint64_t)>("simcuda_fail");
+    wavetrain::loader loader = open_cube(device_settings());
+    push_batches(loader, 1);
+    wavetrain::batch batch;
+    CHECK(loader.pop(batch).ok());
+    fail("cuEventRecord", 0, LAUNCH_FAILED, RECORDS);
+    CHECK(batch.release() == WAVETRAIN_CUDA);
+    CHECK(!batch && held_by(loader) == 0);
+    wavetrain::error why;
+    CHECK(loader.pop(batch, LONG_NS, &why) == WAVETRAIN_CUDA);
+    CHECK(std::strstr(why.text, "cuEventRecord") != nullptr);
+    CHECK(loader.close(LONG_NS).ok());
+}
+
+/* ---- with exceptions ---- */
+
+static void the_throwing_batch_says_and_throws_the_same() {
+    wavetrain::Config config(SAMPLES, { BOX, BOX, BOX });
+    set_cube(config);
+    config.backend = WAVETRAIN_BACKEND_CUDA;
+    config.cuda_driver = driver;
+    config.max_host_memory_bytes = 0;
+    wavetrain::Pipeline pipeline(config);
+    for (std::uint64_t number = 0; number < 2 * SAMPLES; number++) {
+        const place at(number);
+        pipeline.push({ wavetrain::Sample(array, { { at.z, at.z + BOX }, { at.y, at.y + BOX },
+                                                   { at.x, at.x + BOX } }, number) });
+    }
+    wavetrain::Batch batch = pipeline.pop();
+    CHECK(batch.info().device == 0 && batch.info().ready_stream == batch.ready_stream());
+    CHECK(device_batch_is_right(batch));
+    auto *fail = entry<void(const char *, std::uint64_t, unsigned, std::uint64_t)>("simcuda_fail");
+    fail("cuEventRecord", 0, LAUNCH_FAILED, RECORDS);
+    bool is_thrown = false;
+    try {
+        batch.release();
+    } catch (const wavetrain::NativeCudaError &error) {
+        is_thrown = error.status() == WAVETRAIN_CUDA;
+    }
+    CHECK(is_thrown && !batch);
+}
+
+static void nothing_was_found_wrong_and_all_was_given_back() {
+    auto *findings = entry<std::uint64_t(char *, std::size_t)>("simcuda_findings");
+    auto *live = entry<std::uint64_t(char *, std::size_t)>("simcuda_live");
+    char text[1024];
+    if (findings(text, sizeof text) != 0 || live(text, sizeof text) != 0) {
+        fprintf(stderr, "%s\n", text);
+        CHECK(!"the simulated driver has something to say");
+    }
+}
+
+int main(int count, char **words) {
+    CHECK(count == 3);
+    array = std::string(words[1]) + "/cube";
+    driver = words[2];
+    a_batch_says_where_it_is();
+    a_batch_is_released_behind_an_event();
+    a_tensor_is_on_the_device_and_keeps_the_slot();
+    a_release_that_fails_on_the_device_gives_the_batch_back();
+    the_throwing_batch_says_and_throws_the_same();
+    nothing_was_found_wrong_and_all_was_given_back();
+    return 0;
+}
