@@ -1,11 +1,13 @@
 //! The programs in examples/ that need more than a C compiler: built as their first lines say, run
 //! on stores that are made here, and their output compared with what the stores hold.
 //!
-//! Python, torch, MPI or a C++ compiler may be missing: what needs them skips, and says so.
+//! What uses a GPU runs on the simulated driver. Python, torch, MPI or a C++ compiler may be missing: what needs them skips, and says so.
 //! examples/hello.c is run by tests/archive.rs.
 
 #[path = "common/cc.rs"]
 mod cc;
+#[path = "common/cuda_sim.rs"]
+mod cuda_sim;
 #[path = "common/header.rs"]
 mod header;
 #[path = "common/pack.rs"]
@@ -415,4 +417,95 @@ fn a_run_goes_on_after_a_step_on_another_number_of_ranks() {
     }
     assert_eq!(from, ["from_epoch=3", "from_step=0"]);
     assert_eq!(sum, samples_checksum(50, 6, 7, 3));
+}
+
+// ---- train_cuda.cpp -----------------------------------------------------------------------------
+
+/// The program and the simulated driver, or None where there is no C++ compiler.
+fn cuda_program() -> Option<(&'static Path, String)> {
+    static PROGRAM: Shared = OnceLock::new();
+    let made = PROGRAM.get_or_init(|| {
+        let (folder, compiler) = (archive()?, cc::find("C++ compiler", &["g++"])?);
+        let program = cc::folder("program-train-cuda").join("trainer");
+        cc::run(
+            Command::new(compiler)
+                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+                .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
+                .arg(folder)
+                .arg(header::root().join("examples/train_cuda.cpp"))
+                .arg(folder.join("libwavetrain.a"))
+                .args(["-lpthread", "-ldl", "-o"])
+                .arg(&program),
+        );
+        Some(program)
+    });
+    let driver = cuda_sim::library(&[])?;
+    Some((made.as_deref()?, format!("driver={}", driver.display())))
+}
+
+const TRAIN_CUDA_EDGE: u64 = 6;
+
+/// The sum of all elements of the boxes that the program draws.
+fn drawn_sum(samples: u64) -> u64 {
+    let mut sum = 0;
+    for number in 0..samples {
+        let begin: [u64; 3] = std::array::from_fn(|axis| {
+            mix(number * 16 + axis as u64) % (CUBE.edge - TRAIN_CUDA_EDGE + 1)
+        });
+        for inner in store::places(TRAIN_CUDA_EDGE) {
+            let at = std::array::from_fn(|axis| begin[axis] + inner[axis]);
+            sum += u64::from(element(at));
+        }
+    }
+    sum
+}
+
+/// What the program says of 6 batches of 4 samples, with the simulator in a mode.
+fn train_on_the_simulator(mode: &str, release: &str) -> Option<String> {
+    let (program, driver) = cuda_program()?;
+    let cube = cube(&format!("train-cuda-{mode}-{release}"));
+    let output = Command::new(program)
+        .args([&cube, &driver, &format!("release={release}"), "batches=6", "batch=4", "edge=6"])
+        .args(["rounds=2", "blocks=2", "verify=1"])
+        .env("SIMCUDA_MODE", mode)
+        .env("SIMCUDA_REPORT", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    println!("{mode}, {release}: {text}");
+    assert!(output.status.success(), "{}\n{text}{report}", output.status);
+    assert!(report.contains("simcuda: 0 findings"), "{report}");
+    assert!(report.contains("simcuda: 0 objects live"), "{report}");
+    Some(text)
+}
+
+#[test]
+fn train_cuda_sums_what_the_boxes_hold_whatever_overtakes_what() {
+    for mode in ["eager", "jitter", "lazy"] {
+        for release in ["event", "export"] {
+            let Some(text) = train_on_the_simulator(mode, release) else { return };
+            assert_eq!(number_behind(&text, "sum ") as u64, drawn_sum(24));
+            assert!(text.contains("the host's sum is the same"), "{text}");
+            assert!(text.starts_with("cuda: asked for by the config\n6 batches of 4"), "{text}");
+            assert!(number_behind(&text, "s: ") > 0.0, "{text}");
+            assert!(number_behind(&text, "then ") <= 100.0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn train_cuda_skips_where_there_is_no_driver_and_where_there_is_no_device() {
+    let Some((program, driver)) = cuda_program() else { return };
+    for (driver, settings, why) in [
+        ("driver=/nowhere/libcuda.so.1", ("SIMCUDA_SEED", "1"), "there is no CUDA driver here"),
+        (&driver, ("SIMCUDA_DEVICES", "0"), "there is no CUDA device here"),
+    ] {
+        let mut command = Command::new(program);
+        command.args(["/nowhere/array", driver]).env(settings.0, settings.1);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(77), "{text}");
+        assert!(text.starts_with("skipped: ") && text.contains(why), "{text}");
+    }
 }

@@ -1,4 +1,5 @@
-// The kernels that the simulated driver can launch: the project's own, and probes for its tests.
+// The kernels that the simulated driver can launch: the project's own, probes for its tests, and
+// that of examples/train_cuda.cpp.
 #pragma once
 
 #include "engine.hpp"
@@ -6,6 +7,7 @@
 #include "../../kernels/assemble.cu"
 #include "../../kernels/copy.cu"
 #include "probe.cu"
+#include "train_step.cu"
 
 namespace sim {
 
@@ -32,6 +34,7 @@ inline const Kernel kernel_table[] = {
     SIM_KERNEL(wavetrain_copy),
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
+    SIM_KERNEL(train_step),
 };
 
 }  // namespace sim
