@@ -13,7 +13,7 @@ import argparse, array, collections, contextlib, ctypes, dataclasses, enum, impo
 import json, math, os, random, re, tempfile, threading, time
 from ctypes import byref, c_char, c_char_p, c_int32, c_size_t, c_uint64, c_void_p, sizeof
 
-# The structs of wavetrain.h; the last three end early, as struct_size says.
+# The structs of wavetrain.h; some end early, as struct_size says. Hooks are words that stay.
 DECLARATIONS = """
 wavetrain_error { size struct_size; i32 status; u32 chunk_rank; u64 tag batch_id; u32 sample
     reserved; u64 chunk[16]; char text[512] }
@@ -37,7 +37,9 @@ wavetrain_config { size struct_size; u32 samples_per_batch sample_rank; u64 samp
     metadata_io_concurrency n_array_meta_cache n_shard_index_cache n_chunk_layout_cache
     max_shards_per_sample; u64 chunk_cache_bytes; u32 backend; i32 device; u32 thread_mode
     drop_last on_error missing_chunks pad_mode pad_value_set; f64 pad_value; u64 pop_timeout_ns;
-    u32 enable_gds numa_strategy; i32 numa_node }
+    u32 enable_gds numa_strategy; i32 numa_node; u32 log_level log_quiet reserved; pointer
+    consumer_stream; u64 metadata_latency[5]; pointer memory[6] files[5] log[3] fatal[3] workers[3]
+    profiler[4]; u32 reader reserved2; string cuda_driver }
 """
 KINDS = dict(size=c_size_t, i32=c_int32, u32=ctypes.c_uint32, i64=ctypes.c_int64, u64=c_uint64,
              f64=ctypes.c_double, pointer=c_void_p, char=c_char, string=c_char_p)
@@ -88,6 +90,11 @@ def call(what, *arguments, error=None):
         made.tag, made.sample, made.batch_id = error.tag, error.sample, error.batch_id
         raise made
 
+def raw(value):
+    """The driver's number of a stream or an event of torch or cupy; else what was given."""
+    names = [name for name in ("cuda_event", "cuda_stream", "ptr") if hasattr(value, name)]
+    return getattr(value, names[0]) if names else value
+
 class Dtype(enum.IntEnum):
     F32, BF16, F16, I32, I64, U8, I8, U16, I16, U32, U64, F64, BOOL, C64, C128 = range(1, 16)
 
@@ -101,8 +108,10 @@ class Dtype(enum.IntEnum):
 
 NUMPY = dict(zip(Dtype, "f4 u2 f2 i4 i8 u1 i1 u2 i2 u4 u8 f8 ? c8 c16".split()))  # bf16: bits
 
-OPTIONS = [name for name, _ in wavetrain_config._fields_[4:] if name not in (
-    "dtype_bytes", "thread_mode", "pad_value_set", "pop_timeout_ns", "enable_gds")]
+OPTIONS = [name for name, kind in wavetrain_config._fields_[4:] if name not in (
+    "dtype_bytes", "thread_mode", "pad_value_set", "pop_timeout_ns", "enable_gds", "reserved",
+    "reserved2") and not hasattr(kind, "_length_")]
+BACKENDS = ("auto", "host", "cuda")
 
 @dataclasses.dataclass(frozen=True)
 class Config(dataclasses.make_dataclass("Fields", [
@@ -120,8 +129,10 @@ class Config(dataclasses.make_dataclass("Fields", [
         config = wavetrain_config()
         call("config_default", byref(config), sizeof(config))
         for name in ("samples_per_batch", *OPTIONS):
-            if getattr(self, name) is not None:
-                setattr(config, name, getattr(self, name))
+            value = getattr(self, name)
+            if value is not None:
+                value = BACKENDS.index(value) if name == "backend" and value in BACKENDS else value
+                setattr(config, name, os.fsencode(value) if name == "cuda_driver" else raw(value))
         config.enable_gds = {None: 0, False: 1, True: 2}[self.enable_gds]
         config.pad_value_set = self.pad_value is not None
         config.sample_rank = len(self.sample_shape)
@@ -291,9 +302,8 @@ class Batch(contextlib.AbstractContextManager):
         stream of torch or cupy, behind whose work the slot is reused."""
         if hasattr(event, "wait_event"):
             event = (getattr(event, "record_event", None) or event.record)()
-        event = getattr(event, "cuda_event", getattr(event, "ptr", event))
         if self._handle:
-            call("release", self._loader, self._handle, c_void_p(event))
+            call("release", self._loader, self._handle, c_void_p(raw(event)))
         self._handle = 0
         self._capsules.clear()
 
@@ -321,6 +331,8 @@ class Batch(contextlib.AbstractContextManager):
 
     def buffer(self):
         """The bytes, in host memory: memoryview(batch.buffer()).cast("B").cast("f")."""
+        if self.info.device >= 0:
+            raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
         data = (c_char * self.info.bytes).from_address(self.info.device_ptr)
         data.batch = self
         return data
@@ -385,7 +397,9 @@ def main():
             for tag in itertools.count():
                 begin = [random.randrange(n - edge + 1) for n, edge in zip(shape, crop)]
                 yield Sample(uri, [(at, at + edge) for at, edge in zip(begin, crop)], tag)
-        with Pipeline(Config(samples_per_batch=16, sample_shape=crop), fit=[uri]) as pipeline:
+        is_on_gpu = hasattr(xp, "cuda") and xp.cuda.is_available()
+        config = Config(16, crop, backend="auto" if is_on_gpu else "host")
+        with Pipeline(config, fit=[uri]) as pipeline:
             pipeline.push(crops())
             for number, batch in enumerate(pipeline.batches(201)):
                 with batch:

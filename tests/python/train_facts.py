@@ -1,9 +1,9 @@
 """train_facts.py TRAIN_PY LIBRARY CUBE FACT: checks one fact about examples/train.py.
 
 TRAIN_PY is imported as a module; CUBE is the sparse array that tests/common/store.rs writes, whose
-values are known here too. Exit status 77 with a line that says why: this machine cannot.
+values are known here too. $SIMULATED_DRIVER is the library of tests/cuda_sim. Exit status 77 with a line that says why: this machine cannot.
 """
-import ctypes, dataclasses, importlib.util, itertools, sys
+import ctypes, dataclasses, importlib.util, itertools, os, sys
 
 EDGE = 8
 
@@ -48,7 +48,7 @@ def voxels(number):
 
 
 def pipeline(**changes):
-    config = dict(samples_per_batch=4, sample_shape=(EDGE,) * 3, pop_timeout_s=30.0)
+    config = dict(samples_per_batch=4, sample_shape=(EDGE,) * 3, pop_timeout_s=30.0, backend="host")
     return train.Pipeline(train.Config(**{**config, **changes}))
 
 
@@ -415,6 +415,127 @@ def an_event_on_the_host_is_refused_and_the_batch_stays():
             assert values(batch)[:EDGE ** 3] == voxels(0)
         batch.release(event=None)
         assert loader.pop().info.tags == [4, 5, 6, 7]
+
+
+# ---- On a device --------------------------------------------------------------------------------
+
+class Gpu:
+    """The simulated driver, with device 0's primary context current."""
+    def __init__(self):
+        self.path = os.environ.get("SIMULATED_DRIVER")
+        if not self.path:
+            print("skipped: there is no simulated driver here")
+            sys.exit(77)
+        self.library, context = ctypes.CDLL(self.path), ctypes.c_void_p()
+        self("cuInit", 0)
+        self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self("cuCtxSetCurrent", context)
+
+    def __call__(self, name, *arguments):
+        code = getattr(self.library, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def made(self, name, *arguments):
+        """A handle that the entry makes."""
+        handle = ctypes.c_void_p()
+        self(name, ctypes.byref(handle), *arguments)
+        return handle.value
+
+    def pipeline(self, **changes):
+        return pipeline(**{**dict(backend="cuda", device=0, cuda_driver=self.path), **changes})
+
+    def values(self, batch):
+        floats = (ctypes.c_float * (batch.info.bytes // 4))()
+        source = ctypes.c_uint64(batch.info.device_ptr)
+        self("cuMemcpyDtoH_v2", floats, source, ctypes.c_size_t(batch.info.bytes))
+        return list(floats)
+
+    def found_nothing(self):
+        text = ctypes.create_string_buffer(4096)
+        findings = self.library.simcuda_findings
+        findings.restype = ctypes.c_uint64
+        assert findings(text, ctypes.c_size_t(4096)) == 0, text.value
+
+
+class Event:
+    """As torch's: the driver's event goes with the object."""
+    def __init__(self, gpu, stream):
+        self.gpu, self.cuda_event = gpu, gpu.made("cuEventCreate", 2)
+        gpu("cuEventRecord", ctypes.c_void_p(self.cuda_event), ctypes.c_void_p(stream))
+
+    def __del__(self):
+        self.gpu("cuEventDestroy_v2", ctypes.c_void_p(self.cuda_event))
+
+
+class Stream:
+    def __init__(self, gpu):
+        self.gpu, self.cuda_stream = gpu, gpu.made("cuStreamCreate", 1)
+
+    def wait_event(self, event): ...
+    def record_event(self): return Event(self.gpu, self.cuda_stream)
+
+
+def device_tensor(capsule):
+    """(data, device, shape, dtype) of a capsule that nobody took."""
+    take = ctypes.pythonapi.PyCapsule_GetPointer
+    take.restype, take.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    at = take(capsule, b"dltensor_versioned") + 32  # behind version, context, deleter and flags
+    data = ctypes.c_uint64.from_address(at).value
+    device = tuple((ctypes.c_int32 * 2).from_address(at + 8))
+    rank = ctypes.c_int32.from_address(at + 16).value
+    dtype = tuple((ctypes.c_uint8 * 4).from_address(at + 20))  # code, bits, lanes in two bytes
+    shape = ctypes.c_void_p.from_address(at + 24).value
+    return data, device, (ctypes.c_int64 * rank).from_address(shape)[:], dtype
+
+
+def a_batch_on_a_device_says_so_and_its_tensor_too():
+    gpu = Gpu()
+    with gpu.pipeline() as loader:
+        loader.push(map(sample, range(8)))
+        with loader.pop() as batch:
+            info = batch.info
+            assert info.device == 0 and info.ready_stream != 0 and info.tags == [0, 1, 2, 3]
+            assert gpu.values(batch) == sum(map(voxels, range(4)), [])
+            assert batch.__dlpack_device__() == (2, 0)
+            for stream in (None, 1, -1, info.ready_stream, Stream(gpu).cuda_stream):
+                capsule = batch.__dlpack__(stream=stream, max_version=(1, 0))
+                assert device_tensor(capsule) == (
+                    info.device_ptr, (2, 0), [4, EDGE, EDGE, EDGE], (2, 32, 1, 0)), stream
+                del capsule
+        with loader.pop() as batch:
+            assert gpu.values(batch) == sum(map(voxels, range(4, 8)), [])
+    gpu.found_nothing()
+
+
+def what_means_host_memory_is_refused_on_a_device():
+    with Gpu().pipeline() as loader:
+        loader.push(map(sample, range(4)))
+        with loader.pop() as batch:
+            for wrong in (batch.buffer, batch.numpy, lambda: batch.__dlpack__(dl_device=(1, 0))):
+                try:
+                    wrong()
+                    raise AssertionError("it was taken")
+                except (BufferError, ImportError):
+                    pass
+
+
+def a_device_batch_is_released_behind_events_and_streams():
+    gpu = Gpu()
+    stream = Stream(gpu)
+    with gpu.pipeline(n_batch_slots=1, consumer_stream=stream) as loader:
+        loader.push(map(sample, range(16)))
+        event = Event(gpu, stream.cuda_stream)
+        for first, event in zip(range(0, 16, 4), (None, event, event.cuda_event, stream)):
+            batch = loader.pop()
+            assert batch.info.tags[0] == first
+            batch.release(event=event)
+    gpu.found_nothing()
+
+
+def a_driver_that_is_not_there_is_named():
+    error = raises(train.NativeCudaError, lambda: pipeline(
+        backend="cuda", cuda_driver="/nowhere/libcuda.so.1"))
+    assert "/nowhere/libcuda.so.1" in str(error) and "backend = host" in str(error), error
 
 
 # ---- The structs --------------------------------------------------------------------------------
