@@ -269,6 +269,8 @@ pub struct Stats {
     pub reserved: u32,
     /// NUL-terminated: why this reader was taken.
     pub reader_reason: [c_char; NAME_BYTES],
+    /// Device memory that the driver took for the kernels at open.
+    pub gpu_overhead_bytes: u64,
 }
 
 /// `GroupEntry::row` and its like where the store does not say.
@@ -490,6 +492,7 @@ impl Stats {
         reader: 0,
         reserved: 0,
         reader_reason: [0; NAME_BYTES],
+        gpu_overhead_bytes: 0,
     };
 }
 

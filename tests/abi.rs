@@ -64,7 +64,8 @@ fn rust_layouts() -> Vec<Layout> {
             gpu_bytes_committed, backend, batches_held, backend_reason,
             chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
             chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
-            reader_reason),
+            reader_reason,
+            gpu_overhead_bytes),
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,

@@ -4,6 +4,11 @@
 //! file alone; identity with stores of other software is tests/identity.rs.
 #![cfg(feature = "cli")]
 
+#[path = "common/cc.rs"]
+mod cc;
+#[path = "common/cuda_sim.rs"]
+mod cuda_sim;
+
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -381,6 +386,7 @@ fn bench_prints_one_object_with_exactly_its_keys() {
     assert_eq!(
         keys,
         [
+            "backend",
             "bill_bytes",
             "bytes_read",
             "chunks_decoded",
@@ -607,4 +613,81 @@ fn the_demo_passes_and_finds_a_damaged_store() {
     bytes[middle..middle + 64].reverse();
     fs::write(&shard, bytes).unwrap();
     bad(1, &command);
+}
+
+// ---- On a device --------------------------------------------------------------------------------
+
+/// Flags that stream on the simulated driver; None where there is no compiler for it.
+fn device_flags() -> Option<[String; 4]> {
+    let driver = cuda_sim::library(&[])?;
+    let driver = driver.to_str().unwrap();
+    Some(["--backend", "cuda", "--cuda-driver", driver].map(str::to_string))
+}
+
+/// The arguments and the flags as one list.
+fn with<'a>(arguments: &[&'a str], flags: &'a [String]) -> Vec<&'a str> {
+    arguments.iter().copied().chain(flags.iter().map(String::as_str)).collect()
+}
+
+#[test]
+fn a_crop_on_a_device_is_the_same_file() {
+    let Some(flags) = device_flags() else { return };
+    let folder = folder("crop_device");
+    let uri = u16_array(&folder, "a");
+    let files = ["host.npy", "device.npy"].map(|name| folder.join(name));
+    let [host, device] = files.each_ref().map(|path| path.to_str().unwrap());
+    for dtype in ["source", "f32", "bf16"] {
+        let crop = |out| ["crop", &uri, "1:5,2:9", "--dtype", dtype, "-o", out];
+        good(&[&crop(host)[..], &["--backend", "host"]].concat());
+        good(&with(&crop(device), &flags));
+        assert_eq!(fs::read(host).unwrap(), fs::read(device).unwrap(), "{dtype}");
+    }
+    assert_eq!(npy(&files[1]).1.len(), 4 * 7 * 2);
+}
+
+#[test]
+fn a_bench_on_a_device_gives_the_crcs_of_the_host_and_says_where_it_ran() {
+    let Some(flags) = device_flags() else { return };
+    let (list, _) = bench_list(&folder("bench_device"));
+    let bench = ["bench", "--requests", &list, "--batch", "3", "--verify", "--json"];
+    let host = [&bench[..], &["--backend", "host"]].concat();
+    let [host, device] = [host, with(&bench, &flags)]
+        .map(|arguments| -> Value { serde_json::from_str(&good(&arguments)).unwrap() });
+    assert_eq!(host["crcs"], device["crcs"]);
+    assert_eq!(host["crcs"].as_array().unwrap().len(), 3);
+    assert_eq!(host["backend"], "host: asked for by the config");
+    assert_eq!(device["backend"], "cuda: asked for by the config");
+    let copies = |figures: &Value| figures["stages"]["input_transfer"]["count"].as_u64().unwrap();
+    assert_eq!(copies(&host), 0);
+    assert!(copies(&device) > 0);
+}
+
+#[test]
+fn the_budget_of_a_device_needs_no_driver_and_has_its_pinned_and_device_lines() {
+    let nowhere = ["--backend", "cuda", "--cuda-driver", "/nowhere/libcuda.so.1"];
+    let config = [&["budget", "--sample-shape", "16,64,64", "--batch", "4"], &nowhere[..]].concat();
+    let json: Value = serde_json::from_str(&good(&[&config[..], &["--json"]].concat())).unwrap();
+    for kind in ["host", "pinned", "device"] {
+        let lines = json["lines"].as_array().unwrap().iter().filter(|line| line["kind"] == kind);
+        let sum: u64 = lines.map(|line| line["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(json[format!("{kind}_bytes")], sum, "{kind}");
+        assert!(sum > 0, "{kind}");
+    }
+    let table = good(&config);
+    assert!(table.contains("pinned slabs") && table.contains("resident waves"), "{table}");
+    assert!(table.contains("beside it, uncapped: the driver's context"), "{table}");
+    let host = ["budget", "--sample-shape", "16,64,64", "--backend", "host"];
+    assert!(!good(&host).contains("uncapped"));
+}
+
+#[test]
+fn a_driver_that_is_missing_or_refuses_is_named_with_the_way_out() {
+    let folder = folder("no_driver");
+    let (uri, out) = (u16_array(&folder, "a"), folder.join("out.npy"));
+    let crop = ["crop", &uri, "0:1,0:1", "-o", out.to_str().unwrap(), "--backend", "cuda"];
+    let nowhere = [&crop[..], &["--cuda-driver", "/nowhere/libcuda.so.1"]].concat();
+    let (_, error) = bad(1, &nowhere);
+    assert!(error.contains("/nowhere/libcuda.so.1 cannot be loaded"), "{error}");
+    assert!(error.contains("or set backend = host"), "{error}");
+    assert!(!out.exists());
 }

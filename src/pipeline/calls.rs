@@ -387,6 +387,7 @@ impl Instance {
         if let Some(engine) = self.engine() {
             stats.gpu_bytes_committed = engine.sizes().device_bytes();
             stats.pinned_bytes_committed = engine.sizes().pinned_bytes();
+            stats.gpu_overhead_bytes = engine.overhead_bytes();
         }
         write_text(&mut stats.backend_reason, self.settings.backend_reason.as_str());
         {

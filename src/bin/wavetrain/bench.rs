@@ -32,7 +32,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes.
-peak_rss_bytes: of the process, from before open. reader: who read chunk data, and why.
+peak_rss_bytes: of the process, from before open. backend: where batches are made, and why. reader:
+who read chunk data, and why.
 chunk_cache (with --chunk-cache-bytes): chunks found decoded, decoded, and evicted; decoded bytes of
 the hits, and held at the end.
 
@@ -84,6 +85,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     order.sort_by(|a, b| repeats[*a].seconds.total_cmp(&repeats[*b].seconds));
     let median = &repeats[order[(order.len() - 1) / 2]];
     let mut figures = json!({
+        "backend": report::name_text(&median.stats.backend_reason),
         "samples": median.samples,
         "seconds": median.seconds,
         "samples_per_s": median.samples as f64 / median.seconds,
@@ -246,6 +248,7 @@ fn table(figures: &Value, stats: &Stats) -> String {
          first batch      {} after the first push; open took {}\n  \
          CPU              {}\n  \
          memory           {} at most, {} billed\n  \
+         backend          {}\n  \
          read             {}; {} chunks decoded\n\n",
         figures["samples"],
         report::seconds_long(real("seconds")),
@@ -256,6 +259,7 @@ fn table(figures: &Value, stats: &Stats) -> String {
         report::seconds_long(real("cpu_seconds")),
         bytes("peak_rss_bytes"),
         bytes("bill_bytes"),
+        figures["backend"].as_str().unwrap_or(""),
         bytes("bytes_read"),
         figures["chunks_decoded"],
     );

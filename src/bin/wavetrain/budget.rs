@@ -21,6 +21,12 @@ With URIs, caps are raised to what these arrays need, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// What the bill of a device leaves out. Changes when it was measured.
+const DRIVERS_OWN: &str = "  \
+beside it, uncapped: the driver's context and the kernels' module in device memory; not measured yet
+  on a GPU, wavetrain_stats says what open saw go for the module (gpu_overhead_bytes)
+";
+
 const KINDS: [&str; 3] = ["host", "pinned", "device"];
 
 /// Runs the command.
@@ -118,5 +124,8 @@ fn bill_table(bill: &Memory) -> String {
         bill.threads,
         report::bytes_short(bill.host_align)
     );
+    if bill.device_bytes > 0 {
+        table.push_str(DRIVERS_OWN);
+    }
     table
 }
