@@ -16,7 +16,7 @@
 
 mod common;
 
-use common::{Array, Dice, Scratch, Triple, cpu_seconds, flag_value, has_flag};
+use common::{Array, Codec, Dice, Scratch, Triple, cpu_seconds, flag_value, has_flag};
 use serde_json::json;
 use std::time::Instant;
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_OWN, THREADS_PUMP};
@@ -153,7 +153,8 @@ impl Stores {
         let chunks: Vec<Triple> = cells(16).collect();
         if !std::path::Path::new(&uri).exists() {
             let shape = CHUNK.map(|edge| edge * 16);
-            Array { shape, chunk: CHUNK, shard: Some(shape), zstd: false }.write(&uri, &chunks);
+            Array { shape, chunk: CHUNK, shard: Some(shape), codec: Codec::Raw }
+                .write(&uri, &chunks);
         }
         let mut items: Vec<Item> = chunks.iter().map(|chunk| item(&uri, *chunk)).collect();
         shuffle(&mut items);
@@ -164,7 +165,7 @@ impl Stores {
     fn arrays(&mut self, count: usize) -> Vec<Item> {
         let uris: Vec<String> =
             (0..count).map(|n| self.scratch.uri(&format!("many/{n}"))).collect();
-        let array = Array { shape: CHUNK, chunk: CHUNK, shard: None, zstd: false };
+        let array = Array { shape: CHUNK, chunk: CHUNK, shard: None, codec: Codec::Raw };
         for uri in uris.iter().skip(self.array_count) {
             array.write(uri, &[[0; 3]]);
         }
@@ -223,7 +224,7 @@ fn chunks_per_sample(stores: &mut Stores) -> Curve {
     let uri = stores.scratch.uri("tiny");
     let edge = 64;
     let shape = [2 * edge; 3];
-    Array { shape, chunk, shard: Some(shape), zstd: false }.write(&uri, &[[0; 3]]);
+    Array { shape, chunk, shard: Some(shape), codec: Codec::Raw }.write(&uri, &[[0; 3]]);
     let point = |edge: u64| {
         let mut config = Config { samples_per_batch: 1, n_shard_index_cache: 2048, ..config() };
         config.sample_shape[..3].copy_from_slice(&[2 * edge; 3]);
@@ -244,7 +245,7 @@ fn index_cache(stores: &mut Stores, pages: u64) -> Curve {
     };
     let chunks: Vec<Triple> = (0..pages).map(chunk_of).collect();
     let shape = CHUNK.map(|edge| edge * 100);
-    Array { shape, chunk: CHUNK, shard: Some(shape), zstd: false }.write(&uri, &chunks);
+    Array { shape, chunk: CHUNK, shard: Some(shape), codec: Codec::Raw }.write(&uri, &chunks);
     let items: Vec<Item> = chunks.iter().map(|chunk| item(&uri, *chunk)).collect();
     let point = |size: u64| Point {
         size,
@@ -283,7 +284,7 @@ fn layout_cache(stores: &mut Stores, files: u64) -> Curve {
     let uri = stores.scratch.uri(&format!("files{files}"));
     let chunks: Vec<Triple> = (0..files).map(|n| [0, 0, n]).collect();
     let shape = [CHUNK[0], CHUNK[1], CHUNK[2] * files];
-    Array { shape, chunk: CHUNK, shard: None, zstd: false }.write(&uri, &chunks);
+    Array { shape, chunk: CHUNK, shard: None, codec: Codec::Raw }.write(&uri, &chunks);
     let items: Vec<Item> = chunks.iter().map(|chunk| item(&uri, *chunk)).collect();
     let point = |size: u64| Point {
         size,
@@ -350,7 +351,7 @@ fn chunks_per_shard(stores: &mut Stores, pages: u32) -> Curve {
         let chunks: Vec<Triple> = chosen[..512].iter().map(|number| place(*number)).collect();
         let shard = CHUNK.map(|extent| extent * edge);
         let shape = [shard[0], shard[1], shard[2] * shards];
-        Array { shape, chunk: CHUNK, shard: Some(shard), zstd: false }.write(&uri, &chunks);
+        Array { shape, chunk: CHUNK, shard: Some(shard), codec: Codec::Raw }.write(&uri, &chunks);
         Point {
             size: edge.pow(3),
             config: Config { n_shard_index_cache: pages, ..config() },

@@ -9,7 +9,10 @@
 
 mod common;
 
-use common::{Array, Scratch, cpu_seconds, flag_value, has_flag, median, painted, zstd_frame};
+use common::{
+    Array, Codec, Scratch, blosc_chunk, cpu_seconds, flag_value, has_flag, median, painted,
+    zstd_frame,
+};
 use serde_json::json;
 use std::hint::black_box;
 use std::ptr::NonNull;
@@ -193,45 +196,6 @@ fn c_blosc_chunk(plain: &[u8], cname: &std::ffi::CStr) -> Vec<u8> {
     chunk
 }
 
-/// A blosc1 chunk of uint16 with zstd inside, one stream per block, as c-blosc lays it out.
-/// `flag`: 0, 1 (byte shuffle) or 4 (bit shuffle).
-fn blosc_chunk(plain: &[u8], block_bytes: usize, flag: u8) -> Vec<u8> {
-    let blocks = plain.chunks(block_bytes);
-    let first = 16 + 4 * blocks.len();
-    let (mut offsets, mut streams) = (Vec::new(), Vec::new());
-    for block in blocks {
-        offsets.extend(((first + streams.len()) as u32).to_le_bytes());
-        let stream = zstd_frame(&shuffled(block, flag));
-        streams.extend((stream.len() as u32).to_le_bytes());
-        streams.extend(stream);
-    }
-    let mut chunk = vec![2, 1, flag | 0x10 | 4 << 5, 2];
-    for size in [plain.len(), block_bytes, first + streams.len()] {
-        chunk.extend((size as u32).to_le_bytes());
-    }
-    [chunk, offsets, streams].concat()
-}
-
-/// blosc's filter on a block of uint16, bit by bit.
-fn shuffled(block: &[u8], flag: u8) -> Vec<u8> {
-    let elements = block.len() / 2;
-    let mut filtered = vec![0; block.len()];
-    for (at, byte) in block.iter().enumerate() {
-        let (element, part) = (at / 2, at % 2);
-        match flag {
-            0 => filtered[at] = *byte,
-            1 => filtered[part * elements + element] = *byte,
-            _ => {
-                for bit in 0..8 {
-                    let row = (8 * part + bit) * (elements / 8);
-                    filtered[row + element / 8] |= (byte >> bit & 1) << (element % 8);
-                }
-            }
-        }
-    }
-    filtered
-}
-
 fn checksums(report: &Report) {
     for bytes in [16, 4 << 10, 1 << 20] {
         let data = painted(3, bytes);
@@ -261,8 +225,12 @@ fn record_of(json: &[u8]) -> ArrayRecord {
 
 /// The walk of a batch: cursors over one array, merged so that every chunk comes out once.
 fn merges(report: &Report) {
-    let array =
-        Array { shape: [1024; 3], chunk: [32, 64, 64], shard: Some([256, 512, 512]), zstd: true };
+    let array = Array {
+        shape: [1024; 3],
+        chunk: [32, 64, 64],
+        shard: Some([256, 512, 512]),
+        codec: Codec::Zstd,
+    };
     let record = record_of(array.metadata().as_bytes());
     for samples in [1, 16, 256, 4096] {
         let mut counting = Carver::counting();
@@ -298,7 +266,7 @@ fn walk(merge: &mut Merge, record: &ArrayRecord, samples: u32) -> u64 {
 fn planner(report: &Report) {
     let scratch = Scratch::new("stages");
     let uri = scratch.uri("sparse");
-    let array = Array { shape: [256; 3], chunk: [8; 3], shard: Some([256; 3]), zstd: false };
+    let array = Array { shape: [256; 3], chunk: [8; 3], shard: Some([256; 3]), codec: Codec::Raw };
     array.write(&uri, &[[0; 3]]);
     for (edge, batch) in [(128, 1), (32, 16), (8, 64)] {
         let mut config = Config {
@@ -334,8 +302,12 @@ fn planner(report: &Report) {
 }
 
 fn documents(report: &Report) {
-    let array =
-        Array { shape: [1024; 3], chunk: [32, 64, 64], shard: Some([256, 512, 512]), zstd: true };
+    let array = Array {
+        shape: [1024; 3],
+        chunk: [32, 64, 64],
+        shard: Some([256, 512, 512]),
+        codec: Codec::Zstd,
+    };
     let text = array.metadata();
     let name = format!("zarr.json of {} bytes: record", text.len());
     report.stage(&name, "document", || {

@@ -36,14 +36,24 @@ impl Drop for Scratch {
     }
 }
 
+/// What chunks are compressed with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Nothing.
+    Raw,
+    /// zstd frames of level 3.
+    Zstd,
+    /// blosc, zstd of level 3 inside, bytes shuffled, in blocks of 128 KiB.
+    Blosc,
+}
+
 /// A little-endian uint16 array of rank 3.
 pub struct Array {
     pub shape: Triple,
     pub chunk: Triple,
     /// None: every chunk is a file.
     pub shard: Option<Triple>,
-    /// zstd frames of level 3, else uncompressed.
-    pub zstd: bool,
+    pub codec: Codec,
 }
 
 impl Array {
@@ -73,8 +83,15 @@ impl Array {
     /// The document. Keys have dots, so that an array is one folder however many files it has.
     pub fn metadata(&self) -> String {
         let little = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
-        let zstd = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
-        let inner = format!("{little}{}", if self.zstd { zstd } else { "" });
+        let compressor = match self.codec {
+            Codec::Raw => "",
+            Codec::Zstd => r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#,
+            Codec::Blosc => {
+                r#",{"name":"blosc","configuration":{"cname":"zstd","clevel":3,
+"shuffle":"shuffle","typesize":2,"blocksize":131072}}"#
+            }
+        };
+        let inner = format!("{little}{compressor}");
         let codecs = match self.shard {
             None => inner,
             Some(_) => format!(
@@ -102,7 +119,11 @@ impl Array {
         let elements: u64 = self.chunk.iter().product();
         let seed = (at[0] << 42) ^ (at[1] << 21) ^ at[2];
         let plain = painted(seed, elements as usize * 2);
-        if self.zstd { zstd_frame(&plain) } else { plain }
+        match self.codec {
+            Codec::Raw => plain,
+            Codec::Zstd => zstd_frame(&plain),
+            Codec::Blosc => blosc_chunk(&plain, plain.len().min(128 << 10), 1),
+        }
     }
 
     fn shard_bytes(&self, chunks: &[Triple]) -> Vec<u8> {
@@ -158,6 +179,45 @@ pub fn painted(seed: u64, bytes: usize) -> Vec<u8> {
 /// One zstd frame.
 pub fn zstd_frame(plain: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(plain, 3).expect("zstd compresses anything")
+}
+
+/// A blosc1 chunk of uint16 with zstd inside, one stream per block, as c-blosc lays it out.
+/// `flag`: 0, 1 (byte shuffle) or 4 (bit shuffle).
+pub fn blosc_chunk(plain: &[u8], block_bytes: usize, flag: u8) -> Vec<u8> {
+    let blocks = plain.chunks(block_bytes);
+    let first = 16 + 4 * blocks.len();
+    let (mut offsets, mut streams) = (Vec::new(), Vec::new());
+    for block in blocks {
+        offsets.extend(((first + streams.len()) as u32).to_le_bytes());
+        let stream = zstd_frame(&shuffled(block, flag));
+        streams.extend((stream.len() as u32).to_le_bytes());
+        streams.extend(stream);
+    }
+    let mut chunk = vec![2, 1, flag | 0x10 | 4 << 5, 2];
+    for size in [plain.len(), block_bytes, first + streams.len()] {
+        chunk.extend((size as u32).to_le_bytes());
+    }
+    [chunk, offsets, streams].concat()
+}
+
+/// blosc's filter on a block of uint16, bit by bit.
+pub fn shuffled(block: &[u8], flag: u8) -> Vec<u8> {
+    let elements = block.len() / 2;
+    let mut filtered = vec![0; block.len()];
+    for (at, byte) in block.iter().enumerate() {
+        let (element, part) = (at / 2, at % 2);
+        match flag {
+            0 => filtered[at] = *byte,
+            1 => filtered[part * elements + element] = *byte,
+            _ => {
+                for bit in 0..8 {
+                    let row = (8 * part + bit) * (elements / 8);
+                    filtered[row + element / 8] |= (byte >> bit & 1) << (element % 8);
+                }
+            }
+        }
+    }
+    filtered
 }
 
 /// CPU seconds of this process, all threads.

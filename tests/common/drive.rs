@@ -8,6 +8,9 @@ use crate::common::cuda_sim::Simulator;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+use wavetrain::cuda::DriverPath;
 use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, THREADS_PUMP};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::records::Dtype;
@@ -94,15 +97,25 @@ pub fn open(config: &Config) -> Loader {
     Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"))
 }
 
-/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
-/// is streamed on the host is streamed on the simulated device as well, where there is one.
+/// The driver that `WAVETRAIN_TEST_DRIVER` names, on a machine that has one.
+fn named_driver() -> Option<&'static CStr> {
+    static NAMED: OnceLock<Option<CString>> = OnceLock::new();
+    let name = || CString::new(std::env::var("WAVETRAIN_TEST_DRIVER").ok()?).ok();
+    NAMED.get_or_init(name).as_deref()
+}
+
+/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What is
+/// streamed on the host is streamed on a device as well: that of the driver that is named, else the
+/// simulated one, where it can be built.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_once(config, jobs);
-    if config.backend == BACKEND_HOST
-        && let Some(simulator) = Simulator::take()
-    {
-        let mut device =
-            Config { backend: BACKEND_CUDA, cuda_driver: simulator.driver_path(), ..*config };
+    if config.backend != BACKEND_HOST {
+        return bytes;
+    }
+    let simulator = if named_driver().is_some() { None } else { Simulator::take() };
+    let named = named_driver().map(DriverPath::from_static);
+    if let Some(cuda_driver) = named.or(simulator.as_ref().map(Simulator::driver_path)) {
+        let mut device = Config { backend: BACKEND_CUDA, cuda_driver, ..*config };
         if device.max_host_memory_bytes != 0 {
             device.max_host_memory_bytes += PINNED_BYTES;
         }

@@ -97,10 +97,17 @@ pub fn family(name: &str) -> impl Iterator<Item = &'static Store> {
     all().iter().filter(move |store| store.family == name)
 }
 
+/// Where tests write: in the build folder, or, for programs that were carried to another machine,
+/// where `WAVETRAIN_TEST_FOLDER` says.
+fn temporary() -> PathBuf {
+    let named = std::env::var_os("WAVETRAIN_TEST_FOLDER");
+    named.map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from)
+}
+
 /// The folder of an unpacked pack. Its name says which file it came from, and it appears whole or
 /// not at all, so that test programs can share it.
 fn unpacked(name: &str, packed: &[u8]) -> PathBuf {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let tmp = temporary();
     let target = tmp.join(format!("{name}-{:08x}", crc32c::crc32c(packed)));
     if !target.exists() {
         let partial = tmp.join(format!("partial-{name}-{}", std::process::id()));
@@ -172,7 +179,7 @@ impl Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("scratch-{}-{number}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let path = temporary().join(name);
         fs::create_dir_all(&path).expect("a scratch folder");
         Scratch(path)
     }

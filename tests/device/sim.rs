@@ -148,11 +148,16 @@ pub enum Record {
 
 /// A wave as it lies in device memory.
 pub struct WaveBytes {
-    bytes: Aligned,
-    units_at: u64,
-    tiles_at: u64,
-    unit_count: u32,
-    tiles: u32,
+    /// All of it.
+    pub bytes: Aligned,
+    /// First byte of the records.
+    pub units_at: u64,
+    /// First byte of the table of tiles.
+    pub tiles_at: u64,
+    /// Number of records.
+    pub unit_count: u32,
+    /// Number of tiles.
+    pub tiles: u32,
 }
 
 /// The bytes of a record without padding.

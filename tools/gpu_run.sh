@@ -1,0 +1,131 @@
+#!/bin/sh
+# run.sh of a folder that tools/gpu.sh packed: see there.
+set -u
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+driver=${DRIVER:-libcuda.so.1}
+data=${DATA:-$here/data}
+parts=${PARTS:-device identity units rates overlap stream train sanitizer}
+small=
+test -z "${SMALL:-}" || small=--small
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+status=0
+
+fact() { printf '%-46s %s\n' "$1" "$2"; }
+
+# part NAME COMMAND..: its rows; skipped, or wrong, with its last words. Functions of a shell share
+# their variables, so each has names of its own.
+part() {
+    part_name=$1
+    shift
+    "$@" > "$work/out" 2> "$work/err"
+    part_code=$?
+    if test $part_code -eq 77; then
+        fact "$part_name" "$(tail -n 1 "$work/out")"
+        return
+    fi
+    cat "$work/out"
+    if test $part_code -ne 0; then
+        fact "$part_name" "FAILED, status $part_code: $(tail -n 3 "$work/err" | tr '\n' ' ')"
+        status=1
+    fi
+}
+
+gpu() { "$here/bin/gpu" "$@" --driver "$driver" --dir "$data" $small; }
+
+# A test program on the driver: how many tests passed.
+identity() {
+    export WAVETRAIN_TEST_DRIVER="$driver" WAVETRAIN_TEST_FOLDER="$work"
+    for program in "$here"/bin/test-*; do
+        test_name=$(basename "$program")
+        # shellcheck disable=SC2086 # a word or none
+        "$program" ${FILTER:-} > "$work/test" 2>&1
+        code=$?
+        result=$(sed -n 's/^test result: //p' "$work/test")
+        fact "identity with the host: ${test_name#test-}" "${result:-status $code}"
+        if test $code -ne 0; then
+            grep -A3 '^---- ' "$work/test" | head -n 20 >&2
+            return 1
+        fi
+    done
+}
+
+# The training loop, on the array of a scenario.
+train() {
+    array=$data/default-0
+    if ! test -f "$array/zarr.json"; then
+        echo "skipped: no $array"
+        return 77
+    fi
+    sizes="batches=200 batch=16 edge=128 rounds=40"
+    test -z "$small" || sizes="batches=4 batch=2 edge=8 rounds=1 blocks=2"
+    for release in event export; do
+        # shellcheck disable=SC2086 # words
+        "$here/bin/train_cuda" "$array" $sizes verify=1 "release=$release" "driver=$driver" \
+            > "$work/train" || {
+            code=$?
+            cat "$work/train"
+            return $code
+        }
+        while read -r line; do
+            fact "train_cuda, release=$release" "$line"
+        done < "$work/train"
+    done
+}
+
+# NVIDIA's checks of memory and of races, on random work and on one test program.
+sanitizer() {
+    tool=$here/sanitizer/bin/compute-sanitizer
+    libraries="--injection-path $here/sanitizer/lib"
+    # That of the machine fits its driver better.
+    if command -v compute-sanitizer > /dev/null; then
+        tool=$(command -v compute-sanitizer)
+        libraries=
+    elif ! test -x "$tool"; then
+        echo "skipped: there is no compute-sanitizer"
+        return 77
+    fi
+    if ! "$tool" --version > "$work/version" 2>&1; then
+        echo "skipped: compute-sanitizer does not run here: $(tail -n 1 "$work/version")"
+        return 77
+    fi
+    export WAVETRAIN_TEST_DRIVER="$driver" WAVETRAIN_TEST_FOLDER="$work"
+    for check in memcheck racecheck; do
+        for program in "gpu units --small --driver $driver" "test-padding --test-threads=1"; do
+            # shellcheck disable=SC2086 # words
+            "$tool" $libraries --tool "$check" --error-exitcode 99 "$here"/bin/$program > "$work/check" 2>&1
+            code=$?
+            summary=$(grep 'SUMMARY' "$work/check" | tail -n 1)
+            if grep -q 'Device not supported' "$work/check" || test -z "$summary"; then
+                fact "compute-sanitizer $check, ${program%% *}" "skipped: $(head -n 2 "$work/check" | tr '\n' ' ')"
+                continue
+            fi
+            fact "compute-sanitizer $check, ${program%% *}" "${summary#========= }"
+            test $code -eq 0 || return 1
+        done
+    done
+}
+
+fact "wavetrain" "$(cat "$here/version.txt")"
+for name in $parts; do
+    case $name in
+    device | units | rates | overlap) part "$name" gpu "$name" ;;
+    stream)
+        part "data" gpu data
+        part "$name" gpu stream
+        ;;
+    identity | train | sanitizer)
+        # Without a device these would say so many times.
+        "$here/bin/gpu" device --driver "$driver" > "$work/device" 2>&1
+        if test $? -eq 77; then
+            fact "$name" "$(tail -n 1 "$work/device")"
+        else
+            part "$name" "$name"
+        fi
+        ;;
+    *) fact "$name" "skipped: there is no such part" ;;
+    esac
+done
+exit $status
