@@ -1,7 +1,8 @@
 //! The programs in examples/ that need more than a C compiler: built as their first lines say, run
 //! on stores that are made here, and their output compared with what the stores hold.
 //!
-//! What uses a GPU runs on the simulated driver. Python, torch, MPI or a C++ compiler may be missing: what needs them skips, and says so.
+//! What uses a GPU runs on the simulated driver. Python, torch, MPI or a C++ compiler may be
+//! missing: what needs them skips, and says so.
 //! examples/hello.c is run by tests/archive.rs.
 
 #[path = "common/cc.rs"]

@@ -50,3 +50,40 @@ fn the_readme_links_to_three_pages_at_most() {
     let pages = targets.iter().filter(|target| !target.ends_with(".svg")).count();
     assert!((1..=3).contains(&pages), "{targets:?}");
 }
+
+/// The sources that tell of devices, with texts that go over several lines made one.
+fn device_sources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = vec![root.join("src/pipeline/calls.rs")];
+    let folder = std::fs::read_dir(root.join("src/cuda")).unwrap();
+    paths.extend(folder.map(|entry| entry.unwrap().path()));
+    let mut text = String::new();
+    for path in paths {
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            match line.trim().strip_suffix('\\') {
+                Some(begun) => text.push_str(begun),
+                None => text = text + line.trim() + "\n",
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn error_texts_of_the_section_on_gpus_are_those_of_the_library() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let section = readme.split_once("## On a GPU").unwrap().1.split_once("\n## ").unwrap().0;
+    let texts: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | ").map(|(text, _)| text))
+        .filter(|text| *text != "text")
+        .collect();
+    assert!(texts.len() >= 8, "{texts:?}");
+    let sources = device_sources();
+    for text in texts {
+        for part in text.split("..") {
+            assert!(sources.contains(part.trim()), "{part:?} of {text:?}");
+        }
+    }
+}

@@ -52,6 +52,11 @@ identity() {
     done
 }
 
+# The scenarios, end to end, on stores that are made first.
+stream() {
+    gpu data && gpu stream
+}
+
 # The training loop, on the array of a scenario.
 train() {
     array=$data/default-0
@@ -112,11 +117,7 @@ fact "wavetrain" "$(cat "$here/version.txt")"
 for name in $parts; do
     case $name in
     device | units | rates | overlap) part "$name" gpu "$name" ;;
-    stream)
-        part "data" gpu data
-        part "$name" gpu stream
-        ;;
-    identity | train | sanitizer)
+    identity | stream | train | sanitizer)
         # Without a device these would say so many times.
         "$here/bin/gpu" device --driver "$driver" > "$work/device" 2>&1
         if test $? -eq 77; then

@@ -104,9 +104,9 @@ fn named_driver() -> Option<&'static CStr> {
     NAMED.get_or_init(name).as_deref()
 }
 
-/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What is
-/// streamed on the host is streamed on a device as well: that of the driver that is named, else the
-/// simulated one, where it can be built.
+/// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
+/// is streamed on the host is streamed on a device as well: that of the driver that is named, else
+/// the simulated one, where it can be built.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_once(config, jobs);
     if config.backend != BACKEND_HOST {
