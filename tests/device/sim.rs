@@ -173,7 +173,7 @@ impl Wave {
         self.data.resize(self.data.len() + skip, 0xEE);
         let place = self.data.len() as u64;
         self.data.extend_from_slice(bytes);
-        self.data.resize(self.data.len().div_ceil(4) * 4 + 16, 0xEE);
+        self.data.resize(self.data.len().next_multiple_of(4) + 16, 0xEE);
         place
     }
 
