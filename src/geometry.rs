@@ -5,8 +5,9 @@
 
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::math::align_up;
+use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
-use crate::device::{Layout, Need, UNIT_BYTES};
+use crate::device::{Layout, Need, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
 use crate::limits::{
     BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX,
@@ -94,10 +95,10 @@ impl Settings {
     }
 
     /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes
-    /// allow. The host bytes that it took.
-    fn grow_layout(&self, layout: &mut Layout, spare: u64, why: &mut Why) -> Result<u64, Status> {
+    /// allow.
+    fn grow_layout(&self, layout: &mut Layout, spare: u64, why: &mut Why) -> Result<(), Status> {
         if !self.is_cuda() {
-            return Ok(0);
+            return Ok(());
         }
         let (floor, cap) = (self.device_sizes(layout), self.device_bytes_max());
         if floor.device_bytes() > cap {
@@ -114,16 +115,23 @@ impl Settings {
                 floor.rest_bytes()
             ));
         }
-        let more = (cap - floor.device_bytes()) / RESIDENT_WAVES as u64;
-        let more = more.min(spare / u64::from(floor.slabs)) & !(MEMORY_PAGE_BYTES - 1);
-        let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes).min(more);
+        // Device memory comes in whole pages: a part of one at the end of the cap is not to be had,
+        // and what the last page of the floor has left over is.
+        let pages = cap & !(DEVICE_PAGE_BYTES - 1);
+        let device_more = (pages - floor.used_bytes()) / RESIDENT_WAVES as u64;
+        let device_more = device_more & !(MEMORY_PAGE_BYTES - 1);
+        // Each slab is rounded to pages, and so is the table beside them.
+        let slabs = u64::from(floor.slabs);
+        let host_more = spare.saturating_sub((slabs + 2) * MEMORY_PAGE_BYTES) / slabs;
+        let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes);
         // A unit for every so many bytes comes with the data, beside those of the least layout.
-        let units = wish / (UNIT_DATA_BYTES + UNIT_BYTES + size_of::<u32>() as u64);
+        let unit_bytes = UNIT_DATA_BYTES + UNIT_BYTES + size_of::<u32>() as u64;
+        let units =
+            (device_more.min(wish) / unit_bytes).min(host_more / (unit_bytes + TILES_BYTES));
         layout.units = layout.units.saturating_add(units as u32);
         layout.data_bytes += units * UNIT_DATA_BYTES;
-        let sizes = self.device_sizes(layout);
-        assert!(sizes.device_bytes() <= cap);
-        Ok(sizes.pinned_bytes() - floor.pinned_bytes())
+        assert!(self.device_sizes(layout).device_bytes() <= cap);
+        Ok(())
     }
 
     /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
@@ -148,8 +156,10 @@ impl Settings {
                 self.host_slots_bytes()
             ));
         }
-        let mut spare = (cap - floor) & !(MEMORY_PAGE_BYTES - 1);
-        spare -= self.grow_layout(&mut geometry.device, spare, why)?;
+        self.grow_layout(&mut geometry.device, cap - floor, why)?;
+        let grown = bill(&geometry);
+        assert!(grown <= cap);
+        let mut spare = (cap - grown) & !(MEMORY_PAGE_BYTES - 1);
         let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
         geometry.slab_bytes += slab_more;
         spare -= slab_more;

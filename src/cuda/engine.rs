@@ -61,10 +61,14 @@ impl Sizes {
         self.device_bytes() - self.slots_bytes - self.wave_bytes * RESIDENT_WAVES as u64
     }
 
+    /// Bytes of device memory that have a use.
+    pub fn used_bytes(&self) -> u64 {
+        self.slots_bytes + self.wave_bytes * RESIDENT_WAVES as u64 + STATUS_BYTES
+    }
+
     /// Bytes of device memory.
     pub fn device_bytes(&self) -> u64 {
-        let waves = self.wave_bytes * RESIDENT_WAVES as u64;
-        align_up(self.slots_bytes + waves + STATUS_BYTES, DEVICE_PAGE_BYTES)
+        align_up(self.used_bytes(), DEVICE_PAGE_BYTES)
     }
 
     /// Bytes of pinned host memory.

@@ -31,6 +31,10 @@ use crate::limits::MEMORY_PAGE_BYTES;
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
 pub const UNIT_BYTES: u64 = 512;
 
+/// Bytes of host memory that a unit of a slab takes besides: how many blocks work on it, and what
+/// they write.
+pub const TILES_BYTES: u64 = 16;
+
 /// What data of a chunk is aligned to, and what it may take beside its own bytes, so that elements
 /// lie in a slab as they lie in the chunk.
 pub const DATA_ALIGN: u64 = 16;
@@ -158,8 +162,11 @@ impl Slabs {
         }
     }
 
-    /// Whether [`Slabs::reserve`] would give a part.
+    /// Whether [`Slabs::reserve`] would give a part; never for more than an empty slab holds.
     pub fn has_room(&self, need: Need) -> bool {
+        if !need.fits(&self.layout) {
+            return false;
+        }
         let fits = |slab: &Slab| self.fits_in(slab, need);
         self.filling.is_some_and(|slab| fits(&self.slabs[slab as usize])) || self.has_free()
     }

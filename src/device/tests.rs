@@ -41,6 +41,14 @@ fn a_slab_is_sealed_by_what_it_has_no_room_for() {
 }
 
 #[test]
+fn there_is_never_room_for_more_than_a_slab_holds() {
+    let slabs = slabs();
+    assert!(slabs.has_room(Need { data_bytes: 4096, units: 16 }));
+    assert!(!slabs.has_room(Need { data_bytes: 4112, units: 1 }));
+    assert!(!slabs.has_room(Need { data_bytes: 0, units: 17 }));
+}
+
+#[test]
 fn a_slab_with_a_writer_is_not_submitted() {
     let mut slabs = slabs();
     let one = slabs.reserve(Need::of(10, 1)).unwrap();

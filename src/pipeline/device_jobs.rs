@@ -22,8 +22,13 @@ use crate::settings::Settings;
 use crate::status::{Failure, Why};
 use arrayvec::ArrayVec;
 
-/// Time between two looks at a device that is at work: short beside a wave, long beside a look.
-const NAP_NS: u64 = 20_000;
+/// Least time between two looks at a device that is at work: short beside a wave, long beside a
+/// look.
+const NAP_MIN_NS: u64 = 20_000;
+
+/// Most time: each look that finds nothing doubles it, because what took long so far takes longer
+/// still, and a slot may wait for a consumer's whole step. Short beside any wait that it ends.
+const NAP_MAX_NS: u64 = 320_000;
 
 /// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
 const STREAMS_MAX: usize = TENSORS_PER_SLOT as usize + 1;
@@ -46,12 +51,16 @@ pub struct DeviceState {
     is_taken: bool,
     /// When the device was looked at last.
     polled_ns: u64,
+    /// Time until the next look.
+    nap_ns: u64,
     /// A worker found no room for what it was to do.
     pub lacks_room: bool,
     /// A call failed: nothing more is done.
     is_dead: bool,
     /// Our thread sleeps.
     is_idle: bool,
+    /// Calls of the host's that wait, and look at the device as they do.
+    pub watchers: u32,
 }
 
 impl DeviceState {
@@ -69,9 +78,11 @@ impl DeviceState {
             streams: carver.slice("device waves", streams, &ArrayVec::new_const()),
             is_taken: false,
             polled_ns: 0,
+            nap_ns: NAP_MIN_NS,
             lacks_room: false,
             is_dead: false,
             is_idle: false,
+            watchers: 0,
         }
     }
 
@@ -118,7 +129,7 @@ impl State {
         }
         let is_rested = || {
             role == Role::Device
-                || (instance.os.now_ns)() >= device.polled_ns.saturating_add(NAP_NS)
+                || (instance.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
         };
         device.slabs.has_submission() || device.is_at_work() && is_rested()
     }
@@ -156,7 +167,10 @@ pub fn run_device(instance: &Instance) -> bool {
     let result = step(instance, engine);
     let state = &mut *instance.lock.lock();
     state.device.is_taken = false;
-    state.device.polled_ns = (instance.os.now_ns)();
+    let device = &mut state.device;
+    device.polled_ns = (instance.os.now_ns)();
+    let is_fruitless = matches!(result, Ok(false));
+    device.nap_ns = if is_fruitless { NAP_MAX_NS.min(2 * device.nap_ns) } else { NAP_MIN_NS };
     match result {
         Ok(progress) => progress,
         Err(fault) => {
@@ -328,7 +342,7 @@ impl Instance {
                 return;
             }
             if state.device.is_at_work() && state.life == Life::Running {
-                let nap = self.deadline(NAP_NS);
+                let nap = self.deadline(state.device.nap_ns);
                 self.device_ready.wait_until(&mut state, nap);
             } else {
                 state.device.is_idle = true;
@@ -338,10 +352,12 @@ impl Instance {
         }
     }
 
-    /// Until when a thread of the host's may sleep: nobody else looks at the device.
-    pub(super) fn device_deadline(&self, state: &State) -> u64 {
-        let is_ours = HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
-        if is_ours { self.deadline(NAP_NS) } else { u64::MAX }
+    /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
+    /// is at rest.
+    pub(super) fn device_deadline(&self, state: &State) -> Option<u64> {
+        let is_ours =
+            HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
+        is_ours.then(|| self.deadline(state.device.nap_ns))
     }
 
     /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
@@ -386,10 +402,17 @@ impl Instance {
         }
     }
 
-    /// Wakes the device's thread if it sleeps and there is something for it to do.
+    /// Wakes the device's thread if it sleeps and there is something for it to do. Without threads
+    /// of ours: a call that waits and went to sleep before the device had work, so that somebody
+    /// looks at it.
     pub(super) fn wake_device(&self, state: &State) {
         if state.device.is_idle && state.has_device_job(self, Role::Device) {
             self.device_ready.signal();
+        }
+        let is_watched = state.device.watchers > 0 || !state.device.is_at_work();
+        if self.settings.is_threadless() && state.waiters > 0 && !is_watched {
+            self.batch_ready.broadcast();
+            self.space_ready.broadcast();
         }
     }
 

@@ -98,8 +98,10 @@ impl Instance {
             }
         }
         state.waiters += 1;
-        let deadline = deadline.min(self.device_deadline(&state));
-        condition.wait_until(&mut state, deadline);
+        let look = self.device_deadline(&state);
+        state.device.watchers += u32::from(look.is_some());
+        condition.wait_until(&mut state, look.map_or(deadline, |look| look.min(deadline)));
+        state.device.watchers -= u32::from(look.is_some());
         state.waiters -= 1;
         if state.life == Life::Closing && state.waiters == 0 {
             self.idle.broadcast();

@@ -141,9 +141,12 @@ impl State {
             return true;
         }
         let has_room = self.async_reads.has_room();
-        let reads_here = self.reads_by(instance, role) && has_room;
-        // What decodes needs room on its way to a device.
+        // What decodes needs room on its way to a device, and so do reads that decode at once: a
+        // host's thread that was told of them would come in vain, again and again.
         let decodes_here = !HAS_DEVICES || !self.device.lacks_room;
+        let waits_for_room = role == Role::Both && !decodes_here;
+        let reader = if waits_for_room { Role::Io } else { role };
+        let reads_here = self.reads_by(instance, reader) && has_room;
         let waits_here = self.ring.is_live == (role == Role::Ring) && has_room;
         let mut wave = self.waves.active.first();
         while let Some(at) = wave {
@@ -365,7 +368,8 @@ impl State {
             let is_same =
                 (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
             let more = need.and(self.read_need(instance, wave, &next));
-            if !is_same || bytes > RUN_BYTES || !self.has_room(instance, more) {
+            let is_enough = bytes > RUN_BYTES || !fits_slab(instance, more);
+            if !is_same || is_enough || !self.has_room(instance, more) {
                 break;
             }
             need = more;

@@ -9,7 +9,8 @@ use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
 use crate::base::arena::{Region, Table};
 use crate::base::math::{align_up, index};
-use crate::device::{DATA_ALIGN, Layout, Part, UNIT_BYTES};
+use crate::device::{DATA_ALIGN, Layout, Part, TILES_BYTES, UNIT_BYTES};
+use static_assertions::const_assert;
 
 /// See the module.
 pub struct Lift {
@@ -31,6 +32,8 @@ pub struct Tiles {
     /// Bytes that they write.
     pub bytes: u64,
 }
+
+const_assert!(size_of::<Tiles>() as u64 == TILES_BYTES);
 
 impl Lift {
     /// An empty part of a slab. `tiles` has a row for each unit of every slab.

@@ -56,6 +56,7 @@ impl State {
             let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
             let more = need.and(self.task_need(instance, &next));
             let is_large = bytes > RUN_BYTES || pool_need(instance, &next) > 0;
+            let is_large = is_large || !fits_slab(instance, more);
             if !is_same || is_large || !self.has_room(instance, more) {
                 break;
             }

@@ -9,6 +9,7 @@ pub mod cuda_sim;
 pub mod damage;
 pub mod drive;
 pub mod fixtures;
+pub mod gpu;
 pub mod hook;
 pub mod layers;
 pub mod mailbox;

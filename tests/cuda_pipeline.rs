@@ -1,0 +1,367 @@
+//! Batches on the simulated device: what is taken and what is streamed, under every cap and in
+//! every mode.
+//!
+//! In: configs from the least memory that is accepted to plenty. Invariant: a config that is
+//! accepted takes what its bill says to the byte, asks the driver for nothing after open, and gives
+//! the bytes that the oracle gives.
+
+mod common;
+#[allow(dead_code)] // tests/host_hooks.rs uses the rest
+#[path = "host_hooks/workers.rs"]
+mod workers;
+
+use common::cuda_sim::{Mode, Simulator};
+use common::drive::{self, Job, PATIENCE_NS, config, mixed_jobs, stream_through};
+use common::fixtures::{self, Scratch};
+use common::gpu::*;
+use wavetrain::abi::Stats;
+use wavetrain::config::*;
+use wavetrain::loader::{Loader, Pop};
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+// ---- Caps -------------------------------------------------------------------------------------
+
+/// The shapes of work that caps are swept under.
+fn swept(simulator: &Simulator) -> Vec<Config> {
+    let mut configs = Vec::new();
+    for samples in [1, 3, 64] {
+        for chunk_bytes in [256, 4096, 1 << 20, 3 << 20] {
+            for waves in [2, 3, 8] {
+                configs.push(Config {
+                    samples_per_batch: samples,
+                    max_chunk_uncompressed_bytes: chunk_bytes,
+                    host_buffer_waves: waves,
+                    ..device_config(simulator, 3)
+                });
+            }
+        }
+    }
+    configs
+}
+
+#[test]
+fn a_bill_is_within_both_caps_or_refused_with_what_would_do() {
+    let Some(simulator) = Simulator::take() else { return };
+    for config in swept(&simulator) {
+        let (device, host) = floors(&config);
+        for device_more in [-1, 0, 1, 4096, 1 << 20, (1 << 20) + 12345, 3 << 20, 100 << 20] {
+            for host_more in [-1, 0, 4096, 100_000, 1 << 20, (3 << 20) + 7, 64 << 20] {
+                let caps = Config {
+                    max_gpu_memory_bytes: device.checked_add_signed(device_more).unwrap(),
+                    max_host_memory_bytes: host.checked_add_signed(host_more).unwrap(),
+                    ..config
+                };
+                let case = format!("{device} {device_more:+}, {host} {host_more:+}");
+                let need = match bill(&caps) {
+                    Ok(need) => {
+                        assert!(device_more >= 0 && host_more >= 0, "{case}");
+                        assert!(need.device_bytes <= caps.max_gpu_memory_bytes, "{case}");
+                        let taken = need.host_bytes + need.pinned_bytes;
+                        assert!(taken <= caps.max_host_memory_bytes, "{case}: {taken}");
+                        need
+                    }
+                    Err((text, need)) => {
+                        assert!(device_more < 0 || host_more < 0, "{case}: {text}");
+                        let (cap, least) = match host_more < 0 {
+                            true => ("max_host_memory_bytes", host),
+                            false => ("max_gpu_memory_bytes", device),
+                        };
+                        assert!(text.contains(cap), "{text}");
+                        assert!(text.contains(&format!("at least {least}")), "{text}");
+                        need
+                    }
+                };
+                let lines = &need.lines[..need.line_count as usize];
+                let sum = |kind| -> u64 {
+                    lines.iter().filter(|line| line.kind == kind).map(|line| line.bytes).sum()
+                };
+                let totals = [need.host_bytes, need.pinned_bytes, need.device_bytes];
+                assert_eq!([sum(0), sum(1), sum(2)], totals);
+            }
+        }
+    }
+}
+
+/// Opens a config, looks that it has taken what its bill says and streams the jobs.
+fn stream_to_the_byte(simulator: &Simulator, config: &Config, jobs: &[Job]) -> Stats {
+    let found = simulator.take_findings();
+    assert!(found.is_empty(), "{found}");
+    let need = bill(config).unwrap_or_else(|(text, _)| panic!("{text}"));
+    let (device, pinned) = (simulator.used_bytes(0), simulator.pinned_bytes());
+    let loader = drive::open(config);
+    let asked = simulator.allocations();
+    let stats = loader.stats().unwrap();
+    assert_eq!(simulator.used_bytes(0) - device, need.device_bytes);
+    assert_eq!(simulator.pinned_bytes() - pinned, need.pinned_bytes);
+    let committed =
+        [stats.host_bytes_committed, stats.pinned_bytes_committed, stats.gpu_bytes_committed];
+    assert_eq!(committed, [need.host_bytes, need.pinned_bytes, need.device_bytes]);
+    stream_through(&loader, config, jobs, 0);
+    let stats = loader.stats().unwrap();
+    assert_eq!(simulator.peak_bytes(0) - device, need.device_bytes);
+    assert_eq!(simulator.allocations(), asked, "the driver was asked for something after open");
+    loader.close(PATIENCE_NS).unwrap();
+    assert_eq!((simulator.used_bytes(0), simulator.pinned_bytes()), (device, pinned));
+    stats
+}
+
+/// Boxes of places.
+fn place_jobs(uri: &str, count: u64) -> Vec<Job> {
+    let job = |tag: u64| {
+        let first = begin(tag);
+        let span = (first.to_vec(), first.iter().map(|at| at + CROP as i64).collect());
+        Job::new(uri, span, expected(&[tag]))
+    };
+    (0..count).map(job).collect()
+}
+
+#[test]
+fn the_least_memory_that_is_accepted_streams() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    for is_zstd in [false, true] {
+        let uri = places(&scratch, if is_zstd { "zstd" } else { "raw" }, is_zstd);
+        for (samples, waves) in [(1, 2), (1, 8), (3, 2), (7, 3)] {
+            for thread_mode in [THREADS_OWN, THREADS_PUMP] {
+                let config = tight(&Config {
+                    samples_per_batch: samples,
+                    host_buffer_waves: waves,
+                    thread_mode,
+                    ..device_config(&simulator, 3)
+                });
+                let stats = stream_to_the_byte(&simulator, &config, &place_jobs(&uri, 20));
+                assert!(stats.assemble.count > 20, "one slab does not hold a batch");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_between_the_least_and_plenty_streams_every_codec() {
+    let Some(simulator) = Simulator::take() else { return };
+    let jobs = mixed_jobs(30);
+    let largest = fixtures::family("mixed")
+        .map(|store| store.chunk.iter().product::<u64>() * u64::from(store.image.dtype.bytes()))
+        .max();
+    for samples in [1, 5] {
+        let config = Config {
+            max_chunk_uncompressed_bytes: largest.unwrap(),
+            ..Config {
+                backend: BACKEND_CUDA,
+                cuda_driver: simulator.path().as_ptr(),
+                ..config(Dtype::F32, &[16, 16], samples)
+            }
+        };
+        let (device, host) = floors(&config);
+        for (more, waves) in [(0, 2), (5_000, 3), (700_000, 2), (9 << 20, 8)] {
+            let waves_of = Config { host_buffer_waves: waves, ..config };
+            let host = host.max(floors(&waves_of).1);
+            let config = Config {
+                max_gpu_memory_bytes: device + more,
+                max_host_memory_bytes: host + more,
+                ..waves_of
+            };
+            stream_to_the_byte(&simulator, &config, &jobs);
+        }
+    }
+}
+
+// ---- Modes ------------------------------------------------------------------------------------
+
+/// Streams places in every mode of the simulator and every order of a kernel's blocks.
+fn stream_in_all_modes(simulator: &Simulator, config: &Config, jobs: &[Job], seeds: u64) {
+    let modes = [Mode::Eager, Mode::Jitter, Mode::Lazy];
+    for (mode, order) in modes.into_iter().zip(["reverse", "shuffled", "forward"]) {
+        for seed in 0..seeds {
+            simulator.set_mode(mode, seed);
+            simulator.set_order(order, seed);
+            let loader = drive::open(config);
+            stream_through(&loader, config, jobs, 0);
+            loader.close(PATIENCE_NS).unwrap();
+        }
+    }
+}
+
+#[test]
+fn jitter_and_lazy_devices_give_the_same_bytes_with_any_number_of_slabs_and_threads() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let jobs = place_jobs(&places(&scratch, "zstd", true), 24);
+    for (waves, threads) in [(2, 16), (8, 2), (64, 16)] {
+        let config = tight(&Config {
+            host_buffer_waves: waves,
+            n_decode_threads: threads,
+            ..device_config(&simulator, 3)
+        });
+        stream_in_all_modes(&simulator, &config, &jobs, 2);
+    }
+    // All are pushed at once, so that pop waits: a thread that only asked, again and again, would
+    // keep the device's threads from their CPUs.
+    let pump = tight(&Config {
+        thread_mode: THREADS_PUMP,
+        lookahead_samples: 24,
+        ..device_config(&simulator, 1)
+    });
+    stream_in_all_modes(&simulator, &pump, &jobs, 4);
+}
+
+#[test]
+fn jobs_of_the_host_drive_the_device_however_they_are_run() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let jobs = place_jobs(&places(&scratch, "zstd", true), 24);
+    use workers::Run;
+    for run in [Run::Inline, Run::Threads(3), Run::Twice(2), Run::OnAnother] {
+        let system = workers::JobSystem::new(run);
+        let config = tight(&system.config(&device_config(&simulator, 2)));
+        stream_in_all_modes(&simulator, &config, &jobs, 1);
+    }
+    for run in [Run::Reverse, Run::Later] {
+        let system = workers::JobSystem::new(run);
+        let config = tight(&system.config(&device_config(&simulator, 2)));
+        for mode in [Mode::Jitter, Mode::Lazy] {
+            simulator.set_mode(mode, 3);
+            stream_by_jobs_alone(&system, &config, &jobs);
+        }
+    }
+}
+
+/// Nobody waits in pop, so that nothing but queued jobs does the work.
+fn stream_by_jobs_alone(system: &workers::JobSystem, config: &Config, jobs: &[Job]) {
+    let loader = drive::open(config);
+    let (mut pushed, mut seen) = (0, 0);
+    let begun = std::time::Instant::now();
+    while seen < jobs.len() {
+        let requests: Vec<_> =
+            jobs.iter().enumerate().skip(pushed).map(|(n, job)| job.request(n)).collect();
+        pushed += loader.push(&requests, 0).unwrap();
+        match loader.pop(0).unwrap() {
+            Pop::Batch(batch) => {
+                let count = batch.tags().len();
+                drive::check_batch(config, &batch, &jobs[seen..seen + count], seen);
+                seen += count;
+            }
+            Pop::End => panic!("the end before all samples came"),
+            Pop::Again(why) if begun.elapsed().as_nanos() > u128::from(PATIENCE_NS) => {
+                panic!("{seen} of {}: {}", jobs.len(), why.as_str())
+            }
+            _ => system.run_queued(),
+        }
+    }
+    loader.close(PATIENCE_NS).unwrap();
+}
+
+#[test]
+fn failed_samples_missing_chunks_and_padding_are_filled_on_the_device() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let is_absent = |chunk| chunk % 3 == 1;
+    let uri = places_without(&scratch, "sparse", false, is_absent);
+    let absent = scratch.uri("absent");
+    let (pad, edge) = (0xBEEFu16, CROP as i64);
+    let mut jobs = Vec::new();
+    for n in 0..24i64 {
+        let first = vec![n * 5 - 40, 50 - n * 3];
+        let limit = first.iter().map(|at| at + edge).collect();
+        if n % 5 == 4 {
+            jobs.push(Job::failing(&absent, (first, limit), Status::NotFound));
+            continue;
+        }
+        let at = |row: i64, column: i64| -> u16 {
+            let is_inside = |at: i64| (0..EDGE as i64).contains(&at);
+            let (r, c) = (row as u64, column as u64);
+            match is_inside(row) && is_inside(column) {
+                false => pad,
+                true if is_absent(r / CHUNK * (EDGE / CHUNK) + c / CHUNK) => 7,
+                true => (r * EDGE + c) as u16,
+            }
+        };
+        let (row, column) = (first[0], first[1]);
+        let want = (0..edge * edge)
+            .flat_map(|i| at(row + i / edge, column + i % edge).to_le_bytes())
+            .collect();
+        jobs.push(Job::new(&uri, (first, limit), want));
+    }
+    for samples in [1, 5] {
+        let config = tight(&Config {
+            samples_per_batch: samples,
+            on_error: ON_ERROR_SKIP,
+            pad_mode: PAD_CONSTANT,
+            pad_value: f64::from(pad),
+            pad_value_set: 1,
+            ..device_config(&simulator, 2)
+        });
+        stream_in_all_modes(&simulator, &config, &jobs, 2);
+    }
+}
+
+#[test]
+fn integers_that_widen_and_raw_elements_come_as_they_are() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let widths = [(Dtype::I32, 0, 4), (Dtype::I64, 0, 8), (Dtype::Raw, 2, 2)];
+    for (dtype, dtype_bytes, width) in widths {
+        let mut jobs = place_jobs(&uri, 12);
+        for job in &mut jobs {
+            let narrow = job.want.clone().unwrap();
+            let widened = narrow.chunks(2).flat_map(|pair| {
+                let mut wide = pair.to_vec();
+                wide.resize(width, 0);
+                wide
+            });
+            job.want = Ok(widened.collect());
+        }
+        let config = Config { dtype: dtype as u32, dtype_bytes, ..device_config(&simulator, 2) };
+        stream_in_all_modes(&simulator, &tight(&config), &jobs, 1);
+    }
+}
+
+// ---- Figures ----------------------------------------------------------------------------------
+
+#[test]
+fn figures_and_batches_say_which_device_and_what_was_moved() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let loader = Handle::new(&device_config(&simulator, 3));
+    let (mut streams, mut held) = (Vec::new(), Vec::new());
+    for n in 0..6 {
+        let batch = loader.batch(&uri, &[2 * n, 2 * n + 1]);
+        let view = loader.view(batch);
+        check(&view);
+        assert_eq!((view.backend, view.device, view.batch_id), (BACKEND_CUDA, 0, n));
+        assert!(!view.ready_stream.is_null());
+        assert!((view.data as usize).is_multiple_of(256));
+        streams.push((view.data as usize, view.ready_stream as usize));
+        held.push(batch);
+        if held.len() == 3 {
+            held.drain(..).for_each(|batch| loader.release(batch, None).unwrap());
+        }
+    }
+    streams.sort_unstable();
+    streams.dedup();
+    assert_eq!(streams.len(), 3, "each slot has a ready stream of its own: {streams:x?}");
+    let stats = loader.stats();
+    assert_eq!(stats.backend, BACKEND_CUDA);
+    let reason: Vec<u8> = stats.backend_reason.iter().map(|byte| *byte as u8).collect();
+    assert!(reason.starts_with(b"cuda: asked for by the config\0"));
+    let output = 6 * SAMPLES as u64 * CROP * CROP * 2;
+    assert_eq!(stats.assemble.output_bytes, output);
+    assert!(stats.assemble.count > 0 && stats.assemble.count == stats.input_transfer.count);
+    assert!(stats.input_transfer.input_bytes > stats.assemble.input_bytes);
+    assert_eq!(stats.input_transfer.input_bytes, stats.input_transfer.output_bytes);
+    assert!(stats.post_decode.output_bytes > 0, "laying out for the device is a stage");
+}
+
+#[test]
+fn auto_takes_the_device_that_is_there_and_says_so() {
+    let Some(simulator) = Simulator::take() else { return };
+    let auto = Config { backend: BACKEND_AUTO, ..device_config(&simulator, 2) };
+    let loader = Loader::open(&auto).unwrap();
+    let stats = loader.stats().unwrap();
+    let reason: String = stats.backend_reason.iter().map(|byte| char::from(*byte as u8)).collect();
+    assert!(reason.starts_with("cuda: auto, Simulated GPU 0\0"), "{reason}");
+    assert_eq!(stats.backend, BACKEND_CUDA);
+}
