@@ -798,12 +798,12 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
                                 wavetrain_error *error);
 
 /* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
- * flight (read_async's too), ends the threads, gives the memory back. held: NULL or yours; set to
- * the number of slots that a batch keeps, popped and not released, or a tensor, exported and not
- * deleted; also on AGAIN.
+ * flight (read_async's too) and, on a device, for all that is queued on batches that were released,
+ * ends the threads, gives the memory back. held: NULL or yours; set to the number of slots that a
+ * batch keeps, popped and not released, or a tensor, exported and not deleted; also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
- * live, or reads are still in flight; memory and hooks stay in use. Release and delete them and
- * call close again; until then close, release, read_done, batch_info, stats, stats_reset,
+ * live, or reads or queued work are still in flight; memory and hooks stay in use. Release and
+ * delete them and call close again; until then close, release, read_done, batch_info, stats, stats_reset,
  * last_error and deleters work, all else returns SHUTDOWN. Close does not wait for batches and
  * tensors: where only they are left, a WARN says once how many of each. So does one where the
  * timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on AGAIN
@@ -884,8 +884,8 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
  * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
- * not for reads that files.read_async has begun: these keep their part of the staging memory until
- * they are completed, and a stream that needs all of it waits for them. OK. */
+ * not for reads that files.read_async has begun. An error of the CUDA driver is not forgotten: only
+ * close helps. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out

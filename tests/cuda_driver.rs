@@ -754,8 +754,9 @@ fn a_thread_leaves_as_it_came_where_any_one_call_failed() {
             simulator.fail(None, step, 719, 1);
             match ours.enter() {
                 Ok(entered) => drop(entered),
-                Err(code) => {
+                Err((entry, code)) => {
                     refused += 1;
+                    assert!(entry.starts_with("cu"), "{entry}");
                     assert_eq!(code, CuResult::LAUNCH_FAILED);
                 }
             }

@@ -101,6 +101,8 @@ fn stream_to_the_byte(simulator: &Simulator, config: &Config, jobs: &[Job]) -> S
     let stats = loader.stats().unwrap();
     assert_eq!(simulator.peak_bytes(0) - device, need.device_bytes);
     assert_eq!(simulator.allocations(), asked, "the driver was asked for something after open");
+    // The test itself copies each batch out.
+    assert_eq!(simulator.pageable_copies(), stats.batches_emitted);
     loader.close(PATIENCE_NS).unwrap();
     assert_eq!((simulator.used_bytes(0), simulator.pinned_bytes()), (device, pinned));
     stats

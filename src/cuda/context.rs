@@ -22,10 +22,15 @@ pub struct Entered<'a> {
 impl<'a> Entered<'a> {
     /// Makes `context` current and the thread's capture mode relaxed. In any other mode most of our
     /// calls would fail while a trainer captures a graph, and would break its capture.
-    pub fn new(driver: &'a Driver, context: Context) -> Result<Entered<'a>, CuResult> {
-        let is_pushed = driver.ctx_get_current()? != context;
+    /// Err has the entry that failed, and its code.
+    pub fn new(
+        driver: &'a Driver,
+        context: Context,
+    ) -> Result<Entered<'a>, (&'static str, CuResult)> {
+        let current = driver.ctx_get_current().map_err(|code| ("cuCtxGetCurrent", code))?;
+        let is_pushed = current != context;
         if is_pushed {
-            driver.ctx_push_current(context)?;
+            driver.ctx_push_current(context).map_err(|code| ("cuCtxPushCurrent", code))?;
         }
         let of_this_thread = PhantomData;
         match driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED) {
@@ -34,7 +39,7 @@ impl<'a> Entered<'a> {
                 if is_pushed {
                     leave(driver, context);
                 }
-                Err(code)
+                Err(("cuThreadExchangeStreamCaptureMode", code))
             }
         }
     }

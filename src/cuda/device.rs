@@ -48,7 +48,12 @@ fn chosen(
         None
     } else {
         Some(driver.ctx_get_device().map_err(|code| {
-            fail!(why, Cuda, "device: the current context is broken: {}", driver.named(code))
+            fail!(
+                why,
+                Cuda,
+                "device: the current context is broken: cuCtxGetDevice says {}",
+                driver.named(code)
+            )
         })?)
     };
     Ok((choose(driver, device, current_device, why)?, current))
@@ -77,7 +82,10 @@ impl DeviceContext {
             let name = NameOf(driver, chosen);
             why.fail(
                 code.status(),
-                format_args!("{name}: no context to be had: {}", driver.named(code)),
+                format_args!(
+                    "{name}: no context to be had: cuDevicePrimaryCtxRetain says {}",
+                    driver.named(code)
+                ),
             )
         })?;
         let opened = opened(primary, true);
@@ -95,7 +103,7 @@ impl DeviceContext {
     }
 
     /// Makes the context current on this thread until the result is dropped.
-    pub fn enter(&self) -> Result<Entered<'static>, CuResult> {
+    pub fn enter(&self) -> Result<Entered<'static>, (&'static str, CuResult)> {
         Entered::new(self.driver, self.context)
     }
 

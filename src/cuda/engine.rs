@@ -21,6 +21,7 @@ use crate::cuda::driver::Driver;
 use crate::cuda::handles::{DevicePointer, Event, Function, Module, Stream};
 use crate::cuda::result::CuResult;
 use crate::os::sync::Mutex;
+use crate::status::Status;
 use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::fmt;
@@ -112,9 +113,19 @@ impl fmt::Display for Fault {
         match self {
             Fault::Call(call, code, driver) => {
                 let named = driver.named(*code);
-                write!(f, "{call} says {named}: the stream ends; close the loader")
+                write!(f, "{call} says {named}")
             }
             Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
+        }
+    }
+}
+
+impl Fault {
+    /// The status of an open that it ends.
+    pub fn status(&self) -> Status {
+        match self {
+            Fault::Call(_, code, _) => code.status(),
+            Fault::Kernel(_) => Status::Internal,
         }
     }
 }
@@ -181,7 +192,8 @@ pub(super) fn check<T>(
 impl Engine {
     /// Makes our context current on this thread until the result is dropped.
     pub fn enter(&self) -> Result<Entered<'static>, Fault> {
-        check(self.context.driver(), "cuCtxPushCurrent", self.context.enter())
+        let fault = |(entry, code)| Fault::Call(entry, code, self.context.driver());
+        self.context.enter().map_err(fault)
     }
 
     /// The context.
@@ -370,24 +382,57 @@ impl Engine {
         self.is_done(self.slots[slot as usize].fence)
     }
 
-    /// Copies bytes of a slot to the host, and waits for it.
-    pub fn read(&self, source: &Region, target: &mut [u8]) -> Result<(), Fault> {
+    /// Copies bytes of a slot to the host, and waits for it. On the slot's ready stream: a copy on
+    /// the default stream would break what the caller captures on another one meanwhile.
+    pub fn read(&self, slot: Stream, source: &Region, target: &mut [u8]) -> Result<(), Fault> {
         assert!(source.bytes() == target.len() as u64);
         let _context = self.enter()?;
         let driver = self.context.driver();
-        let source = DevicePointer(source.as_ptr() as u64);
-        check(driver, "cuMemcpyDtoH", driver.memcpy_dtoh(target, source))
+        let from = DevicePointer(source.as_ptr() as u64);
+        // SAFETY: the target is borrowed until the copy has run, or was refused.
+        let queued =
+            unsafe { driver.memcpy_dtoh_async(target.as_mut_ptr(), from, source.bytes(), slot) };
+        check(driver, "cuMemcpyDtoHAsync", queued)?;
+        let mut waited = driver.stream_synchronize(slot);
+        // The copy must not outlive the borrow. Ends: a driver that fails does not fail for ever
+        // without saying so in its queries, which then fail too.
+        while waited.is_err() && driver.stream_query(slot) == Ok(false) {
+            waited = driver.stream_synchronize(slot);
+        }
+        check(driver, "cuStreamSynchronize", waited)
     }
 
-    /// Waits until all that we queued has run; `with_slots`: and all that slots wait for.
+    /// Every stream of ours, the slots' only with `with_slots`.
+    fn streams(&self, with_slots: bool) -> impl Iterator<Item = Stream> {
+        let slots = self.slots.iter().filter(move |_| with_slots).map(|slot| slot.ready);
+        [self.input, self.post].into_iter().chain(slots).filter(|stream| !stream.is_null())
+    }
+
+    /// Waits until all that we queued has run; `with_slots`: and all that slots wait for. A call
+    /// that fails keeps none of the others from being made.
     pub fn drain(&self, with_slots: bool) -> Result<(), Fault> {
+        let _context = self.enter().or_else(|_| self.enter())?;
+        let driver = self.context.driver();
+        let mut drained = Ok(());
+        for stream in self.streams(with_slots) {
+            drained = drained.and(check(
+                driver,
+                "cuStreamSynchronize",
+                driver.stream_synchronize(stream),
+            ));
+        }
+        drained
+    }
+
+    /// Whether all of it has run.
+    pub fn is_at_rest(&self) -> Result<bool, Fault> {
         let _context = self.enter()?;
         let driver = self.context.driver();
-        let streams = [self.input, self.post].into_iter();
-        let slots = self.slots.iter().filter(|_| with_slots);
-        for stream in streams.chain(slots.map(|slot| slot.ready)) {
-            check(driver, "cuStreamSynchronize", driver.stream_synchronize(stream))?;
+        for stream in self.streams(true) {
+            if !check(driver, "cuStreamQuery", driver.stream_query(stream))? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }

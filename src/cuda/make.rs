@@ -14,7 +14,6 @@ use crate::cuda::handles::{
     STREAM_NON_BLOCKING, Stream,
 };
 use crate::cuda::module;
-use crate::fail;
 use crate::kernels::ASSEMBLE;
 use crate::os::sync::Mutex;
 use crate::status::{Status, Why};
@@ -75,7 +74,8 @@ impl Engine {
     }
 
     fn build(&mut self, why: &mut Why) -> Result<(), Status> {
-        let entered = self.enter().map_err(|fault| fail!(why, Cuda, "{fault}"))?;
+        let told = |why: &mut Why, fault: Fault| why.fail(fault.status(), format_args!("{fault}"));
+        let entered = self.enter().map_err(|fault| told(why, fault))?;
         let driver = self.context.driver();
         let free = |driver: &Driver| driver.mem_get_info().map_or(0, |(free, _)| free);
         let before = free(driver);
@@ -85,7 +85,7 @@ impl Engine {
         self.take_memory(driver, why)?;
         self.make_streams(driver)
             .and_then(|()| self.warm_up(driver))
-            .map_err(|fault| fail!(why, Cuda, "{fault}"))
+            .map_err(|fault| told(why, fault))
     }
 
     fn take_memory(&mut self, driver: &'static Driver, why: &mut Why) -> Result<(), Status> {
@@ -95,8 +95,8 @@ impl Engine {
             why.fail(
                 code.status(),
                 format_args!(
-                    "taking {bytes} bytes of {} ({free} of {total} are free): {}: lower \
-                     max_gpu_memory_bytes, samples_per_batch or n_batch_slots",
+                    "taking {bytes} bytes of {} ({free} of {total} are free): cuMemAlloc says {}: \
+                     lower max_gpu_memory_bytes, samples_per_batch or n_batch_slots",
                     self.context.name(),
                     driver.named(code)
                 ),
@@ -107,8 +107,8 @@ impl Engine {
             why.fail(
                 code.status(),
                 format_args!(
-                    "pinning {bytes} bytes of host memory: {}: lower host_buffer_waves or \
-                     max_host_memory_bytes",
+                    "pinning {bytes} bytes of host memory: cuMemHostAlloc says {}: lower \
+                     host_buffer_waves or max_host_memory_bytes",
                     driver.named(code)
                 ),
             )
@@ -162,11 +162,15 @@ impl Engine {
         check(driver, "cuStreamSynchronize", driver.stream_synchronize(self.post))
     }
 
-    /// Gives everything back; what is queued has run. A driver that fails here keeps what it has:
-    /// there is nobody left to tell, and the process may be ending.
+    /// Gives everything back, once what is queued has run. A driver that fails here keeps what it
+    /// has: there is nobody left to tell, and the process may be ending.
     pub fn close(&self) {
         let driver = self.context.driver();
-        if let Ok(_context) = self.enter() {
+        // Of an open that failed something may be queued.
+        let _ = self.drain(true);
+        // A driver may report old failures from any call, without making it; all is lost if this
+        // one is not made.
+        if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
             let pairs = self.copies.iter().chain(&self.kernels);
             let events = pairs.flat_map(|pair| [pair.first, pair.last]);
             let events = events.chain(self.slots.iter().map(|slot| slot.fence));

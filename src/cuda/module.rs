@@ -47,7 +47,7 @@ pub fn function(
         fail!(
             why,
             Cuda,
-            "the driver does not find kernel {}: {}",
+            "the driver does not find kernel {}: cuModuleGetFunction says {}",
             name.to_str().unwrap_or(""),
             driver.named(code)
         )
@@ -77,8 +77,8 @@ fn refusal(driver: &Driver, code: CuResult, log: &str, why: &mut Why) -> Status 
     why.fail(
         code.status(),
         format_args!(
-            "the driver (CUDA {}.{}) refuses the kernels: {code_shown} ({line}): {advice}, or set \
-             backend = host",
+            "the driver (CUDA {}.{}) refuses the kernels: cuModuleLoadDataEx says {code_shown} \
+             ({line}): {advice}, or set backend = host",
             driver.version() / 1000,
             driver.version() % 1000 / 10
         ),

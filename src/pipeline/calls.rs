@@ -8,7 +8,7 @@ use crate::abi::{Stats, write_text};
 use crate::base::text::List;
 use crate::batch::SlotState;
 use crate::config::{BACKEND_CUDA, BACKEND_HOST, POP_TIMEOUT};
-use crate::cuda::{Engine, Event, HAS_DEVICES};
+use crate::cuda::{Engine, Event, HAS_DEVICES, Stream};
 use crate::fail;
 use crate::limits::RANK_MAX;
 use crate::os::sink::Level;
@@ -273,8 +273,9 @@ impl Instance {
             target.copy_from_slice(view.data.view(0, view.data.bytes()));
             return Ok(());
         };
-        engine.read(&view.data, target).map_err(|fault| {
-            let status = fail!(why, Cuda, "{fault}");
+        let ready = view.ready_stream.unwrap_or(Stream::NULL);
+        engine.read(ready, &view.data, target).map_err(|fault| {
+            let status = fail!(why, Cuda, "copy_to: {fault}");
             Failure::because(status, &why)
         })
     }
@@ -343,7 +344,7 @@ impl Instance {
                 return Err(Failure::new(Status::Shutdown));
             }
         }
-        self.drain_device(false);
+        self.drain_device();
         // No job runs and none is handed out, so the planner is free.
         if let Some(planner) = self.planner.lock().as_mut() {
             planner.clear();
@@ -423,12 +424,18 @@ impl Instance {
                 && state.waiters == 0
                 && state.async_reads.is_empty()
                 && !state.crew.is_submitting();
-            if is_quiet && held == 0 {
-                break;
+            let is_over = is_quiet && held == 0;
+            if is_over {
+                drop(state);
+                let is_at_rest = self.is_device_at_rest();
+                state = self.lock.lock();
+                if is_at_rest {
+                    break;
+                }
             }
             // Work ends by itself, batches and tensors do not: a caller who holds one and closes
             // with a long timeout would wait for itself.
-            if is_quiet || (self.os.now_ns)() >= deadline {
+            if is_quiet && held > 0 || (self.os.now_ns)() >= deadline {
                 let warning = state.close_warning(is_quiet, timeout_ns);
                 drop(state);
                 if let Some(why) = warning {
@@ -436,13 +443,13 @@ impl Instance {
                 }
                 return Err(held);
             }
-            self.idle.wait_until(&mut state, deadline);
+            let wake = if is_over { deadline.min(self.next_look()) } else { deadline };
+            self.idle.wait_until(&mut state, wake);
         }
         while let Some(open) = state.files.drain() {
             self.store.close_data(open);
         }
         drop(state);
-        self.drain_device(true);
         if !self.has_joined.swap(true, Relaxed) {
             for thread in self.threads {
                 if let Some(thread) = thread.lock().take() {

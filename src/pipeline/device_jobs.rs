@@ -311,7 +311,7 @@ impl Instance {
         state.device.is_dead = true;
         state.is_halted = true;
         let mut why = Why::new();
-        let status = fail!(why, Cuda, "{fault}");
+        let status = fail!(why, Cuda, "{fault}: the stream ends; close the loader");
         let failure = Failure::because(status, &why);
         self.sink.log(Level::Error, 0, format_args!("{failure}"));
         state.sticky.get_or_insert(failure);
@@ -416,16 +416,24 @@ impl Instance {
         }
     }
 
-    /// Waits until the device is at rest, at the end for what consumers have queued as well. No job
-    /// runs, and none is handed out.
-    pub(super) fn drain_device(&self, is_end: bool) {
+    /// Waits until the device has done what is on its way to batches. No job runs, and none is
+    /// handed out.
+    pub(super) fn drain_device(&self) {
         let Some(engine) = self.engine() else { return };
-        let drained = engine.drain(is_end);
-        let state = &mut *self.lock.lock();
-        if let Err(fault) = drained
-            && !state.device.is_dead
-        {
-            self.fail_device(state, &fault);
+        if let Err(fault) = engine.drain(false) {
+            self.fail_device(&mut self.lock.lock(), &fault);
         }
+    }
+
+    /// Whether the device has done all that was queued, by consumers too. Of one that fails there
+    /// is nothing to wait for: what it did not say by then is waited for as it is closed.
+    pub(super) fn is_device_at_rest(&self) -> bool {
+        let is_at_rest = |engine: &Engine| engine.is_at_rest().unwrap_or(true);
+        self.engine().is_none_or(is_at_rest)
+    }
+
+    /// When to look again whether it is.
+    pub(super) fn next_look(&self) -> u64 {
+        self.deadline(NAP_MAX_NS)
     }
 }

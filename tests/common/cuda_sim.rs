@@ -11,6 +11,7 @@ use super::cc;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::status::Why;
@@ -76,6 +77,7 @@ controls! {
     set_mode: fn(u32, u64);
     set_order: fn(*const c_char, u64);
     hold: fn(c_int);
+    hold_stream: fn(*mut c_void, c_int);
     used_bytes: fn(c_int) -> u64;
     peak_bytes: fn(c_int) -> u64;
     pinned_bytes: fn() -> u64;
@@ -94,6 +96,7 @@ struct Library {
 pub struct Simulator {
     library: &'static Library,
     live_before: u64,
+    fault_first: AtomicU64,
     alone: Option<MutexGuard<'static, ()>>,
 }
 
@@ -177,7 +180,8 @@ impl Simulator {
         let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // SAFETY: no arguments.
         let live_before = unsafe { (library.controls.reset)() };
-        Some(Simulator { library, live_before, alone: Some(alone) })
+        let fault_first = AtomicU64::new(u64::MAX);
+        Some(Simulator { library, live_before, fault_first, alone: Some(alone) })
     }
 
     /// What `cuda_driver` of a config is, for an instance on the simulator.
@@ -252,6 +256,7 @@ impl Simulator {
 
     /// The n-th call from now on of an entry (None: of all), and `times - 1` after it, fail.
     pub fn fail(&self, name: Option<&CStr>, first: u64, code: u32, times: u64) {
+        self.fault_first.store(first, SeqCst);
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: NULL, or a string with a NUL.
         unsafe { (self.library.controls.fail)(name, first, code, times) }
@@ -260,6 +265,11 @@ impl Simulator {
     /// No call fails any more.
     pub fn fail_none(&self) {
         self.fail(None, u64::MAX, 0, 0);
+    }
+
+    /// Whether the call that `fail` names has come, where one call is to fail.
+    pub fn is_fault_over(&self) -> bool {
+        self.fault_seen() > self.fault_first.load(SeqCst)
     }
 
     /// The order of blocks and threads of a kernel: "forward", "reverse" or "shuffled".
@@ -317,6 +327,8 @@ plain_controls! {
     set_pinned_max(bytes: u64);
     /// 1: nothing that is queued runs, until 0.
     hold(is_held: c_int);
+    /// The same for one stream.
+    hold_stream(stream: *mut c_void, is_held: c_int);
     /// Bytes of blocks of a device.
     used_bytes(device: c_int) -> u64;
     /// Most of them since `take`.

@@ -159,6 +159,15 @@ CONTROL void simcuda_hold(int is_held) {
   state.changed.notify_all();
 }
 
+// The same for one stream.
+CONTROL void simcuda_hold_stream(void* handle, int is_held) {
+  Lock lock(state.lock);
+  Stream* stream = stream_of(handle);
+  if (!stream) abort();
+  stream->is_held = is_held != 0;
+  state.changed.notify_all();
+}
+
 // Bytes of blocks of a device: now, and most so far.
 CONTROL uint64_t simcuda_used_bytes(int device) {
   Lock lock(state.lock);

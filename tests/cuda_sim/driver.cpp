@@ -423,6 +423,12 @@ void end_context(Context* context, Lock& lock) {
       device_free(block.first);
     }
   }
+  for (Pinned& block : pinned) {
+    if (block.is_used && block.context == context) {
+      left++;
+      host_free(&block);
+    }
+  }
   for (Event& event : events) {
     if (event.is_alive && event.context == context) {
       left++;
@@ -584,7 +590,7 @@ ENTRY cuMemHostAlloc(void** block, size_t bytes, unsigned flags) {
   CALL(cuMemHostAlloc, kContext | kUnsafe);
   if (flags > 7) return kInvalidValue;
   state.allocation_count++;
-  return host_alloc(bytes, block);
+  return host_alloc(current(), bytes, block);
 }
 
 ENTRY cuMemFreeHost(void* first) {

@@ -64,6 +64,7 @@ struct Stream {
   bool is_alive = false;
   bool has_thread = false;
   bool is_running = false;    // an operation of it runs now
+  bool is_held = false;       // nothing in it runs
   bool is_capturing = false, is_capture_broken = false;
   unsigned capture_mode = 0;
   uint64_t capture_thread = 0;
@@ -131,7 +132,7 @@ inline void drop(Ticket* ticket) {
 }
 
 inline bool can_step(const Stream& stream) {
-  return stream.head && !stream.is_running && !state.settings.is_held &&
+  return stream.head && !stream.is_running && !stream.is_held && !state.settings.is_held &&
          !(stream.head->kind == Op::wait && !stream.head->ticket->is_done);
 }
 

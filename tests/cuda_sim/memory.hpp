@@ -32,6 +32,7 @@ struct Block {
 
 struct Pinned {
   bool is_used = false;
+  Context* context = nullptr;
   unsigned char* first = nullptr;
   uint64_t bytes = 0, mapped = 0;
 };
@@ -191,7 +192,7 @@ inline unsigned device_free(uint64_t first) {
   return kInvalidValue;
 }
 
-inline unsigned host_alloc(uint64_t bytes, void** result) {
+inline unsigned host_alloc(Context* context, uint64_t bytes, void** result) {
   uint64_t left = state.settings.pinned_bytes_max - pinned_used_bytes;
   if (bytes == 0) return kInvalidValue;
   if (pinned_used_bytes > state.settings.pinned_bytes_max || bytes > left) return kOutOfMemory;
@@ -205,7 +206,7 @@ inline unsigned host_alloc(uint64_t bytes, void** result) {
     unsigned char* first = static_cast<unsigned char*>(memory);
     mprotect(first + mapped - 4096, 4096, PROT_NONE);
     paint(reinterpret_cast<uint64_t>(first), bytes, kPinnedPoison);
-    block = {true, first, bytes, mapped};
+    block = {true, context, first, bytes, mapped};
     pinned_used_bytes += bytes;
     *result = first;
     return kSuccess;

@@ -1,0 +1,234 @@
+//! Every call of the driver fails once, and nothing comes of it but a status.
+//!
+//! In: the whole life of a loader, from open to close, on the simulated device. Each entry of the
+//! driver's table is made to fail at its first call, its second, and so on until the life has no
+//! such call any more. Invariant: what fails is told with the name of the entry, bytes that come
+//! out are right, the stream stays ended, close works, and all is given back.
+
+mod common;
+
+use common::cuda_sim::{Mode, Simulator};
+use common::drive::PATIENCE_NS;
+use common::fixtures::Scratch;
+use common::gpu::*;
+use std::ffi::CStr;
+use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
+use wavetrain::cuda::entries::NAMES;
+use wavetrain::cuda::handles::{Event, Stream};
+use wavetrain::status::Status;
+
+/// Entries whose failure costs nothing: times, free memory, names, texts.
+const UNNEEDED: [&str; 5] = [
+    "cuEventElapsedTime",
+    "cuMemGetInfo_v2",
+    "cuDeviceGetName",
+    "cuGetErrorName",
+    "cuGetErrorString",
+];
+
+/// Entries that give something back. One that fails keeps what it had, and nobody can change that.
+const GIVING_BACK: [&str; 6] = [
+    "cuEventDestroy_v2",
+    "cuStreamDestroy_v2",
+    "cuModuleUnload",
+    "cuMemFree_v2",
+    "cuMemFreeHost",
+    "cuDevicePrimaryCtxRelease_v2",
+];
+
+/// What a consumer has.
+struct Consumer {
+    stream: Stream,
+    event: Event,
+}
+
+/// What a life came to.
+#[derive(Default)]
+struct Outcome {
+    /// What calls said that failed.
+    refusals: Vec<Refusal>,
+    /// Whether the fault came before close.
+    is_early: bool,
+}
+
+impl Outcome {
+    /// Notes a refusal; the result of the call, if there is one.
+    fn note<T>(&mut self, result: Result<T, Refusal>) -> Option<T> {
+        result.map_err(|refusal| self.refusals.push(refusal)).ok()
+    }
+}
+
+/// A whole life: open, batches given back in every way, reset, batches again, close.
+fn live(simulator: &Simulator, config: &Config, uri: &str, consumer: &Consumer) -> Outcome {
+    let mut outcome = Outcome::default();
+    let Some(loader) = outcome.note(Handle::open(config)) else {
+        outcome.is_early = true;
+        return outcome;
+    };
+    if stream(&loader, uri, consumer, &mut outcome).is_some() {
+        outcome.note(loader.push(uri, &[40, 41, 42, 43]));
+        if outcome.note(loader.reset()).is_some() {
+            let _ = stream(&loader, uri, consumer, &mut outcome);
+        }
+    }
+    check_ended(&loader, uri, &outcome);
+    outcome.is_early = simulator.is_fault_over();
+    assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+    outcome
+}
+
+/// Five batches, up to the first failure.
+fn stream(loader: &Handle, uri: &str, consumer: &Consumer, outcome: &mut Outcome) -> Option<()> {
+    let all: Vec<u64> = (0..5 * SAMPLES as u64).collect();
+    // The lookahead holds two batches.
+    outcome.note(loader.push(uri, &all[..2 * SAMPLES]))?;
+    let mut rest = all[2 * SAMPLES..].chunks(SAMPLES);
+    for number in 0..5 {
+        let batch = outcome.note(loader.try_pop(PATIENCE_NS))?;
+        check(&loader.view(batch));
+        let tensor = match number % 3 {
+            0 => outcome.note(loader.export(batch, consumer.stream)),
+            _ => None,
+        };
+        let event = (number % 2 == 0).then_some(consumer.event);
+        let released = outcome.note(loader.release(batch, event));
+        tensor.into_iter().for_each(Tensor::delete);
+        released?;
+        match rest.next() {
+            Some(tags) => outcome.note(loader.push(uri, tags))?,
+            None => outcome.note(loader.flush())?,
+        }
+    }
+    match loader.try_pop(PATIENCE_NS) {
+        Err((Status::End, _)) => Some(()),
+        Err(refusal) => outcome.note::<()>(Err(refusal)),
+        Ok(_) => panic!("more batches than samples"),
+    }
+}
+
+/// A stream that ended stays so, and says the same again, also after a reset.
+fn check_ended(loader: &Handle, uri: &str, outcome: &Outcome) {
+    let Some(first) = outcome.refusals.first() else { return };
+    for _ in 0..2 {
+        let Err(again) = loader.try_pop(0) else { panic!("a batch after {first:?}") };
+        assert_eq!(again.0, first.0);
+        assert_eq!(loader.push(uri, &[1]), Err(again.clone()));
+        assert_eq!(loader.flush(), Err(again));
+        loader.reset().unwrap();
+    }
+}
+
+/// One life with one call that fails; false where the life has no such call.
+fn fails_once(
+    gpu: &Gpu<'_>,
+    (config, uri, consumer): (&Config, &str, &Consumer),
+    (entry, step, code): (&CStr, u64, u32),
+) -> bool {
+    let simulator = gpu.simulator;
+    let (thread, live_before) = (simulator.thread(), simulator.live().0);
+    simulator.fail(Some(entry), step, code, 1);
+    let outcome = live(simulator, config, uri, consumer);
+    let was_hit = simulator.is_fault_over();
+    simulator.fail_none();
+    let name = entry.to_str().unwrap();
+    let case = format!("{name}, call {step}, code {code}: {:?}", outcome.refusals);
+    for (status, text) in &outcome.refusals {
+        assert!(was_hit && !UNNEEDED.contains(&name), "{case}");
+        let is_told = matches!(status, Status::Cuda | Status::OutOfMemory);
+        assert!(is_told && text.contains(&format!("({code})")), "{case}");
+        assert!(text.contains(name.trim_end_matches("_v2")), "{case}");
+    }
+    let is_needed = !UNNEEDED.contains(&name) && !GIVING_BACK.contains(&name);
+    let is_retried = ["cuCtxPopCurrent_v2", "cuThreadExchangeStreamCaptureMode"].contains(&name);
+    if was_hit && outcome.is_early && is_needed && !is_retried {
+        assert!(!outcome.refusals.is_empty(), "{case}: nobody was told");
+    }
+    assert_eq!(simulator.thread(), thread, "{case}");
+    let kept = u64::from(was_hit && GIVING_BACK.contains(&name));
+    let (live_after, which) = simulator.live();
+    assert!(live_after <= live_before + kept, "{case}: {which}");
+    assert_eq!(simulator.findings().0, 0, "{case}: {}", simulator.findings().1);
+    was_hit
+}
+
+/// The calls that are made to fail: all of the first, then fewer and fewer, because how often a
+/// device is looked at is chance.
+fn steps(dense: u64) -> impl Iterator<Item = u64> {
+    let sparse = std::iter::successors(Some(dense), |step| Some(step + step / 2));
+    (0..dense).chain(sparse)
+}
+
+/// Every entry, at so many calls.
+fn sweep(mode: Mode, thread_mode: u32, dense: u64, codes: &[u32]) {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    {
+        let gpu = Gpu::new(&simulator, 0);
+        let consumer = Consumer { stream: gpu.stream(), event: gpu.event() };
+        gpu.driver.event_record(consumer.event, consumer.stream).unwrap();
+        gpu.synchronize(consumer.stream);
+        let config = tight(&Config {
+            thread_mode,
+            consumer_stream: consumer.stream.as_raw(),
+            ..device_config(&simulator, 2)
+        });
+        simulator.set_mode(mode, 5);
+        let mut hits = 0;
+        for (number, entry) in NAMES.iter().enumerate() {
+            for step in steps(dense) {
+                let code = codes[(step as usize + number) % codes.len()];
+                if !fails_once(&gpu, (&config, &uri, &consumer), (entry.name, step, code)) {
+                    break;
+                }
+                hits += 1;
+            }
+        }
+        assert!(hits > 80, "{hits} calls failed");
+        // What the driver kept goes with the context, which is said here.
+    }
+    let kept = simulator.take_findings();
+    assert!(kept.is_empty() || kept.contains("a context ended with"), "{kept}");
+}
+
+#[test]
+fn a_call_that_fails_is_told_by_its_name_and_leaves_nothing_behind() {
+    for (dense, codes) in [(12, [2, 700, 999]), (3, [700, 999, 2]), (3, [999, 2, 700])] {
+        sweep(Mode::Eager, THREADS_PUMP, dense, &codes);
+    }
+}
+
+#[test]
+fn so_it_is_on_threads_of_ours_and_on_a_device_in_no_hurry() {
+    sweep(Mode::Lazy, THREADS_OWN, 4, &[700, 2, 999]);
+}
+
+#[test]
+fn an_open_that_fails_gives_the_primary_context_back() {
+    let Some(simulator) = Simulator::take() else { return };
+    let config = tight(&device_config(&simulator, 2));
+    let refused = |step, code| {
+        simulator.fail(None, step, code, 1);
+        let result = Handle::open(&config);
+        simulator.fail_none();
+        match result {
+            Err((status, text)) => {
+                assert!(matches!(status, Status::Cuda | Status::OutOfMemory), "{text}");
+                assert!(text.contains(&format!("({code})")), "{text}");
+                true
+            }
+            Ok(loader) => {
+                assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+                false
+            }
+        }
+    };
+    let (mut refusals, live_before) = (0, simulator.live().0);
+    for step in 0..90 {
+        refusals += u32::from(refused(step, [2, 700, 999][step as usize % 3]));
+        let (live, which) = simulator.live();
+        assert_eq!(live, live_before, "call {step}: {which}");
+        assert_eq!(simulator.thread(), (Vec::new(), 0));
+    }
+    assert!(refusals > 30, "{refusals} calls of open are needed");
+}
