@@ -332,6 +332,11 @@ impl Slots {
         entry.state = SlotState::Free;
     }
 
+    /// Whether [`Slots::take_tensor`] would give a record.
+    pub fn has_tensor_room(&self, slot: u32) -> bool {
+        self.slots[slot as usize].tensors.count_ones() < TENSORS_PER_SLOT
+    }
+
     /// Takes a tensor record of a held slot; its number, or None where all of them live.
     ///
     /// The record that was used longest ago comes first, so that a deleter that is called twice

@@ -42,6 +42,11 @@ impl Instance {
             return Err(Failure::new(Status::Shutdown));
         }
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        // A stream is remembered where a tensor is handed out, and only there: it need not live
+        // any longer else.
+        if !state.slots.has_tensor_room(slot) {
+            return Ok(None);
+        }
         if let Some(stream) = stream
             && !state.device.remember(slot, stream)
         {
