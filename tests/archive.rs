@@ -6,6 +6,8 @@
 
 #[path = "common/cc.rs"]
 mod cc;
+#[path = "common/cuda_sim.rs"]
+mod cuda_sim;
 #[path = "common/header.rs"]
 mod header;
 #[path = "common/pack.rs"]
@@ -347,6 +349,17 @@ fn jobs_on_whatever_threads_of_the_host_give_the_same_bytes_and_allocate_nothing
     for mode in ["own", "pump", "inline", "deferred", "reverse", "pool"] {
         print!("{}", run(&program, &[&cube, mode]));
         print!("{}", run(&program, &[&cube, mode, "async"]));
+    }
+}
+
+#[test]
+fn batches_on_a_device_allocate_nothing_after_open() {
+    let Some(folder) = archive() else { return };
+    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let program = build(folder, "tests/c/cuda_pump.c");
+    let cube = cube("cuda");
+    for mode in ["own", "pump"] {
+        print!("{}", run(&program, &[&cube, driver.to_str().unwrap(), mode]));
     }
 }
 
