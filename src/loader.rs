@@ -7,28 +7,27 @@
 use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;
-use crate::cuda::Stream;
-use crate::export::DlManagedTensorVersioned;
 use crate::fail;
 use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
 use crate::ffi::host_job;
-use crate::ffi::tensors::DELETERS;
 use crate::info;
 use crate::limits::RANK_MAX;
 use crate::meta::{NodeKind, describe, normalize_uri};
 use crate::os::{Os, SYSTEM};
-use crate::pipeline::{self, BatchView, Handle, Popped};
-use crate::records::{ArrayRecord, Dtype};
+use crate::pipeline::{self, Handle, Popped};
+use crate::records::ArrayRecord;
 use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
+
+mod batch;
 
 pub use crate::ffi::entries::{EntryView, GroupView};
 pub use crate::info::SCRATCH_BYTES;
 use crate::info::checked;
 pub use crate::status::Failure;
+pub use batch::Batch;
 
 /// One sample: a half-open box in an array.
 #[derive(Clone, Copy, Debug)]
@@ -194,88 +193,6 @@ impl Drop for Loader {
         // tensors may live on. Memory that either points to must then stay. Reads in flight are
         // waited for.
         while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
-    }
-}
-
-/// A popped batch; dropping it gives its slot back.
-pub struct Batch<'a> {
-    loader: &'a Loader,
-    token: u64,
-    view: BatchView,
-    shape: ArrayVec<u64, { RANK_MAX + 1 }>,
-    dtype: Dtype,
-}
-
-impl Batch<'_> {
-    /// The samples, packed, row-major, in host memory. It panics on a batch in device memory, which
-    /// `copy_to` reads.
-    pub fn data(&self) -> &[u8] {
-        assert!(self.view.ready_stream.is_none(), "a batch in device memory: copy_to reads it");
-        self.view.data.view(0, self.view.data.bytes())
-    }
-
-    /// Copies the samples to `target`, which has as many bytes, from wherever they lie; from a
-    /// device it waits for the copy.
-    pub fn copy_to(&self, target: &mut [u8]) -> Result<(), Failure> {
-        self.loader.enter()?.read_batch(&self.view, target)
-    }
-
-    /// Bytes of the samples.
-    pub fn bytes(&self) -> u64 {
-        self.view.data.bytes()
-    }
-
-    /// Address of the first sample; in device memory where there is a ready stream.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.view.data.as_ptr()
-    }
-
-    /// The stream that a consumer's work may be queued on; None on the host.
-    pub fn ready_stream(&self) -> Option<Stream> {
-        self.view.ready_stream
-    }
-
-    /// Extents: samples, then the sample shape.
-    pub fn shape(&self) -> &[u64] {
-        &self.shape
-    }
-
-    /// Element type.
-    pub fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    /// Tags of the samples, in push order.
-    pub fn tags(&self) -> &[u64] {
-        self.view.tags
-    }
-
-    /// Status codes of the samples; 0 is OK.
-    pub fn statuses(&self) -> &[i32] {
-        self.view.statuses
-    }
-
-    /// Number of the batch since open or reset.
-    pub fn batch_id(&self) -> u64 {
-        self.view.batch_id
-    }
-
-    /// The batch as a DLPack tensor, which keeps its slot until its deleter is called, on any
-    /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
-    /// memory stays. None where 8 tensors of the batch live.
-    pub fn dlpack(&self) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
-        let exported = self.loader.enter()?.export(self.token, None, &DELETERS)?;
-        Ok(exported.map(|exported| exported.versioned))
-    }
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        if let Ok(instance) = self.loader.enter() {
-            // The token is held by this value alone.
-            let released = instance.release(self.token, None);
-            assert!(released.is_ok() || self.view.ready_stream.is_some());
-        }
     }
 }
 
