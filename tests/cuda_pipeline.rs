@@ -151,7 +151,7 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
             max_chunk_uncompressed_bytes: largest.unwrap(),
             ..Config {
                 backend: BACKEND_CUDA,
-                cuda_driver: simulator.path().as_ptr(),
+                cuda_driver: simulator.driver_path(),
                 ..config(Dtype::F32, &[16, 16], samples)
             }
         };

@@ -37,7 +37,7 @@ fn loader(settings: Config, count: usize) -> (Loader, Job) {
 }
 
 fn on_device(simulator: &Simulator) -> Config {
-    let cuda_driver = simulator.path().as_ptr();
+    let cuda_driver = simulator.driver_path();
     Config { backend: BACKEND_CUDA, cuda_driver, ..config(Dtype::F32, &[EDGE; 2], 1) }
 }
 

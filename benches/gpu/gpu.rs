@@ -6,7 +6,7 @@ use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use wavetrain::cuda::handles::{EVENT_DEFAULT, MEM_HOST_PORTABLE, STREAM_NON_BLOCKING};
 use wavetrain::cuda::{
-    DeviceContext, DevicePointer, Driver, Entered, Event, Function, Stream, module,
+    DeviceContext, DevicePointer, Driver, DriverPath, Entered, Event, Function, Stream, module,
 };
 use wavetrain::kernels::{ASSEMBLE, COPY};
 use wavetrain::status::Why;
@@ -28,12 +28,17 @@ pub struct Gpu {
     _entered: Entered<'static>,
 }
 
+/// A path for configs, which lives as long as the program.
+pub fn driver_path(path: &str) -> DriverPath {
+    let path = CString::new(path).expect("a path has no NUL");
+    DriverPath::from_static(Box::leak(path.into_boxed_c_str()))
+}
+
 impl Gpu {
     /// Device 0, or why not.
     pub fn open(path: &str) -> Result<Gpu, String> {
         let mut why = Why::new();
-        let name = CString::new(path).expect("a path has no NUL");
-        let driver = Driver::load(name.as_ptr(), &mut why).map_err(|_| why.to_string())?;
+        let driver = Driver::load(driver_path(path), &mut why).map_err(|_| why.to_string())?;
         let context = DeviceContext::open(driver, 0, &mut why).map_err(|_| why.to_string())?;
         let entered = context.enter().expect("the context");
         let free = || driver.mem_get_info().expect("cuMemGetInfo").0;

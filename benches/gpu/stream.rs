@@ -7,7 +7,6 @@
 
 use crate::common::{Array, Codec, Dice, Triple};
 use crate::row;
-use std::ffi::CString;
 use std::path::Path;
 use std::time::Instant;
 use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config};
@@ -202,7 +201,7 @@ fn run(scenario: &Scenario, uris: &[String], config: &Config) -> Figures {
 /// Every scenario whose stores are there, on the device and on the host. Each is run twice, so that
 /// files are in the page cache; the second run counts.
 pub fn all(driver: &str, folder: &Path, is_small: bool) {
-    let driver = CString::new(driver).expect("a path has no NUL");
+    let driver = crate::gpu::driver_path(driver);
     let mut scratch = vec![0; wavetrain::loader::SCRATCH_BYTES];
     for scenario in SCENARIOS.iter().map(|scenario| scenario.shrunk(is_small)) {
         let uris = scenario.uris(folder);
@@ -214,7 +213,7 @@ pub fn all(driver: &str, folder: &Path, is_small: bool) {
         for (backend, word) in [(BACKEND_CUDA, "device"), (BACKEND_HOST, "host")] {
             let mut config = Config { backend, ..scenario.config() };
             if backend == BACKEND_CUDA {
-                config.cuda_driver = driver.as_ptr();
+                config.cuda_driver = driver;
                 config.max_gpu_memory_bytes = if is_small { 0 } else { scenario.gpu_mib << 20 };
             }
             config_fit(&mut config, &names, &mut scratch).unwrap_or_else(|why| panic!("{why}"));

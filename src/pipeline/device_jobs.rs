@@ -355,8 +355,7 @@ impl Instance {
     /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
     /// is at rest.
     pub(super) fn device_deadline(&self, state: &State) -> Option<u64> {
-        let is_ours =
-            HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
+        let is_ours = HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
         is_ours.then(|| self.deadline(state.device.nap_ns))
     }
 

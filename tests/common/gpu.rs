@@ -91,7 +91,7 @@ pub fn expected(tags: &[u64]) -> Vec<u8> {
 pub fn device_config(simulator: &Simulator, slots: u32) -> Config {
     Config {
         backend: BACKEND_CUDA,
-        cuda_driver: simulator.path().as_ptr(),
+        cuda_driver: simulator.driver_path(),
         n_batch_slots: slots,
         host_buffer_waves: 2,
         max_chunk_uncompressed_bytes: CHUNK_BYTES,
