@@ -803,11 +803,11 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * batch keeps, popped and not released, or a tensor, exported and not deleted; also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
  * live, or reads or queued work are still in flight; memory and hooks stay in use. Release and
- * delete them and call close again; until then close, release, read_done, batch_info, stats, stats_reset,
- * last_error and deleters work, all else returns SHUTDOWN. Close does not wait for batches and
- * tensors: where only they are left, a WARN says once how many of each. So does one where the
- * timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on AGAIN
- * leaves its memory in use for as long as the process runs. */
+ * delete them and call close again; until then close, release, read_done, batch_info, stats,
+ * stats_reset, last_error and deleters work, all else returns SHUTDOWN. Close does not wait for
+ * batches and tensors: where only they are left, a WARN says once how many of each. So does one
+ * where the timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on
+ * AGAIN leaves its memory in use for as long as the process runs. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
@@ -884,8 +884,9 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
  * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
- * not for reads that files.read_async has begun. An error of the CUDA driver is not forgotten: only
- * close helps. OK. */
+ * not for reads that files.read_async has begun: these keep their part of the staging memory until
+ * they are completed, and a stream that needs all of it waits for them. An error of the CUDA driver
+ * is not forgotten: only close helps. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out

@@ -10,7 +10,8 @@ mod files;
 mod workers;
 
 use common::drive::{
-    Dice, Job, PATIENCE_NS, check_batch, config, mixed_jobs, open, stream, stream_through,
+    Dice, Job, PATIENCE_NS, check_batch, config, mixed_jobs, open, stream, stream_as_configured,
+    stream_through,
 };
 use common::hook::with_hook;
 use files::{AsyncFiles, Order};
@@ -123,7 +124,7 @@ fn as_many_jobs_are_with_the_host_as_can_run() {
 fn waiting_calls_do_the_work_of_jobs_that_nobody_runs() {
     let system = JobSystem::new(Run::Later);
     let config = system.config(&base());
-    stream(&config, &jobs());
+    stream_as_configured(&config, &jobs());
     assert!(system.waiting() > 0 && system.waiting() <= config.n_decode_threads as usize);
 }
 

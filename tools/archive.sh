@@ -20,9 +20,9 @@
 # UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
 #   defect was met that the archive of the same sources and tools reports as "at +0x12ab +0x34cd":
 #   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.
-# CUDA=1 takes the CUDA backend and its kernels in: half as many bytes again. backend = cuda is
-#   WAVETRAIN_UNSUPPORTED without it, and auto the host.
-# PANIC_TEXTS=1 keeps the texts and lines of assertions, for twice the bytes (tools/panics.sh).
+# HOST_ONLY=1 leaves the CUDA backend and its kernels out, a third of the bytes. backend = cuda is then
+#   WAVETRAIN_UNSUPPORTED, and auto the host.
+# PANIC_TEXTS=1 keeps the texts and lines of assertions, a fifth more bytes (tools/panics.sh).
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; HOSTCC a compiler for this machine where CC
 # is for another; CARGO_TARGET_DIR another build folder.
 set -eu
@@ -98,7 +98,7 @@ export CARGO_ENCODED_RUSTFLAGS CFLAGS
 # A function is inlined where that makes its caller smaller, or where the source says so.
 set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=0
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
-test -n "${CUDA:-}" || set -- "$@" --cfg wavetrain_host_only
+test -z "${HOST_ONLY:-}" || set -- "$@" --cfg wavetrain_host_only
 (cd "$root" && CC=$wrapper "$cargo" rustc --quiet --locked --package wavetrain --lib \
     --crate-type staticlib --profile archive --target-dir "$target" -- "$@") ||
     fail "cargo could not build the library"

@@ -121,10 +121,9 @@ source_archive() {
     test ! -d "$root/vendor" || fail "this is a source archive already: take ONLY=binary"
     mkdir -p "$tree/src"
     (cd "$root" && tar -cf - --exclude=src/bin --exclude='*_tests.rs' --exclude=tests.rs \
-        LICENSE README.md CMakeLists.txt Cargo.toml Cargo.lock include src \
+        LICENSE README.md CMakeLists.txt Cargo.toml Cargo.lock include kernels src \
         tools/archive.sh tools/dist.sh tools/fold.c tools/fold.ld tools/package tools/panics.sh) |
         tar -xf - -C "$tree"
-    test ! -d "$root/kernels" || cp -R "$root/kernels" "$tree/"
     # The manifest without what only the tool, the tests and the benches need.
     awk '/^\[/ { keep = $0 !~ /^\[(dev-dependencies|features|\[bin\]|\[bench\])/ }
         keep && $0 !~ /optional = true/' "$root/Cargo.toml" |

@@ -34,7 +34,7 @@ fn presence(_: &mut Why) -> Result<Presence, Status> {
 
 #[cfg(wavetrain_host_only)]
 fn presence(why: &mut Why) -> Result<Presence, Status> {
-    Err(fail!(why, Unsupported, "{}", crate::cuda::HOST_ONLY))
+    Err(crate::fail!(why, Unsupported, "{}", crate::cuda::HOST_ONLY))
 }
 
 impl Engine {

@@ -147,18 +147,29 @@ pub struct Slabs {
 }
 
 impl Slabs {
-    /// `count` free slabs for batches in `slots` slots; none of either on the host.
-    pub fn carve(carver: &mut Carver, layout: Layout, count: u32, slots: u32) -> Slabs {
-        let slab = Slab { state: SlabState::Free, first: 0, units: 0, writers: 0, number: 0 };
-        let owners = if count > 0 { u64::from(count) + RESIDENT_WAVES as u64 } else { 0 };
+    /// No slab: on the host.
+    pub const fn none() -> Slabs {
         Slabs {
-            layout,
-            slabs: carver.slice("device waves", u64::from(count), &slab),
+            layout: Layout { data_bytes: 0, units: 0 },
+            slabs: &mut [],
             filling: None,
             next_number: 0,
             busy: [false; RESIDENT_WAVES],
+            counts: &mut [],
+            slots: 0,
+        }
+    }
+
+    /// `count` free slabs for batches in `slots` slots.
+    pub fn carve(carver: &mut Carver, layout: Layout, count: u32, slots: u32) -> Slabs {
+        let slab = Slab { state: SlabState::Free, first: 0, units: 0, writers: 0, number: 0 };
+        let owners = u64::from(count) + RESIDENT_WAVES as u64;
+        Slabs {
+            layout,
+            slabs: carver.slice("device waves", u64::from(count), &slab),
             counts: carver.slice("device waves", owners * u64::from(slots), &0),
             slots,
+            ..Slabs::none()
         }
     }
 

@@ -117,7 +117,6 @@ pub fn run_assemble(
         }
     }
     hands.end();
-    drop(hands);
     let state = &mut *instance.lock.lock();
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state.finish_chunks(instance, wave, (first, count), part.as_ref());

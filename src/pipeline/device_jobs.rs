@@ -66,16 +66,13 @@ pub struct DeviceState {
 impl DeviceState {
     /// A device at rest; without slabs on the host.
     pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
-        let config = &settings.config;
-        let count = if settings.is_cuda() { config.host_buffer_waves } else { 0 };
-        let streams = if settings.is_cuda() { u64::from(config.n_batch_slots) } else { 0 };
-        DeviceState {
-            slabs: Slabs::carve(carver, layout, count, config.n_batch_slots),
+        let mut state = DeviceState {
+            slabs: Slabs::none(),
             copying: 0,
             copy_bytes: [0; SLABS_MAX],
             wave_bytes: [(0, 0); RESIDENT_WAVES],
             fenced: 0,
-            streams: carver.slice("device waves", streams, &ArrayVec::new_const()),
+            streams: &mut [],
             is_taken: false,
             polled_ns: 0,
             nap_ns: NAP_MIN_NS,
@@ -83,7 +80,13 @@ impl DeviceState {
             is_dead: false,
             is_idle: false,
             watchers: 0,
+        };
+        if settings.is_cuda() {
+            let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
+            state.slabs = Slabs::carve(carver, layout, waves, slots);
+            state.streams = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
         }
+        state
     }
 
     /// Whether a call to it failed.
@@ -405,6 +408,9 @@ impl Instance {
     /// of ours: a call that waits and went to sleep before the device had work, so that somebody
     /// looks at it.
     pub(super) fn wake_device(&self, state: &State) {
+        if !HAS_DEVICES {
+            return;
+        }
         if state.device.is_idle && state.has_device_job(self, Role::Device) {
             self.device_ready.signal();
         }

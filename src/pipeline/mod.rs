@@ -317,7 +317,7 @@ impl Instance {
         self.note_started(&mut self.lock.lock());
         if number >= self.settings.worker_count() {
             let is_ring = number == self.settings.worker_count() && self.settings.ring_depth > 0;
-            return if is_ring || !HAS_DEVICES { self.ring_main() } else { self.device_main() };
+            return if !HAS_DEVICES || is_ring { self.ring_main() } else { self.device_main() };
         }
         let role = if number < self.settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();

@@ -208,7 +208,8 @@ static void check_config(void) {
     /* Not built yet, so not silently ignored. */
     REFUSED(chunk_cache_bytes, 1, WAVETRAIN_INVALID);
     REFUSED(numa_node, 0, WAVETRAIN_UNSUPPORTED);
-    REFUSED(consumer_stream, scratch, WAVETRAIN_UNSUPPORTED);
+    REFUSED(device, 0, WAVETRAIN_INVALID); /* of the host */
+    REFUSED(consumer_stream, scratch, WAVETRAIN_INVALID);
     REFUSED(cuda_driver, "", WAVETRAIN_INVALID);
     static char long_path[WAVETRAIN_URI_BYTES_MAX + 2];
     memset(long_path, 'x', sizeof long_path - 1);

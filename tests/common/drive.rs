@@ -108,7 +108,7 @@ fn named_driver() -> Option<&'static CStr> {
 /// is streamed on the host is streamed on a device as well: that of the driver that is named, else
 /// the simulated one, where it can be built.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
-    let bytes = stream_once(config, jobs);
+    let bytes = stream_as_configured(config, jobs);
     if config.backend != BACKEND_HOST {
         return bytes;
     }
@@ -119,12 +119,13 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
         if device.max_host_memory_bytes != 0 {
             device.max_host_memory_bytes += PINNED_BYTES;
         }
-        assert_eq!(stream_once(&device, jobs), bytes);
+        assert_eq!(stream_as_configured(&device, jobs), bytes);
     }
     bytes
 }
 
-fn stream_once(config: &Config, jobs: &[Job]) -> usize {
+/// The same on the config's own backend alone.
+pub fn stream_as_configured(config: &Config, jobs: &[Job]) -> usize {
     let loader = open(config);
     let bytes = stream_through(&loader, config, jobs, 0);
     loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));

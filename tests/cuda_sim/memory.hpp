@@ -16,8 +16,9 @@ namespace sim {
 
 constexpr unsigned char kPoison = 0xFB, kGuard = 0xFD, kPinnedPoison = 0xFA;
 constexpr uint64_t kGuardBytes = 512, kAlign = 256;
-// A large block is painted at its ends, so that a test pays for what it uses.
-constexpr uint64_t kPaintedBytes = 32 << 20;
+// A large block is painted at its ends, so that a test pays for what it uses; of a freed one less
+// stays, because its place is not given out again soon.
+constexpr uint64_t kPaintedBytes = 4 << 20, kFreedBytes = 64 << 10;
 // Addresses of a device; more than memory_bytes, for guards and places that rest.
 constexpr uint64_t kDeviceSpan = uint64_t(64) << 30;
 
@@ -63,9 +64,9 @@ inline void allow(uint64_t first, uint64_t bytes) {
 #endif
 }
 
-inline void paint(uint64_t first, uint64_t bytes, unsigned char value) {
+inline void paint(uint64_t first, uint64_t bytes, unsigned char value, uint64_t most) {
   unsigned char* place = reinterpret_cast<unsigned char*>(first);
-  uint64_t part = bytes < kPaintedBytes ? bytes : kPaintedBytes;
+  uint64_t part = bytes < most ? bytes : most;
   memset(place, value, part);
   if (bytes > part) memset(place + bytes - part, value, part);
 }
@@ -135,7 +136,7 @@ inline unsigned device_alloc(Context* context, int device, uint64_t bytes, uint6
   allow(first - kGuardBytes, bytes + 2 * kGuardBytes);
   memset(reinterpret_cast<void*>(first - kGuardBytes), kGuard, kGuardBytes);
   memset(reinterpret_cast<void*>(first + bytes), kGuard, kGuardBytes);
-  paint(first, bytes, kPoison);
+  paint(first, bytes, kPoison, kPaintedBytes);
   forbid(first - kGuardBytes, kGuardBytes);
   forbid(first + bytes, kGuardBytes);
   memory.next = first + bytes + kGuardBytes;
@@ -176,12 +177,12 @@ inline unsigned device_free(uint64_t first) {
   for (Block& block : blocks) {
     if (!block.is_used || block.first != first) continue;
     if (!is_guard_whole(block)) found("cuMemFree: the guards of the block were written");
-    if (block.bytes > 2 * kPaintedBytes) {
+    if (block.bytes > 2 * kFreedBytes) {
       uint64_t page = (first + 4095) / 4096 * 4096;
       uint64_t last = (first + block.bytes) / 4096 * 4096;
       madvise(reinterpret_cast<void*>(page), last - page, MADV_DONTNEED);
     }
-    paint(first, block.bytes, kPoison);
+    paint(first, block.bytes, kPoison, kFreedBytes);
     forbid(first, block.bytes);
     device_memory[block.device].used_bytes -= block.bytes;
     block.is_used = false;
@@ -205,7 +206,7 @@ inline unsigned host_alloc(Context* context, uint64_t bytes, void** result) {
     if (memory == MAP_FAILED) return kOutOfMemory;
     unsigned char* first = static_cast<unsigned char*>(memory);
     mprotect(first + mapped - 4096, 4096, PROT_NONE);
-    paint(reinterpret_cast<uint64_t>(first), bytes, kPinnedPoison);
+    paint(reinterpret_cast<uint64_t>(first), bytes, kPinnedPoison, kPaintedBytes);
     block = {true, context, first, bytes, mapped};
     pinned_used_bytes += bytes;
     *result = first;
