@@ -179,10 +179,71 @@ __device__ __forceinline__ void run_vectors(const tile_state& tile, const vector
   vectors &= ~(kOpen >> (kLeftShift - i));
 }
 
+// The same for U16 to F32 where that is plain and near (is_near_u16). Nothing but memory holds it
+// up, so a thread has several vectors on their way before it waits for the first. Distances from
+// there have 32 bits, because registers are what limits how many.
+__device__ __forceinline__ void run_near_u16(const tile_state& tile, const vector_place& vector,
+                                             uint32_t i, uint32_t& vectors) {
+  constexpr uint32_t kInFlight = 4;
+  uint32_t columns = static_cast<uint32_t>(tile.unit.row_vectors);
+  uint64_t source = vector.row.source + static_cast<uint64_t>(vector.first) * 2;
+  uint64_t target = vector.row.target + static_cast<uint64_t>(vector.first) * 4;
+  uint32_t rows = vector.rows, column = static_cast<uint32_t>(vector.column);
+  uint32_t source_at = 0, target_at = 0;
+  // The thread's vectors from `i` on, a bit for each.
+  uint32_t open = (vectors & kOpen) >> i;
+#pragma unroll 1
+  for (; open != 0 && rows < tile.run_rows; open >>= kInFlight, i += kInFlight) {
+    uint32_t words[kInFlight][2], ours = 0, whole = 0, wraps = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < kInFlight; j++) {
+      uint32_t is_ours = rows < tile.run_rows ? open & 1u << j : 0;
+#ifdef WAVETRAIN_MUTATE_8
+      is_ours = open & 1u << j;
+#endif
+      bool is_whole = is_ours && column - tile.whole_first < tile.whole_count;
+#ifdef WAVETRAIN_MUTATE_7
+      is_whole = is_ours;
+#endif
+      if (is_whole) load_aligned(bytes_at(source + static_cast<int32_t>(source_at)), words[j]);
+      ours |= is_ours;
+      whole |= static_cast<uint32_t>(is_whole) << j;
+      rows += tile.step_rows;
+      column += tile.step_columns;
+      source_at += static_cast<uint32_t>(tile.step_source);
+      if (column < columns) continue;
+      wraps |= 1u << j;
+      rows++;
+      column -= columns;
+      source_at += static_cast<uint32_t>(tile.wrap_source);
+    }
+    vectors = (vectors & ~(ours << i)) | (ours & ~whole) << kLeftShift << i;
+#pragma unroll
+    for (uint32_t j = 0; j < kInFlight; j++) {
+      if (whole >> j & 1) {
+        uint32_t raw[4];
+        split_words(words[j], raw);
+#pragma unroll
+        for (int k = 0; k < 4; k++) raw[k] = bits_from_float(static_cast<float>(raw[k]));
+        store_words(target + static_cast<int32_t>(target_at), raw);
+      }
+      target_at += static_cast<uint32_t>(tile.step_target);
+      if (wraps >> j & 1) target_at += static_cast<uint32_t>(tile.wrap_target);
+    }
+  }
+}
+
+// Whether that may be done: the tile's rows are so, and the vector is aligned and in a run.
+__device__ __forceinline__ bool is_near_u16(const tile_state& tile, const vector_place& vector) {
+  uint64_t place = vector.row.source + static_cast<uint64_t>(vector.first) * 2;
+  return tile.is_near_u16 && vector.rows < tile.run_rows && place % 8 == 0;
+}
+
 __device__ __forceinline__ void run_whole_vectors(const tile_state& tile,
                                                   const vector_place& vector, uint32_t i,
                                                   uint32_t& vectors) {
   const wavetrain_unit& unit = tile.unit;
+  if (is_near_u16(tile, vector)) return run_near_u16(tile, vector, i, vectors);
   bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
   if (unit.path == kCopy) {
     run_vectors<copy_work>(tile, vector, i, vectors);
@@ -250,7 +311,7 @@ __device__ void load_record(void* record, const uint8_t* from) {
 extern "C" __global__ void __launch_bounds__(kThreads, 4)
     wavetrain_assemble(const uint8_t* wave, uint64_t units_at, uint64_t tiles_at,
                        uint32_t unit_count, uint32_t* status) {
-  __shared__ tile_state tile;
+  tile_state& tile = block_tile;
   const uint32_t* tile_first = reinterpret_cast<const uint32_t*>(wave + tiles_at);
   uint32_t number = find_unit(tile_first, unit_count);
   if (number >= unit_count || blockIdx.x < tile_first[number]) return;

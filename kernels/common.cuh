@@ -91,6 +91,25 @@ __device__ __forceinline__ const uint8_t* bytes_at(uint64_t address) {
   return reinterpret_cast<const uint8_t*>(address);
 }
 
+// Four times kWords bytes from a multiple of as many.
+template <int kWords>
+__device__ __forceinline__ void load_aligned(const uint8_t* at, uint32_t (&words)[kWords]) {
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4, "what one instruction loads");
+  if constexpr (kWords == 1) {
+    words[0] = __ldg(reinterpret_cast<const uint32_t*>(at));
+  } else if constexpr (kWords == 2) {
+    uint2 pair = __ldg(reinterpret_cast<const uint2*>(at));
+    words[0] = pair.x;
+    words[1] = pair.y;
+  } else {
+    uint4 four = __ldg(reinterpret_cast<const uint4*>(at));
+    words[0] = four.x;
+    words[1] = four.y;
+    words[2] = four.z;
+    words[3] = four.w;
+  }
+}
+
 // Four times kWords bytes from any address. Words are read where they lie, so up to 3 bytes before
 // and behind are read too, but no word that has no byte of the range.
 template <int kWords>
@@ -98,12 +117,8 @@ __device__ __forceinline__ void load_words(const uint8_t* at, uint32_t (&words)[
   constexpr uintptr_t kAlign = kWords >= 4 ? 16 : kWords * 4;
   uintptr_t place = reinterpret_cast<uintptr_t>(at);
   if (place % kAlign == 0) {
-    if constexpr (kWords == 1) {
-      words[0] = __ldg(reinterpret_cast<const uint32_t*>(at));
-    } else if constexpr (kWords == 2) {
-      uint2 pair = __ldg(reinterpret_cast<const uint2*>(at));
-      words[0] = pair.x;
-      words[1] = pair.y;
+    if constexpr (kWords <= 4) {
+      load_aligned(at, words);
     } else {
 #pragma unroll
       for (int i = 0; i < kWords; i += 4) {

@@ -21,6 +21,18 @@ __device__ __forceinline__ void swap_words(uint32_t (&words)[kWords], uint32_t w
   }
 }
 
+// The kCount elements that words are, each in its own register.
+template <int kWords, int kCount>
+__device__ __forceinline__ void split_words(const uint32_t (&words)[kWords],
+                                            uint32_t (&raw)[kCount]) {
+  constexpr int kInWord = kCount / kWords, kBits = 32 / kInWord;
+  static_assert(kInWord == 2 || kInWord == 4, "elements of 2 bytes, or of 1");
+#pragma unroll
+  for (int i = 0; i < kCount; i++) {
+    raw[i] = words[i / kInWord] >> kBits * (i % kInWord) & ((1u << kBits) - 1);
+  }
+}
+
 // The elements side by side from an address on, each in its own register.
 template <int kCount>
 __device__ __forceinline__ void load_elements(uint64_t from, uint32_t bytes,
@@ -29,13 +41,11 @@ __device__ __forceinline__ void load_elements(uint64_t from, uint32_t bytes,
   if (bytes == 2) {
     uint32_t words[kCount / 2];
     load_words(at, words);
-#pragma unroll
-    for (int i = 0; i < kCount; i++) raw[i] = i % 2 ? words[i / 2] >> 16 : words[i / 2] & 0xFFFF;
+    split_words(words, raw);
   } else if (bytes == 1) {
     uint32_t words[kCount / 4];
     load_words(at, words);
-#pragma unroll
-    for (int i = 0; i < kCount; i++) raw[i] = words[i / 4] >> 8 * (i % 4) & 0xFF;
+    split_words(words, raw);
   } else {
     load_words(at, raw);
   }

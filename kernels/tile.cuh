@@ -6,7 +6,7 @@
 #include "common.cuh"
 
 constexpr uint32_t kThreads = 256;
-constexpr uint32_t kTileVectors = 2048;
+constexpr uint32_t kTileVectors = 4096;
 
 // Path of src/assemble/vectors.rs.
 enum : uint8_t {
@@ -53,6 +53,9 @@ struct tile_state {
   uint64_t step_target;
   uint64_t wrap_source;
   uint64_t wrap_target;
+  // Whether elements are U16 as they are, on their way to F32; and the vectors of a run, if one is
+  // read from a multiple of 8, all are, and no two of them are 2^31 bytes apart.
+  uint32_t is_near_u16;
   // By how many bits a place of the target is shifted for the number of an element, and which bits
   // say where in a vector it lies.
   uint32_t target_shift;
@@ -64,6 +67,10 @@ struct tile_state {
   uint32_t last_block;
   uint32_t last_elements;
 };
+
+// That of this block. Functions that are not inlined name it, because an address of shared memory
+// that is handed to them is one of any memory, and takes registers.
+__shared__ tile_state block_tile;
 
 // Adds `count - 1` steps to the low or high end of a range of bytes; false where it does not fit.
 __device__ bool widen(uint64_t& low, uint64_t& high, uint64_t count, int64_t step) {
@@ -133,6 +140,7 @@ __device__ void begin_steps(tile_state& tile, bool has_even_rows) {
   tile.target_shift = logarithm(unit.target_bytes);
   tile.vector_mask = unit.vector_elements > 1 ? 15 : 0;
   tile.run_rows = 0;
+  tile.is_near_u16 = 0;
   if (!has_even_rows || unit.row_vectors >> 31) return;
   uint32_t columns = static_cast<uint32_t>(unit.row_vectors);
   uint32_t before = (static_cast<uint32_t>(tile.target) & tile.vector_mask) >> tile.target_shift;
@@ -150,17 +158,26 @@ __device__ void begin_steps(tile_state& tile, bool has_even_rows) {
   tile.step_target = tile.step_rows * row_target + tile.step_columns * vector_target;
   tile.wrap_source = row_source - columns * vector_source;
   tile.wrap_target = row_target - columns * vector_target;
+  constexpr uint64_t kNear = 1 << 30;
+  uint64_t step = max(row_source, row_target);
+  bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
+  tile.is_near_u16 = unit.path == kToF32 && unit.source_dtype == kU16 && is_plain &&
+                     columns < kNear / 16 && step < kNear / (kTileVectors + 1) &&
+                     row_source % 8 == 0;
 }
 
 // The element of a fill as often as 16 bytes have room for it.
 __device__ void begin_fill(tile_state& tile) {
   const wavetrain_unit& unit = tile.unit;
+  uint32_t at = 0;
+#pragma unroll 1
   for (uint32_t i = 0; i < 4; i++) {
-    tile.pattern[i] = 0;
+    uint32_t word = 0;
     for (uint32_t byte = 0; byte < 4; byte++) {
-      uint32_t value = unit.fill[(4 * i + byte) % unit.target_bytes];
-      tile.pattern[i] |= value << 8 * byte;
+      word |= static_cast<uint32_t>(unit.fill[at]) << 8 * byte;
+      if (++at == unit.target_bytes) at = 0;
     }
+    tile.pattern[i] = word;
   }
 }
 
@@ -252,7 +269,8 @@ __device__ __forceinline__ bool step_source(const tile_state& tile, uint32_t axi
 
 // The general way to the first element of a row. Not inlined, so that what it takes does not weigh
 // on the loops: it is rare.
-__device__ __noinline__ row_place find_row(const tile_state& tile, uint32_t rows) {
+__device__ __noinline__ row_place find_row(uint32_t rows) {
+  const tile_state& tile = block_tile;
   const wavetrain_unit& unit = tile.unit;
   row_place row = {tile.data + unit.source, unit.target};
   uint64_t carry = rows;
@@ -269,7 +287,7 @@ __device__ __noinline__ row_place find_row(const tile_state& tile, uint32_t rows
 
 // The first element of the row that comes `rows` after the tile's first one.
 __device__ __forceinline__ row_place row_at(const tile_state& tile, uint32_t rows) {
-  if (rows >= tile.rows_left) return find_row(tile, rows);
+  if (rows >= tile.rows_left) return find_row(rows);
   const wavetrain_axis& along = tile.unit.axes[1];
   uint64_t source_step = static_cast<uint64_t>(along.source_step);
   return {tile.source + rows * source_step, tile.target + rows * along.target_step};
@@ -288,7 +306,7 @@ __device__ __forceinline__ vector_place vector_at(const tile_state& tile, uint32
   const wavetrain_unit& unit = tile.unit;
   vector_place vector;
   if (tile.row_reciprocal != 0) {
-    // Both are below 2^12, so that the product with the reciprocal rounded up gives the quotient.
+    // Both are below 2^13, so that the product with the reciprocal rounded up gives the quotient.
     vector.rows = __umulhi(static_cast<uint32_t>(tile.column) + number, tile.row_reciprocal);
   } else {
     // A row is longer than a tile, or there is one vector in each.

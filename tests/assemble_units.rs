@@ -145,6 +145,42 @@ fn long_rows_of_any_alignment_give_the_bytes_of_the_host_path() {
     }
 }
 
+/// Planes of short rows of U16 to F32, of which most vectors are read from multiples of 8: tiles
+/// begin and end within rows, rows within vectors, and runs with planes.
+fn u16_planes(random: &mut Random) -> Case {
+    let chunk = [1, 9, 120, 4 * random.within(5, 40) as u64];
+    // The array ends within the last chunk, and padding goes on from there.
+    let shape = [1, 9, 120, 2 * chunk[3] - random.within(0, 4) as u64];
+    let record = record(&shape, &chunk, (Dtype::U16, 2), &[0, 1, 2, 3]);
+    let columns = 4 * random.within(3, 2 * chunk[3] as i64 / 4 - 1);
+    let limit = 2 * chunk[3] as i64 - columns;
+    let first = |random: &mut Random| match random.one_in(3) {
+        true => random.within(0, limit),
+        false => 4 * random.within(0, limit / 4),
+    };
+    let begins = (0..2).map(|_| vec![0, random.within(0, 3), random.within(0, 9), first(random)]);
+    let begins = begins.collect();
+    Case::new(record, Dtype::F32, begins, vec![1, 6, 111, columns], PadMode::Constant)
+}
+
+/// The same of one row, whose last vector nothing behind it writes anew.
+fn u16_row(random: &mut Random) -> Case {
+    let record = record(&[30_000], &[30_000], (Dtype::U16, 2), &[0]);
+    let length = 4 * random.within(250, 5_000) + random.within(1, 4);
+    let first = 4 * random.within(0, 40);
+    Case::new(record, Dtype::F32, vec![vec![first]], vec![length], PadMode::None)
+}
+
+#[test]
+fn planes_of_aligned_u16_rows_give_the_bytes_of_the_host_path() {
+    let Some(sim) = Sim::get() else { return };
+    let mut random = Random(0x0F0F_1234_8765_F0F0);
+    for number in 0..80 {
+        let case = if number < 60 { u16_planes(&mut random) } else { u16_row(&mut random) };
+        check(sim, &case.told(&mut random), &|| describe(number, &case));
+    }
+}
+
 #[test]
 fn rank_16_is_written_like_any_other() {
     let Some(sim) = Sim::get() else { return };
@@ -412,13 +448,19 @@ fn without_the_check_of_units_address_sanitizer_names_the_line_that_reads() {
 
 #[test]
 fn every_barrier_and_guard_of_the_kernel_is_needed() {
-    for mutation in 2..=6 {
+    for mutation in 2..=8 {
         let name = format!("assemble_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let Some(program) = compiled(&name, &["-O0", "-DSIM_PROGRAM", "-w", &define]) else {
             return;
         };
-        let jobs = jobs(&mut Random(0x4444_0000_1111_2222), 60);
+        let mut random = Random(0x4444_0000_1111_2222);
+        let mut jobs = jobs(&mut random, 60);
+        for number in 0..16 {
+            let make = if number % 2 == 0 { u16_planes } else { u16_row };
+            let told = make(&mut random).told(&mut random);
+            jobs.push(told.wave.job(&told.expected, 0));
+        }
         assert!(run_jobs(&program, &jobs).is_err(), "mutation {mutation} made no difference");
     }
 }

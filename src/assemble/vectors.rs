@@ -15,8 +15,9 @@
 use super::units::{Filter, Unit};
 use crate::records::Dtype;
 
-/// Vectors of a tile: eight for each thread of a block.
-pub const TILE_VECTORS: u64 = 2048;
+/// Vectors of a tile: sixteen for each thread of a block, beside which it weighs little that the
+/// block finds its unit.
+pub const TILE_VECTORS: u64 = 4096;
 
 /// Threads of a block.
 pub const TILE_THREADS: u32 = 256;
