@@ -569,7 +569,10 @@ typedef struct wavetrain_profiler_hook {
 
 /* backend */
 enum {
-    WAVETRAIN_BACKEND_AUTO = 0, /* CUDA where there is a device, else the host */
+    WAVETRAIN_BACKEND_AUTO = 0, /* CUDA where there is a device that will do, else the host: which
+                                 * and why is in stats and, at INFO, in the log. A device whose
+                                 * memory is too small or taken is an error, as is a config that is
+                                 * wrong, a device number that there is not for one. */
     WAVETRAIN_BACKEND_HOST = 1, /* batches in host memory */
     WAVETRAIN_BACKEND_CUDA = 2, /* batches in device memory */
     WAVETRAIN_BACKEND_FORCE32 = 0x7FFFFFFF

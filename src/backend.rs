@@ -5,53 +5,65 @@
 
 use crate::abi::NAME_BYTES;
 use crate::base::text::Text;
-use crate::config::{BACKEND_CUDA, BACKEND_HOST, Config};
-use crate::cuda::{Driver, DriverPath, HAS_DEVICES, HOST_ONLY, device};
+use crate::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::cuda::{Driver, HAS_DEVICES, HOST_ONLY, device};
 use crate::fail;
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
 /// Whether the config says something of a device, so that it cannot mean the host.
 fn names_device(config: &Config) -> bool {
-    config.device != device::CURRENT
-        || !config.consumer_stream.is_null()
-        || config.cuda_driver != DriverPath::NULL
+    config.device != device::CURRENT || !config.consumer_stream.is_null()
 }
 
-/// Whether batches are made on a device, and why or why not. With backend = auto whatever keeps a
-/// device from being used is a reason for the host, unless the config says something of the device.
-/// With backend = cuda nothing is looked for: a bill can be had on a machine without a device.
+/// Whether a failure means that there is no device that would do, which auto takes the host for. A
+/// config that is wrong in itself is an error, and so is memory that is short: smaller caps may
+/// mend it, and the host is no small change.
+fn has_no_device(status: Status) -> bool {
+    matches!(status, Status::Cuda | Status::Unsupported)
+}
+
+/// Whether batches are made on a device, and why or why not. With backend = cuda nothing is looked
+/// for: a bill can be had on a machine without a device.
 pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>), Status> {
     let mut reason = Text::new();
-    if !HAS_DEVICES {
-        if config.backend == BACKEND_CUDA || names_device(config) {
+    match config.backend {
+        BACKEND_CUDA if !HAS_DEVICES => {
             return Err(fail!(why, Unsupported, "backend = cuda: {HOST_ONLY}, use host"));
         }
-        reason.push_str("host: made without CUDA");
-        return Ok((false, reason));
-    }
-    match config.backend {
         BACKEND_CUDA => reason.push_str("cuda: asked for by the config"),
         BACKEND_HOST if names_device(config) => {
             return Err(fail!(
                 why,
                 Invalid,
-                "device, consumer_stream or cuda_driver is set, but backend is host"
+                "device or consumer_stream is set, but backend is host"
             ));
         }
         BACKEND_HOST => reason.push_str("host: asked for by the config"),
+        _ if !HAS_DEVICES => reason.push_str("host: made without CUDA"),
         _ => {
             let found = Driver::load(config.cuda_driver, why)
                 .and_then(|driver| device::find(driver, config.device, why));
-            // A text that is cut at its capacity is still the best there is.
-            let _ = match found {
-                Ok(name) => write!(reason, "cuda: auto, {name}"),
-                Err(status) if names_device(config) => return Err(status),
-                Err(_) => write!(reason, "host: auto, {why}"),
-            };
+            match found {
+                // A text that is cut at its capacity is still the best there is.
+                Ok(name) => drop(write!(reason, "cuda: auto, {name}")),
+                Err(status) => reason = host_instead(config, status, why).ok_or(status)?,
+            }
             why.clear();
             return Ok((found.is_ok(), reason));
         }
     }
     Ok((config.backend == BACKEND_CUDA, reason))
+}
+
+/// Why auto takes the host, where `status` ended the search for a device or the opening of the one
+/// that was found. None where that is an error.
+pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Text<NAME_BYTES>> {
+    if config.backend != BACKEND_AUTO || !has_no_device(status) {
+        return None;
+    }
+    let mut reason = Text::new();
+    // As above.
+    let _ = write!(reason, "host: auto, {why}");
+    Some(reason)
 }

@@ -7,6 +7,7 @@
 use crate::abi;
 use crate::base::arena::Kind;
 use crate::config::Config;
+use crate::cuda::HAS_DEVICES;
 use crate::fail;
 use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
@@ -225,7 +226,16 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
         return Err(fail!(why, OutOfMemory, "as many loaders are open as one process may have"));
     };
     let token = place.token;
-    match pipeline::open(os, &settings, Handle { token, job: host_job }, why) {
+    let handle = Handle { token, job: host_job };
+    let mut opened = pipeline::open(os, &settings, handle, why);
+    if HAS_DEVICES
+        && let Err(status) = opened
+        && let Some(on_host) = settings.on_the_host(status, why)
+    {
+        why.clear();
+        opened = pipeline::open(os, &on_host, handle, why);
+    }
+    match opened {
         Ok(opened) => {
             place.publish(opened);
             Ok(token)

@@ -410,6 +410,13 @@ impl Settings {
         HAS_DEVICES && self.is_cuda
     }
 
+    /// The same on the host, where its device was found and ended an open with `status`; None where
+    /// that is an error.
+    pub fn on_the_host(&self, status: Status, why: &Why) -> Option<Settings> {
+        let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda())?;
+        Some(Settings { is_cuda: false, backend_reason: reason, ..self.clone() })
+    }
+
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
         let batches = if self.is_cuda() { PINNED_DEFAULT_BYTES } else { self.slots_bytes() };

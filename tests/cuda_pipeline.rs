@@ -16,7 +16,8 @@ use common::fixtures::{self, Scratch};
 use common::gpu::*;
 use wavetrain::abi::Stats;
 use wavetrain::config::*;
-use wavetrain::loader::{Loader, Pop};
+use wavetrain::cuda::DriverPath;
+use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -366,4 +367,52 @@ fn auto_takes_the_device_that_is_there_and_says_so() {
     let reason: String = stats.backend_reason.iter().map(|byte| char::from(*byte as u8)).collect();
     assert!(reason.starts_with("cuda: auto, Simulated GPU 0\0"), "{reason}");
     assert_eq!(stats.backend, BACKEND_CUDA);
+}
+
+/// What auto takes while the first call of an entry fails: the host, and why.
+fn host_reason(config: &Config) -> String {
+    let loader = Loader::open(config).unwrap_or_else(|failure| panic!("{failure}"));
+    let stats = loader.stats().unwrap();
+    assert_eq!(stats.backend, BACKEND_HOST);
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "host", true);
+    for tag in 0..SAMPLES as u64 {
+        let first = begin(tag);
+        let end = first.map(|first| first + CROP as i64);
+        let request = Request { uri: &uri, begin: &first, end: &end, tag };
+        assert_eq!(loader.push(&[request], 0).unwrap(), 1);
+    }
+    let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+    assert_eq!(drive::samples(&batch), expected(batch.tags()));
+    assert_eq!(batch.ready_stream(), None);
+    stats.backend_reason.iter().map(|byte| char::from(*byte as u8)).collect()
+}
+
+#[test]
+fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
+    let Some(simulator) = Simulator::take() else { return };
+    for device in [-1, 0] {
+        let auto = Config { backend: BACKEND_AUTO, device, ..device_config(&simulator, 2) };
+        let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
+        let reason = host_reason(&Config { cuda_driver: nowhere, ..auto });
+        assert!(reason.starts_with("host: auto, the CUDA driver /nowhere"), "{reason}");
+        let cases = [
+            (c"cuDeviceGetCount", 3, "cuDeviceGetCount says"),
+            (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),
+            (c"cuModuleLoadDataEx", 222, "refuses the kernels"),
+            (c"cuLaunchKernel", 700, "cuLaunchKernel says"),
+        ];
+        for (entry, code, text) in cases {
+            simulator.fail(Some(entry), 0, code, 1);
+            let reason = host_reason(&auto);
+            assert!(simulator.is_fault_over(), "{entry:?}");
+            assert!(reason.starts_with("host: auto, ") && reason.contains(text), "{reason}");
+        }
+        // Smaller caps may mend this one.
+        simulator.fail(Some(c"cuMemAlloc_v2"), 0, 2, 1);
+        let failure = Loader::open(&auto).err().unwrap();
+        assert_eq!(failure.status, Status::OutOfMemory, "{failure}");
+    }
+    let auto = Config { backend: BACKEND_AUTO, device: 9, ..device_config(&simulator, 2) };
+    assert_eq!(Loader::open(&auto).err().unwrap().status, Status::Invalid);
 }

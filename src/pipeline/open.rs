@@ -17,7 +17,7 @@ use crate::geometry::Geometry;
 use crate::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::os::memory::Block;
 use crate::os::profiler::Profiler;
-use crate::os::sink::Sink;
+use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::{Condvar, Mutex};
 use crate::os::thread_locals;
@@ -174,6 +174,10 @@ pub fn open(
         assert!(closed.is_ok());
         opened.give_back();
         return Err(status);
+    }
+    if HAS_DEVICES {
+        let reason = settings.backend_reason.as_str();
+        instance.sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
     Ok(opened)
 }
