@@ -2,10 +2,11 @@
 //! software, damaged or replaced by bytes of the input, and decoded between guard pages.
 //!
 //! Facts: an undamaged chunk decodes to the data, whatever is needed of it; a part is that part of
-//! the whole; the outcome is the same twice and nothing behind the chunk is written; flipped bits
-//! under a CRC-32C are refused, and any damage under a strong checksum is refused or harmless;
-//! where a library judges as strictly as we do, its outcome is ours; what a broken chunk leaves in
-//! the decoder does not show in the next one.
+//! the whole; the outcome is the same twice and nothing behind the chunk is written; with the
+//! filter left in, it is the same but for the filter, block by block; flipped bits under a CRC-32C
+//! are refused, and any damage under a strong checksum is refused or harmless; where a library
+//! judges as strictly as we do, its outcome is ours; what a broken chunk leaves in the decoder does
+//! not show in the next one.
 
 use super::choices::Choices;
 use super::guard::{POISON, with_bench};
@@ -13,7 +14,10 @@ use flate2::{Compression, Decompress, FlushDecompress, write::GzEncoder, write::
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::ops::Range;
-use wavetrain::decode::{Scratch, block_need, blosc, decode_chunk, kept_bytes, target_need};
+use wavetrain::decode::unshuffle::{Shuffle, unshuffle};
+use wavetrain::decode::{
+    Scratch, block_need, blosc, decode_chunk, decode_filtered, kept_bytes, target_need,
+};
 use wavetrain::limits::CODECS_MAX;
 use wavetrain::records::{ArrayRecord, Codec, Span};
 use wavetrain::status::{Status, Why};
@@ -315,8 +319,46 @@ fn decoded(
     need: Range<usize>,
 ) -> Result<Vec<u8>, (Status, String)> {
     let outcome = decoded_at(record, max_substreams, encoded, need.clone(), true);
-    assert_eq!(outcome, decoded_at(record, max_substreams, encoded, need, false));
+    assert_eq!(outcome, decoded_at(record, max_substreams, encoded, need.clone(), false));
+    assert_eq!(outcome, unfiltered(record, max_substreams, encoded, need));
     outcome
+}
+
+/// The needed bytes, decoded with their filter, which is undone behind it.
+fn unfiltered(
+    record: &ArrayRecord,
+    max_substreams: u32,
+    encoded: &[u8],
+    need: Range<usize>,
+) -> Result<Vec<u8>, (Status, String)> {
+    with_bench(|bench| {
+        let source = bench.source.copy_of(encoded);
+        let target = bench.target.poisoned(target_need(record) as usize, true);
+        let is_left = record.codecs.first() == Some(&Codec::Blosc);
+        let block_bytes = if is_left { 0 } else { block_need(record, source) as usize };
+        let block = bench.scratch.poisoned(block_bytes, true);
+        let scratch = Scratch { target, block };
+        let span = Span { first: need.start as u64, limit: need.end as u64 };
+        let mut why = Why::new();
+        let decoder = &mut bench.decoder;
+        let outcome =
+            decode_filtered(decoder, record, max_substreams, source, span, scratch, &mut why);
+        let found = outcome.map_err(|status| (status, why.as_str().to_string()))?;
+        let (first, mut bytes) = (found.chunk.first as usize, found.chunk.bytes.to_vec());
+        if found.shuffle != Shuffle::None {
+            let (block_bytes, typesize) = (found.block_bytes as usize, found.typesize as usize);
+            let limit = first + bytes.len();
+            let is_end = limit.is_multiple_of(block_bytes) || limit as u64 == record.chunk_bytes;
+            assert!(first.is_multiple_of(block_bytes) && is_end);
+            assert!(record.codecs[0] == Codec::Blosc);
+            for block in bytes.chunks_mut(block_bytes) {
+                let filtered = block.to_vec();
+                let shuffle = found.shuffle.of_block(found.typesize, block.len());
+                unshuffle(shuffle, typesize, &filtered, 0, block);
+            }
+        }
+        Ok(bytes[need.start - first..][..need.len()].to_vec())
+    })
 }
 
 fn decoded_at(

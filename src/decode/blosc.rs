@@ -12,7 +12,7 @@
 
 use super::decoder::Decoder;
 use super::unshuffle::{Shuffle, unshuffle};
-use super::{blosclz, lz4};
+use super::{Filtered, Want, blosclz, lz4};
 use crate::base::math::index;
 use crate::fail;
 use crate::records::{ChunkBytes, Span};
@@ -105,6 +105,15 @@ impl Header {
         let whole = self.nbytes / self.blocksize;
         let tail = self.block_count - whole;
         u64::from(whole) * u64::from(self.split_count) + u64::from(tail)
+    }
+
+    /// Whether there is anything that the filter may have done to a block.
+    fn has_filter(&self) -> bool {
+        match self.shuffle {
+            Shuffle::None => false,
+            Shuffle::Bytes => self.typesize > 1,
+            Shuffle::Bits => true,
+        }
     }
 
     /// First byte that a stream may take: behind the header and the offsets.
@@ -233,6 +242,22 @@ pub fn decode<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
+    let want = Want { span, keeps_filter: false };
+    let decoded = decode_as(decoder, bytes, max_substreams, want, target, scratch, why)?;
+    Ok(decoded.chunk)
+}
+
+/// As [`decode`]; but where `want` keeps the filter, whole blocks come out as they were compressed,
+/// each where it would lie without its filter, and `scratch` is left alone.
+pub(super) fn decode_as<'a>(
+    decoder: &mut Decoder,
+    bytes: &'a [u8],
+    max_substreams: u32,
+    want: Want,
+    target: &'a mut [u8],
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<Filtered<'a>, Status> {
     let header = header(bytes, why)?;
     if u64::from(header.nbytes) != target.len() as u64 {
         return Err(fail!(
@@ -243,10 +268,10 @@ pub fn decode<'a>(
             target.len()
         ));
     }
-    let (first, limit) = (index(span.first), index(span.limit));
+    let (first, limit) = (index(want.span.first), index(want.span.limit));
     if header.memcpyed {
         let bytes = &bytes[HEADER_BYTES..][first..limit];
-        return Ok(ChunkBytes { bytes, first: span.first });
+        return Ok(Filtered::plain(ChunkBytes { bytes, first: want.span.first }));
     }
     let streams = header.stream_count();
     if max_substreams != 0 && streams > u64::from(max_substreams) {
@@ -259,11 +284,12 @@ pub fn decode<'a>(
     }
     let mut taken = header.streams_first();
     let blocksize = index(u64::from(header.blocksize));
+    let keeps_filter = want.keeps_filter && header.has_filter();
     let blocks = target.chunks_mut(blocksize).enumerate();
     for (number, target) in blocks.take(limit.div_ceil(blocksize)).skip(first / blocksize) {
         let start = number * blocksize;
         let needed = first.saturating_sub(start)..(limit - start).min(target.len());
-        let block = Block { bytes, header: &header, number: number as u32 };
+        let block = Block { bytes, header: &header, number: number as u32, keeps_filter };
         taken += decode_block(decoder, &block, needed, target, scratch, why)?;
         // Disjoint blocks cannot hold more than the chunk; overlapping ones would let a small
         // chunk ask for the same work many times.
@@ -271,7 +297,18 @@ pub fn decode<'a>(
             return Err(fail!(why, Decode, "blosc blocks overlap before block {number}"));
         }
     }
-    Ok(ChunkBytes { bytes: &target[first..limit], first: span.first })
+    if !keeps_filter {
+        let bytes = &target[first..limit];
+        return Ok(Filtered::plain(ChunkBytes { bytes, first: want.span.first }));
+    }
+    let (first, limit) = (first / blocksize * blocksize, limit.next_multiple_of(blocksize));
+    let bytes = &target[first..limit.min(target.len())];
+    Ok(Filtered {
+        chunk: ChunkBytes { bytes, first: first as u64 },
+        shuffle: header.shuffle,
+        block_bytes: header.blocksize,
+        typesize: header.typesize,
+    })
 }
 
 /// A block of a chunk that is not memcpyed.
@@ -280,6 +317,8 @@ struct Block<'a> {
     bytes: &'a [u8],
     header: &'a Header,
     number: u32,
+    /// Its filter is not undone.
+    keeps_filter: bool,
 }
 
 /// Decodes a block into `target` (exactly `header.block_bytes(number)` long), at least its bytes
@@ -293,7 +332,7 @@ fn decode_block(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<u64, Status> {
-    let Block { bytes, header, number } = *block;
+    let Block { bytes, header, number, keeps_filter } = *block;
     assert!(!header.memcpyed);
     assert!(bytes.len() as u64 == u64::from(header.cbytes));
     assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
@@ -310,7 +349,7 @@ fn decode_block(
     let streams = &bytes[index(u64::from(start))..];
     let stream_bytes = target.len() / index(u64::from(header.block_streams(number)));
     let shuffle = header.shuffle.of_block(header.typesize, target.len());
-    if shuffle == Shuffle::None {
+    if keeps_filter || shuffle == Shuffle::None {
         return read_streams(decoder, block, streams, stream_bytes, target, why);
     }
     let filtered = &mut scratch[..target.len()];

@@ -21,6 +21,7 @@ use crate::fail;
 use crate::limits::CODECS_MAX;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use crate::status::{Status, Why};
+use unshuffle::Shuffle;
 
 pub use decoder::Decoder;
 pub use wavetrain_loops::unshuffle;
@@ -67,6 +68,36 @@ pub struct Scratch<'a> {
     pub block: &'a mut [u8],
 }
 
+/// What is wanted of a chunk.
+#[derive(Clone, Copy)]
+struct Want {
+    /// Its bytes.
+    span: Span,
+    /// A filter that is the first codec's is not undone.
+    keeps_filter: bool,
+}
+
+/// Decoded bytes of a chunk that may still be filtered.
+#[derive(Clone, Copy, Debug)]
+pub struct Filtered<'a> {
+    /// The bytes; of a filtered chunk whole blocks, each filtered for itself as
+    /// [`Shuffle::of_block`] says.
+    pub chunk: ChunkBytes<'a>,
+    /// Their filter. Not `Bytes` of elements of one byte.
+    pub shuffle: Shuffle,
+    /// Bytes of a block; the last one of the chunk may be shorter. 0 without a filter.
+    pub block_bytes: u32,
+    /// Bytes of an element of the filter, 1 to 255. 0 without one.
+    pub typesize: u32,
+}
+
+impl<'a> Filtered<'a> {
+    /// Bytes that are not filtered.
+    pub fn plain(chunk: ChunkBytes<'a>) -> Filtered<'a> {
+        Filtered { chunk, shuffle: Shuffle::None, block_bytes: 0, typesize: 0 }
+    }
+}
+
 /// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
 /// it lies in its file, or exactly the bytes `need` where `record.is_read_partly()`.
 /// `max_substreams` limits the streams of a blosc chunk (0: no limit). Sizes are checked at every
@@ -82,20 +113,51 @@ pub fn decode_chunk<'a>(
     scratch: Scratch<'a>,
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
+    let want = Want { span: need, keeps_filter: false };
+    let decoded = decode_as(decoder, record, max_substreams, encoded, want, scratch, why)?;
+    Ok(decoded.chunk)
+}
+
+/// As [`decode_chunk`], with the same outcome, but that the filter of a blosc chunk is left to the
+/// caller, who then has the whole of each block that holds a needed byte; block scratch is then of
+/// no use. Under a checksum that covers the bytes without their filter, the filter is undone.
+pub fn decode_filtered<'a>(
+    decoder: &mut Decoder,
+    record: &ArrayRecord,
+    max_substreams: u32,
+    encoded: &'a [u8],
+    need: Span,
+    scratch: Scratch<'a>,
+    why: &mut Why,
+) -> Result<Filtered<'a>, Status> {
+    let want = Want { span: need, keeps_filter: record.codecs.first() == Some(&Codec::Blosc) };
+    decode_as(decoder, record, max_substreams, encoded, want, scratch, why)
+}
+
+fn decode_as<'a>(
+    decoder: &mut Decoder,
+    record: &ArrayRecord,
+    max_substreams: u32,
+    encoded: &'a [u8],
+    want: Want,
+    scratch: Scratch<'a>,
+    why: &mut Why,
+) -> Result<Filtered<'a>, Status> {
+    let need = want.span;
     assert!(need.first < need.limit && need.limit <= record.chunk_bytes);
     if record.is_read_partly() {
-        return partly_read(encoded, need, why);
+        return partly_read(encoded, need, why).map(Filtered::plain);
     }
     let compressors = record.codecs.iter().filter(|codec| codec.is_compressor()).count();
     if compressors > 1 {
         return Err(fail!(why, Unsupported, "a chain of {compressors} compressors"));
     }
-    let mut decoded = ChunkBytes { bytes: encoded, first: 0 };
+    let mut decoded = Filtered::plain(ChunkBytes { bytes: encoded, first: 0 });
     let mut scratch = Some(scratch);
     for (position, codec) in record.codecs.iter().enumerate().rev() {
         let bytes_after = record.encoded_bytes(position);
         if *codec == Codec::Crc32c {
-            decoded.bytes = verified(decoded.bytes, bytes_after, why)?;
+            decoded.chunk.bytes = verified(decoded.chunk.bytes, bytes_after, why)?;
             continue;
         }
         // One compressor was counted, so the sizes before it are all known and the scratch is
@@ -105,17 +167,18 @@ pub fn decode_chunk<'a>(
         };
         let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
         let target = &mut scratch.target[..index(expected)];
+        let bytes = decoded.chunk.bytes;
         decoded = match codec {
-            Codec::Zstd => decode_zstd(decoder, decoded.bytes, span, target, why)?,
+            Codec::Zstd => Filtered::plain(decode_zstd(decoder, bytes, span, target, why)?),
             Codec::Blosc => {
-                let (bytes, block) = (decoded.bytes, scratch.block);
-                blosc::decode(decoder, bytes, max_substreams, span, target, block, why)?
+                let (want, block) = (Want { span, ..want }, scratch.block);
+                blosc::decode_as(decoder, bytes, max_substreams, want, target, block, why)?
             }
-            _ => decode_whole(decoder, *codec, decoded.bytes, target, why)?,
+            _ => Filtered::plain(decode_whole(decoder, *codec, bytes, target, why)?),
         };
     }
-    assert!(decoded.first <= need.first);
-    assert!(decoded.first + decoded.bytes.len() as u64 >= need.limit);
+    assert!(decoded.chunk.first <= need.first);
+    assert!(decoded.chunk.first + decoded.chunk.bytes.len() as u64 >= need.limit);
     Ok(decoded)
 }
 
