@@ -182,6 +182,7 @@ enum {
 #define WAVETRAIN_CODECS_TEXT_BYTES 384
 #define WAVETRAIN_MEMORY_LINES 32
 #define WAVETRAIN_HISTOGRAM_BUCKETS 32
+#define WAVETRAIN_CODEC_PLACES 8       /* of a count by codec; those without a codec hold 0 */
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
 #define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of one batch that live at a time */
@@ -312,6 +313,16 @@ typedef struct wavetrain_metric {
     uint64_t histogram[WAVETRAIN_HISTOGRAM_BUCKETS];
 } wavetrain_metric;
 
+/* What compresses a chunk, whatever checksums are around or inside it. */
+enum {
+    WAVETRAIN_CODEC_NONE = 0, /* nothing: its bytes are used as they were read */
+    WAVETRAIN_CODEC_ZSTD = 1,
+    WAVETRAIN_CODEC_BLOSC = 2, /* with any codec inside */
+    WAVETRAIN_CODEC_GZIP = 3,
+    WAVETRAIN_CODEC_ZLIB = 4,
+    WAVETRAIN_CODEC_LZ4 = 5
+};
+
 /* Figures since open or stats_reset; those of memory, backend and batches_held are as of now. */
 typedef struct wavetrain_stats_view {
     size_t struct_size;
@@ -360,6 +371,16 @@ typedef struct wavetrain_stats_view {
     uint64_t gpu_overhead_bytes; /* device memory that went as open loaded the kernels, beside
                                     gpu_bytes_committed: the driver's, not ours to cap, and what
                                     others took in that moment is in it. 0 on the host */
+    /* Chunks that threads of the CPU decoded, at the place of what compresses them: into batches in
+     * host memory, or, where backend is CUDA, for the device. Counted when a job of some chunks of
+     * an array ends; together they are decode.count. Chunks that are missing, fail or come from the
+     * chunk cache are not among them. */
+    uint64_t chunks_decoded[WAVETRAIN_CODEC_PLACES];
+    uint64_t chunks_decoded_in_slab; /* of them, those decoded where the copy to the device takes
+                                        them from, without scratch and copy: compressed, and at
+                                        least half of the chunk is read. 0 on the host */
+    uint64_t chunks_left_filtered;   /* of these, blosc chunks whose shuffle or bitshuffle the
+                                        device undoes as it assembles. 0 on the host */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to

@@ -18,6 +18,11 @@ pub const MEMORY_LINES: usize = 32;
 /// Buckets of a log2 histogram: bucket b counts values in [2^b, 2^(b+1)) ns, bucket 0 also 0 ns,
 /// the last bucket everything above.
 pub const HISTOGRAM_BUCKETS: usize = 32;
+/// Places of an array that counts by what compressed a chunk: the numbers of
+/// [`crate::records::Codec`], with room for more.
+pub const CODEC_PLACES: usize = 8;
+/// The place of chunks that nothing compressed.
+pub const CODEC_NONE: usize = 0;
 
 /// `MemoryLine::kind`: ordinary host memory.
 pub const MEMORY_HOST: u32 = 0;
@@ -271,6 +276,12 @@ pub struct Stats {
     pub reader_reason: [c_char; NAME_BYTES],
     /// Device memory that the driver took for the kernels at open.
     pub gpu_overhead_bytes: u64,
+    /// Chunks that workers decoded, by what compressed them; they add up to `decode.count`.
+    pub chunks_decoded: [u64; CODEC_PLACES],
+    /// Those of them that were decoded into a slab; 0 on the host.
+    pub chunks_decoded_in_slab: u64,
+    /// Those of these whose filter was left to the device; 0 on the host.
+    pub chunks_left_filtered: u64,
 }
 
 /// `GroupEntry::row` and its like where the store does not say.
@@ -493,6 +504,9 @@ impl Stats {
         reserved: 0,
         reader_reason: [0; NAME_BYTES],
         gpu_overhead_bytes: 0,
+        chunks_decoded: [0; CODEC_PLACES],
+        chunks_decoded_in_slab: 0,
+        chunks_left_filtered: 0,
     };
 }
 

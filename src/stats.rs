@@ -1,7 +1,7 @@
 //! Counters of an instance. Any thread adds, any thread reads; nothing is ordered by them, so all
 //! accesses are relaxed. Time is in nanoseconds, sizes are in bytes.
 
-use crate::abi::{HISTOGRAM_BUCKETS, Metric};
+use crate::abi::{CODEC_PLACES, HISTOGRAM_BUCKETS, Metric};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -177,6 +177,10 @@ counters! {
     chunk_cache_evictions,
     /// Decoded bytes of the hits.
     chunk_cache_bytes_saved,
+    /// Chunks that were decoded into a slab, where the device's copy takes them from.
+    chunks_decoded_in_slab,
+    /// Chunks of these whose filter was left to the device.
+    chunks_left_filtered,
 }
 
 /// Everything that is counted.
@@ -200,6 +204,8 @@ pub struct StatsCells {
     pub bind_wait: MetricCell,
     /// Pops that waited.
     pub pop_wait: MetricCell,
+    /// Chunks decoded, by what compressed them.
+    pub chunks_decoded: [AtomicU64; CODEC_PLACES],
     /// The counters.
     pub counters: Counters,
 }
@@ -227,6 +233,7 @@ impl StatsCells {
         ] {
             metric.reset();
         }
+        self.chunks_decoded.iter().for_each(|cell| cell.store(0, Relaxed));
         self.counters.reset();
     }
 }

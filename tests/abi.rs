@@ -15,7 +15,7 @@ use wavetrain::abi::*;
 use wavetrain::config::*;
 use wavetrain::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::meta::NodeKind;
-use wavetrain::records::DTYPES;
+use wavetrain::records::{Codec, DTYPES};
 use wavetrain::status;
 
 /// What both compilers must agree on: "wavetrain_box.rank" is its offset, "sizeof wavetrain_box" a
@@ -65,7 +65,8 @@ fn rust_layouts() -> Vec<Layout> {
             chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
             chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
             reader_reason,
-            gpu_overhead_bytes),
+            gpu_overhead_bytes, chunks_decoded, chunks_decoded_in_slab,
+            chunks_left_filtered),
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
@@ -103,7 +104,7 @@ fn rust_layouts() -> Vec<Layout> {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 60] = [
+const CONSTANTS: [(&str, i64); 67] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -117,6 +118,13 @@ const CONSTANTS: [(&str, i64); 60] = [
     ("POP_TIMEOUT", POP_TIMEOUT as i64),
     ("NGFF_VERSION_BYTES", NGFF_VERSION_BYTES as i64),
     ("NO_INDEX", NO_INDEX as i64),
+    ("CODEC_PLACES", CODEC_PLACES as i64),
+    ("CODEC_NONE", CODEC_NONE as i64),
+    ("CODEC_ZSTD", Codec::Zstd as i64),
+    ("CODEC_BLOSC", Codec::Blosc as i64),
+    ("CODEC_GZIP", Codec::Gzip as i64),
+    ("CODEC_ZLIB", Codec::Zlib as i64),
+    ("CODEC_LZ4", Codec::Lz4 as i64),
     ("NODE_UNKNOWN", NodeKind::Unknown as i64),
     ("NODE_ARRAY", NodeKind::Array as i64),
     ("NODE_GROUP", NodeKind::Group as i64),

@@ -663,6 +663,24 @@ fn a_bench_on_a_device_gives_the_crcs_of_the_host_and_says_where_it_ran() {
 }
 
 #[test]
+fn a_bench_on_a_device_counts_chunks_by_codec_and_one_on_the_host_does_not() {
+    let Some(flags) = device_flags() else { return };
+    let (list, _) = bench_list(&folder("bench_codecs"));
+    let bench = ["bench", "--requests", &list, "--batch", "3"];
+    let json = with(&[&bench[..], &["--json"]].concat(), &flags);
+    let figures: Value = serde_json::from_str(&good(&json)).unwrap();
+    let decoded = &figures["decoded_for_device"];
+    // Nothing compressed them.
+    assert_eq!(decoded["by_workers"], json!({"none": figures["chunks_decoded"]}));
+    assert_eq!((&decoded["in_slab"], &decoded["left_filtered"]), (&json!(0), &json!(0)));
+    let line = "none by workers; 0 straight into slabs, 0 of these still shuffled";
+    let table = good(&with(&bench, &flags));
+    assert!(table.contains(line), "{table}");
+    let host = good(&[&bench[..], &["--backend", "host"]].concat());
+    assert!(!host.contains("by workers"), "{host}");
+}
+
+#[test]
 fn the_budget_of_a_device_needs_no_driver_and_has_its_pinned_and_device_lines() {
     let nowhere = ["--backend", "cuda", "--cuda-driver", "/nowhere/libcuda.so.1"];
     let config = [&["budget", "--sample-shape", "16,64,64", "--batch", "4"], &nowhere[..]].concat();

@@ -22,11 +22,16 @@
 //! Invariants: a writer has its part of a slab to itself until it is done; a slab is submitted when
 //! its last writer is done; the chunks of a slab count as missing in their batches until the
 //! resident wave is done.
+//!
+//! What workers decode of a chunk, and what is left to the kernel, is said in `codecs`.
+
+mod codecs;
 
 use crate::base::arena::Carver;
 use crate::base::math::align_up;
 use crate::cuda::RESIDENT_WAVES;
 use crate::limits::MEMORY_PAGE_BYTES;
+pub use codecs::{WAYS, Way, way_of};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
 pub const UNIT_BYTES: u64 = 512;

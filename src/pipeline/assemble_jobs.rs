@@ -4,15 +4,14 @@
 //! In: chunk tasks of one batch and one array, their bytes staged. Out: rows of a batch slot. Rows
 //! of different chunks never overlap, so workers fill one slot together.
 
+use crate::abi::CODEC_NONE;
 use crate::assemble::cast::Cast;
-use crate::assemble::units::{
-    ChunkData, DeviceSample, chunk_piece, failed_unit, for_each_outside, missing_piece,
-};
+use crate::assemble::units::failed_unit;
 use crate::assemble::{
     SampleBox, Target, fill_all, fill_element, fill_outside, scatter, scatter_fill,
 };
 use crate::base::arena::Region;
-use crate::base::math::{coordinates_from_linear, index};
+use crate::base::math::coordinates_from_linear;
 use crate::base::text::{List, Tail, Text};
 use crate::cuda::HAS_DEVICES;
 use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
@@ -125,18 +124,21 @@ pub fn run_assemble(
 
 /// What assembling the chunks of one array takes.
 pub struct Hands<'a> {
-    instance: &'a Instance,
+    pub(super) instance: &'a Instance,
     pub record: &'static ArrayRecord,
     cast: Cast,
-    decoder: Option<&'a mut Decoder>,
+    pub(super) decoder: Option<&'a mut Decoder>,
     target: Region,
-    block: Region,
+    pub(super) block: Region,
     /// Common scratch, for a large chunk.
-    large: Option<Region>,
+    pub(super) large: Option<Region>,
     /// Where chunks go on their way to a device.
-    lift: Option<Lift>,
+    pub(super) lift: Option<Lift>,
     decode: Tally,
     scatter: Tally,
+    /// Chunks that were decoded into the slab, and those of them that kept their filter.
+    pub(super) in_slab: u64,
+    pub(super) filtered: u64,
 }
 
 impl<'a> Hands<'a> {
@@ -165,6 +167,8 @@ impl<'a> Hands<'a> {
             lift: if HAS_DEVICES { instance.lift(part) } else { None },
             decode: Tally::default(),
             scatter: Tally::default(),
+            in_slab: 0,
+            filtered: 0,
         }
     }
 
@@ -186,14 +190,19 @@ impl<'a> Hands<'a> {
             ChunkKind::Pad => self.record,
             _ => self.record.of_file(task.file, &mut own),
         };
-        let mut chunk = ChunkBytes { bytes: &[], first: 0 };
+        let (mut chunk, mut lifted) = (ChunkBytes { bytes: &[], first: 0 }, None);
         let mut decoded = start;
         if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
             chunk.bytes = instance.chunk_memory.view(kept.offset, record.chunk_bytes);
         }
         if task.kind == ChunkKind::Data {
             let _range = instance.profiler.range(profiler::DECODE);
-            chunk = self.decoded(record, task, encoded)?;
+            if HAS_DEVICES && let Some(room) = self.room(record, task) {
+                let found = self.decoded_into(&room, record, task, encoded)?;
+                (chunk, lifted) = (found.chunk, Some(room.holds(&found)));
+            } else {
+                chunk = self.decoded(record, task, encoded)?;
+            }
             decoded = (instance.os.now_ns)();
             self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
         }
@@ -202,7 +211,9 @@ impl<'a> Hands<'a> {
             _ => chunk_origin(record, task.file, task.chunk),
         };
         let _range = instance.profiler.range(profiler::ASSEMBLE);
-        let lifted = if HAS_DEVICES { self.lift_bytes(task, &chunk) } else { None };
+        if HAS_DEVICES {
+            lifted = lifted.or_else(|| self.lift_bytes(task, &chunk));
+        }
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = instance.tables.pair_row(wave, task.pair_first + pair);
@@ -272,54 +283,21 @@ impl<'a> Hands<'a> {
         if HAS_DEVICES && let Some(lift) = self.lift.take() {
             lift.finish();
         }
-        self.instance.stats.decode.add(&self.decode);
-        // What a device assembles it takes the time of itself.
         let stats = &self.instance.stats;
+        stats.decode.add(&self.decode);
+        // All of them are chunks of one array.
+        let codec = self.record.compressor().map_or(CODEC_NONE, |codec| codec as usize);
+        stats.chunks_decoded[codec].fetch_add(self.decode.count(), Relaxed);
+        if HAS_DEVICES {
+            stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);
+            stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);
+        }
+        // What a device assembles it takes the time of itself.
         let scatter = match self.instance.engine() {
             None => &stats.assemble,
             Some(_) => &stats.post_decode,
         };
         scatter.add(&self.scatter);
-    }
-
-    /// Lays what the samples of a task read of its chunk into the slab; None on the host.
-    fn lift_bytes(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
-        let lift = self.lift.as_mut()?;
-        let span = task.need.span;
-        let bytes = match task.kind {
-            ChunkKind::Data | ChunkKind::Kept => {
-                &chunk.bytes[index(span.first - chunk.first)..][..index(span.bytes())]
-            }
-            _ => &[],
-        };
-        Some(lift.put(bytes, span.first))
-    }
-
-    /// Adds what a sample gets from a task to the slab.
-    fn lift_sample(
-        &mut self,
-        kind: ChunkKind,
-        sample: &SampleBox<'_>,
-        place: Region,
-        origin: &[u64],
-        data: &ChunkData,
-    ) -> u64 {
-        let dtype = self.instance.settings.dtype;
-        let target = DeviceSample { sample: *sample, dtype, address: place.as_ptr() as u64 };
-        let element = self.outside_element(sample);
-        // Called where there is one.
-        let Some(lift) = self.lift.as_mut() else { return 0 };
-        let piece = match kind {
-            ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
-            ChunkKind::Missing => missing_piece(&target, origin),
-            ChunkKind::Pad => {
-                let mut written = 0;
-                for_each_outside(&target, &element, |unit| written += lift.push(unit));
-                return written;
-            }
-            ChunkKind::Broken => None,
-        };
-        piece.map_or(0, |piece| lift.push_piece(&piece))
     }
 
     fn write_sample(
@@ -343,7 +321,7 @@ impl<'a> Hands<'a> {
     }
 
     /// What constant padding puts where there is no source.
-    fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
+    pub(super) fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
         self.instance.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
     }
 }

@@ -383,6 +383,9 @@ impl Instance {
         stats.bind_wait = self.stats.bind_wait.read();
         stats.pop_wait = self.stats.pop_wait.read();
         self.stats.counters.write(stats);
+        for (target, source) in stats.chunks_decoded.iter_mut().zip(&self.stats.chunks_decoded) {
+            *target = source.load(Relaxed);
+        }
         stats.host_bytes_committed = self.host_bytes;
         stats.backend = if self.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
         if let Some(engine) = self.engine() {

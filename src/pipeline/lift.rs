@@ -1,14 +1,17 @@
 //! A worker's part of a slab, filled chunk by chunk on the way to a device.
 //!
-//! In: decoded bytes and units. Out: both in the slab, where `device` left room for them, and the
-//! number of tiles of each unit. Once it is finished, every record of the part is written, those
-//! that nothing was to be done for as records of no work, so that what the device reads is never
-//! left over from a wave before.
+//! In: decoded bytes and units. Out: both in the slab, where `device` left room for them, or room
+//! there to decode into; and the number of tiles of each unit. Once it is finished, every record of
+//! the part is written, those that nothing was to be done for as records of no work, and no unit
+//! reads of a chunk's room what was not decoded, so that what the device works on is never left
+//! over from a wave before.
 
 use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
 use crate::base::arena::{Region, Table};
 use crate::base::math::{align_up, index};
+use crate::decode::Filtered;
+use crate::decode::unshuffle::Shuffle;
 use crate::device::{DATA_ALIGN, Layout, Part, TILES_BYTES, UNIT_BYTES};
 use static_assertions::const_assert;
 
@@ -35,6 +38,30 @@ pub struct Tiles {
 
 const_assert!(size_of::<Tiles>() as u64 == TILES_BYTES);
 
+/// A place in the slab that a whole chunk is decoded into.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Its memory.
+    pub region: Region,
+    /// The same as a place in the wave.
+    data: u64,
+}
+
+impl Room {
+    /// What of the chunk was decoded, each byte at its place.
+    pub fn holds(&self, decoded: &Filtered<'_>) -> ChunkData {
+        let Filtered { chunk, shuffle, block_bytes, typesize } = *decoded;
+        let filter = match shuffle {
+            Shuffle::None => Filter::None,
+            Shuffle::Bytes => Filter::Bytes,
+            Shuffle::Bits => Filter::Bits,
+        };
+        let (data, bytes) = (self.data + chunk.first, chunk.bytes.len() as u64);
+        assert!(chunk.first + bytes <= self.region.bytes());
+        ChunkData { data, first: chunk.first, bytes, filter, block_bytes, typesize }
+    }
+}
+
 impl Lift {
     /// An empty part of a slab. `tiles` has a row for each unit of every slab.
     pub fn new(slab: Region, tiles: &Table<Tiles>, layout: &Layout, part: Part) -> Lift {
@@ -54,12 +81,24 @@ impl Lift {
     pub fn put(&mut self, bytes: &[u8], first: u64) -> ChunkData {
         let phase = if bytes.is_empty() { 0 } else { first % DATA_ALIGN };
         let length = bytes.len() as u64;
-        let limit = align_up(self.used_bytes + phase + length, DATA_ALIGN);
-        assert!(limit <= self.part.need.data_bytes);
-        let data = self.part.data + self.used_bytes + phase;
+        let data = self.take(phase + length) + phase;
         self.slab.rows(data, length).copy_from_slice(bytes);
-        self.used_bytes = limit;
         ChunkData { data, first, bytes: length, filter: Filter::None, block_bytes: 0, typesize: 0 }
+    }
+
+    /// Takes room for a chunk of `bytes` bytes, to be decoded into it: elements are then aligned as
+    /// in the chunk.
+    pub fn room(&mut self, bytes: u64) -> Room {
+        let data = self.take(bytes);
+        Room { region: self.slab.part(data, bytes), data }
+    }
+
+    /// Takes bytes of the part; their place in the wave.
+    fn take(&mut self, bytes: u64) -> u64 {
+        let data = self.part.data + self.used_bytes;
+        self.used_bytes = align_up(self.used_bytes + bytes, DATA_ALIGN);
+        assert!(self.used_bytes <= self.part.need.data_bytes);
+        data
     }
 
     /// Adds a unit and its folds; the bytes that it writes.

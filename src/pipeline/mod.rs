@@ -19,6 +19,7 @@ mod groups;
 mod host_jobs;
 mod jobs;
 mod lift;
+mod lift_jobs;
 mod open;
 mod planner;
 mod read_jobs;

@@ -5,11 +5,13 @@
 
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::cuda::HAS_DEVICES;
-use crate::device::{Need, Part};
+use crate::decode::kept_bytes;
+use crate::device::{Need, Part, Way, way_of};
 use crate::pipeline::Instance;
 use crate::pipeline::jobs::RUN_BYTES;
 use crate::pipeline::scratch::pool_need;
 use crate::pipeline::state::State;
+use crate::records::ArrayRecord;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
 impl State {
@@ -72,7 +74,11 @@ impl State {
             return Need::default();
         }
         let bytes = match task.kind {
-            ChunkKind::Data | ChunkKind::Kept => task.need.span.bytes(),
+            ChunkKind::Data | ChunkKind::Kept => {
+                let mut own = None;
+                let record = instance.array_record(task.array).of_file(task.file, &mut own);
+                whole_bytes(instance, record, task).unwrap_or(task.need.span.bytes())
+            }
             _ => 0,
         };
         let units = match task.kind {
@@ -94,6 +100,26 @@ impl State {
             need.and(self.task_need(instance, &task))
         })
     }
+}
+
+/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where its
+/// samples read at least half of it, a copy of what they read would cost more than what is taken to
+/// the device in vain. None where what is read is laid into the slab: nothing compressed the chunk,
+/// it is kept elsewhere, or the least slab has no room for the checksum inside of it.
+///
+/// It follows from the task and the array alone, because room is taken before a byte is read.
+pub fn whole_bytes(instance: &Instance, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
+    instance.engine()?;
+    let is_decompressed = match way_of(&record.codecs) {
+        Way::Laid => false,
+        Way::Worker | Way::WorkerThenKernel => true,
+    };
+    let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
+    if !is_decoded || 2 * task.need.span.bytes() < record.chunk_bytes {
+        return None;
+    }
+    let bytes = kept_bytes(record);
+    fits_slab(instance, Need::of(bytes, 0)).then_some(bytes)
 }
 
 /// Whether an empty slab has room for it.

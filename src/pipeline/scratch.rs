@@ -4,8 +4,10 @@
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
 use crate::decode::{block_need, target_need};
+use crate::device::{Way, way_of};
 use crate::limits::MEMORY_PAGE_BYTES;
 use crate::pipeline::Instance;
+use crate::pipeline::room::whole_bytes;
 use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
 
@@ -78,10 +80,14 @@ pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u
     let mut own = None;
     let record = instance.array_record(task.array).of_file(task.file, &mut own);
     let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
-    let target_bytes = if task.kept.is_some() { 0 } else { target_need(record) };
+    let is_whole = whole_bytes(instance, record, task).is_some();
+    let is_elsewhere = task.kept.is_some() || is_whole;
+    let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
+    let keeps_filter = is_whole && way_of(&record.codecs) == Way::WorkerThenKernel;
+    let block_bytes = if keeps_filter { 0 } else { block_need(record, encoded) };
     (
         beyond(target_bytes, instance.geometry.target_bytes),
-        beyond(block_need(record, encoded), instance.geometry.block_bytes),
+        beyond(block_bytes, instance.geometry.block_bytes),
     )
 }
 

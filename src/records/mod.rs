@@ -26,21 +26,22 @@ pub enum ByteOrder {
     Big,
 }
 
-/// One bytes-to-bytes codec. Its parameters travel in the encoded bytes themselves.
+/// One bytes-to-bytes codec. Its parameters travel in the encoded bytes themselves. The numbers of
+/// those that compress are the header's, where 0 is none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
     /// A 4-byte little-endian CRC-32C behind the bytes.
-    Crc32c,
+    Crc32c = 0,
     /// One or more zstd frames (RFC 8878).
-    Zstd,
+    Zstd = 1,
     /// A blosc1 chunk.
-    Blosc,
+    Blosc = 2,
     /// One or more gzip members (RFC 1952).
-    Gzip,
+    Gzip = 3,
     /// A zlib stream (RFC 1950).
-    Zlib,
+    Zlib = 4,
     /// A little-endian u32 of the size and an LZ4 block, as numcodecs writes it.
-    Lz4,
+    Lz4 = 5,
 }
 
 impl Codec {
@@ -386,6 +387,11 @@ impl ArrayRecord {
     pub fn chunks_per_file(&self) -> u64 {
         // Meta checked the product when it made the record.
         product(&self.chunk_counts()[..self.axes()]).unwrap_or(u64::MAX)
+    }
+
+    /// The codec that compresses chunks, if one does.
+    pub fn compressor(&self) -> Option<Codec> {
+        self.codecs.iter().copied().find(|codec| codec.is_compressor())
     }
 
     /// Whether a codec of the chain carries a checksum, so that chunks are decoded whole.

@@ -2,7 +2,7 @@
 //! is left after it. And copies of fixtures with one chunk at hand to be damaged.
 
 use crate::common::drive::{
-    Job, PATIENCE_NS, Span, config, first_failure, open, stream, stream_through, tag,
+    Job, PATIENCE_NS, Span, config, first_failure, open, samples, stream, stream_through, tag,
 };
 use crate::common::fixtures::{self, Scratch, Store};
 use crate::common::synth::{Meta, Shard};
@@ -152,7 +152,8 @@ pub fn outcomes(config: &Config, jobs: &[Job]) -> Vec<(Option<Status>, Vec<u8>)>
         }
         match loader.pop(PATIENCE_NS) {
             Ok(Pop::Batch(batch)) => {
-                let rows = batch.data().chunks(batch.data().len() / batch.tags().len());
+                let data = samples(&batch);
+                let rows = data.chunks(data.len() / batch.tags().len());
                 let statuses = batch.statuses().iter().map(|code| Status::from_code(*code));
                 seen.extend(statuses.zip(rows.map(<[u8]>::to_vec)));
             }

@@ -4,6 +4,7 @@
 // Each test program compiles all of this and uses a part of it.
 #![allow(dead_code)]
 
+pub mod blosc;
 pub mod cc;
 pub mod cuda_sim;
 pub mod damage;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
 use wavetrain::abi::{ArrayInfo, Stats};
+use wavetrain::config::BACKEND_CUDA;
 use wavetrain::loader::{self, Batch, Failure, Loader};
 
 const HELP: &str = "\
@@ -34,6 +35,8 @@ seconds: first push to last pop. first_batch_seconds: first push to first pop. o
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes.
 peak_rss_bytes: of the process, from before open. backend: where batches are made, and why. reader:
 who read chunk data, and why.
+decoded_for_device (on a device): chunks that threads of the CPU decoded, by codec; those of them
+that were decoded straight into a slab, and those whose shuffle the device undoes.
 chunk_cache (with --chunk-cache-bytes): chunks found decoded, decoded, and evicted; decoded bytes of
 the hits, and held at the end.
 
@@ -108,6 +111,9 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "bytes_saved": median.stats.chunk_cache_bytes_saved,
             "bytes_held": median.stats.chunk_cache_bytes_held,
         });
+    }
+    if median.stats.backend == BACKEND_CUDA {
+        figures["decoded_for_device"] = report::decoded_json(&median.stats);
     }
     if options.repeat > 1 {
         figures["repeat_seconds"] = repeats.iter().map(|repeat| repeat.seconds).collect();
@@ -263,6 +269,9 @@ fn table(figures: &Value, stats: &Stats) -> String {
         bytes("bytes_read"),
         figures["chunks_decoded"],
     );
+    if stats.backend == BACKEND_CUDA {
+        text.push_str(&report::decoded_line(stats));
+    }
     if let Some(cache) = figures["chunk_cache"].as_object() {
         text.push_str(&format!(
             "         chunk cache      {} hits, {} misses, {} evictions\n\n",

@@ -105,6 +105,36 @@ pub fn stages_json(stats: &Stats) -> Value {
     Value::Object(all)
 }
 
+/// Chunks that were decoded, by the codec that is WAVETRAIN_CODEC_ in the header; those of none
+/// left out.
+fn decoded_by_codec(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> {
+    let names = ["none", "zstd", "blosc", "gzip", "zlib", "lz4"];
+    let counts = names.into_iter().zip(stats.chunks_decoded);
+    counts.filter(|(_, count)| *count > 0)
+}
+
+/// `{"by_workers": {"zstd": ..}, "in_slab": .., "left_filtered": ..}`.
+pub fn decoded_json(stats: &Stats) -> Value {
+    let by_codec = decoded_by_codec(stats).map(|(name, count)| (name.to_owned(), json!(count)));
+    json!({
+        "by_workers": by_codec.collect::<Map<String, Value>>(),
+        "in_slab": stats.chunks_decoded_in_slab,
+        "left_filtered": stats.chunks_left_filtered,
+    })
+}
+
+/// The same as a line of a table, and an empty one.
+pub fn decoded_line(stats: &Stats) -> String {
+    let by_codec: Vec<String> =
+        decoded_by_codec(stats).map(|(name, count)| format!("{count} {name}")).collect();
+    format!(
+        "  for the device   {} by workers; {} straight into slabs, {} of these still shuffled\n\n",
+        if by_codec.is_empty() { "no chunk".to_owned() } else { by_codec.join(", ") },
+        stats.chunks_decoded_in_slab,
+        stats.chunks_left_filtered,
+    )
+}
+
 /// The stages that ran, as a table. A rate is bytes out per second of the threads in the stage.
 pub fn stages_table(stats: &Stats) -> String {
     let mut table = format!(
