@@ -446,10 +446,10 @@ impl Memory {
 }
 
 impl Metric {
-    /// Before the first observation.
-    pub const EMPTY: Metric = Metric {
+    /// All zeroes.
+    const ZERO: Metric = Metric {
         ns: 0,
-        ns_best: u64::MAX,
+        ns_best: 0,
         input_bytes: 0,
         output_bytes: 0,
         count: 0,
@@ -458,19 +458,22 @@ impl Metric {
 }
 
 impl Stats {
-    /// Nothing counted.
-    pub const EMPTY: Stats = Stats {
-        struct_size: size_of::<Stats>(),
-        plan: Metric::EMPTY,
-        meta: Metric::EMPTY,
-        io: Metric::EMPTY,
-        input_transfer: Metric::EMPTY,
-        decode: Metric::EMPTY,
-        post_decode: Metric::EMPTY,
-        decode_gap: Metric::EMPTY,
-        assemble: Metric::EMPTY,
-        bind_wait: Metric::EMPTY,
-        pop_wait: Metric::EMPTY,
+    /// What takes a copy of the figures.
+    pub const EMPTY: Stats = Stats { struct_size: size_of::<Stats>(), ..Stats::ZERO };
+
+    /// All zeroes, which take no bytes in the archive.
+    pub const ZERO: Stats = Stats {
+        struct_size: 0,
+        plan: Metric::ZERO,
+        meta: Metric::ZERO,
+        io: Metric::ZERO,
+        input_transfer: Metric::ZERO,
+        decode: Metric::ZERO,
+        post_decode: Metric::ZERO,
+        decode_gap: Metric::ZERO,
+        assemble: Metric::ZERO,
+        bind_wait: Metric::ZERO,
+        pop_wait: Metric::ZERO,
         array_meta_hits: 0,
         array_meta_misses: 0,
         shard_index_hits: 0,

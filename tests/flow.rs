@@ -404,6 +404,7 @@ fn a_chunk_that_samples_share_is_decoded_once_per_batch() {
     loader.stats_reset().unwrap();
     assert_eq!(loader.stats().unwrap().decode.count, 0);
     assert_eq!(loader.stats().unwrap().decode.ns_best, u64::MAX);
+    assert_eq!(loader.stats().unwrap().decode_gap.ns_best, u64::MAX);
 }
 
 #[test]

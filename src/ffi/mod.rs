@@ -391,7 +391,7 @@ pub extern "C" fn wavetrain_pump(loader: u64, budget_ns: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wavetrain_stats(loader: u64, stats: *mut Stats) -> i32 {
     in_instance(loader, |instance| {
-        let mut value = Stats::EMPTY;
+        let mut value = Stats::ZERO;
         instance.read_stats(&mut value);
         // SAFETY: as the header says.
         let written = unsafe { write_struct(stats, &value) };

@@ -379,6 +379,8 @@ impl Instance {
         stats.input_transfer = self.stats.input_transfer.read();
         stats.decode = self.stats.decode.read();
         stats.post_decode = self.stats.post_decode.read();
+        // Nothing is decoded on a device, so nothing there waits for it.
+        stats.decode_gap.ns_best = u64::MAX;
         stats.assemble = self.stats.assemble.read();
         stats.bind_wait = self.stats.bind_wait.read();
         stats.pop_wait = self.stats.pop_wait.read();
