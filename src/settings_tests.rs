@@ -47,10 +47,11 @@ fn an_unbuilt_feature_is_refused_by_name() {
 #[test]
 fn what_is_said_of_a_device_is_never_passed_over() {
     let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
-    let (status, text) = refused(&Config { cuda_driver: nowhere, ..config() });
-    assert_eq!(status, Status::Cuda);
-    assert!(text.contains("/nowhere/libcuda.so.1"), "{text}");
-    let host = Config { backend: BACKEND_HOST, cuda_driver: nowhere, ..config() };
+    let auto = Config { cuda_driver: nowhere, ..config() };
+    let settings = settings_from_config(&auto, 4, &mut Why::new()).unwrap();
+    let reason = settings.backend_reason.as_str();
+    assert!(!settings.is_cuda() && reason.contains("/nowhere/libcuda.so.1"), "{reason}");
+    let host = Config { backend: BACKEND_HOST, device: 0, ..config() };
     let (status, text) = refused(&host);
     assert_eq!(status, Status::Invalid);
     assert!(text.contains("backend is host"), "{text}");
