@@ -14,11 +14,9 @@ use common::gpu::*;
 use std::ptr::NonNull;
 use wavetrain::abi::BatchInfo;
 use wavetrain::config::{Config, THREADS_PUMP};
-use wavetrain::cuda::CuResult;
-use wavetrain::cuda::handles::{CaptureMode, Stream};
+use wavetrain::cuda::handles::Stream;
 use wavetrain::ffi::wavetrain_stats;
 use wavetrain::limits::TENSORS_PER_SLOT;
-use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
 
 /// Pinned memory for a batch.
@@ -463,37 +461,6 @@ fn loaders_in_two_contexts_on_two_devices_stream_side_by_side() {
             });
         }
     });
-}
-
-#[test]
-fn a_caller_s_capture_in_global_mode_is_not_broken() {
-    let Some(simulator) = Simulator::take() else { return };
-    let scratch = Scratch::new();
-    let uri = places(&scratch, "raw", false);
-    for thread_mode in [0, THREADS_PUMP] {
-        let gpu = Gpu::new(&simulator, 0);
-        let (captured, used) = (gpu.stream(), gpu.stream());
-        gpu.begin_capture(captured);
-        let config = tight(&Config { thread_mode, ..device_config(&simulator, 2) });
-        let loader = Loader::open(&config).unwrap();
-        let handle = std::mem::ManuallyDrop::new(Handle(loader.token()));
-        for n in 0..6 {
-            handle.push(&uri, &tags_of(n)).unwrap();
-            let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
-            let mut copied = vec![0; BATCH_BYTES];
-            batch.copy_to(&mut copied).unwrap();
-            assert!(copied == expected(&tags_of(n)));
-            drop(batch);
-            let batch = handle.batch(&uri, &tags_of(n + 1));
-            let tensor = handle.export(batch, used).unwrap();
-            handle.release(batch, None).unwrap();
-            tensor.delete();
-        }
-        handle.reset().unwrap();
-        loader.close(PATIENCE_NS).unwrap();
-        assert_eq!(simulator.thread(), (vec![gpu.context.as_raw()], CaptureMode::GLOBAL.0));
-        assert_eq!(gpu.end_capture(captured), CuResult::SUCCESS);
-    }
 }
 
 #[test]

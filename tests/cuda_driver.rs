@@ -107,7 +107,12 @@ macro_rules! compared {
 }
 
 /// Entries that came after CUDA 8.
-const NEWER: [&str; 3] = ["cuDeviceGetUuid", "cuStreamGetCtx", "cuThreadExchangeStreamCaptureMode"];
+const NEWER: [&str; 4] = [
+    "cuDeviceGetUuid",
+    "cuStreamGetCtx",
+    "cuStreamIsCapturing",
+    "cuThreadExchangeStreamCaptureMode",
+];
 
 #[rustfmt::skip] // one entry, one line
 fn signatures() -> Vec<(&'static str, Vec<String>, Vec<String>)> {
@@ -309,7 +314,10 @@ fn codes_have_the_names_that_cuda_sys_declares() {
     let known: BTreeMap<u32, String> =
         known.iter().map(|code| (*code as u32, format!("{code:?}"))).collect();
     // Codes that came after CUDA 8.
-    let newer = [34, 46, 221, 222, 223, 401, 802, 803, 804, 805, 808, 900, 901, 902, 905, 906, 907];
+    let newer = [
+        34, 46, 221, 222, 223, 401, 802, 803, 804, 805, 808, 900, 901, 902, 903, 904, 905, 906,
+        907, 908,
+    ];
     for (code, name) in RESULTS {
         match known.get(&code.0) {
             Some(theirs) => assert_eq!(name, theirs),

@@ -12,6 +12,7 @@ mod cuda_sim;
 use cuda_sim::{Mode, Simulator};
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
+use std::sync::mpsc::channel;
 use wavetrain::cuda::handles::*;
 use wavetrain::cuda::{CuResult, DeviceContext, Driver, Entered, module};
 use wavetrain::kernels::{ASSEMBLE, COPY};
@@ -622,54 +623,77 @@ fn a_stream_of_another_context_takes_no_work() {
     }
 }
 
-type Begin = unsafe extern "C" fn(Stream, u32) -> CuResult;
-type End = unsafe extern "C" fn(Stream, *mut *mut c_void) -> CuResult;
-
-/// A graph capture of a trainer's stream, around what `during` does on this thread, which is in
-/// `mode`. Whether the capture came out whole.
-fn capture(bench: &Bench, simulator: &Simulator, mode: CaptureMode, during: impl FnOnce()) -> bool {
-    let mut graph = std::ptr::null_mut();
+/// A graph capture of a trainer's stream on a thread of its own, around what `during` does on this
+/// thread, which is in `mode`. What the capture came to.
+fn capture(
+    bench: &Bench,
+    simulator: &Simulator,
+    mode: CaptureMode,
+    during: impl FnOnce(),
+) -> Result<usize, CuResult> {
     let trainer = bench.driver.stream_create(STREAM_NON_BLOCKING, 0).unwrap();
-    // SAFETY: the entries have these types, the stream lives until the end.
-    unsafe {
-        let begin: Begin = std::mem::transmute(simulator.entry(c"cuStreamBeginCapture_v2"));
-        let end: End = std::mem::transmute(simulator.entry(c"cuStreamEndCapture"));
-        // On a thread of its own, as a trainer has one.
+    let (begun, has_begun) = channel();
+    let (over, is_over) = channel::<()>();
+    let ended = std::thread::scope(|scope| {
         let context = bench.context;
-        std::thread::scope(|scope| {
-            let capturing = scope.spawn(move || {
-                let entered = context.enter().unwrap();
-                assert_eq!(begin(trainer, CaptureMode::GLOBAL.0), CuResult::SUCCESS);
-                drop(entered);
-            });
-            capturing.join().unwrap();
+        let capturing = scope.spawn(move || {
+            let entered = context.enter().unwrap();
+            simulator.begin_capture(trainer, CaptureMode::GLOBAL).unwrap();
+            begun.send(()).unwrap();
+            let _ = is_over.recv();
+            let ended = simulator.end_capture(trainer);
+            drop(entered);
+            ended
         });
+        has_begun.recv().unwrap();
         let before = bench.driver.thread_exchange_stream_capture_mode(mode).unwrap();
         during();
         bench.driver.thread_exchange_stream_capture_mode(before).unwrap();
-        let ended = end(trainer, &mut graph);
-        bench.driver.stream_destroy(trainer).unwrap();
-        assert!(matches!(ended, CuResult::SUCCESS | CuResult::STREAM_CAPTURE_INVALIDATED));
-        ended == CuResult::SUCCESS
-    }
+        drop(over);
+        capturing.join().unwrap()
+    });
+    // SAFETY: nobody uses it any more.
+    unsafe { bench.driver.stream_destroy(trainer) }.unwrap();
+    ended
 }
 
 #[test]
 fn an_unsafe_call_in_global_mode_breaks_a_capture_of_another_thread() {
     let Some(simulator) = Simulator::take() else { return };
     let bench = Bench::new(&simulator);
-    let is_whole = capture(&bench, &simulator, CaptureMode::GLOBAL, || {
+    let ended = capture(&bench, &simulator, CaptureMode::GLOBAL, || {
         let asked = bench.driver.event_query(bench.events[0]);
         assert_eq!(asked, Err(CuResult::STREAM_CAPTURE_UNSUPPORTED));
     });
-    assert!(!is_whole);
+    assert_eq!(ended, Err(CuResult::STREAM_CAPTURE_INVALIDATED));
+}
+
+#[test]
+fn in_thread_local_mode_it_breaks_only_what_its_own_thread_captures() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let [own, _] = bench.streams;
+    let ask = || bench.driver.event_query(bench.events[0]);
+    let ended = capture(&bench, &simulator, CaptureMode::THREAD_LOCAL, || {
+        assert_eq!(ask(), Ok(true));
+    });
+    assert_eq!(ended, Ok(0));
+    let local = CaptureMode::THREAD_LOCAL;
+    bench.driver.thread_exchange_stream_capture_mode(local).unwrap();
+    simulator.begin_capture(own, local).unwrap();
+    assert_eq!(ask(), Err(CuResult::STREAM_CAPTURE_UNSUPPORTED));
+    assert_eq!(simulator.end_capture(own), Err(CuResult::STREAM_CAPTURE_INVALIDATED));
+    simulator.begin_capture(own, CaptureMode::RELAXED).unwrap();
+    assert_eq!(ask(), Ok(true));
+    assert_eq!(simulator.end_capture(own), Ok(0));
+    bench.driver.thread_exchange_stream_capture_mode(CaptureMode::GLOBAL).unwrap();
 }
 
 #[test]
 fn in_relaxed_mode_every_call_leaves_a_capture_whole() {
     let Some(simulator) = Simulator::take() else { return };
     let bench = Bench::new(&simulator);
-    let is_whole = capture(&bench, &simulator, CaptureMode::RELAXED, || {
+    let ended = capture(&bench, &simulator, CaptureMode::RELAXED, || {
         bench.upload(0, 0, 0);
         bench.record(0, 0);
         bench.poll(0);
@@ -678,29 +702,190 @@ fn in_relaxed_mode_every_call_leaves_a_capture_whole() {
         // SAFETY: nobody uses it.
         unsafe { bench.driver.mem_free(block) }.unwrap();
     });
-    assert!(is_whole);
+    assert_eq!(ended, Ok(0));
 }
 
 #[test]
-fn work_in_a_stream_that_is_captured_does_not_run_and_its_events_are_not_asked() {
+fn work_in_a_stream_that_is_captured_is_a_node_and_does_not_run() {
     let Some(simulator) = Simulator::take() else { return };
     let bench = Bench::new(&simulator);
-    // SAFETY: the entries have these types.
-    unsafe {
-        let begin: Begin = std::mem::transmute(simulator.entry(c"cuStreamBeginCapture_v2"));
-        let end: End = std::mem::transmute(simulator.entry(c"cuStreamEndCapture"));
-        assert_eq!(begin(bench.streams[0], CaptureMode::RELAXED.0), CuResult::SUCCESS);
-        paint(bench.host(0), 1);
-        bench.upload(0, 0, 0);
-        bench.record(0, 0);
-        assert_eq!(bench.driver.event_query(bench.events[0]), Err(CuResult::CAPTURED_EVENT));
-        let waited = bench.driver.stream_wait_event(bench.streams[1], bench.events[0]);
-        assert_eq!(waited, Err(CuResult::STREAM_CAPTURE_ISOLATION));
-        let mut graph = std::ptr::null_mut();
-        assert_eq!(end(bench.streams[0], &mut graph), CuResult::SUCCESS);
-    }
+    let stream = bench.streams[0];
+    assert_eq!(bench.driver.stream_is_capturing(stream), Ok(false));
+    simulator.begin_capture(stream, CaptureMode::GLOBAL).unwrap();
+    assert_eq!(bench.driver.stream_is_capturing(stream), Ok(true));
+    paint(bench.host(0), 1);
+    bench.upload(0, 0, 0);
+    bench.record(0, 0);
+    assert_eq!(simulator.end_capture(stream), Ok(1));
+    assert_eq!(bench.driver.stream_is_capturing(stream), Ok(false));
     bench.synchronize(0);
     assert!(bench.peek(0).iter().all(|word| *word == 0xFBFB_FBFB), "the copy ran");
+}
+
+/// What a capture of the bench's first stream comes to around a call, and what the call says. The
+/// thread is in relaxed mode, as ours are.
+fn captured_around<T>(
+    bench: &Bench,
+    simulator: &Simulator,
+    call: impl FnOnce() -> T,
+) -> (T, Result<usize, CuResult>) {
+    let mode = bench.driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED).unwrap();
+    simulator.begin_capture(bench.streams[0], CaptureMode::GLOBAL).unwrap();
+    let said = call();
+    let ended = simulator.end_capture(bench.streams[0]);
+    bench.driver.thread_exchange_stream_capture_mode(mode).unwrap();
+    (said, ended)
+}
+
+const BROKEN: Result<usize, CuResult> = Err(CuResult::STREAM_CAPTURE_INVALIDATED);
+
+#[test]
+fn to_ask_or_wait_for_what_is_captured_breaks_the_capture_in_every_mode() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let (driver, [stream, _], event) = (bench.driver, bench.streams, bench.events[0]);
+    let recorded = || {
+        bench.record(0, 0);
+        event
+    };
+    let around = |call: &dyn Fn() -> CuResult| captured_around(&bench, &simulator, call);
+    let code = |result: Result<(), CuResult>| result.err().unwrap_or(CuResult::SUCCESS);
+    let asked = |result: Result<bool, CuResult>| code(result.map(|_| ()));
+    let unsupported = (CuResult::STREAM_CAPTURE_UNSUPPORTED, BROKEN);
+    assert_eq!(around(&|| asked(driver.stream_query(stream))), unsupported);
+    assert_eq!(around(&|| code(driver.stream_synchronize(stream))), unsupported);
+    let captured = (CuResult::CAPTURED_EVENT, BROKEN);
+    assert_eq!(around(&|| asked(driver.event_query(recorded()))), captured);
+    assert_eq!(around(&|| code(driver.event_synchronize(recorded()))), captured);
+    // It stays an event of a capture until it is recorded again.
+    assert_eq!(driver.event_query(event), Err(CuResult::CAPTURED_EVENT));
+    bench.record(0, 0);
+    bench.poll(0);
+    // One outside of the capture is nothing that a graph could wait for.
+    let waited = around(&|| code(driver.stream_wait_event(stream, event)));
+    assert_eq!(waited, (CuResult::STREAM_CAPTURE_ISOLATION, BROKEN));
+    assert_eq!(around(&|| asked(driver.stream_is_capturing(stream))).1, Ok(0));
+}
+
+#[test]
+fn a_stream_that_waits_for_a_captured_event_is_drawn_in_and_has_to_be_waited_for() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let (driver, [origin, other], [forked, joined, ..]) =
+        (bench.driver, bench.streams, bench.events);
+    let fork = || {
+        driver.event_record(forked, origin).unwrap();
+        driver.stream_wait_event(other, forked).unwrap();
+        assert_eq!(driver.stream_is_capturing(other), Ok(true));
+        bench.upload(0, 0, 1);
+    };
+    let ((), ended) = captured_around(&bench, &simulator, fork);
+    assert_eq!(ended, Err(CuResult::STREAM_CAPTURE_UNJOINED));
+    assert_eq!(driver.stream_is_capturing(other), Ok(false));
+    let ((), ended) = captured_around(&bench, &simulator, || {
+        fork();
+        driver.event_record(joined, other).unwrap();
+        driver.stream_wait_event(origin, joined).unwrap();
+    });
+    assert_eq!(ended, Ok(1));
+    // What was captured is over: its event joins nobody.
+    assert_eq!(driver.stream_wait_event(other, joined), Err(CuResult::STREAM_CAPTURE_ISOLATION));
+}
+
+#[test]
+fn a_capture_ends_where_and_on_the_thread_where_it_was_begun() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let [stream, other] = bench.streams;
+    let (simulator, context) = (&simulator, bench.context);
+    let end_elsewhere = || {
+        let end = move || {
+            let _entered = context.enter().unwrap();
+            simulator.end_capture(stream)
+        };
+        std::thread::scope(|scope| scope.spawn(end).join().unwrap())
+    };
+    let (said, ended) = captured_around(&bench, simulator, end_elsewhere);
+    assert_eq!((said, ended), (Err(CuResult::STREAM_CAPTURE_WRONG_THREAD), Ok(0)));
+    assert_eq!(simulator.end_capture(stream), Err(CuResult::ILLEGAL_STATE));
+    let end_other = || {
+        bench.driver.event_record(bench.events[0], stream).unwrap();
+        bench.driver.stream_wait_event(other, bench.events[0]).unwrap();
+        simulator.end_capture(other)
+    };
+    let (said, ended) = captured_around(&bench, simulator, end_other);
+    assert_eq!((said, ended), (Err(CuResult::STREAM_CAPTURE_UNMATCHED), BROKEN));
+}
+
+#[test]
+fn the_legacy_stream_breaks_a_capture_of_a_blocking_stream_and_no_other() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let (driver, event) = (bench.driver, bench.events[0]);
+    let record = || driver.event_record(event, Stream::LEGACY);
+    let (said, ended) = captured_around(&bench, &simulator, record);
+    assert_eq!((said, ended), (Ok(()), Ok(0)));
+    let blocking = driver.stream_create(STREAM_DEFAULT, 0).unwrap();
+    simulator.begin_capture(blocking, CaptureMode::RELAXED).unwrap();
+    // The question is no use of it.
+    let asked = driver.stream_is_capturing(Stream::LEGACY);
+    assert_eq!(asked, Err(CuResult::STREAM_CAPTURE_IMPLICIT));
+    assert_eq!(simulator.end_capture(blocking), Ok(0));
+    simulator.begin_capture(blocking, CaptureMode::RELAXED).unwrap();
+    assert_eq!(record(), Err(CuResult::STREAM_CAPTURE_IMPLICIT));
+    assert_eq!(simulator.end_capture(blocking), BROKEN);
+    let legacy = simulator.begin_capture(Stream::LEGACY, CaptureMode::GLOBAL);
+    assert_eq!(legacy, Err(CuResult::STREAM_CAPTURE_UNSUPPORTED));
+    // SAFETY: nobody uses it any more.
+    unsafe { driver.stream_destroy(blocking) }.unwrap();
+}
+
+// ---- Default streams --------------------------------------------------------------------------
+
+#[test]
+fn the_legacy_stream_comes_after_streams_that_block_and_they_after_it() {
+    let Some(simulator) = Simulator::take() else { return };
+    for mode in [Mode::Eager, Mode::Jitter, Mode::Lazy] {
+        simulator.set_mode(mode, 11);
+        let bench = Bench::new(&simulator);
+        let driver = bench.driver;
+        let blocking = driver.stream_create(STREAM_DEFAULT, 0).unwrap();
+        for (held, other) in [
+            (blocking, Stream::LEGACY),
+            (Stream::LEGACY, blocking),
+            (Stream::PER_THREAD, Stream::NULL),
+        ] {
+            simulator.hold_stream(held.as_raw(), 1);
+            driver.event_record(bench.events[0], held).unwrap();
+            driver.event_record(bench.events[1], other).unwrap();
+            driver.event_record(bench.events[2], bench.streams[0]).unwrap();
+            driver.event_synchronize(bench.events[2]).unwrap();
+            assert_eq!(driver.event_query(bench.events[1]), Ok(false), "{mode:?}");
+            simulator.hold_stream(held.as_raw(), 0);
+            driver.event_synchronize(bench.events[1]).unwrap();
+            assert_eq!(driver.event_query(bench.events[0]), Ok(true), "{mode:?}");
+        }
+        // SAFETY: nobody uses it any more.
+        unsafe { driver.stream_destroy(blocking) }.unwrap();
+    }
+}
+
+#[test]
+fn each_thread_has_a_default_stream_of_its_own() {
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    let (driver, context, event) = (bench.driver, bench.context, bench.events[1]);
+    simulator.hold_stream(Stream::PER_THREAD.as_raw(), 1);
+    driver.event_record(bench.events[0], Stream::PER_THREAD).unwrap();
+    let elsewhere = std::thread::spawn(move || {
+        let _entered = context.enter().unwrap();
+        driver.event_record(event, Stream::PER_THREAD).unwrap();
+        driver.event_synchronize(event).unwrap();
+    });
+    elsewhere.join().unwrap();
+    assert_eq!(driver.event_query(bench.events[0]), Ok(false));
+    simulator.hold_stream(Stream::PER_THREAD.as_raw(), 0);
+    driver.event_synchronize(bench.events[0]).unwrap();
 }
 
 // ---- Faults, limits, counts -------------------------------------------------------------------

@@ -348,6 +348,14 @@ impl Driver {
         call!(self.stream_wait_event(stream, event, 0)).ok()
     }
 
+    /// Whether the stream is being captured into a graph, a broken one included. The question
+    /// breaks nothing, unlike any other.
+    pub fn stream_is_capturing(&self, stream: Stream) -> Result<bool, CuResult> {
+        let mut status = 0;
+        call!(self.stream_is_capturing(stream, &mut status)).ok()?;
+        Ok(status != 0)
+    }
+
     /// The context of a stream; None where the driver has no such entry.
     pub fn stream_get_ctx(&self, stream: Stream) -> Result<Option<Context>, CuResult> {
         let Some(entry) = self.entries.stream_get_ctx else { return Ok(None) };

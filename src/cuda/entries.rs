@@ -108,6 +108,7 @@ entries! {
     required stream_query = c"cuStreamQuery"(Stream);
     required stream_synchronize = c"cuStreamSynchronize"(Stream);
     required stream_wait_event = c"cuStreamWaitEvent"(Stream, Event, u32);
+    required stream_is_capturing = c"cuStreamIsCapturing"(Stream, *mut u32);
     optional stream_get_ctx = c"cuStreamGetCtx"(Stream, *mut Context);
     required event_create = c"cuEventCreate"(*mut Event, u32);
     required event_destroy = c"cuEventDestroy_v2"(Event);

@@ -188,6 +188,8 @@ options! {
     }
 }
 
+/// `CU_STREAM_DEFAULT`: a stream that the legacy default stream orders.
+pub const STREAM_DEFAULT: u32 = 0;
 /// `CU_STREAM_NON_BLOCKING`: a stream that the legacy default stream does not order.
 pub const STREAM_NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DEFAULT`: an event that takes the time.

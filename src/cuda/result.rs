@@ -112,12 +112,18 @@ results! {
     STREAM_CAPTURE_INVALIDATED = 901, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     /// Two captures met.
     STREAM_CAPTURE_MERGE = 902, CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    /// A capture was ended in another stream than it was begun in.
+    STREAM_CAPTURE_UNMATCHED = 903, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    /// A stream came into a capture and was not waited for in it.
+    STREAM_CAPTURE_UNJOINED = 904, CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     /// A capture depends on work outside of it.
     STREAM_CAPTURE_ISOLATION = 905, CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     /// A capture met the legacy stream.
     STREAM_CAPTURE_IMPLICIT = 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     /// An event belongs to a capture.
     CAPTURED_EVENT = 907, CUDA_ERROR_CAPTURED_EVENT;
+    /// A capture was ended on another thread than it was begun on.
+    STREAM_CAPTURE_WRONG_THREAD = 908, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     /// Anything else.
     UNKNOWN = 999, CUDA_ERROR_UNKNOWN;
 }

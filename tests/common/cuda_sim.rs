@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use wavetrain::cuda::{Driver, DriverPath};
+use wavetrain::cuda::handles::{CaptureMode, Stream};
+use wavetrain::cuda::{CuResult, Driver, DriverPath};
 use wavetrain::status::Why;
 
 /// When queued work runs, as tests/cuda_sim/state.hpp says.
@@ -335,6 +336,38 @@ plain_controls! {
     peak_bytes(device: c_int) -> u64;
     /// Bytes of pinned blocks.
     pinned_bytes() -> u64;
+}
+
+type Begin = unsafe extern "C" fn(Stream, u32) -> CuResult;
+type End = unsafe extern "C" fn(Stream, *mut *mut c_void) -> CuResult;
+type GetNodes = unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut usize) -> CuResult;
+type Destroy = unsafe extern "C" fn(*mut c_void) -> CuResult;
+
+/// Captures of graphs, which are a trainer's.
+impl Simulator {
+    /// Begins to capture what is queued in a stream of the current context.
+    pub fn begin_capture(&self, stream: Stream, mode: CaptureMode) -> Result<(), CuResult> {
+        // SAFETY: the entry has this type.
+        unsafe {
+            let begin: Begin = std::mem::transmute(self.entry(c"cuStreamBeginCapture_v2"));
+            begin(stream, mode.0).ok()
+        }
+    }
+
+    /// Ends it and drops the graph; how many nodes that had.
+    pub fn end_capture(&self, stream: Stream) -> Result<usize, CuResult> {
+        let (mut graph, mut nodes) = (std::ptr::null_mut(), usize::MAX);
+        // SAFETY: the entries have these types; the graph lives until it is destroyed.
+        unsafe {
+            let end: End = std::mem::transmute(self.entry(c"cuStreamEndCapture"));
+            let count: GetNodes = std::mem::transmute(self.entry(c"cuGraphGetNodes"));
+            let destroy: Destroy = std::mem::transmute(self.entry(c"cuGraphDestroy"));
+            end(stream, &mut graph).ok()?;
+            assert_eq!(count(graph, std::ptr::null_mut(), &mut nodes), CuResult::SUCCESS);
+            assert_eq!(destroy(graph), CuResult::SUCCESS);
+        }
+        Ok(nodes)
+    }
 }
 
 impl Drop for Simulator {

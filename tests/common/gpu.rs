@@ -142,8 +142,6 @@ pub fn text(error: &Error) -> String {
 
 type CtxCreate = unsafe extern "C" fn(*mut Context, u32, i32) -> CuResult;
 type CtxDestroy = unsafe extern "C" fn(Context) -> CuResult;
-type Capture = unsafe extern "C" fn(Stream, u32) -> CuResult;
-type EndCapture = unsafe extern "C" fn(Stream, *mut *mut u8) -> CuResult;
 
 /// A context of the test's own, current on its thread, and what is made in it.
 pub struct Gpu<'s> {
@@ -170,7 +168,16 @@ impl<'s> Gpu<'s> {
     }
 
     pub fn stream(&self) -> Stream {
-        let stream = self.driver.stream_create(STREAM_NON_BLOCKING, 0).unwrap();
+        self.stream_of(STREAM_NON_BLOCKING)
+    }
+
+    /// A stream that the legacy default stream orders.
+    pub fn blocking_stream(&self) -> Stream {
+        self.stream_of(STREAM_DEFAULT)
+    }
+
+    fn stream_of(&self, flags: u32) -> Stream {
+        let stream = self.driver.stream_create(flags, 0).unwrap();
         self.streams.borrow_mut().push(stream);
         stream
     }
@@ -212,22 +219,12 @@ impl<'s> Gpu<'s> {
 
     /// Begins to capture a graph, in the mode that forbids most.
     pub fn begin_capture(&self, stream: Stream) {
-        // SAFETY: the entry has this type.
-        let code = unsafe {
-            let entry = self.simulator.entry(c"cuStreamBeginCapture_v2");
-            std::mem::transmute::<*mut _, Capture>(entry)(stream, CaptureMode::GLOBAL.0)
-        };
-        assert_eq!(code, CuResult::SUCCESS);
+        self.simulator.begin_capture(stream, CaptureMode::GLOBAL).unwrap();
     }
 
-    /// Ends a capture; whether it gave a graph.
-    pub fn end_capture(&self, stream: Stream) -> CuResult {
-        let mut graph = null_mut();
-        // SAFETY: the entry has this type.
-        unsafe {
-            let entry = self.simulator.entry(c"cuStreamEndCapture");
-            std::mem::transmute::<*mut _, EndCapture>(entry)(stream, &mut graph)
-        }
+    /// Ends a capture; how many nodes its graph has.
+    pub fn end_capture(&self, stream: Stream) -> Result<usize, CuResult> {
+        self.simulator.end_capture(stream)
     }
 }
 

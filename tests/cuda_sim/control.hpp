@@ -8,19 +8,22 @@ namespace {
 
 // Objects that live, and what they are.
 uint64_t live(char* text, size_t bytes) {
-  uint64_t count[6] = {};
+  uint64_t count[7] = {};
   for (const Block& block : blocks) count[0] += block.is_used;
   for (const Pinned& block : pinned) count[1] += block.is_used;
-  for (const Stream& stream : streams) count[2] += stream.is_alive;
+  for (const Stream& stream : streams) count[2] += stream.is_alive && !stream.is_default;
   for (const Event& event : events) count[3] += event.is_alive;
   for (const Module& module : modules) count[4] += module.is_alive;
   for (const Context& context : contexts) count[5] += context.is_alive ? context.retains : 0;
+  for (const Graph& graph : graphs) count[6] += graph.is_alive;
   if (text && bytes) {
     snprintf(text, bytes,
              "%llu blocks, %llu pinned blocks, %llu streams, %llu events, %llu modules, "
-             "%llu retains", (unsigned long long)count[0], (unsigned long long)count[1],
+             "%llu retains, %llu graphs",
+             (unsigned long long)count[0], (unsigned long long)count[1],
              (unsigned long long)count[2], (unsigned long long)count[3],
-             (unsigned long long)count[4], (unsigned long long)count[5]);
+             (unsigned long long)count[4], (unsigned long long)count[5],
+             (unsigned long long)count[6]);
   }
   uint64_t sum = 0;
   for (uint64_t each : count) sum += each;
@@ -182,8 +185,8 @@ CONTROL uint64_t simcuda_pinned_bytes() {
   return pinned_used_bytes;
 }
 
-// Blocks, pinned blocks, streams, events, modules and retains of primary contexts that live; a
-// text that says how many of which.
+// Blocks, pinned blocks, streams that were made, events, modules, retains of primary contexts and
+// graphs that live; a text that says how many of which.
 CONTROL uint64_t simcuda_live(char* text, size_t bytes) {
   Lock lock(state.lock);
   return live(text, bytes);

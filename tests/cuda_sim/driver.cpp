@@ -5,8 +5,8 @@
 // check is found here: wild copies, writes beside a block, memory given back twice or too early,
 // handles of another context. Functions of control.hpp set it up and say what it found.
 //
-// What it does not do: it does not execute the PTX, only reads its head and its entries; streams
-// are never ordered by the legacy default stream; a graph that was captured is not there to launch.
+// What it does not do: it does not execute the PTX, only reads its head and its entries; a graph
+// that was captured can be counted and not launched.
 //
 // Built as a shared library: g++ -std=c++17 -shared -fPIC -fno-strict-aliasing -U_FORTIFY_SOURCE.
 #include <signal.h>
@@ -79,21 +79,7 @@ Context* current() {
 
 uint64_t thread_number() { return uint64_t(pthread_self()); }
 
-// A call that a capture elsewhere forbids breaks that capture.
-bool breaks_a_capture() {
-  if (mine().capture_mode == 2) return false;
-  bool breaks = false;
-  for (Stream& stream : streams) {
-    if (!stream.is_alive || !stream.is_capturing || stream.capture_mode == 2) continue;
-    bool is_mine = stream.capture_thread == thread_number();
-    bool forbids = stream.capture_mode == 0 && mine().capture_mode == 0;
-    if (forbids || is_mine) {
-      stream.is_capture_broken = true;
-      breaks = true;
-    }
-  }
-  return breaks;
-}
+#include "capture.hpp"
 
 // What stands before every call.
 unsigned enter(int entry, unsigned needs) {
@@ -155,6 +141,7 @@ const char* const kNames[] = {
     "cuStreamQuery",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuStreamIsCapturing",
     "cuStreamGetCtx",
     "cuEventCreate",
     "cuEventDestroy_v2",
@@ -175,7 +162,7 @@ const char* const kNames[] = {
     "cuStreamCreate",
     "cuStreamBeginCapture_v2",
     "cuStreamEndCapture",
-    "cuStreamIsCapturing",
+    "cuGraphGetNodes",
     "cuGraphDestroy",
     "cuMemcpyHtoD_v2",
 };
@@ -188,18 +175,30 @@ struct Start {
   }
 } start;
 
-// The stream of a handle, in the current context for NULL, LEGACY and PER_THREAD; null where the
-// handle is none. Default streams are made when they are first used.
-Stream* stream_of(void* handle) {
-  static Stream* defaults[kContexts] = {};
-  uintptr_t word = reinterpret_cast<uintptr_t>(handle);
-  if (word <= 2) {
-    Context* context = current();
-    if (!context) return nullptr;
-    Stream*& stream = defaults[context - contexts];
-    if (!stream || !stream->is_alive || stream->context != context) stream = new_stream(context);
-    return stream;
+bool is_legacy(void* handle) { return uintptr_t(handle) <= 1; }
+
+// A default stream of the current context, of a thread or, for NULL, the legacy one. It is made
+// when it is first used.
+Stream* default_stream(const void* thread) {
+  Context* context = current();
+  if (!context) return nullptr;
+  for (Stream& stream : streams) {
+    bool is_it = stream.is_alive && stream.is_default && stream.context == context;
+    if (is_it && stream.thread == thread) return &stream;
   }
+  Stream* made = new_stream(context);
+  if (!made) return nullptr;
+  made->is_default = made->is_blocking = true;
+  made->is_legacy = !thread;
+  made->thread = thread;
+  return made;
+}
+
+// The stream of a handle, in the current context for NULL, LEGACY and PER_THREAD; null where the
+// handle is none.
+Stream* stream_of(void* handle) {
+  if (is_legacy(handle)) return default_stream(nullptr);
+  if (uintptr_t(handle) == 2) return default_stream(&mine());
   for (Stream& stream : streams) {
     if (&stream == handle) return stream.is_alive ? &stream : nullptr;
   }
@@ -238,29 +237,22 @@ Function* function_of(void* handle) {
 bool is_device(int device) { return device >= 0 && device < state.settings.devices; }
 
 // The stream that work is queued in: alive, of the current context, and not in the way of a
-// capture. `is_captured` where the work only becomes part of a graph.
-unsigned queue_of(void* handle, Stream** stream, bool* is_captured) {
-  if (uintptr_t(handle) <= 1) {
-    for (Stream& other : streams) {
-      if (other.is_alive && other.is_capturing && other.capture_mode != 2) {
-        other.is_capture_broken = true;
-        return kCaptureImplicit;
-      }
-    }
-  }
+// capture. Where it has a capture the work only becomes part of a graph.
+unsigned queue_of(void* handle, Stream** stream) {
+  if (is_legacy(handle) && break_what_legacy_orders()) return kCaptureImplicit;
   *stream = stream_of(handle);
   if (!*stream || (*stream)->context != current()) return kInvalidHandle;
-  *is_captured = (*stream)->is_capturing;
-  return kSuccess;
+  const Capture* capture = (*stream)->capture;
+  return capture && capture->is_broken ? kCaptureInvalidated : kSuccess;
 }
 
 // A copy between places that were checked, queued or, for pageable memory of the host, staged.
 unsigned queue_copy(void* handle, void* target, const void* source, uint64_t bytes,
                     const void* host, bool host_is_read) {
   Stream* stream = nullptr;
-  bool is_captured = false;
-  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
-  if (is_captured || bytes == 0) return kSuccess;
+  if (unsigned failed = queue_of(handle, &stream)) return failed;
+  if (stream->capture) return add_node(*stream);
+  if (bytes == 0) return kSuccess;
   Op* op = new_op(Op::copy);
   op->target = target;
   op->source = source;
@@ -414,8 +406,10 @@ void end_context(Context* context, Lock& lock) {
   unsigned left = 0;
   for (Stream& stream : streams) {
     if (!stream.is_alive || stream.context != context) continue;
+    if (stream.capture) break_capture(stream.capture);
     wait_for(lock, stream, stream.queued);
     stream.is_alive = false;
+    stream.capture = nullptr;
   }
   for (Block& block : blocks) {
     if (block.is_used && block.context == context) {
@@ -549,6 +543,11 @@ ENTRY cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 ENTRY cuCtxSynchronize() {
   CALL(cuCtxSynchronize, kContext | kUnsafe);
+  for (Stream& stream : streams) {
+    if (!stream.is_alive || !stream.capture || stream.context != current()) continue;
+    break_capture(stream.capture);
+    return kCaptureUnsupported;
+  }
   wait_for_all(lock);
   return kSuccess;
 }
@@ -622,7 +621,7 @@ ENTRY cuMemcpyDtoHAsync_v2(void* target, uint64_t source, size_t bytes, void* st
   }
   Stream* queue = stream_of(stream);
   // CUDA returns from a copy into pageable memory when it is there.
-  if (is_pageable && !queue->is_capturing) wait_for(lock, *queue, queue->queued);
+  if (is_pageable && !queue->capture) wait_for(lock, *queue, queue->queued);
   return kSuccess;
 }
 
@@ -633,7 +632,7 @@ ENTRY cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void*
   return queue_copy(stream, place(target), place(source), bytes, nullptr, false);
 }
 
-// Synchronous copies run in the default stream. It does not order the streams of ours.
+// Synchronous copies run in the legacy default stream.
 ENTRY cuMemcpyDtoH_v2(void* target, uint64_t source, size_t bytes) {
   CALL(cuMemcpyDtoH_v2, kContext | kUnsafe);
   if (!is_device_memory("cuMemcpyDtoH", source, bytes)) return kInvalidValue;
@@ -660,9 +659,8 @@ ENTRY cuMemsetD8Async(uint64_t target, unsigned char value, size_t bytes, void* 
   CALL(cuMemsetD8Async, kContext);
   if (!is_device_memory("cuMemsetD8Async", target, bytes)) return kInvalidValue;
   Stream* stream = nullptr;
-  bool is_captured = false;
-  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
-  if (is_captured) return kSuccess;
+  if (unsigned failed = queue_of(handle, &stream)) return failed;
+  if (stream->capture) return add_node(*stream);
   Op* op = new_op(Op::fill);
   op->target = place(target);
   op->value = value;
@@ -693,6 +691,7 @@ ENTRY cuStreamCreateWithPriority(void** stream, unsigned flags, int) {
   state.allocation_count++;
   Stream* made = new_stream(current());
   if (!made) return kOutOfMemory;
+  made->is_blocking = flags == 0;
   *stream = made;
   return kSuccess;
 }
@@ -702,6 +701,7 @@ ENTRY cuStreamCreate(void** stream, unsigned flags) {
   if (flags > 1) return kInvalidValue;
   Stream* made = new_stream(current());
   if (!made) return kOutOfMemory;
+  made->is_blocking = flags == 0;
   *stream = made;
   return kSuccess;
 }
@@ -713,6 +713,8 @@ ENTRY cuStreamDestroy_v2(void* handle) {
     found("cuStreamDestroy of what is no stream, or was destroyed before");
     return kInvalidHandle;
   }
+  if (stream->capture) break_capture(stream->capture);
+  stream->capture = nullptr;
   // Its work still runs; in mode lazy nobody could ask for it later.
   if (state.settings.mode == Mode::lazy) wait_for(lock, *stream, stream->queued);
   stream->is_alive = false;
@@ -720,22 +722,38 @@ ENTRY cuStreamDestroy_v2(void* handle) {
   return kSuccess;
 }
 
+// Whether work of `other` counts as work of `stream`: the legacy default stream stands for all that
+// it orders.
+static bool stands_for(const Stream& stream, const Stream& other) {
+  bool is_ordered = other.is_alive && other.is_blocking && other.context == stream.context;
+  return &stream == &other || (stream.is_legacy && is_ordered);
+}
+
 ENTRY cuStreamQuery(void* handle) {
   CALL(cuStreamQuery, kContext | kUnsafe);
+  if (is_legacy(handle) && break_what_legacy_orders()) return kCaptureImplicit;
   Stream* stream = stream_of(handle);
   if (!stream) return kInvalidHandle;
-  if (stream->is_capturing) return kCaptureUnsupported;
-  uint64_t number = stream->queued;
-  ask(lock, *stream, number, steps_of_query());
-  return answer(lock, stream->done >= number);
+  if (stream->capture) return break_capture(stream->capture), kCaptureUnsupported;
+  bool is_done = true;
+  for (Stream& other : streams) {
+    if (!stands_for(*stream, other)) continue;
+    uint64_t number = other.queued;
+    ask(lock, other, number, steps_of_query());
+    is_done = is_done && other.done >= number;
+  }
+  return answer(lock, is_done);
 }
 
 ENTRY cuStreamSynchronize(void* handle) {
   CALL(cuStreamSynchronize, kContext | kUnsafe);
+  if (is_legacy(handle) && break_what_legacy_orders()) return kCaptureImplicit;
   Stream* stream = stream_of(handle);
   if (!stream) return kInvalidHandle;
-  if (stream->is_capturing) return kCaptureUnsupported;
-  wait_for(lock, *stream, stream->queued);
+  if (stream->capture) return break_capture(stream->capture), kCaptureUnsupported;
+  for (Stream& other : streams) {
+    if (stands_for(*stream, other)) wait_for(lock, other, other.queued);
+  }
   return kSuccess;
 }
 
@@ -745,12 +763,10 @@ ENTRY cuStreamWaitEvent(void* handle, void* event_handle, unsigned flags) {
   Event* event = event_of(event_handle);
   if (!stream || !event) return kInvalidHandle;
   if (flags > 1) return kInvalidValue;
-  if (stream->is_capturing != event->is_captured) {
-    if (stream->is_capturing) stream->is_capture_broken = true;
-    return kCaptureIsolation;
-  }
+  if (is_legacy(handle) && break_what_legacy_orders()) return kCaptureImplicit;
+  if (stream->capture || event->capture_id) return wait_in_capture(*stream, *event);
   if (int64_t(state.wait_count++) == state.settings.dropped_wait) return kSuccess;
-  if (stream->is_capturing || !event->ticket || event->ticket->is_done) return kSuccess;
+  if (!event->ticket || event->ticket->is_done) return kSuccess;
   Op* op = new_op(Op::wait);
   op->ticket = event->ticket;
   op->ticket->references++;
@@ -768,34 +784,42 @@ ENTRY cuStreamGetCtx(void* handle, void** context) {
 
 ENTRY cuStreamBeginCapture_v2(void* handle, unsigned mode) {
   CALL(cuStreamBeginCapture_v2, kContext);
-  Stream* stream = uintptr_t(handle) <= 1 ? nullptr : stream_of(handle);
-  if (!stream || stream->is_capturing || mode > 2) return kInvalidValue;
-  stream->is_capturing = true;
-  stream->is_capture_broken = false;
-  stream->capture_mode = mode;
-  stream->capture_thread = thread_number();
-  return kSuccess;
+  if (is_legacy(handle)) return kCaptureUnsupported;
+  Stream* stream = stream_of(handle);
+  if (!stream || mode > 2) return kInvalidValue;
+  return stream->capture ? kIllegalState : begin_capture(*stream, mode);
 }
 
 ENTRY cuStreamEndCapture(void* handle, void** graph) {
   CALL(cuStreamEndCapture, kContext);
   Stream* stream = stream_of(handle);
-  if (!stream || !stream->is_capturing) return kInvalidValue;
-  stream->is_capturing = false;
-  *graph = stream->is_capture_broken ? nullptr : stream;
-  return stream->is_capture_broken ? kCaptureInvalidated : kSuccess;
+  if (!stream || !graph) return kInvalidValue;
+  return stream->capture ? end_capture(*stream, graph) : kIllegalState;
 }
 
 ENTRY cuStreamIsCapturing(void* handle, unsigned* status) {
   CALL(cuStreamIsCapturing, kContext);
+  // This breaks nothing, so it is the way to find out.
+  if (is_legacy(handle) && is_legacy_unusable()) return kCaptureImplicit;
   Stream* stream = stream_of(handle);
   if (!stream) return kInvalidHandle;
-  *status = !stream->is_capturing ? 0 : stream->is_capture_broken ? 2 : 1;
+  *status = !stream->capture ? 0 : stream->capture->is_broken ? 2 : 1;
   return kSuccess;
 }
 
-ENTRY cuGraphDestroy(void*) {
+ENTRY cuGraphGetNodes(void* handle, void** nodes, size_t* count) {
+  CALL(cuGraphGetNodes, kInit);
+  Graph* graph = graph_of(handle);
+  if (!graph || nodes || !count) return kInvalidValue;
+  *count = graph->nodes;
+  return kSuccess;
+}
+
+ENTRY cuGraphDestroy(void* handle) {
   CALL(cuGraphDestroy, kInit);
+  Graph* graph = graph_of(handle);
+  if (!graph) return kInvalidValue;
+  graph->is_alive = false;
   return kSuccess;
 }
 
@@ -834,13 +858,14 @@ ENTRY cuEventRecord(void* event_handle, void* handle) {
   Event* event = event_of(event_handle);
   if (!event) return kInvalidHandle;
   Stream* stream = nullptr;
-  bool is_captured = false;
-  if (unsigned failed = queue_of(handle, &stream, &is_captured)) return failed;
+  if (unsigned failed = queue_of(handle, &stream)) return failed;
   if (event->context != stream->context) return kInvalidHandle;
   drop(event->ticket);
   event->ticket = nullptr;
-  event->is_captured = is_captured;
-  if (is_captured) return kSuccess;
+  event->capture_id = stream->capture ? stream->capture->id : 0;
+  event->captured_on = stream;
+  event->captured_nodes = stream->nodes;
+  if (stream->capture) return kSuccess;
   Op* op = new_op(Op::record);
   enqueue(*stream, op);
   event->ticket = new_ticket(stream, op->number);
@@ -853,7 +878,7 @@ ENTRY cuEventQuery(void* handle) {
   CALL(cuEventQuery, kContext | kUnsafe);
   Event* event = event_of(handle);
   if (!event) return kInvalidHandle;
-  if (event->is_captured) return kCapturedEvent;
+  if (event->capture_id) return break_capture_of(*event), kCapturedEvent;
   Ticket* ticket = event->ticket;
   if (!ticket || ticket->is_done) return kSuccess;
   ticket->references++;
@@ -867,7 +892,7 @@ ENTRY cuEventSynchronize(void* handle) {
   CALL(cuEventSynchronize, kContext | kUnsafe);
   Event* event = event_of(handle);
   if (!event) return kInvalidHandle;
-  if (event->is_captured) return kCapturedEvent;
+  if (event->capture_id) return break_capture_of(*event), kCapturedEvent;
   if (event->ticket && !event->ticket->is_done) {
     wait_for(lock, *event->ticket->stream, event->ticket->number);
   }
@@ -1032,10 +1057,9 @@ ENTRY cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsign
   const Kernel& kernel = *function->kernel;
   if (kernel.parameter_count && !parameters) return kInvalidValue;
   Stream* stream = nullptr;
-  bool is_captured = false;
-  if (unsigned failed = queue_of(stream_handle, &stream, &is_captured)) return failed;
+  if (unsigned failed = queue_of(stream_handle, &stream)) return failed;
   state.launch_count++;
-  if (is_captured) return kSuccess;
+  if (stream->capture) return add_node(*stream);
   Op* op = new_op(Op::launch);
   op->kernel = &kernel;
   op->grid = grid;

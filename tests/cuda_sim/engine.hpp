@@ -2,9 +2,11 @@
 //
 // A stream is a queue of operations that run in order. An event is a ticket: recording queues the
 // ticket in a stream, waiting queues an operation that holds its stream back until the ticket that
-// the event has *now* is done. In modes eager and jitter each stream has a thread that runs its
-// queue; in mode lazy one executor runs what a query or a wait asks for and what that depends on,
-// choosing at random among the streams that could go on.
+// the event has *now* is done. The legacy default stream of a context comes after all that is
+// queued in its streams that block, and they come after it; other streams do neither. In modes
+// eager and jitter each stream has a thread that runs its queue; in mode lazy one executor runs
+// what a query or a wait asks for and what that depends on, choosing at random among the streams
+// that could go on.
 #pragma once
 
 #include "memory.hpp"
@@ -38,10 +40,25 @@ struct Ticket {
   double milliseconds = 0;
 };
 
+// A graph that is being captured: what is queued in its streams becomes part of it and does not
+// run.
+struct Capture {
+  bool is_active = false, is_broken = false;
+  uint64_t id = 0;  // no other capture has had it
+  unsigned mode = 0;
+  uint64_t thread = 0;       // that has begun it
+  Stream* origin = nullptr;  // that it was begun in
+  uint64_t nodes = 0;
+};
+
 struct Event {
-  bool is_alive = false, takes_time = false, is_captured = false;
+  bool is_alive = false, takes_time = false;
   Context* context = nullptr;
   Ticket* ticket = nullptr;  // of the last record
+  // Where the last record was captured: in which capture, which may be over, and after how many
+  // nodes of which stream.
+  uint64_t capture_id = 0, captured_nodes = 0;
+  Stream* captured_on = nullptr;
 };
 
 struct Op {
@@ -65,9 +82,13 @@ struct Stream {
   bool has_thread = false;
   bool is_running = false;    // an operation of it runs now
   bool is_held = false;       // nothing in it runs
-  bool is_capturing = false, is_capture_broken = false;
-  unsigned capture_mode = 0;
-  uint64_t capture_thread = 0;
+  bool is_blocking = false;   // the legacy default stream orders it
+  bool is_legacy = false;     // it is that one
+  bool is_default = false;    // it is that one, or the default one of a thread
+  const void* thread = nullptr;  // whose default stream it is
+  Capture* capture = nullptr;    // that it is part of
+  bool is_joined = false;        // others of the capture wait for it ..
+  uint64_t nodes = 0, joined_nodes = 0;  // .. up to which of its nodes there
   Context* context = nullptr;
   Op* head = nullptr;
   Op* tail = nullptr;
@@ -83,7 +104,8 @@ inline Ticket tickets[kOps];
 inline Op* free_ops = nullptr;
 inline unsigned ops_made = 0, next_ticket = 0;
 inline Op* op_memory = nullptr;
-inline int capturing_globally = 0;
+inline Capture captures[kCaptures];
+inline uint64_t captures_begun = 0;
 inline bool has_executor = false;
 
 // What the executor was asked for; on the stack of who asks.
@@ -322,7 +344,7 @@ inline Stream* new_stream(Context* context) {
   return nullptr;
 }
 
-inline void enqueue(Stream& stream, Op* op) {
+inline void append(Stream& stream, Op* op) {
   op->number = ++stream.queued;
   if (stream.tail) {
     stream.tail->next = op;
@@ -331,6 +353,28 @@ inline void enqueue(Stream& stream, Op* op) {
   }
   stream.tail = op;
   state.changed.notify_all();
+}
+
+// What is queued in `stream` from here on waits for all that is queued in `other`.
+inline void order(Stream& stream, Stream& other) {
+  if (other.done >= other.queued) return;
+  Op* record = new_op(Op::record);
+  append(other, record);
+  record->ticket = new_ticket(&other, record->number);
+  Op* wait = new_op(Op::wait);
+  wait->ticket = record->ticket;
+  wait->ticket->references++;
+  append(stream, wait);
+}
+
+// Queues an operation where the legacy default stream lets it.
+inline void enqueue(Stream& stream, Op* op) {
+  for (Stream& other : streams) {
+    bool is_ordered = stream.is_blocking && other.is_blocking && other.is_alive &&
+                      other.context == stream.context && &other != &stream;
+    if (is_ordered && (stream.is_legacy || other.is_legacy)) order(stream, other);
+  }
+  append(stream, op);
 }
 
 // The first queued operation that reads or writes host memory in [first, first + bytes).

@@ -36,14 +36,19 @@ enum : unsigned {
   kInvalidPtx = 218,
   kUnsupportedPtx = 222,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
+  kCaptureMerge = 902,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
   kCaptureIsolation = 905,
   kCaptureImplicit = 906,
   kCapturedEvent = 907,
+  kCaptureWrongThread = 908,
 };
 
 // When queued work runs.
@@ -57,7 +62,7 @@ enum class Mode : uint8_t {
 // Blocks, streams and events that live at a time.
 constexpr unsigned kDevices = 4, kContexts = 16, kStreams = 256, kEvents = 1024;
 constexpr unsigned kBlocks = 1024, kPinned = 1024, kModules = 64, kOps = 1 << 16;
-constexpr unsigned kThreadContexts = 16;
+constexpr unsigned kThreadContexts = 16, kCaptures = 16, kGraphs = 64;
 
 struct Settings {
   int devices = 1;
