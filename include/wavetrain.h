@@ -560,6 +560,11 @@ typedef struct wavetrain_fatal_hook {
  * files. Waiting and working jobs together are n_decode_threads at most, and as many threads work
  * at a time, those that wait in pop or push included.
  *
+ * A host that only looks for batches, by wavetrain_pop with a timeout of 0, needs no other call:
+ * whoever leaves a call hands in a job where there is work for one, which on a device is to look
+ * what is done there and to give it more. Nobody looks between calls, so a device goes on by a step
+ * per call.
+ *
  * run is called by one thread at a time: by those that call into the loader, wavetrain_read_done
  * included, and by those that run a job. It should return soon, and must not wait for a job. Where
  * run calls job at once, these calls work until there is nothing left to do before they return.
@@ -689,7 +694,17 @@ enum {
  * and retains it until close. A current context that is another one, of this device or not, is
  * WAVETRAIN_INVALID then. Every call, on any thread, leaves the context and the stream capture mode
  * of the thread as it found them. The driver must be R525 or later (CUDA 12.0), the device of
- * compute capability 8.0 or above. */
+ * compute capability 8.0 or above.
+ *
+ * Graphs: your threads may capture their streams at any time, in any mode, and call us meanwhile.
+ * Our calls are made in relaxed mode, on streams that no default stream orders, and nothing of ours
+ * is queued in a stream that is being captured, nor in the legacy default stream while one that it
+ * orders is. So a batch that is given back WHILE A STREAM THAT IT IS USED ON IS BEING CAPTURED
+ * keeps its slot until the capture is over and what was queued before has run; pop says so where it
+ * waits for that, and A CAPTURE THAT GOES ON ONLY WITH FURTHER BATCHES MAY NEVER END. SUCH A STREAM
+ * MUST LIVE UNTIL CLOSE. Work in a graph counts where the graph is launched, not where it is
+ * captured, and A GRAPH THAT READS A BATCH READS ITS SLOT, WHATEVER BATCH IS THERE THEN: let it
+ * read memory of yours, and copy batches there. */
 
 /* Synthetic latency of metadata operations, for benches. Not built yet. */
 typedef struct wavetrain_metadata_latency {
@@ -760,7 +775,9 @@ typedef struct wavetrain_config {
     uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
     uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
     uint32_t reserved;       /* 0 */
-    void *consumer_stream;   /* CUstream that you use batches on: release waits for it [NULL] */
+    void *consumer_stream;   /* CUstream that you use batches on: release waits for it; (void *)1:
+                                the legacy default stream, (void *)2: that of the thread that pops,
+                                see wavetrain_dlpack. It lives until close [NULL: none] */
     wavetrain_metadata_latency metadata_latency; /* not built yet [0] */
 
     /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
@@ -872,11 +889,13 @@ wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch b
  * queued: the slot is used again after event (a CUevent that you recorded, or NULL), and after all
  * that is queued until now on its ready_stream, on consumer_stream, and on every stream that it was
  * exported to. WORK ON OTHER STREAMS IS NOT COVERED, NOR IS WORK THAT IS QUEUED LATER: record it in
- * event, or wait for it. These streams and the event must live until release returns. The next
- * batch of another slot does not wait for any of it.
+ * event, or wait for it. These streams and the event must live until release returns (streams that
+ * are being captured: longer, see device). The next batch of another slot does not wait for any of
+ * it. AN EVENT THAT WAS RECORDED IN A CAPTURE STANDS FOR NO WORK, AND TO LOOK AT IT MAY BREAK THE
+ * CAPTURE.
  * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
- * the host backend, the batch is still held; CUDA: a driver call failed, the batch is given back
- * and the stream has ended. Does not wait. */
+ * the host backend, or one of a capture, the batch is still held; CUDA: a driver call failed, the
+ * batch is given back and the stream has ended. The text is in last_error. Does not wait. */
 wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
 
 /* Hands a held batch to another library as a DLPack tensor, without a copy: shape [sample_count,
@@ -885,8 +904,11 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
  * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: on the
  * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
- * for: NULL is the default stream, (void *)-1 none. It must live until the slot is released and the
- * tensor deleted. The data is complete on every stream: nothing is queued on it. tensor: yours; the
+ * for, as DLPack numbers them: NULL and (void *)1 are the legacy default stream, (void *)2 is the
+ * default stream of the calling thread, (void *)-1 none. It must live until the slot is released
+ * and the tensor deleted, as must, of (void *)2, the thread; WHERE THAT HAPPENS ON ANOTHER THREAD,
+ * THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the legacy stream
+ * knows that one. The data is complete on every stream: nothing is queued on it. tensor: yours; the
  * tensor, whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor),
  * once, on any thread, at any time before the close that returns OK. The deleter allocates nothing
  * and does not wait. It ignores a tensor that it has deleted, until the same record is exported
@@ -935,8 +957,8 @@ wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *
 /* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
 wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
-/* The error of the stream if it failed, else why push refused a sample last; status OK and an empty
- * text if neither is. Reset clears it. error: yours. OK. Does not wait. */
+/* The error of the stream if it failed, else why push refused a sample last, or release a batch;
+ * status OK and an empty text if neither is. Reset clears it. error: yours. OK. Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
 /* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read

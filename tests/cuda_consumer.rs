@@ -262,7 +262,9 @@ fn every_wait_between_streams_is_needed() {
         assert!(waits >= needed, "{how:?}: {waits} waits");
         for wait in 0..waits as i64 {
             let mode = |seed: u64| if seed % 4 == 3 { Mode::Jitter } else { Mode::Lazy };
-            let is_seen = (0..50).any(|seed| once(mode(seed), seed, Some(wait)).1.is_err());
+            // To release behind an event is to look at it, which may be all that its work waited
+            // for; so some waits are missed seldom.
+            let is_seen = (0..400).any(|seed| once(mode(seed), seed, Some(wait)).1.is_err());
             assert!(is_seen, "{how:?}: nobody misses wait {wait} of {waits}");
         }
     }

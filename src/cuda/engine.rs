@@ -10,6 +10,8 @@
 //!  ready streams  (of each slot) consumers' work ──────────────────fence───────▶ polled
 //! ```
 //!
+//! What a fence stands for is told in `fences`.
+//!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
 //! `copied`, a slot only after its fence; so the one wait between streams is the one that is drawn.
 
@@ -26,6 +28,7 @@ use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::fmt;
 use core::ptr::{NonNull, without_provenance_mut};
+use core::sync::atomic::AtomicU64;
 
 /// Waves that are in device memory at a time: one is filled while the other is worked on.
 pub const RESIDENT_WAVES: usize = 2;
@@ -172,6 +175,10 @@ pub struct Engine {
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
     /// Stands for the work of one stream while another is made to wait for it.
     pub(super) link: Mutex<Event>,
+    /// Where an event is waited for while the ready stream of its slot is being captured.
+    pub(super) detour: Mutex<Stream>,
+    /// Slots whose `fence` stands for such an event, as bits.
+    pub(super) detoured: AtomicU64,
     /// The stream of the config that batches are used on.
     pub(super) consumer: Option<Stream>,
     /// Bytes of the device that went as kernels were loaded.
@@ -312,7 +319,7 @@ impl Engine {
         check(driver, "cuLaunchKernel", launched)
     }
 
-    fn is_done(&self, event: Event) -> Result<bool, Fault> {
+    pub(super) fn is_done(&self, event: Event) -> Result<bool, Fault> {
         let driver = self.context.driver();
         check(driver, "cuEventQuery", driver.event_query(event))
     }
@@ -354,40 +361,16 @@ impl Engine {
         self.slots[slot as usize].ready
     }
 
-    /// What is queued on the slot's ready stream from here on comes after what `event` stands for.
-    pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
-        let driver = self.context.driver();
-        let ready = self.ready_stream(slot);
-        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(ready, event))
-    }
-
-    /// The same after what is queued on `stream` so far.
-    pub fn wait_for_stream(&self, slot: u32, stream: Stream) -> Result<(), Fault> {
-        let driver = self.context.driver();
-        // One event for all: recorded and waited for by one thread at a time.
-        let link = self.link.lock();
-        check(driver, "cuEventRecord", driver.event_record(*link, stream))?;
-        self.wait_for_event(slot, *link)
-    }
-
-    /// The slot is free after what is queued on its ready stream so far.
-    pub fn fence(&self, slot: u32) -> Result<(), Fault> {
-        let driver = self.context.driver();
-        let slot = &self.slots[slot as usize];
-        check(driver, "cuEventRecord", driver.event_record(slot.fence, slot.ready))
-    }
-
-    /// Whether that has run.
-    pub fn is_unfenced(&self, slot: u32) -> Result<bool, Fault> {
-        self.is_done(self.slots[slot as usize].fence)
-    }
-
     /// Copies bytes of a slot to the host, and waits for it. On the slot's ready stream: a copy on
-    /// the default stream would break what the caller captures on another one meanwhile.
-    pub fn read(&self, slot: Stream, source: &Region, target: &mut [u8]) -> Result<(), Fault> {
+    /// the default stream would break what the caller captures on another one meanwhile. False
+    /// where the ready stream itself is being captured.
+    pub fn read(&self, slot: Stream, source: &Region, target: &mut [u8]) -> Result<bool, Fault> {
         assert!(source.bytes() == target.len() as u64);
         let _context = self.enter()?;
         let driver = self.context.driver();
+        if self.is_captured(slot)? {
+            return Ok(false);
+        }
         let from = DevicePointer(source.as_ptr() as u64);
         // SAFETY: the target is borrowed until the copy has run, or was refused.
         let queued =
@@ -399,13 +382,17 @@ impl Engine {
         while waited.is_err() && driver.stream_query(slot) == Ok(false) {
             waited = driver.stream_synchronize(slot);
         }
-        check(driver, "cuStreamSynchronize", waited)
+        check(driver, "cuStreamSynchronize", waited)?;
+        Ok(true)
     }
 
     /// Every stream of ours, the slots' only with `with_slots`.
     fn streams(&self, with_slots: bool) -> impl Iterator<Item = Stream> {
         let slots = self.slots.iter().filter(move |_| with_slots).map(|slot| slot.ready);
-        [self.input, self.post].into_iter().chain(slots).filter(|stream| !stream.is_null())
+        // What consumers are waited for on.
+        let detour = Some(*self.detour.lock()).filter(|_| with_slots);
+        let ours = [self.input, self.post].into_iter();
+        ours.chain(detour).chain(slots).filter(|stream| !stream.is_null())
     }
 
     /// Waits until all that we queued has run; `with_slots`: and all that slots wait for. A call
@@ -429,7 +416,9 @@ impl Engine {
         let _context = self.enter()?;
         let driver = self.context.driver();
         for stream in self.streams(true) {
-            if !check(driver, "cuStreamQuery", driver.stream_query(stream))? {
+            // A query would break the capture of a ready stream.
+            let is_captured = self.is_captured(stream)?;
+            if is_captured || !check(driver, "cuStreamQuery", driver.stream_query(stream))? {
                 return Ok(false);
             }
         }

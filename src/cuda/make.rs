@@ -20,6 +20,7 @@ use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 
 /// `consumer_stream` of a config, whose contract is that it is NULL, or a stream that lives until
 /// close.
@@ -60,6 +61,8 @@ impl Engine {
             kernels: [Pair::NULL; RESIDENT_WAVES],
             slots: ArrayVec::new(),
             link: Mutex::new(Event::NULL),
+            detour: Mutex::new(Stream::NULL),
+            detoured: AtomicU64::new(0),
             consumer: Some(consumer).filter(|stream| !stream.is_null()),
             overhead_bytes: 0,
             _presence: presence(why)?,
@@ -130,6 +133,7 @@ impl Engine {
         let event = |flags| check(driver, "cuEventCreate", driver.event_create(flags));
         self.input = stream(greatest)?;
         self.post = stream(greatest)?;
+        *self.detour.lock() = stream(least)?;
         for _ in 0..self.sizes.slabs {
             self.copies.push(Pair::NULL);
             let Some(pair) = self.copies.last_mut() else { break };
@@ -174,7 +178,7 @@ impl Engine {
             let pairs = self.copies.iter().chain(&self.kernels);
             let events = pairs.flat_map(|pair| [pair.first, pair.last]);
             let events = events.chain(self.slots.iter().map(|slot| slot.fence));
-            let streams = [self.input, self.post].into_iter();
+            let streams = [self.input, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
             // SAFETY: all of it is ours, was made in this context, and is not used any more.
             unsafe {

@@ -10,6 +10,7 @@
 //!  driver    a method per entry           handles  the types that they take
 //!  device    which device and context     context  pushed and popped
 //!  module    kernels from PTX             result, named   codes
+//!  engine    a loader's share of a device; made and given back by make; fences: slots that wait
 //! ```
 //!
 //! The declarations are our own because the codes of a newer driver are no values of an older
@@ -20,6 +21,7 @@ pub mod device;
 pub mod driver;
 pub mod engine;
 pub mod entries;
+mod fences;
 pub mod handles;
 pub mod library;
 mod make;

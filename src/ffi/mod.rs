@@ -228,7 +228,7 @@ pub unsafe extern "C" fn wavetrain_push(
         match result {
             Ok(()) => Ok(if number < count { Status::Again } else { Status::Ok }),
             Err(failure) => {
-                instance.set_push_error(&failure);
+                instance.set_call_error(&failure);
                 Err(failure)
             }
         }

@@ -8,7 +8,7 @@ use crate::ffi::tensors::DELETERS;
 use crate::limits::RANK_MAX;
 use crate::pipeline::BatchView;
 use crate::records::Dtype;
-use crate::status::{Failure, Why};
+use crate::status::{Failure, Status, Why};
 use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -31,7 +31,7 @@ impl Batch<'_> {
     }
 
     /// Copies the samples to `target`, which has as many bytes, from wherever they lie; from a
-    /// device it waits for the copy.
+    /// device it waits for the copy. AGAIN: the ready stream is being captured.
     pub fn copy_to(&self, target: &mut [u8]) -> Result<(), Failure> {
         self.loader.enter()?.read_batch(&self.view, target)
     }
@@ -103,13 +103,18 @@ impl Batch<'_> {
 
     /// Gives the batch back, whatever the result. On a device its slot is used again after `event`,
     /// and after what is queued so far on its ready stream, on the config's consumer stream and on
-    /// those that it was exported to; no other work is covered. UNSUPPORTED: an event on the host.
+    /// those that it was exported to; no other work is covered. UNSUPPORTED: an event on the host,
+    /// or one that was recorded in a capture and so stands for no work; it is not waited for.
     pub fn release(self, event: Option<Event>) -> Result<(), Failure> {
         if event.is_some() {
             self.refuse_on_host("an event")?;
         }
         let batch = ManuallyDrop::new(self);
-        batch.loader.enter()?.release(batch.token, event)
+        let released = batch.loader.enter()?.release(batch.token, event);
+        if matches!(&released, Err(failure) if failure.status == Status::Unsupported) {
+            drop(ManuallyDrop::into_inner(batch));
+        }
+        released
     }
 
     fn refuse_on_host(&self, what: &str) -> Result<(), Failure> {

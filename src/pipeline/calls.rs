@@ -219,6 +219,7 @@ impl Instance {
         let exported = state.slots.in_state(SlotState::Exported);
         let filling = state.slots.in_state(SlotState::Filling);
         let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
+        let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
         let samples = self.settings.config.samples_per_batch as u64;
         if kept == state.slots.count() && exported > 0 {
             let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
@@ -230,6 +231,13 @@ impl Instance {
             );
         } else if kept == state.slots.count() {
             fail!(why, Starved, "all {kept} batch slots are held: release one");
+        } else if kept + fenced == state.slots.count() && captured > 0 {
+            fail!(
+                why,
+                Starved,
+                "{fenced} batch slots were released, {captured} of them while a stream that they \
+                 are used on was being captured: they are used again when the capture is over"
+            );
         } else if HAS_DEVICES && kept + fenced == state.slots.count() {
             fail!(
                 why,
@@ -274,10 +282,17 @@ impl Instance {
             return Ok(());
         };
         let ready = view.ready_stream.unwrap_or(Stream::NULL);
-        engine.read(ready, &view.data, target).map_err(|fault| {
-            let status = fail!(why, Cuda, "copy_to: {fault}");
-            Failure::because(status, &why)
-        })
+        let status = match engine.read(ready, &view.data, target) {
+            Ok(true) => return Ok(()),
+            Ok(false) => fail!(
+                why,
+                Again,
+                "copy_to: the batch's ready_stream is being captured, so nothing that is queued on \
+                 it runs: copy when the capture is over"
+            ),
+            Err(fault) => fail!(why, Cuda, "copy_to: {fault}"),
+        };
+        Err(Failure::because(status, &why))
     }
 
     /// What is known of a held batch.
@@ -299,22 +314,29 @@ impl Instance {
     }
 
     /// Gives a batch back. On a device its slot is used again after `event`, and after what is
-    /// queued so far on the streams that are known of.
+    /// queued so far on the streams that are known of. Where the event will not do the batch stays
+    /// held.
     pub fn release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
-        let slot = {
-            let state = &mut *self.lock.lock();
-            let slot = state.slots.held(token);
-            slot.into_iter().for_each(|slot| state.slots.release(slot));
-            slot
-        };
-        let result = match slot {
-            None => Err(no_such_batch(token)),
-            Some(slot) => self.give_slot_back(slot, event),
-        };
+        let result = self.try_release(token, event);
         if let Err(failure) = &result {
             self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+            self.set_call_error(failure);
         }
         result
+    }
+
+    fn try_release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
+        if event.is_some() && self.lock.lock().slots.held(token).is_none() {
+            return Err(no_such_batch(token));
+        }
+        let event = self.accept_event(event)?;
+        let slot = {
+            let state = &mut *self.lock.lock();
+            let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+            state.slots.release(slot);
+            slot
+        };
+        self.give_slot_back(slot, event)
     }
 
     /// A slot that was kept is free.
@@ -360,15 +382,16 @@ impl Instance {
         Ok(())
     }
 
-    /// Keeps why a push was refused, for `last_error`: push has no room for a text of its own.
-    pub fn set_push_error(&self, failure: &Failure) {
-        self.lock.lock().push_error = Some(failure.clone());
+    /// Keeps why a push or a release was refused, for `last_error`: they have no room for a text of
+    /// their own.
+    pub fn set_call_error(&self, failure: &Failure) {
+        self.lock.lock().call_error = Some(failure.clone());
     }
 
-    /// The error that ended the stream, else the last that push refused a sample with.
+    /// The error that ended the stream, else the last that push or release refused with.
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();
-        state.sticky.clone().or_else(|| state.push_error.clone())
+        state.sticky.clone().or_else(|| state.call_error.clone())
     }
 
     /// All figures now.
@@ -441,7 +464,7 @@ impl Instance {
             // Work ends by itself, batches and tensors do not: a caller who holds one and closes
             // with a long timeout would wait for itself.
             if is_quiet && held > 0 || (self.os.now_ns)() >= deadline {
-                let warning = state.close_warning(is_quiet, timeout_ns);
+                let warning = state.close_warning(is_quiet && held > 0, timeout_ns);
                 drop(state);
                 if let Some(why) = warning {
                     self.sink.log(Level::Warn, 0, format_args!("close: {why}"));

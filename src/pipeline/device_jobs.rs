@@ -10,13 +10,13 @@
 use crate::base::arena::{Carver, Region};
 use crate::base::math::index;
 use crate::batch::SlotState;
-use crate::cuda::{Engine, Event, Fault, HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Stream, Submit};
+use crate::cuda::{Engine, Fault, HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Submit};
 use crate::device::{Layout, Slabs, Submission, UNIT_BYTES};
 use crate::fail;
-use crate::limits::TENSORS_PER_SLOT;
 use crate::os::sink::Level;
 use crate::pipeline::Instance;
 use crate::pipeline::jobs::{Job, Role};
+use crate::pipeline::slot_return::{Use, Uses};
 use crate::pipeline::state::{Life, State};
 use crate::settings::Settings;
 use crate::status::{Failure, Why};
@@ -30,9 +30,6 @@ const NAP_MIN_NS: u64 = 20_000;
 /// still, and a slot may wait for a consumer's whole step. Short beside any wait that it ends.
 const NAP_MAX_NS: u64 = 320_000;
 
-/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
-const STREAMS_MAX: usize = TENSORS_PER_SLOT as usize + 1;
-
 /// What the lock guards of the device.
 pub struct DeviceState {
     /// Slabs and resident waves.
@@ -45,8 +42,10 @@ pub struct DeviceState {
     wave_bytes: [(u64, u64); RESIDENT_WAVES],
     /// Slots that wait for the device, as bits.
     fenced: u64,
+    /// Slots that wait for the end of a capture first, likewise.
+    pub captured: u64,
     /// Streams that a consumer uses each slot on.
-    streams: &'static mut [ArrayVec<Stream, STREAMS_MAX>],
+    pub uses: &'static mut [Uses],
     /// A thread has the job.
     is_taken: bool,
     /// When the device was looked at last.
@@ -72,7 +71,8 @@ impl DeviceState {
             copy_bytes: [0; SLABS_MAX],
             wave_bytes: [(0, 0); RESIDENT_WAVES],
             fenced: 0,
-            streams: &mut [],
+            captured: 0,
+            uses: &mut [],
             is_taken: false,
             polled_ns: 0,
             nap_ns: NAP_MIN_NS,
@@ -84,7 +84,7 @@ impl DeviceState {
         if settings.is_cuda() {
             let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
             state.slabs = Slabs::carve(carver, layout, waves, slots);
-            state.streams = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
+            state.uses = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
         }
         state
     }
@@ -96,14 +96,27 @@ impl DeviceState {
 
     /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
     /// where no further stream can be remembered.
-    pub fn remember(&mut self, slot: u32, stream: Stream) -> bool {
-        let streams = &mut self.streams[index(u64::from(slot))];
-        streams.contains(&stream) || streams.try_push(stream).is_ok()
+    pub fn remember(&mut self, slot: u32, stream: Use) -> bool {
+        let uses = &mut self.uses[index(u64::from(slot))];
+        uses.contains(&stream) || uses.try_push(stream).is_ok()
+    }
+
+    /// A slot waits for its fence, or first for the end of a capture.
+    pub fn hold_back(&mut self, slot: u32, is_fenced: bool) {
+        let bit = 1 << slot;
+        self.captured &= !bit;
+        if is_fenced {
+            self.uses[index(u64::from(slot))].clear();
+            self.fenced |= bit;
+        } else {
+            self.captured |= bit;
+        }
     }
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        !self.is_dead && (self.slabs.busy_count() > 0 || self.copying | self.fenced != 0)
+        !self.is_dead
+            && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
     }
 
     /// Forgets what is under way; the device is at rest.
@@ -185,7 +198,8 @@ pub fn run_device(instance: &Instance) -> bool {
 
 fn step(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
     let _context = engine.enter()?;
-    let mut progress = poll(instance, engine)?;
+    let mut progress = instance.fence_captured(engine)?;
+    progress |= poll(instance, engine)?;
     // Ends: each turn takes a resident wave.
     loop {
         let submission = instance.lock.lock().device.slabs.submit();
@@ -235,7 +249,8 @@ fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
     Ok(true)
 }
 
-fn bits(set: u64) -> impl Iterator<Item = u32> {
+/// The numbers of the bits that are set.
+pub fn bits(set: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |bit| set & (1 << bit) != 0)
 }
 
@@ -259,23 +274,6 @@ fn submit(instance: &Instance, engine: &Engine, submission: &Submission) -> Resu
     state.device.lacks_room = false;
     state.land(instance, resident);
     Ok(())
-}
-
-/// Makes a slot wait for what is queued so far.
-fn queue_fence(
-    engine: &Engine,
-    slot: u32,
-    event: Option<Event>,
-    streams: &[Stream],
-) -> Result<(), Fault> {
-    let _context = engine.enter()?;
-    if let Some(event) = event {
-        engine.wait_for_event(slot, event)?;
-    }
-    for stream in streams {
-        engine.wait_for_stream(slot, *stream)?;
-    }
-    engine.fence(slot)
 }
 
 /// What of a slab is copied, and where its tables are.
@@ -362,48 +360,6 @@ impl Instance {
         is_ours.then(|| self.deadline(state.device.nap_ns))
     }
 
-    /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
-    /// so far on its ready stream and on those that its tensors were exported to, and after
-    /// `event`. With no lock held. A failure ends the stream.
-    pub(super) fn give_slot_back(&self, slot: u32, event: Option<Event>) -> Result<(), Failure> {
-        let Some(engine) = self.engine() else {
-            let state = &mut *self.lock.lock();
-            if state.slots.released(slot, false) {
-                self.slot_freed(state);
-            }
-            return Ok(());
-        };
-        let streams = self.lock.lock().device.streams[index(u64::from(slot))].clone();
-        let result = queue_fence(engine, slot, event, &streams);
-        let state = &mut *self.lock.lock();
-        let mut why = Why::new();
-        let status = result.err().map(|fault| {
-            self.fail_device(state, &fault);
-            fail!(why, Cuda, "release: {fault}")
-        });
-        // A stream that ended takes no slot any more.
-        if state.slots.released(slot, !state.device.is_dead) {
-            self.slot_freed(state);
-        }
-        if state.slots.state(slot) == SlotState::Fenced {
-            state.device.streams[index(u64::from(slot))].clear();
-            state.device.fenced |= 1 << slot;
-            self.wake_device(state);
-            if state.life == Life::Closing {
-                self.idle.broadcast();
-            }
-        }
-        status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
-    }
-
-    /// A batch is handed out: the stream that the config names is used for it.
-    pub(super) fn note_consumer(&self, state: &mut State, slot: u32) {
-        if let Some(stream) = self.engine().and_then(Engine::consumer) {
-            // The first of a slot: there is room.
-            let _ = state.device.remember(slot, stream);
-        }
-    }
-
     /// Wakes the device's thread if it sleeps and there is something for it to do. Without threads
     /// of ours: a call that waits and went to sleep before the device had work, so that somebody
     /// looks at it.
@@ -430,14 +386,7 @@ impl Instance {
         }
     }
 
-    /// Whether the device has done all that was queued, by consumers too. Of one that fails there
-    /// is nothing to wait for: what it did not say by then is waited for as it is closed.
-    pub(super) fn is_device_at_rest(&self) -> bool {
-        let is_at_rest = |engine: &Engine| engine.is_at_rest().unwrap_or(true);
-        self.engine().is_none_or(is_at_rest)
-    }
-
-    /// When to look again whether it is.
+    /// When to look again whether it is at rest.
     pub(super) fn next_look(&self) -> u64 {
         self.deadline(NAP_MAX_NS)
     }

@@ -28,6 +28,7 @@ mod room;
 mod scout;
 mod scratch;
 mod settle;
+mod slot_return;
 mod state;
 mod tensors;
 mod work;

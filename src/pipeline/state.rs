@@ -61,7 +61,7 @@ pub struct State {
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
     /// Why push refused a sample last.
-    pub push_error: Option<Failure>,
+    pub call_error: Option<Failure>,
     /// The log was told that close could not end because of batches or tensors.
     has_warned_of_kept: bool,
     /// The same of work in flight.
@@ -147,7 +147,7 @@ impl State {
         State {
             life: Life::Running,
             sticky: None,
-            push_error: None,
+            call_error: None,
             has_warned_of_kept: false,
             has_warned_of_work: false,
             is_halted: false,
@@ -311,17 +311,17 @@ impl State {
     /// What the log is told of a close that could not end, once for each reason: who drops a loader
     /// without a look at the result keeps its memory and hooks in use. A close that does not wait
     /// (`timeout_ns` 0) asks, so work in flight is no surprise to it.
-    pub fn close_warning(&mut self, is_quiet: bool, timeout_ns: u64) -> Option<Why> {
-        let has_warned = match is_quiet {
+    pub fn close_warning(&mut self, is_kept: bool, timeout_ns: u64) -> Option<Why> {
+        let has_warned = match is_kept {
             true => &mut self.has_warned_of_kept,
             false => &mut self.has_warned_of_work,
         };
-        if *has_warned || (!is_quiet && timeout_ns == 0) {
+        if *has_warned || (!is_kept && timeout_ns == 0) {
             return None;
         }
         *has_warned = true;
         let mut why = Why::new();
-        if is_quiet {
+        if is_kept {
             fail!(
                 why,
                 Again,
@@ -334,8 +334,8 @@ impl State {
             fail!(
                 why,
                 Again,
-                "reads or calls did not end in time; memory and hooks stay in use until they have \
-                 and close was called again"
+                "reads, calls or work on a device did not end in time; memory and hooks stay in \
+                 use until they have and close was called again"
             );
         }
         Some(why)
@@ -348,7 +348,7 @@ impl State {
         if !self.device.is_dead() {
             self.sticky = None;
         }
-        self.push_error = None;
+        self.call_error = None;
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();

@@ -48,7 +48,7 @@ impl Instance {
             return Ok(None);
         }
         if let Some(stream) = stream
-            && !state.device.remember(slot, stream)
+            && !state.device.remember(slot, self.use_of(stream))
         {
             return Ok(None);
         }
@@ -80,7 +80,7 @@ impl Instance {
         let Some((slot, number)) = self.exports.find(address) else { return };
         if self.lock.lock().slots.delete_tensor(slot, number) {
             // A failure ended the stream and was logged; a deleter has nobody to tell.
-            let _ = self.give_slot_back(slot, None);
+            let _ = self.give_slot_back(slot, Ok(None));
         }
     }
 }

@@ -1,0 +1,103 @@
+//! What a slot waits for when its consumer gives it back: an event, streams, its own ready stream.
+//!
+//! In: a slot, events and streams of a consumer's. Out: a fence on the slot's ready stream behind
+//! all of them, which is polled. Nothing here waits.
+//!
+//! A stream that is being captured into a graph is left alone. What we queued there would become a
+//! part of the graph, to wait for it would draw our stream into the capture, and to ask it how far
+//! it is would break the capture; only whether it is captured may be asked. What cannot be done for
+//! that reason says so, and is to be tried again.
+
+use crate::cuda::engine::{Engine, Fault, check};
+use crate::cuda::handles::{Event, Stream};
+use crate::cuda::result::CuResult;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl Engine {
+    /// Whether what we queued on a stream would become part of a graph, or break it.
+    pub(super) fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
+        let driver = self.context.driver();
+        match driver.stream_is_capturing(stream) {
+            // Of the legacy stream: one that it orders is.
+            Err(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
+            asked => check(driver, "cuStreamIsCapturing", asked),
+        }
+    }
+
+    /// Whether an event was recorded in a capture, so that it stands for a place in a graph and for
+    /// no work. Only a query tells, which a capture that is under way may not survive; to wait for
+    /// the event would draw the slot's stream into it as well.
+    pub fn is_of_capture(&self, event: Event) -> Result<bool, Fault> {
+        let _context = self.enter()?;
+        let driver = self.context.driver();
+        match driver.event_query(event) {
+            Err(CuResult::CAPTURED_EVENT) => Ok(true),
+            asked => check(driver, "cuEventQuery", asked).map(|_| false),
+        }
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<(), Fault> {
+        let driver = self.context.driver();
+        check(driver, "cuEventRecord", driver.event_record(event, stream))
+    }
+
+    /// The slot's fence comes after what `event` stands for now. In an entered context, as all
+    /// below.
+    pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
+        let place = &self.slots[slot as usize];
+        if !self.is_captured(place.ready)? {
+            return self.wait(place.ready, event);
+        }
+        // The caller may record the event anew at once, so what it stands for is kept in the
+        // slot's own, which nobody needs before its fence is queued.
+        let detour = self.detour.lock();
+        self.wait(*detour, event)?;
+        self.record(place.fence, *detour)?;
+        self.detoured.fetch_or(1 << slot, Relaxed);
+        Ok(())
+    }
+
+    /// The same after what is queued on `stream` so far. False where either is being captured.
+    pub fn wait_for_stream(&self, slot: u32, stream: Stream) -> Result<bool, Fault> {
+        let ready = self.ready_stream(slot);
+        if self.is_captured(stream)? || self.is_captured(ready)? {
+            return Ok(false);
+        }
+        // One event for all: recorded and waited for by one thread at a time.
+        let link = self.link.lock();
+        self.record(*link, stream)?;
+        // A capture that another thread began in between has got the record, which is nothing in a
+        // graph; but the wait would draw the ready stream into it.
+        if self.is_captured(stream)? {
+            return Ok(false);
+        }
+        self.wait(ready, *link)?;
+        Ok(true)
+    }
+
+    /// The slot is free after that, and after what is queued on its ready stream so far. False
+    /// where that is being captured.
+    pub fn fence(&self, slot: u32) -> Result<bool, Fault> {
+        let place = &self.slots[slot as usize];
+        if self.is_captured(place.ready)? {
+            return Ok(false);
+        }
+        // Who gives the slot back has it for himself, so nobody sets the bit meanwhile.
+        if self.detoured.load(Relaxed) & (1 << slot) != 0 {
+            self.wait(place.ready, place.fence)?;
+            self.detoured.fetch_and(!(1 << slot), Relaxed);
+        }
+        self.record(place.fence, place.ready)?;
+        Ok(true)
+    }
+
+    /// Whether that has run.
+    pub fn is_unfenced(&self, slot: u32) -> Result<bool, Fault> {
+        self.is_done(self.slots[slot as usize].fence)
+    }
+}

@@ -1,0 +1,177 @@
+//! Batch slots on their way back from the consumer of a device.
+//!
+//! In: batches that are released, behind an event or not, and tensors that are deleted, on any
+//! thread. Out: slots that wait for a fence, which stands for all that was queued on their streams
+//! before; `device_jobs` looks when it has run. No call here waits.
+//!
+//! A stream that is being captured is not touched: what we queued there would become part of the
+//! graph, or break it. The slot stays `captured` until the capture is over, and whoever looks at
+//! the device tries again. Invariant: a slot in state Fenced has its bit in `fenced` or in
+//! `captured`, and the streams of a captured one are still known.
+
+use crate::base::math::index;
+use crate::batch::SlotState;
+use crate::cuda::{Engine, Event, Fault, Stream};
+use crate::fail;
+use crate::limits::TENSORS_PER_SLOT;
+use crate::pipeline::Instance;
+use crate::pipeline::device_jobs::bits;
+use crate::pipeline::state::{Life, State};
+use crate::status::{Failure, Why};
+use arrayvec::ArrayVec;
+
+/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
+const USES_MAX: usize = TENSORS_PER_SLOT as usize + 1;
+
+/// The streams that a slot is used on.
+pub type Uses = ArrayVec<Use, USES_MAX>;
+
+/// A stream that a consumer uses a slot on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    stream: Stream,
+    /// The thread whose stream it is; 0 where it is the same one for all.
+    thread: u64,
+}
+
+impl Use {
+    /// A stream as `thread` names it.
+    fn of(stream: Stream, thread: u64) -> Use {
+        let stream = if stream.is_null() { Stream::LEGACY } else { stream };
+        Use { stream, thread: if stream == Stream::PER_THREAD { thread } else { 0 } }
+    }
+
+    /// The stream as another thread can name it. The default stream of a thread has no name
+    /// elsewhere, but the legacy one comes after all that is queued in it.
+    fn seen_from(&self, thread: u64) -> Stream {
+        if self.thread == 0 || self.thread == thread { self.stream } else { Stream::LEGACY }
+    }
+}
+
+/// Makes a slot wait for an event, and for what is queued so far on the streams that it is used on.
+/// False where one of them is being captured: then all but the event is to be done again.
+fn queue_fence(
+    engine: &Engine,
+    slot: u32,
+    event: Option<Event>,
+    streams: impl Iterator<Item = Stream>,
+) -> Result<bool, Fault> {
+    let _context = engine.enter()?;
+    if let Some(event) = event {
+        engine.wait_for_event(slot, event)?;
+    }
+    for stream in streams {
+        if !engine.wait_for_stream(slot, stream)? {
+            return Ok(false);
+        }
+    }
+    engine.fence(slot)
+}
+
+impl Instance {
+    /// A stream as the calling thread names it.
+    pub(super) fn use_of(&self, stream: Stream) -> Use {
+        Use::of(stream, (self.os.thread_id)())
+    }
+
+    /// A batch is handed out: the stream that the config names is used for it.
+    pub(super) fn note_consumer(&self, state: &mut State, slot: u32) {
+        if let Some(stream) = self.engine().and_then(Engine::consumer) {
+            // The first of a slot: there is room.
+            let _ = state.device.remember(slot, self.use_of(stream));
+        }
+    }
+
+    /// Whether a batch can be given back behind an event; the event, or the call that failed. Err:
+    /// it cannot, and stays held.
+    pub(super) fn accept_event(
+        &self,
+        event: Option<Event>,
+    ) -> Result<Result<Option<Event>, Fault>, Failure> {
+        let (Some(engine), Some(event)) = (self.engine(), event) else { return Ok(Ok(None)) };
+        match engine.is_of_capture(event) {
+            Ok(false) => return Ok(Ok(Some(event))),
+            Err(fault) => return Ok(Err(fault)),
+            Ok(true) => {}
+        }
+        let mut why = Why::new();
+        let status = fail!(
+            why,
+            Unsupported,
+            "the event was recorded in a stream that was being captured, so it stands for no work: \
+             the batch is still held; record an event outside of captures, or give none"
+        );
+        Err(Failure::because(status, &why))
+    }
+
+    /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
+    /// so far on its ready stream and on those that its tensors were exported to, and after
+    /// `event`. With no lock held. A failure, also one that came before, ends the stream.
+    pub(super) fn give_slot_back(
+        &self,
+        slot: u32,
+        event: Result<Option<Event>, Fault>,
+    ) -> Result<(), Failure> {
+        let Some(engine) = self.engine() else {
+            let state = &mut *self.lock.lock();
+            if state.slots.released(slot, false) {
+                self.slot_freed(state);
+            }
+            return Ok(());
+        };
+        let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
+        let thread = (self.os.thread_id)();
+        let streams = uses.iter().map(|each| each.seen_from(thread));
+        let result = event.and_then(|event| queue_fence(engine, slot, event, streams));
+        let state = &mut *self.lock.lock();
+        let mut why = Why::new();
+        let is_fenced = matches!(result, Ok(true));
+        let status = result.err().map(|fault| {
+            self.fail_device(state, &fault);
+            fail!(why, Cuda, "release: {fault}")
+        });
+        // A stream that ended takes no slot any more.
+        if state.slots.released(slot, !state.device.is_dead()) {
+            self.slot_freed(state);
+        }
+        if state.slots.state(slot) == SlotState::Fenced {
+            state.device.hold_back(slot, is_fenced);
+            self.wake_device(state);
+            if state.life == Life::Closing {
+                self.idle.broadcast();
+            }
+        }
+        status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
+    }
+
+    /// Tries again for the slots whose streams were captured when they were given back; whether one
+    /// of them has its fence now. By one thread at a time.
+    pub(super) fn fence_captured(&self, engine: &Engine) -> Result<bool, Fault> {
+        let captured = self.lock.lock().device.captured;
+        let thread = (self.os.thread_id)();
+        let mut progress = false;
+        for slot in bits(captured) {
+            let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
+            let streams = uses.iter().map(|each| each.seen_from(thread));
+            if queue_fence(engine, slot, None, streams)? {
+                self.lock.lock().device.hold_back(slot, true);
+                progress = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Whether the device has done all that was queued, by consumers too. Of one that fails there
+    /// is nothing to wait for: what it did not say by then is waited for as it is closed.
+    pub(super) fn is_device_at_rest(&self) -> bool {
+        let Some(engine) = self.engine() else { return true };
+        if self.lock.lock().device.is_dead() {
+            return engine.is_at_rest().unwrap_or(true);
+        }
+        let is_at_rest = self.fence_captured(engine).and_then(|_| {
+            let has_captured = self.lock.lock().device.captured != 0;
+            if has_captured { Ok(false) } else { engine.is_at_rest() }
+        });
+        is_at_rest.unwrap_or(true)
+    }
+}
