@@ -10,10 +10,12 @@ mod common;
 #[path = "host_hooks/workers.rs"]
 mod workers;
 
+use common::blosc::{self, Blosc};
 use common::cuda_sim::{Mode, Simulator};
-use common::drive::{self, Job, PATIENCE_NS, config, mixed_jobs, stream_through};
+use common::drive::{self, Dice, Job, PATIENCE_NS, config, mixed_jobs, stream_through};
 use common::fixtures::{self, Scratch};
 use common::gpu::*;
+use common::synth::{self, Meta};
 use wavetrain::abi::Stats;
 use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
@@ -170,6 +172,115 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
     }
 }
 
+// ---- Codecs and what they are given -----------------------------------------------------------
+
+/// Extent of the arrays here along both axes, and of a chunk.
+const WIDE: u64 = 192;
+const WIDE_CHUNK: u64 = 64;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Content {
+    /// What every codec makes small.
+    Even,
+    /// What none does: the encoded chunk is larger than the chunk.
+    Noise,
+    /// Of each chunk by chance.
+    Mixed,
+}
+
+fn element(content: Content, row: u64, column: u64) -> u16 {
+    let place = row * WIDE + column;
+    let noise = Dice(place.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1).range(0, 65536) as u16;
+    let chunk = row / WIDE_CHUNK * 31 + column / WIDE_CHUNK;
+    match content {
+        Content::Even => (row / 8) as u16,
+        Content::Noise => noise,
+        Content::Mixed if Dice(chunk * 77 + 5).range(0, 2) == 0 => (column / 4) as u16,
+        Content::Mixed => noise,
+    }
+}
+
+/// LZ4 behind a byte shuffle; what does not shrink is stored.
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let how = Blosc { shuffle: blosc::BYTES, typesize: 2, block_bytes: 1024, is_split: false };
+    blosc::by_c_blosc(bytes, how, c"lz4")
+}
+
+const CODECS: [(&str, &str, fn(&[u8]) -> Vec<u8>); 3] = [
+    ("raw", "", <[u8]>::to_vec),
+    ("zstd", r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#, |bytes| {
+        zstd::encode_all(bytes, 3).unwrap()
+    }),
+    (
+        "blosc",
+        r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle",
+        "typesize":2,"blocksize":1024}}"#,
+        lz4,
+    ),
+];
+
+/// Boxes of an array of one codec and content, and whether some chunk grew and some shrank.
+fn coded_jobs(scratch: &Scratch, codec: usize, content: Content) -> (Vec<Job>, bool, bool) {
+    let (name, codecs, encode) = CODECS[codec];
+    let across = WIDE / WIDE_CHUNK;
+    let (mut payload, mut entries, mut has_grown, mut has_shrunk) = (vec![], vec![], false, false);
+    for chunk in 0..across * across {
+        let (row, column) = (chunk / across * WIDE_CHUNK, chunk % across * WIDE_CHUNK);
+        let raw: Vec<u8> = (0..WIDE_CHUNK * WIDE_CHUNK)
+            .map(|at| element(content, row + at / WIDE_CHUNK, column + at % WIDE_CHUNK))
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let data = encode(&raw);
+        has_grown |= data.len() > raw.len();
+        has_shrunk |= data.len() < raw.len() / 4;
+        entries.push((payload.len() as u64, data.len() as u64));
+        payload.extend(data);
+    }
+    let meta =
+        Meta { codecs, ..Meta::u16(&[WIDE, WIDE], &[WIDE_CHUNK, WIDE_CHUNK], Some(&[WIDE, WIDE])) };
+    let file = synth::shard_bytes(&payload, &entries);
+    let uri = meta.write(scratch, &format!("{name}-{content:?}"), Some(&file));
+    let edge = CROP as i64;
+    let job = |n: i64| {
+        let first = vec![n * 53 % (WIDE as i64 - edge), n * 31 % (WIDE as i64 - edge)];
+        let limit = first.iter().map(|at| at + edge).collect();
+        let (row, column) = (first[0] as u64, first[1] as u64);
+        let want = (0..CROP * CROP)
+            .flat_map(|i| element(content, row + i / CROP, column + i % CROP).to_le_bytes());
+        Job::new(&uri, (first, limit), want.collect())
+    };
+    ((0..14).map(job).collect(), has_grown, has_shrunk)
+}
+
+#[test]
+fn what_shrinks_and_what_grows_streams_in_every_memory_that_is_accepted() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    for codec in 0..CODECS.len() {
+        for content in [Content::Even, Content::Noise, Content::Mixed] {
+            let (jobs, has_grown, has_shrunk) = coded_jobs(&scratch, codec, content);
+            let is_packed = codec > 0;
+            assert_eq!(has_grown, is_packed && content != Content::Even, "{codec} {content:?}");
+            assert_eq!(has_shrunk, is_packed && content != Content::Noise, "{codec} {content:?}");
+            for (samples, waves, more) in [(1, 2, 0), (3, 2, 0), (5, 3, 20_000), (3, 8, 3 << 20)] {
+                let config = Config {
+                    samples_per_batch: samples,
+                    host_buffer_waves: waves,
+                    max_chunk_uncompressed_bytes: WIDE_CHUNK * WIDE_CHUNK * 2,
+                    ..device_config(&simulator, 2)
+                };
+                let (device, host) = floors(&config);
+                let config = Config {
+                    max_gpu_memory_bytes: device + more,
+                    max_host_memory_bytes: host + more,
+                    ..config
+                };
+                stream_to_the_byte(&simulator, &config, &jobs);
+            }
+        }
+    }
+}
+
 // ---- Modes ------------------------------------------------------------------------------------
 
 /// Streams places in every mode of the simulator and every order of a kernel's blocks.
@@ -220,39 +331,22 @@ fn jobs_of_the_host_drive_the_device_however_they_are_run() {
         let config = tight(&system.config(&device_config(&simulator, 2)));
         stream_in_all_modes(&simulator, &config, &jobs, 1);
     }
-    for run in [Run::Reverse, Run::Later] {
-        let system = workers::JobSystem::new(run);
-        let config = tight(&system.config(&device_config(&simulator, 2)));
-        for mode in [Mode::Jitter, Mode::Lazy] {
-            simulator.set_mode(mode, 3);
-            stream_by_jobs_alone(&system, &config, &jobs);
-        }
-    }
 }
 
-/// Nobody waits in pop, so that nothing but queued jobs does the work.
-fn stream_by_jobs_alone(system: &workers::JobSystem, config: &Config, jobs: &[Job]) {
-    let loader = drive::open(config);
-    let (mut pushed, mut seen) = (0, 0);
-    let begun = std::time::Instant::now();
-    while seen < jobs.len() {
-        let requests: Vec<_> =
-            jobs.iter().enumerate().skip(pushed).map(|(n, job)| job.request(n)).collect();
-        pushed += loader.push(&requests, 0).unwrap();
-        match loader.pop(0).unwrap() {
-            Pop::Batch(batch) => {
-                let count = batch.tags().len();
-                drive::check_batch(config, &batch, &jobs[seen..seen + count], seen);
-                seen += count;
-            }
-            Pop::End => panic!("the end before all samples came"),
-            Pop::Again(why) if begun.elapsed().as_nanos() > u128::from(PATIENCE_NS) => {
-                panic!("{seen} of {}: {}", jobs.len(), why.as_str())
-            }
-            _ => system.run_queued(),
+#[test]
+fn a_host_that_only_looks_for_batches_gets_them_all_in_hook_mode() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let jobs = place_jobs(&places(&scratch, "zstd", true), 24);
+    use workers::Run;
+    for run in [Run::Inline, Run::Threads(2), Run::OnAnother, Run::Reverse, Run::Later] {
+        let system = workers::JobSystem::new(run);
+        let config = tight(&system.config(&device_config(&simulator, 2)));
+        for mode in [Mode::Eager, Mode::Jitter, Mode::Lazy] {
+            simulator.set_mode(mode, 3);
+            drive::stream_by_polls_alone(&config, &jobs, || system.run_queued());
         }
     }
-    loader.close(PATIENCE_NS).unwrap();
 }
 
 #[test]

@@ -8,9 +8,11 @@ use crate::common::cuda_sim::Simulator;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
-use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, THREADS_PUMP};
+use std::time::Instant;
+use wavetrain::abi::{HostJob, WorkersHook};
+use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, THREADS_HOOK, THREADS_PUMP};
 use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::records::Dtype;
@@ -106,7 +108,7 @@ fn named_driver() -> Option<&'static CStr> {
 
 /// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
 /// is streamed on the host is streamed on a device as well: that of the driver that is named, else
-/// the simulated one, where it can be built.
+/// the simulated one, where it can be built; there some of it again without threads of ours.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_as_configured(config, jobs);
     if config.backend != BACKEND_HOST {
@@ -120,11 +122,78 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
             device.max_host_memory_bytes += PINNED_BYTES;
         }
         assert_eq!(stream_as_configured(&device, jobs), bytes);
+        match pick(jobs) % 8 {
+            0 => assert_eq!(stream_by_polls_alone(&in_hook_mode(&device), jobs, || ()), bytes),
+            1 => {
+                let pumped = Config { thread_mode: THREADS_PUMP, ..device };
+                assert_eq!(stream_as_configured(&pumped, jobs), bytes);
+            }
+            _ => {}
+        }
     }
     bytes
 }
 
-/// The same on the config's own backend alone.
+/// A number that comes of what the jobs are, and not of where they lie.
+fn pick(jobs: &[Job]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for job in jobs {
+        let bytes = job.want.as_ref().map_or(0, Vec::len) as i64;
+        for word in job.begin.iter().chain(&job.end).chain(&[bytes]) {
+            hash = (hash ^ *word as u64).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    hash >> 32
+}
+
+/// The config with jobs that a host runs at once.
+fn in_hook_mode(config: &Config) -> Config {
+    unsafe extern "C" fn run(_: *mut c_void, job: HostJob, argument: *mut c_void) {
+        // SAFETY: it is the argument that came with the job.
+        unsafe { job(argument) };
+    }
+    let workers = WorkersHook { run: Some(run), ..config.workers };
+    Config { thread_mode: THREADS_HOOK, workers, ..*config }
+}
+
+/// Streams the jobs as a host does that looks for a batch once in a while and never waits: nothing
+/// is called but push, pop without a timeout, and `between` where there was no batch.
+pub fn stream_by_polls_alone(config: &Config, jobs: &[Job], between: impl Fn()) -> usize {
+    let loader = open(config);
+    let requests: Vec<Request<'_>> = jobs.iter().enumerate().map(|(n, j)| j.request(n)).collect();
+    let (mut pushed, mut seen, mut bytes, mut is_flushed) = (0, 0, 0, false);
+    let mut begun = Instant::now();
+    loop {
+        if pushed < jobs.len() {
+            pushed += loader.push(&requests[pushed..], 0).unwrap_or_else(|f| panic!("push: {f}"));
+        } else if !is_flushed {
+            loader.flush().unwrap_or_else(|failure| panic!("flush: {failure}"));
+            is_flushed = true;
+        }
+        match loader.pop(0) {
+            Ok(Pop::Batch(batch)) => {
+                let count = batch.tags().len();
+                bytes += check_batch(config, &batch, &jobs[seen..seen + count], seen);
+                seen += count;
+                begun = Instant::now();
+            }
+            Ok(Pop::Again(why)) => {
+                let has_waited = begun.elapsed().as_nanos() > u128::from(PATIENCE_NS);
+                assert!(!has_waited, "{seen} of {}: {}", jobs.len(), why.as_str());
+                between();
+                std::thread::yield_now();
+            }
+            Ok(Pop::End) => break,
+            Ok(Pop::Starved(why)) => panic!("starved: {}", why.as_str()),
+            Err(failure) => panic!("pop: {failure}"),
+        }
+    }
+    assert_eq!(seen, jobs.len());
+    loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
+    bytes
+}
+
+/// The same as `stream`, on the config's own backend alone.
 pub fn stream_as_configured(config: &Config, jobs: &[Job]) -> usize {
     let loader = open(config);
     let bytes = stream_through(&loader, config, jobs, 0);
