@@ -12,9 +12,11 @@ use common::drive::PATIENCE_NS;
 use common::fixtures::Scratch;
 use common::gpu::*;
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::entries::NAMES;
 use wavetrain::cuda::handles::{Event, Stream};
+use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
 
 /// Entries whose failure costs nothing: times, free memory, names, texts.
@@ -202,6 +204,97 @@ fn a_call_that_fails_is_told_by_its_name_and_leaves_nothing_behind() {
 fn so_it_is_on_threads_of_ours_and_on_a_device_in_no_hurry() {
     sweep(Mode::Lazy, THREADS_OWN, 4, &[700, 2, 999]);
 }
+
+// ---- Copies to the host -----------------------------------------------------------------------
+
+/// Bytes of a batch.
+const BATCH_BYTES: usize = SAMPLES * (CROP * CROP * 2) as usize;
+
+/// A life whose batches are copied to the host, into both targets; what calls said that failed, up
+/// to the first that ends the stream, and how many of them were copies.
+fn copy_out(config: &Config, uri: &str, [one, other]: [&mut [u8]; 2]) -> (Vec<String>, u32) {
+    let (mut refusals, mut copies) = (Vec::new(), 0);
+    let loader = match Loader::open(config) {
+        Ok(loader) => loader,
+        Err(failure) => return (vec![failure.to_string()], 0),
+    };
+    let handle = ManuallyDrop::new(Handle(loader.token()));
+    for n in 0..3 {
+        let tags = [2 * n, 2 * n + 1];
+        if let Err((_, text)) = handle.push(uri, &tags) {
+            refusals.push(text);
+            break;
+        }
+        let batch = match loader.pop(PATIENCE_NS) {
+            Ok(Pop::Batch(batch)) => batch,
+            Ok(_) => panic!("no batch"),
+            Err(failure) => {
+                refusals.push(failure.to_string());
+                break;
+            }
+        };
+        one.fill(0xA5);
+        if let Err(failure) = batch.copy_to(one) {
+            assert!(failure.text.as_str().starts_with("copy_to: "), "{failure}");
+            refusals.push(failure.to_string());
+            copies += 1;
+            // It costs this copy and nothing else, and nothing comes of it later.
+            one.fill(0x5A);
+            batch.copy_to(other).unwrap_or_else(|again| panic!("{failure}, then {again}"));
+            assert!(*other == expected(&tags)[..], "after {failure}");
+            assert!(one.iter().all(|byte| *byte == 0x5A), "written after {failure}");
+        } else {
+            assert!(*one == expected(&tags)[..], "batch {n}");
+        }
+    }
+    loader.close(PATIENCE_NS).unwrap();
+    (refusals, copies)
+}
+
+#[test]
+fn a_copy_to_the_host_that_fails_costs_itself_alone() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let gpu = Gpu::new(&simulator, 0);
+    // Pinned, so that a copy runs later.
+    let targets = [gpu.pinned(BATCH_BYTES), gpu.pinned(BATCH_BYTES)];
+    let config = tight(&Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) });
+    let mut failed_copies = 0;
+    for mode in [Mode::Eager, Mode::Lazy] {
+        simulator.set_mode(mode, 7);
+        for entry in NAMES {
+            let name = entry.name.to_str().unwrap();
+            for step in steps(10) {
+                let code = [700, 2, 999][step as usize % 3];
+                simulator.fail(Some(entry.name), step, code, 1);
+                // SAFETY: there are as many bytes, for one life at a time.
+                let targets = targets.map(|target| unsafe {
+                    std::slice::from_raw_parts_mut(target.as_ptr(), BATCH_BYTES)
+                });
+                let (refusals, copies) = copy_out(&config, &uri, targets);
+                let was_hit = simulator.is_fault_over();
+                simulator.fail_none();
+                let case = format!("{mode:?} {name}, call {step}, code {code}: {refusals:?}");
+                assert!(refusals.len() <= 1, "{case}");
+                for text in &refusals {
+                    assert!(was_hit && text.contains(&format!("({code})")), "{case}");
+                    assert!(text.contains(name.trim_end_matches("_v2")), "{case}");
+                }
+                failed_copies += copies;
+                if !was_hit {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(failed_copies > 12, "{failed_copies} copies failed");
+    drop(gpu);
+    let kept = simulator.take_findings();
+    assert!(kept.is_empty() || kept.contains("a context ended with"), "{kept}");
+}
+
+// ---- Opens ------------------------------------------------------------------------------------
 
 #[test]
 fn an_open_that_fails_gives_the_primary_context_back() {
