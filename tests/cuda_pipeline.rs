@@ -172,6 +172,33 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
     }
 }
 
+#[test]
+fn a_driver_that_takes_its_time_leaves_no_batch_behind() {
+    let Some(simulator) = Simulator::take() else { return };
+    // Chunks in files of their own, so that workers bring each by itself; a batch at a time, so that
+    // nothing comes behind the last of them.
+    let store = fixtures::store("u16_zstd_plain");
+    let job = Job::of(store, (vec![0; store.image.shape.len()], whole(store)), Dtype::U16);
+    let config = Config {
+        n_decode_threads: 4,
+        backend: BACKEND_CUDA,
+        cuda_driver: simulator.driver_path(),
+        ..config(Dtype::U16, &job.extents(), 1)
+    };
+    for seed in 0..4 {
+        simulator.set_mode(Mode::Slow, seed);
+        let loader = drive::open(&config);
+        for batch in 0..200 {
+            stream_through(&loader, &config, std::slice::from_ref(&job), batch);
+        }
+        loader.close(PATIENCE_NS).unwrap();
+    }
+}
+
+fn whole(store: &fixtures::Store) -> Vec<i64> {
+    store.image.shape.iter().map(|extent| *extent as i64).collect()
+}
+
 // ---- Codecs and what they are given -----------------------------------------------------------
 
 /// Extent of the arrays here along both axes, and of a chunk.

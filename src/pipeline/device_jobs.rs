@@ -330,6 +330,9 @@ impl Instance {
                 drop(state);
                 progress = run_device(self);
                 state = self.lock.lock();
+                // A worker that ended its part of a slab meanwhile found this thread awake, and did
+                // not wake it.
+                progress |= state.device.slabs.has_submission();
                 self.end_job(&mut state);
                 self.wake(&state);
             }

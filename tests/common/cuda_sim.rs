@@ -26,6 +26,8 @@ pub enum Mode {
     Jitter = 1,
     /// When it is asked for, and only then.
     Lazy = 2,
+    /// As Jitter, by a driver whose calls take long.
+    Slow = 3,
 }
 
 macro_rules! controls {

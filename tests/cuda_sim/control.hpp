@@ -139,10 +139,10 @@ CONTROL void simcuda_set_pinned_max(uint64_t bytes) {
   state.settings.pinned_bytes_max = bytes;
 }
 
-// 0 eager, 1 jitter, 2 lazy; the seed of the latter two.
+// 0 eager, 1 jitter, 2 lazy, 3 slow; the seed of all but the first.
 CONTROL void simcuda_set_mode(unsigned mode, uint64_t seed) {
   Lock lock(state.lock);
-  if (mode > 2) abort();
+  if (mode > 3) abort();
   state.settings.mode = Mode(mode);
   state.settings.seed = state.random = seed * 2 + 1;
   for (Stream& stream : streams) stream.random = state.settings.seed * 1000003 + stream.queued;

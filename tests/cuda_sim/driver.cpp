@@ -92,9 +92,18 @@ unsigned enter(int entry, unsigned needs) {
   return kSuccess;
 }
 
+// In mode slow every second call takes long, as one of a real driver does now and then.
+void dawdle() {
+  static thread_local uint64_t random = thread_number() | 1;
+  if (state.settings.mode != Mode::slow || random_below(random, 2) != 0) return;
+  timespec pause = {0, long(random_below(random, 300'000))};
+  nanosleep(&pause, nullptr);
+}
+
 // The entry's own number, its lock, and what stands before every call.
 #define CALL(name, needs)                                  \
   static const int entry_of_##name = number_of(#name);     \
+  dawdle();                                                \
   Lock lock(state.lock);                                   \
   if (unsigned failed = enter(entry_of_##name, needs)) return failed
 

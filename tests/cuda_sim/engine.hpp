@@ -190,7 +190,8 @@ inline void step(Stream& stream, Lock& lock) {
   stream.is_running = true;
   simt::Schedule schedule = state.settings.schedule;
   schedule.seed ^= op->number;
-  uint64_t dawdle = state.settings.mode != Mode::jitter ? 0 : random_below(stream.random, 64);
+  bool dawdles = state.settings.mode == Mode::jitter || state.settings.mode == Mode::slow;
+  uint64_t dawdle = dawdles ? random_below(stream.random, 64) : 0;
   lock.unlock();
   for (uint64_t i = 0; i < dawdle; i++) sched_yield();
   // Now and then a stream falls far behind.

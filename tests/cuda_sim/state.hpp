@@ -57,6 +57,7 @@ enum class Mode : uint8_t {
   jitter,  // the same, and each thread dawdles at random: streams overtake each other
   lazy,    // only when a query or a wait asks for it, then only what it depends on, in an order
            // drawn from the seed: an order that nothing enforces does not come about by luck
+  slow,    // as jitter, and calls take long at random, so that other threads get far in between
 };
 
 // Blocks, streams and events that live at a time.
@@ -182,6 +183,7 @@ inline void read_environment() {
   if (const char* mode = getenv("SIMCUDA_MODE")) {
     s.mode = !strcmp(mode, "lazy")     ? Mode::lazy
              : !strcmp(mode, "jitter") ? Mode::jitter
+             : !strcmp(mode, "slow")   ? Mode::slow
                                        : Mode::eager;
   }
   if (const char* order = getenv("SIMCUDA_ORDER")) s.schedule = schedule_from(order, s.seed);
