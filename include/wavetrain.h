@@ -107,12 +107,12 @@
  *
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
- * n_decode_threads threads at open, and one more with reader = URING or DIRECT; they block all
- * signals. thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in
- * pops and pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job
- * system runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128
- * KiB of stack are enough for all of them. Only push, pop and close with a timeout wait, and hooks
- * that you make wait.
+ * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
+ * batches are made on a device; they block all signals. thread_mode = PUMP starts none: work
+ * happens on your thread, in wavetrain_pump and in pops and pushes that wait. thread_mode = HOOK
+ * starts none: work happens in jobs that your own job system runs (wavetrain_workers_hook), in
+ * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them.
+ * Only push, pop and close with a timeout wait, and hooks that you make wait.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *
@@ -759,7 +759,7 @@ typedef struct wavetrain_config {
                                          nothing compressed are not kept; 65,536 or more [0] */
 
     /* Behaviour. */
-    uint32_t backend;        /* WAVETRAIN_BACKEND_ [AUTO] */
+    uint32_t backend;        /* WAVETRAIN_BACKEND_ [HOST] */
     int32_t device;          /* CUDA device; -1 = the current context's, see above [-1] */
     uint32_t thread_mode;    /* WAVETRAIN_THREADS_ [OWN] */
     uint32_t drop_last;      /* 1: flush discards a batch that is not full [0] */

@@ -36,7 +36,7 @@ pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>)
             return Err(fail!(
                 why,
                 Invalid,
-                "device or consumer_stream is set, but backend is host"
+                "device or consumer_stream is set, but backend is host: set it to cuda, or to auto"
             ));
         }
         BACKEND_HOST => reason.push_str("host: asked for by the config"),

@@ -148,7 +148,7 @@ pub struct Config {
     /// else at least 65,536. Chunks are then decoded whole. Uncompressed chunks are not kept.
     /// Default 0.
     pub chunk_cache_bytes: u64,
-    /// BACKEND_AUTO, _HOST or _CUDA. Default AUTO.
+    /// BACKEND_AUTO, _HOST or _CUDA. Default HOST.
     pub backend: u32,
     /// CUDA device. -1 = that of the context that is current at open, which is used; where none is,
     /// device 0. Of any other number the primary context is retained until close; a context of
@@ -234,7 +234,7 @@ impl Default for Config {
             n_chunk_layout_cache: 1024,
             max_shards_per_sample: 0,
             chunk_cache_bytes: 0,
-            backend: BACKEND_AUTO,
+            backend: BACKEND_HOST,
             device: -1,
             thread_mode: THREADS_OWN,
             drop_last: 0,

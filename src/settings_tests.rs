@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::HostJob;
-use crate::config::BACKEND_HOST;
+use crate::config::{BACKEND_AUTO, BACKEND_HOST};
 use crate::cuda::DriverPath;
 use core::ffi::{c_char, c_void};
 
@@ -47,7 +47,7 @@ fn an_unbuilt_feature_is_refused_by_name() {
 #[test]
 fn what_is_said_of_a_device_is_never_passed_over() {
     let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
-    let auto = Config { cuda_driver: nowhere, ..config() };
+    let auto = Config { backend: BACKEND_AUTO, cuda_driver: nowhere, ..config() };
     let settings = settings_from_config(&auto, 4, &mut Why::new()).unwrap();
     let reason = settings.backend_reason.as_str();
     assert!(!settings.is_cuda() && reason.contains("/nowhere/libcuda.so.1"), "{reason}");

@@ -175,8 +175,8 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
 #[test]
 fn a_driver_that_takes_its_time_leaves_no_batch_behind() {
     let Some(simulator) = Simulator::take() else { return };
-    // Chunks in files of their own, so that workers bring each by itself; a batch at a time, so that
-    // nothing comes behind the last of them.
+    // Chunks in files of their own, so that workers bring each by itself; a batch at a time, so
+    // that nothing comes behind the last of them.
     let store = fixtures::store("u16_zstd_plain");
     let job = Job::of(store, (vec![0; store.image.shape.len()], whole(store)), Dtype::U16);
     let config = Config {

@@ -21,13 +21,14 @@ using namespace sim;
 
 namespace {
 
-// What a thread has: its stack of contexts and its capture mode. Found by a key and not
-// thread_local, which would make every thread that calls the driver allocate a block with the
-// __shared__ variables of all kernels.
+// What a thread has: its stack of contexts and its capture mode, and numbers for mode slow. Found
+// by a key and not thread_local, which would make every thread that calls the driver allocate a
+// block with the __shared__ variables of all kernels.
 struct ThreadState {
   bool is_taken;
   unsigned depth;
   unsigned capture_mode;
+  uint64_t random;
   Context* contexts[kThreadContexts];
 };
 ThreadState thread_states[1024];
@@ -94,8 +95,10 @@ unsigned enter(int entry, unsigned needs) {
 
 // In mode slow every second call takes long, as one of a real driver does now and then.
 void dawdle() {
-  static thread_local uint64_t random = thread_number() | 1;
-  if (state.settings.mode != Mode::slow || random_below(random, 2) != 0) return;
+  if (state.settings.mode != Mode::slow) return;
+  uint64_t& random = mine().random;
+  if (random == 0) random = thread_number();
+  if (random_below(random, 2) != 0) return;
   timespec pause = {0, long(random_below(random, 300'000))};
   nanosleep(&pause, nullptr);
 }
