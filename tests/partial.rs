@@ -8,7 +8,6 @@ use common::drive::{Dice, Job, config, stream};
 use common::fixtures::Scratch;
 use common::oracle::{Image, Pad};
 use common::synth::Meta;
-use std::fs;
 use std::sync::Arc;
 use wavetrain::config::{Config, PAD_EDGE, PAD_NONE, PAD_REFLECT, THREADS_PUMP};
 use wavetrain::records::Dtype;
@@ -103,8 +102,7 @@ fn a_broken_blosc_block_outside_the_box_is_not_looked_at() {
         "shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
     let scratch = Scratch::new();
     // Four blocks of 32 KiB, the last one shorter.
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blosc");
-    let mut encoded = fs::read(format!("{fixture}/middle_100000_t2_c1_s1.blosc")).unwrap();
+    let mut encoded = include_bytes!("data/blosc/middle_100000_t2_c1_s1.blosc").to_vec();
     let meta = Meta { codecs: CODEC, ..Meta::u16(&[50_000], &[50_000], None) };
     let job = |uri: &str, begin: i64| Job::new(uri, (vec![begin], vec![begin + HEAD]), Vec::new());
     let config = Config { lookahead_samples: 16, ..u16_config(&[HEAD as u64], 1) };
