@@ -23,7 +23,8 @@ pub const ASSEMBLE: Kernel = Kernel {
 };
 
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
-/// span along y.
+/// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has
+/// it.
 pub const COPY: Kernel = Kernel {
     ptx: text(concat!(include_str!("../kernels/copy.ptx"), "\0")),
     entry: c"wavetrain_copy",
