@@ -205,6 +205,44 @@ fn so_it_is_on_threads_of_ours_and_on_a_device_in_no_hurry() {
     sweep(Mode::Lazy, THREADS_OWN, 4, &[700, 2, 999]);
 }
 
+#[test]
+fn a_call_that_fails_while_a_reset_waits_for_the_device_ends_the_stream() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let config = tight(&Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) });
+    let mut told = Vec::new();
+    for entry in NAMES {
+        let name = entry.name.to_str().unwrap().trim_end_matches("_v2");
+        for step in 0.. {
+            let loader = Handle::open(&config).unwrap();
+            loader.push(&uri, &[1, 2]).unwrap();
+            let batch = loader.try_pop(PATIENCE_NS).unwrap();
+            loader.release(batch, None).unwrap();
+            // Nobody but this call has the driver now.
+            simulator.fail(Some(entry.name), step, 999, 1);
+            loader.reset().unwrap();
+            let was_hit = simulator.is_fault_over();
+            simulator.fail_none();
+            let pushed = loader.push(&uri, &[1, 2]);
+            assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+            if !was_hit {
+                assert_eq!(pushed, Ok(()), "{name}");
+                break;
+            }
+            // Made again, with what it was to do done.
+            if !["cuCtxPopCurrent", "cuThreadExchangeStreamCaptureMode"].contains(&name) {
+                let (status, text) = pushed.expect_err(name);
+                assert!(status == Status::Cuda && text.contains(name), "{name}: {text}");
+                told.push(name);
+            }
+        }
+    }
+    told.dedup();
+    assert_eq!(told, ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuStreamSynchronize"]);
+    assert_eq!(simulator.findings().0, 0, "{}", simulator.findings().1);
+}
+
 // ---- Copies to the host -----------------------------------------------------------------------
 
 /// Bytes of a batch.

@@ -396,11 +396,13 @@ impl Engine {
     }
 
     /// Waits until all that we queued has run; `with_slots`: and all that slots wait for. A call
-    /// that fails keeps none of the others from being made.
+    /// that fails keeps none of the others from being made, and is told.
     pub fn drain(&self, with_slots: bool) -> Result<(), Fault> {
-        let _context = self.enter().or_else(|_| self.enter())?;
+        let (_context, mut drained) = match self.enter() {
+            Ok(context) => (context, Ok(())),
+            Err(fault) => (self.enter()?, Err(fault)),
+        };
         let driver = self.context.driver();
-        let mut drained = Ok(());
         for stream in self.streams(with_slots) {
             drained = drained.and(check(
                 driver,
