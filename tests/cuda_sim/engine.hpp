@@ -193,7 +193,9 @@ inline void step(Stream& stream, Lock& lock) {
   bool dawdles = state.settings.mode == Mode::jitter || state.settings.mode == Mode::slow;
   uint64_t dawdle = dawdles ? random_below(stream.random, 64) : 0;
   lock.unlock();
-  for (uint64_t i = 0; i < dawdle; i++) sched_yield();
+  // Beside other programs a turn comes back late, so a few are enough there.
+  double until = now_milliseconds() + 0.1;
+  for (uint64_t i = 0; i < dawdle && now_milliseconds() < until; i++) sched_yield();
   // Now and then a stream falls far behind.
   if (dawdle > 56) {
     timespec pause = {0, long(dawdle) * 20000};
