@@ -277,6 +277,80 @@ fn a_batch_that_is_given_back_in_a_capture_of_its_stream_waits_for_it_and_leaves
 }
 
 #[test]
+fn a_capture_that_begins_as_a_batch_is_given_back_costs_the_loader_nothing() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    // The calls of one release, in their order: a record of the consumer's stream, a wait for it,
+    // the fence. Refused once by what a driver says of a capture that the loader did not see.
+    let records = [900, 901, 906].map(|code| (c"cuEventRecord", 0, code));
+    let waits = [901, 902, 905, 906, 907].map(|code| (c"cuStreamWaitEvent", 0, code));
+    let fences = [900, 901].map(|code| (c"cuEventRecord", 1, code));
+    for (entry, call, code) in records.into_iter().chain(waits).chain(fences) {
+        let case = format!("{entry:?}, call {call}, code {code}");
+        let gpu = Gpu::new(&simulator, 0);
+        let (stream, target) = (gpu.stream(), gpu.pinned(BATCH_BYTES));
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+        let loader = Handle::new(&tight(&config));
+        let batch = loader.batch(&uri, &tags_of(0));
+        let view = loader.view(batch);
+        simulator.hold_stream(stream.as_raw(), 1);
+        gpu.read_later(&view, target, stream);
+        let tensor = loader.export(batch, stream).unwrap();
+        tensor.delete();
+        simulator.fail(Some(entry), call, code, 1);
+        assert_eq!(loader.release(batch, None), Ok(()), "{case}");
+        assert!(simulator.is_fault_over(), "{case}");
+        simulator.fail_none();
+        for n in 1..12 {
+            let next = loader.batch(&uri, &tags_of(n));
+            check(&loader.view(next));
+            assert_ne!(loader.view(next).data, view.data, "{case}: used again");
+            loader.release(next, None).unwrap();
+        }
+        assert!(bytes(&view) == expected(&tags_of(0)), "{case}: written while in use");
+        simulator.hold_stream(stream.as_raw(), 0);
+        for n in 12.. {
+            let next = loader.batch(&uri, &tags_of(n));
+            let data = loader.view(next).data;
+            loader.release(next, None).unwrap();
+            if data == view.data {
+                break;
+            }
+            assert!(n < 10_000, "{case}: the slot never comes back");
+        }
+        gpu.synchronize(stream);
+        assert!(read_by(target) == expected(&tags_of(0)), "{case}");
+    }
+}
+
+#[test]
+fn a_capture_that_begins_as_an_event_is_waited_for_costs_the_loader_nothing() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    for code in [901, 905] {
+        let gpu = Gpu::new(&simulator, 0);
+        let (event, stream) = (gpu.event(), gpu.stream());
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+        let loader = Handle::new(&tight(&config));
+        let batch = loader.batch(&uri, &tags_of(0));
+        let data = loader.view(batch).data;
+        simulator.hold_stream(stream.as_raw(), 1);
+        gpu.driver.event_record(event, stream).unwrap();
+        simulator.fail(Some(c"cuStreamWaitEvent"), 0, code, 1);
+        assert_eq!(loader.release(batch, Some(event)), Ok(()), "{code}");
+        simulator.fail_none();
+        for n in 1..12 {
+            let next = loader.batch(&uri, &tags_of(n));
+            assert_ne!(loader.view(next).data, data, "{code}: used again");
+            loader.release(next, None).unwrap();
+        }
+        simulator.hold_stream(stream.as_raw(), 0);
+    }
+}
+
+#[test]
 fn work_from_before_a_capture_keeps_the_slot_when_the_capture_is_over() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();

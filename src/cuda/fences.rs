@@ -7,11 +7,28 @@
 //! part of the graph, to wait for it would draw our stream into the capture, and to ask it how far
 //! it is would break the capture; only whether it is captured may be asked. What cannot be done for
 //! that reason says so, and is to be tried again.
+//!
+//! A capture may begin on another thread between that question and our call. Then the driver
+//! refuses the call, which says the same; or it takes a record into the graph, which is asked for
+//! behind the record.
 
+use crate::cuda::driver::Driver;
 use crate::cuda::engine::{Engine, Fault, check};
 use crate::cuda::handles::{Event, Stream};
 use crate::cuda::result::CuResult;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Whether a call was made; false where it was refused for a capture, and is to be made again.
+fn unless_captured(
+    driver: &'static Driver,
+    entry: &'static str,
+    result: Result<(), CuResult>,
+) -> Result<bool, Fault> {
+    match result {
+        Err(code) if code.is_of_capture() => Ok(false),
+        made => check(driver, entry, made).map(|()| true),
+    }
+}
 
 impl Engine {
     /// Whether what we queued on a stream would become part of a graph, or break it.
@@ -36,28 +53,34 @@ impl Engine {
         }
     }
 
-    fn wait(&self, stream: Stream, event: Event) -> Result<(), Fault> {
+    /// False where either is of a capture.
+    fn wait(&self, stream: Stream, event: Event) -> Result<bool, Fault> {
         let driver = self.context.driver();
-        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
+        unless_captured(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
     }
 
-    fn record(&self, event: Event, stream: Stream) -> Result<(), Fault> {
+    /// False where the stream is being captured: then the event stands for nothing.
+    fn record(&self, event: Event, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver();
-        check(driver, "cuEventRecord", driver.event_record(event, stream))
+        let recorded = driver.event_record(event, stream);
+        // In a capture that began just before, the record is nothing in a graph; but to wait for it
+        // would draw the stream that waits into it, and to ask for it break it.
+        Ok(unless_captured(driver, "cuEventRecord", recorded)? && !self.is_captured(stream)?)
     }
 
     /// The slot's fence comes after what `event` stands for now. In an entered context, as all
     /// below.
     pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
-        let place = &self.slots[slot as usize];
-        if !self.is_captured(place.ready)? {
-            return self.wait(place.ready, event);
+        let (place, driver) = (&self.slots[slot as usize], self.context.driver());
+        if !self.is_captured(place.ready)? && self.wait(place.ready, event)? {
+            return Ok(());
         }
         // The caller may record the event anew at once, so what it stands for is kept in the
-        // slot's own, which nobody needs before its fence is queued.
+        // slot's own, which nobody needs before its fence is queued. The detour is ours, so only an
+        // event of a capture, which was not one when it was looked at, is refused here.
         let detour = self.detour.lock();
-        self.wait(*detour, event)?;
-        self.record(place.fence, *detour)?;
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(*detour, event))?;
+        check(driver, "cuEventRecord", driver.event_record(place.fence, *detour))?;
         self.detoured.fetch_or(1 << slot, Relaxed);
         Ok(())
     }
@@ -70,14 +93,7 @@ impl Engine {
         }
         // One event for all: recorded and waited for by one thread at a time.
         let link = self.link.lock();
-        self.record(*link, stream)?;
-        // A capture that another thread began in between has got the record, which is nothing in a
-        // graph; but the wait would draw the ready stream into it.
-        if self.is_captured(stream)? {
-            return Ok(false);
-        }
-        self.wait(ready, *link)?;
-        Ok(true)
+        Ok(self.record(*link, stream)? && self.wait(ready, *link)?)
     }
 
     /// The slot is free after that, and after what is queued on its ready stream so far. False
@@ -89,11 +105,12 @@ impl Engine {
         }
         // Who gives the slot back has it for himself, so nobody sets the bit meanwhile.
         if self.detoured.load(Relaxed) & (1 << slot) != 0 {
-            self.wait(place.ready, place.fence)?;
+            if !self.wait(place.ready, place.fence)? {
+                return Ok(false);
+            }
             self.detoured.fetch_and(!(1 << slot), Relaxed);
         }
-        self.record(place.fence, place.ready)?;
-        Ok(true)
+        self.record(place.fence, place.ready)
     }
 
     /// Whether that has run.

@@ -148,6 +148,20 @@ impl CuResult {
         RESULTS.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
     }
 
+    /// Whether a call in a stream was refused because that, or a stream which it orders, is being
+    /// captured: nothing was queued, and it can be once the capture is over.
+    pub fn is_of_capture(self) -> bool {
+        matches!(
+            self,
+            CuResult::STREAM_CAPTURE_UNSUPPORTED
+                | CuResult::STREAM_CAPTURE_INVALIDATED
+                | CuResult::STREAM_CAPTURE_MERGE
+                | CuResult::STREAM_CAPTURE_ISOLATION
+                | CuResult::STREAM_CAPTURE_IMPLICIT
+                | CuResult::CAPTURED_EVENT
+        )
+    }
+
     /// The status that a caller gets for a call that failed so.
     pub fn status(self) -> Status {
         if self == CuResult::OUT_OF_MEMORY { Status::OutOfMemory } else { Status::Cuda }
