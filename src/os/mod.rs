@@ -124,6 +124,9 @@ pub struct Os {
     pub process_id: fn() -> i32,
     /// The calling thread; never 0. Another thread may get the number once this one has ended.
     pub thread_id: fn() -> u64,
+    /// The same by the kernel's number, which goes through all others before it is given out again;
+    /// a system call.
+    pub thread_number: fn() -> u64,
     /// CPUs that this thread may run on.
     pub cpu_count: fn() -> u32,
     /// Soft limit of open files.
@@ -156,6 +159,7 @@ pub static SYSTEM: Os = Os {
     thread_join,
     process_id,
     thread_id,
+    thread_number,
     cpu_count,
     open_files_max,
     yield_now,
@@ -369,6 +373,12 @@ pub fn sleep_forever() -> ! {
 fn thread_id() -> u64 {
     // SAFETY: has no preconditions. No C library has a thread at address 0.
     unsafe { libc::pthread_self() as u64 }
+}
+
+fn thread_number() -> u64 {
+    // SAFETY: has no arguments and always succeeds. By its number, because older C libraries have
+    // no function for it.
+    unsafe { libc::syscall(libc::SYS_gettid) as u64 }
 }
 
 fn process_id() -> i32 {

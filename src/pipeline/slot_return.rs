@@ -14,6 +14,7 @@ use crate::batch::SlotState;
 use crate::cuda::{Engine, Event, Fault, Stream};
 use crate::fail;
 use crate::limits::TENSORS_PER_SLOT;
+use crate::os::Os;
 use crate::pipeline::Instance;
 use crate::pipeline::device_jobs::bits;
 use crate::pipeline::state::{Life, State};
@@ -30,21 +31,24 @@ pub type Uses = ArrayVec<Use, USES_MAX>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Use {
     stream: Stream,
-    /// The thread whose stream it is; 0 where it is the same one for all.
+    /// The thread whose stream it is; 0 where it is the same one for all. A number that the next
+    /// thread does not have when this one has ended, since its work may still be queued.
     thread: u64,
 }
 
 impl Use {
-    /// A stream as `thread` names it.
-    fn of(stream: Stream, thread: u64) -> Use {
+    /// A stream as the calling thread names it.
+    fn of(stream: Stream, os: &Os) -> Use {
         let stream = if stream.is_null() { Stream::LEGACY } else { stream };
-        Use { stream, thread: if stream == Stream::PER_THREAD { thread } else { 0 } }
+        let is_of_thread = stream == Stream::PER_THREAD;
+        Use { stream, thread: if is_of_thread { (os.thread_number)() } else { 0 } }
     }
 
-    /// The stream as another thread can name it. The default stream of a thread has no name
+    /// The stream as the calling thread can name it. The default stream of a thread has no name
     /// elsewhere, but the legacy one comes after all that is queued in it.
-    fn seen_from(&self, thread: u64) -> Stream {
-        if self.thread == 0 || self.thread == thread { self.stream } else { Stream::LEGACY }
+    fn seen_here(&self, os: &Os) -> Stream {
+        let is_named = self.thread == 0 || self.thread == (os.thread_number)();
+        if is_named { self.stream } else { Stream::LEGACY }
     }
 }
 
@@ -71,7 +75,7 @@ fn queue_fence(
 impl Instance {
     /// A stream as the calling thread names it.
     pub(super) fn use_of(&self, stream: Stream) -> Use {
-        Use::of(stream, (self.os.thread_id)())
+        Use::of(stream, self.os)
     }
 
     /// A batch is handed out: the stream that the config names is used for it.
@@ -120,8 +124,7 @@ impl Instance {
             return Ok(());
         };
         let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
-        let thread = (self.os.thread_id)();
-        let streams = uses.iter().map(|each| each.seen_from(thread));
+        let streams = uses.iter().map(|each| each.seen_here(self.os));
         let result = event.and_then(|event| queue_fence(engine, slot, event, streams));
         let state = &mut *self.lock.lock();
         let mut why = Why::new();
@@ -148,11 +151,10 @@ impl Instance {
     /// of them has its fence now. By one thread at a time.
     pub(super) fn fence_captured(&self, engine: &Engine) -> Result<bool, Fault> {
         let captured = self.lock.lock().device.captured;
-        let thread = (self.os.thread_id)();
         let mut progress = false;
         for slot in bits(captured) {
             let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
-            let streams = uses.iter().map(|each| each.seen_from(thread));
+            let streams = uses.iter().map(|each| each.seen_here(self.os));
             if queue_fence(engine, slot, None, streams)? {
                 self.lock.lock().device.hold_back(slot, true);
                 progress = true;

@@ -21,17 +21,19 @@ using namespace sim;
 
 namespace {
 
-// What a thread has: its stack of contexts and its capture mode, and numbers for mode slow. Found
+// What a thread has: its stack of contexts and its capture mode, numbers for mode slow, and one
+// that no thread had before, because the id of a thread is given out again when it has ended. Found
 // by a key and not thread_local, which would make every thread that calls the driver allocate a
 // block with the __shared__ variables of all kernels.
 struct ThreadState {
   bool is_taken;
   unsigned depth;
   unsigned capture_mode;
-  uint64_t random;
+  uint64_t random, number;
   Context* contexts[kThreadContexts];
 };
 ThreadState thread_states[1024];
+uint64_t threads_seen;
 pthread_key_t thread_key;
 
 void leave_thread(void* argument) {
@@ -46,6 +48,7 @@ ThreadState& mine() {
   for (ThreadState& thread : thread_states) {
     if (__atomic_exchange_n(&thread.is_taken, true, __ATOMIC_ACQUIRE)) continue;
     pthread_setspecific(thread_key, &thread);
+    thread.number = __atomic_add_fetch(&threads_seen, 1, __ATOMIC_RELAXED);
     return thread;
   }
   fprintf(stderr, "simcuda: more than 1,024 threads\n");
@@ -189,9 +192,10 @@ struct Start {
 
 bool is_legacy(void* handle) { return uintptr_t(handle) <= 1; }
 
-// A default stream of the current context, of a thread or, for NULL, the legacy one. It is made
-// when it is first used.
-Stream* default_stream(const void* thread) {
+// A default stream of the current context, of a thread or, for 0, the legacy one. It is made when
+// it is first used, and lasts as long as its context: what a thread queued runs when that has
+// ended, too.
+Stream* default_stream(uint64_t thread) {
   Context* context = current();
   if (!context) return nullptr;
   for (Stream& stream : streams) {
@@ -209,8 +213,8 @@ Stream* default_stream(const void* thread) {
 // The stream of a handle, in the current context for NULL, LEGACY and PER_THREAD; null where the
 // handle is none.
 Stream* stream_of(void* handle) {
-  if (is_legacy(handle)) return default_stream(nullptr);
-  if (uintptr_t(handle) == 2) return default_stream(&mine());
+  if (is_legacy(handle)) return default_stream(0);
+  if (uintptr_t(handle) == 2) return default_stream(mine().number);
   for (Stream& stream : streams) {
     if (&stream == handle) return stream.is_alive ? &stream : nullptr;
   }

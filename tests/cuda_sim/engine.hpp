@@ -85,9 +85,9 @@ struct Stream {
   bool is_blocking = false;   // the legacy default stream orders it
   bool is_legacy = false;     // it is that one
   bool is_default = false;    // it is that one, or the default one of a thread
-  const void* thread = nullptr;  // whose default stream it is
-  Capture* capture = nullptr;    // that it is part of
-  bool is_joined = false;        // others of the capture wait for it ..
+  uint64_t thread = 0;         // whose default stream it is
+  Capture* capture = nullptr;  // that it is part of
+  bool is_joined = false;      // others of the capture wait for it ..
   uint64_t nodes = 0, joined_nodes = 0;  // .. up to which of its nodes there
   Context* context = nullptr;
   Op* head = nullptr;
