@@ -106,7 +106,7 @@ impl Settings {
                 why,
                 Budget,
                 "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
-                 {} for each of {RESIDENT_WAVES} resident waves, {} for status and rounding: raise \
+                 {} for each of {RESIDENT_WAVES} resident waves, {} for rounding: raise \
                  the cap, or lower samples_per_batch, n_batch_slots or \
                  max_chunk_uncompressed_bytes",
                 floor.device_bytes(),

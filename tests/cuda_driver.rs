@@ -220,6 +220,7 @@ fn options_have_the_values_that_cuda_sys_declares() {
         MAX_GRID_DIM_X = CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
         MULTIPROCESSOR_COUNT = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
         INTEGRATED = CU_DEVICE_ATTRIBUTE_INTEGRATED,
+        CAN_MAP_HOST_MEMORY = CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
         COMPUTE_MODE = CU_DEVICE_ATTRIBUTE_COMPUTE_MODE,
         PCI_BUS_ID = CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
         PCI_DEVICE_ID = CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
@@ -267,6 +268,7 @@ fn options_have_the_values_that_cuda_sys_declares() {
         (EVENT_DEFAULT, CUevent_flags::CU_EVENT_DEFAULT as u32),
         (EVENT_DISABLE_TIMING, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32),
         (MEM_HOST_PORTABLE, theirs::CU_MEMHOSTALLOC_PORTABLE),
+        (MEM_HOST_DEVICE_MAP, theirs::CU_MEMHOSTALLOC_DEVICEMAP),
         (MEM_HOST_WRITE_COMBINED, theirs::CU_MEMHOSTALLOC_WRITECOMBINED),
     ];
     for (ours, theirs) in same {
@@ -588,6 +590,26 @@ fn a_device_that_is_too_old_is_refused_with_its_capability() {
     assert_eq!(oldest.name().as_str(), "Simulated GPU 0");
     close(oldest);
     simulator.set_capability(12, 1);
+    close(opened(driver, 0));
+}
+
+#[test]
+fn a_device_that_cannot_write_the_host_s_memory_by_its_addresses_is_refused() {
+    let Some(simulator) = Simulator::take() else { return };
+    let driver = simulator.driver();
+    let lacks = [
+        (DeviceAttribute::UNIFIED_ADDRESSING, "does not share the host's addresses"),
+        (DeviceAttribute::CAN_MAP_HOST_MEMORY, "cannot use memory of the host"),
+    ];
+    for (attribute, text) in lacks {
+        simulator.set_attribute(attribute.0, 0);
+        let (status, why) = device_refused(driver, 0);
+        assert_eq!(status, Status::Unsupported);
+        says(&why, &["device 0 (Simulated GPU 0)", text, "backend = host"]);
+        let found = wavetrain::cuda::device::find(driver, 0, &mut Why::new());
+        assert_eq!(found.err(), Some(Status::Unsupported), "auto takes the host");
+    }
+    simulator.set_attribute(0, 0);
     close(opened(driver, 0));
 }
 

@@ -480,6 +480,25 @@ fn figures_and_batches_say_which_device_and_what_was_moved() {
 }
 
 #[test]
+fn a_wave_costs_the_copy_engines_one_copy_to_the_device_and_none_back() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let loader = Handle::new(&tight(&device_config(&simulator, 2)));
+    let entries = [c"cuMemcpyHtoDAsync_v2", c"cuMemcpyDtoHAsync_v2", c"cuMemsetD8Async"];
+    let calls = || entries.map(|entry| simulator.calls(Some(entry)));
+    let (before, launches) = (calls(), simulator.launches());
+    for n in 0..4 {
+        let batch = loader.batch(&uri, &[2 * n, 2 * n + 1]);
+        check(&loader.view(batch));
+        loader.release(batch, None).unwrap();
+    }
+    let waves = simulator.launches() - launches;
+    assert!(waves > 4, "{waves} waves");
+    assert_eq!(calls(), [before[0] + waves, before[1], before[2]]);
+}
+
+#[test]
 fn auto_takes_the_device_that_is_there_and_says_so() {
     let Some(simulator) = Simulator::take() else { return };
     let auto = Config { backend: BACKEND_AUTO, ..device_config(&simulator, 2) };

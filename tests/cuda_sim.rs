@@ -524,7 +524,25 @@ fn pinned_memory_that_is_given_back_before_its_copy_ran_is_found() {
         }
     });
     let Some(found) = found else { return };
-    assert!(found.contains("that a queued copy uses"), "{found}");
+    assert!(found.contains("that queued work uses"), "{found}");
+}
+
+#[test]
+fn a_kernel_writes_pinned_memory_which_may_not_be_given_back_before_it_ran() {
+    let found = finding(|simulator, bench| {
+        simulator.set_mode(Mode::Lazy, 1);
+        let block = bench.driver.mem_host_alloc(BYTES, MEM_HOST_DEVICE_MAP).unwrap();
+        let place = DevicePointer(block.as_ptr() as u64).at(BYTES - 1);
+        bench.write(place, 77, 0);
+        bench.synchronize(0);
+        // SAFETY: the kernel has run; the byte is the last of the block.
+        assert_eq!(unsafe { block.as_ptr().add(BYTES as usize - 1).read_volatile() }, 77);
+        bench.write(place, 78, 0);
+        // SAFETY: this is the mistake; the simulator runs the kernel before it unmaps the block.
+        unsafe { bench.driver.mem_free_host(block) }.unwrap();
+    });
+    let Some(found) = found else { return };
+    assert!(found.contains("that queued work uses"), "{found}");
 }
 
 #[test]

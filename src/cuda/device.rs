@@ -32,6 +32,7 @@ pub struct DeviceContext {
 pub fn find(driver: &'static Driver, device: i32, why: &mut Why) -> Result<Text<128>, Status> {
     let (chosen, _) = chosen(driver, device, why)?;
     check_capability(driver, chosen, why)?;
+    check_addressing(driver, chosen, why)?;
     Ok(name_of(driver, chosen))
 }
 
@@ -68,6 +69,7 @@ impl DeviceContext {
     ) -> Result<DeviceContext, Status> {
         let (chosen, current) = chosen(driver, device, why)?;
         let capability = check_capability(driver, chosen, why)?;
+        check_addressing(driver, chosen, why)?;
         let opened = |context, is_retained| DeviceContext {
             driver,
             device: chosen,
@@ -199,18 +201,23 @@ fn choose(
     })
 }
 
+/// A number about a device.
+fn attribute(
+    driver: &Driver,
+    device: Device,
+    attribute: DeviceAttribute,
+    why: &mut Why,
+) -> Result<i32, Status> {
+    driver.device_get_attribute(attribute, device).map_err(|code| {
+        let name = name_of(driver, device);
+        fail!(why, Cuda, "{name}: cuDeviceGetAttribute says {}", driver.named(code))
+    })
+}
+
 fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(i32, i32), Status> {
-    let ask = |attribute| driver.device_get_attribute(attribute, device);
-    let major = ask(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR);
-    let minor = ask(DeviceAttribute::COMPUTE_CAPABILITY_MINOR);
-    let capability = match (major, minor) {
-        (Ok(major), Ok(minor)) => (major, minor),
-        (Err(code), _) | (_, Err(code)) => {
-            let name = name_of(driver, device);
-            let code = driver.named(code);
-            return Err(fail!(why, Cuda, "{name}: cuDeviceGetAttribute says {code}"));
-        }
-    };
+    let major = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, why)?;
+    let minor = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MINOR, why)?;
+    let capability = (major, minor);
     if capability < CAPABILITY_MIN {
         return Err(fail!(
             why,
@@ -224,6 +231,26 @@ fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(i
         ));
     }
     Ok(capability)
+}
+
+/// Kernels write into pinned memory of the host by the host's own addresses.
+fn check_addressing(driver: &Driver, device: Device, why: &mut Why) -> Result<(), Status> {
+    let asked = [
+        (DeviceAttribute::UNIFIED_ADDRESSING, "does not share the host's addresses"),
+        (DeviceAttribute::CAN_MAP_HOST_MEMORY, "cannot use memory of the host"),
+    ];
+    for (each, lack) in asked {
+        if attribute(driver, device, each, why)? == 0 {
+            return Err(fail!(
+                why,
+                Unsupported,
+                "{} {lack}, which every device does on 64-bit Linux, unless it is lent in parts: \
+                 choose another device, or set backend = host",
+                NameOf(driver, device)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A device as an error text shows it.

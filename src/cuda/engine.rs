@@ -6,11 +6,15 @@
 //!
 //! ```text
 //!  input stream   copy of a slab ──copied──┐
-//!  post stream                             └─▶ assemble ─▶ status ──assembled──▶ polled
+//!  post stream                             └─▶ assemble ─────────assembled──▶ polled
 //!  ready streams  (of each slot) consumers' work ──────────────────fence───────▶ polled
 //! ```
 //!
 //! What a fence stands for is told in `fences`.
+//!
+//! A kernel that refuses a unit says so in a word of pinned memory, which it writes by the host's
+//! address. A copy of such a word out of device memory would wait behind whatever a trainer copies
+//! to the host.
 //!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
 //! `copied`, a slot only after its fence; so the one wait between streams is the one that is drawn.
@@ -39,8 +43,11 @@ pub const SLABS_MAX: usize = 64;
 /// Bytes that device memory is given out in: what we take counts as whole ones.
 pub const DEVICE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Bytes for the status words, of the device and of the host.
-pub(super) const STATUS_BYTES: u64 = 4096;
+/// Pinned bytes for the status words.
+const STATUS_BYTES: u64 = 4096;
+
+/// Bytes between two of them: neither is in a line of the other.
+const STATUS_STEP: u64 = 64;
 
 /// Threads of a block of the assemble kernel.
 const BLOCK_THREADS: u32 = 256;
@@ -59,15 +66,14 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Bytes of device memory beside slots and resident waves: status words, and the rest of the
-    /// last page.
+    /// Bytes of device memory beside slots and resident waves: the rest of the last page.
     pub fn rest_bytes(&self) -> u64 {
         self.device_bytes() - self.slots_bytes - self.wave_bytes * RESIDENT_WAVES as u64
     }
 
     /// Bytes of device memory that have a use.
     pub fn used_bytes(&self) -> u64 {
-        self.slots_bytes + self.wave_bytes * RESIDENT_WAVES as u64 + STATUS_BYTES
+        self.slots_bytes + self.wave_bytes * RESIDENT_WAVES as u64
     }
 
     /// Bytes of device memory.
@@ -252,15 +258,10 @@ impl Engine {
         self.memory.at(self.sizes.slots_bytes + u64::from(resident) * self.sizes.wave_bytes)
     }
 
-    /// The status word of a resident wave on the device.
-    fn status_address(&self, resident: u32) -> DevicePointer {
-        self.wave_address(RESIDENT_WAVES as u32).at(u64::from(resident) * 64)
-    }
-
-    /// The same on the host.
+    /// The status word of a resident wave; the device has it at the same address.
     fn status_word(&self, resident: u32) -> *mut u32 {
         let slabs_bytes = self.sizes.wave_bytes * u64::from(self.sizes.slabs);
-        self.pinned_part(slabs_bytes + u64::from(resident) * 64, 4).as_ptr().cast()
+        self.pinned_part(slabs_bytes + u64::from(resident) * STATUS_STEP, 4).as_ptr().cast()
     }
 
     /// Queues the copy of a slab and the work on it. In an entered context.
@@ -281,10 +282,6 @@ impl Engine {
         let kernel = &self.kernels[resident as usize];
         check(driver, "cuEventRecord", driver.event_record(kernel.first, self.post))?;
         self.launch(resident, (submit.units_at, submit.tiles_at), submit.units, submit.tiles)?;
-        let (word, status) = (self.status_word(resident), self.status_address(resident));
-        // SAFETY: nobody looks at the word before the event below was seen.
-        let queued = unsafe { driver.memcpy_dtoh_async(word.cast(), status, 4, self.post) };
-        check(driver, "cuMemcpyDtoHAsync", queued)?;
         check(driver, "cuEventRecord", driver.event_record(kernel.last, self.post))
     }
 
@@ -299,7 +296,10 @@ impl Engine {
         let driver = self.context.driver();
         let mut wave = self.wave_address(resident);
         let (mut units_at, mut tiles_at, mut units) = (units_at, tiles_at, units);
-        let mut status = self.status_address(resident);
+        let word = self.status_word(resident);
+        // SAFETY: the word is ours, and no kernel uses it while the resident wave is free.
+        unsafe { word.write_volatile(0) };
+        let mut status = DevicePointer(word as u64);
         let mut parameters: [*mut c_void; 5] = [
             (&raw mut wave).cast(),
             (&raw mut units_at).cast(),
@@ -307,12 +307,10 @@ impl Engine {
             (&raw mut units).cast(),
             (&raw mut status).cast(),
         ];
-        // SAFETY: the word is ours, and used in the order of the stream.
-        let cleared = unsafe { driver.memset_d8_async(status, 0, 4, self.post) };
-        check(driver, "cuMemsetD8Async", cleared)?;
         let (grid, block) = ([tiles, 1, 1], [BLOCK_THREADS, 1, 1]);
         // SAFETY: these are the kernel's parameters. Units were built by `assemble::units`: they
-        // read the wave and write slots whose batches are being filled.
+        // read the wave and write slots whose batches are being filled. The word is pinned, and
+        // nobody looks at it before the event behind the kernel was seen.
         let launched = unsafe {
             driver.launch_kernel(self.assemble, grid, block, 0, self.post, &mut parameters)
         };
@@ -334,7 +332,7 @@ impl Engine {
         if !self.is_done(self.kernels[resident as usize].last)? {
             return Ok(false);
         }
-        // SAFETY: the copy of the word has run, and no other is queued until the wave is free.
+        // SAFETY: the kernel has run, and no other is queued until the wave is free.
         match unsafe { self.status_word(resident).read_volatile() } {
             0 => Ok(true),
             word => Err(Fault::Kernel(word)),

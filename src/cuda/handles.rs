@@ -119,6 +119,8 @@ options! {
         MULTIPROCESSOR_COUNT = 16;
         /// Whether it shares the memory of the host.
         INTEGRATED = 18;
+        /// Whether its kernels can use memory of the host.
+        CAN_MAP_HOST_MEMORY = 19;
         /// Who may use it: 0 all, 2 nobody, 3 one process.
         COMPUTE_MODE = 20;
         /// Bus of its PCI address.
@@ -198,6 +200,8 @@ pub const EVENT_DEFAULT: u32 = 0;
 pub const EVENT_DISABLE_TIMING: u32 = 2;
 /// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every context of the process.
 pub const MEM_HOST_PORTABLE: u32 = 1;
+/// `CU_MEMHOSTALLOC_DEVICEMAP`: kernels can use it, too.
+pub const MEM_HOST_DEVICE_MAP: u32 = 2;
 /// `CU_MEMHOSTALLOC_WRITECOMBINED`: faster to copy, very slow to read by the CPU.
 pub const MEM_HOST_WRITE_COMBINED: u32 = 4;
 /// Bytes of shared memory that a launch may ask for without a call that allows more.

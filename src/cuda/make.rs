@@ -6,12 +6,10 @@
 use crate::base::arena::Region;
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{
-    Engine, Fault, Pair, Presence, RESIDENT_WAVES, STATUS_BYTES, Sizes, Slot, check,
-};
+use crate::cuda::engine::{Engine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, check};
 use crate::cuda::handles::{
-    DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_PORTABLE, Module,
-    STREAM_NON_BLOCKING, Stream,
+    DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
+    MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
 use crate::cuda::module;
 use crate::kernels::ASSEMBLE;
@@ -106,7 +104,8 @@ impl Engine {
             )
         })?;
         let bytes = self.sizes.pinned_bytes();
-        let pinned = driver.mem_host_alloc(bytes, MEM_HOST_PORTABLE).map_err(|code| {
+        let flags = MEM_HOST_PORTABLE | MEM_HOST_DEVICE_MAP;
+        let pinned = driver.mem_host_alloc(bytes, flags).map_err(|code| {
             why.fail(
                 code.status(),
                 format_args!(
@@ -159,7 +158,7 @@ impl Engine {
         for resident in 0..RESIDENT_WAVES as u32 {
             let wave = self.wave_address(resident);
             // SAFETY: the memory is ours, and nothing is queued on it.
-            let cleared = unsafe { driver.memset_d8_async(wave, 0, STATUS_BYTES, self.post) };
+            let cleared = unsafe { driver.memset_d8_async(wave, 0, 4096, self.post) };
             check(driver, "cuMemsetD8Async", cleared)?;
             self.launch(resident, (0, 512), 1, 1)?;
         }

@@ -20,7 +20,7 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     bill.add("pinned slabs", Kind::Pinned, sizes.pinned_bytes());
     bill.add("batch slots", Kind::Device, sizes.slots_bytes);
     bill.add("resident waves", Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
-    bill.add("status and rounding", Kind::Device, sizes.rest_bytes());
+    bill.add("rounding", Kind::Device, sizes.rest_bytes());
 }
 
 /// Takes what batches on a device need; None on the host.

@@ -74,6 +74,7 @@ controls! {
     set_devices: fn(c_int);
     set_version: fn(c_int);
     set_capability: fn(c_int, c_int);
+    set_attribute: fn(u32, c_int);
     set_init_result: fn(u32);
     set_memory: fn(u64);
     set_pinned_max: fn(u64);
@@ -322,6 +323,8 @@ plain_controls! {
     set_version(version: c_int);
     /// The compute capability of all devices.
     set_capability(major: c_int, minor: c_int);
+    /// What one attribute of all devices is, whatever else would be said; 0: none.
+    set_attribute(attribute: u32, value: c_int);
     /// What cuInit returns.
     set_init_result(code: u32);
     /// Bytes of a device.

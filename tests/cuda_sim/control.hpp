@@ -124,6 +124,13 @@ CONTROL void simcuda_set_capability(int major, int minor) {
   state.settings.capability_minor = minor;
 }
 
+// What one attribute of all devices is, whatever else would be said; 0: none.
+CONTROL void simcuda_set_attribute(unsigned attribute, int value) {
+  Lock lock(state.lock);
+  state.settings.attribute = attribute;
+  state.settings.attribute_value = value;
+}
+
 CONTROL void simcuda_set_init_result(unsigned code) {
   Lock lock(state.lock);
   state.settings.init_result = code;

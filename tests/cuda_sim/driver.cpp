@@ -368,11 +368,16 @@ ENTRY cuDeviceGetName(char* name, int bytes, int device) {
 ENTRY cuDeviceGetAttribute(int* value, unsigned attribute, int device) {
   CALL(cuDeviceGetAttribute, kInit);
   if (!is_device(device)) return kInvalidDevice;
+  if (attribute == state.settings.attribute) {
+    *value = state.settings.attribute_value;
+    return kSuccess;
+  }
   switch (attribute) {
     case 1: *value = 1024; break;        // threads of a block
     case 5: *value = 0x7fffffff; break;  // blocks along x
     case 16: *value = 4; break;          // processors
     case 18: *value = 0; break;          // integrated
+    case 19: *value = 1; break;          // memory of the host for kernels
     case 20: *value = 0; break;          // compute mode
     case 33: *value = device + 1; break;
     case 34: *value = 0; break;
@@ -613,7 +618,7 @@ ENTRY cuMemFreeHost(void* first) {
   for (Pinned& block : pinned) {
     if (!block.is_used || block.first != first) continue;
     if (op_on_host_memory(block.first, block.bytes)) {
-      found("cuMemFreeHost of %llu bytes that a queued copy uses", (unsigned long long)block.bytes);
+      found("cuMemFreeHost of %llu bytes that queued work uses", (unsigned long long)block.bytes);
     }
     wait_for_all(lock);
     return host_free(&block);

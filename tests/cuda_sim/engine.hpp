@@ -380,10 +380,25 @@ inline void enqueue(Stream& stream, Op* op) {
   append(stream, op);
 }
 
+// Whether a kernel is given an address in [first, first + bytes).
+inline bool is_given(const Op& op, uint64_t first, uint64_t bytes) {
+  const unsigned char* at = op.parameters;
+  for (unsigned i = 0; i < op.kernel->parameter_count; i++) {
+    uint64_t address = 0;
+    if (op.kernel->parameter_bytes[i] == sizeof address) memcpy(&address, at, sizeof address);
+    if (address >= first && address - first < bytes) return true;
+    at += (op.kernel->parameter_bytes[i] + 15) / 16 * 16;
+  }
+  return false;
+}
+
 // The first queued operation that reads or writes host memory in [first, first + bytes).
 inline const Op* op_on_host_memory(const unsigned char* first, uint64_t bytes) {
   for (Stream& stream : streams) {
     for (Op* op = stream.head; op; op = op->next) {
+      if (op->kind == Op::launch && is_given(*op, reinterpret_cast<uint64_t>(first), bytes)) {
+        return op;
+      }
       if (op->kind != Op::copy) continue;
       const unsigned char* source = static_cast<const unsigned char*>(op->source);
       const unsigned char* target = static_cast<const unsigned char*>(op->target);

@@ -69,6 +69,8 @@ struct Settings {
   int devices = 1;
   int version = 12000;
   int capability_major = 8, capability_minor = 0;
+  unsigned attribute = 0;  // of a device that has another value than it would
+  int attribute_value = 0;
   uint64_t memory_bytes = uint64_t(4) << 30;  // of a device
   uint64_t pinned_bytes_max = uint64_t(4) << 30;
   uint64_t context_bytes = 8 << 20, module_bytes = 1 << 20;  // that come off the free memory
