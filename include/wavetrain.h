@@ -368,7 +368,7 @@ typedef struct wavetrain_stats_view {
     uint32_t reader;                 /* WAVETRAIN_READER_, not AUTO: who reads now */
     uint32_t reserved;               /* 0 */
     char reader_reason[WAVETRAIN_NAME_BYTES]; /* why that reader */
-    uint64_t gpu_overhead_bytes; /* device memory that went as open loaded the kernels, beside
+    uint64_t gpu_overhead_bytes; /* device memory that went at open for kernels and streams, beside
                                     gpu_bytes_committed: the driver's, not ours to cap, and what
                                     others took in that moment is in it. 0 on the host */
     /* Chunks that threads of the CPU decoded, at the place of what compresses them: into batches in

@@ -274,7 +274,7 @@ pub struct Stats {
     pub reserved: u32,
     /// NUL-terminated: why this reader was taken.
     pub reader_reason: [c_char; NAME_BYTES],
-    /// Device memory that the driver took for the kernels at open.
+    /// Device memory that the driver took for kernels and streams at open.
     pub gpu_overhead_bytes: u64,
     /// Chunks that workers decoded, by what compressed them; they add up to `decode.count`.
     pub chunks_decoded: [u64; CODEC_PLACES],

@@ -115,6 +115,8 @@ pub enum Fault {
     Call(&'static str, CuResult, &'static Driver),
     /// The kernel refused a unit: the word that it wrote, the complement of its number.
     Kernel(u32),
+    /// The kernel ran, and did not write its word where it has to.
+    Silent,
 }
 
 impl fmt::Display for Fault {
@@ -125,6 +127,10 @@ impl fmt::Display for Fault {
                 write!(f, "{call} says {named}")
             }
             Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
+            Fault::Silent => f.write_str(
+                "the assemble kernel ran, and what it writes into pinned memory does not reach the \
+                 host: update the NVIDIA driver, or set backend = host",
+            ),
         }
     }
 }
@@ -135,6 +141,7 @@ impl Fault {
         match self {
             Fault::Call(_, code, _) => code.status(),
             Fault::Kernel(_) => Status::Internal,
+            Fault::Silent => Status::Cuda,
         }
     }
 }
@@ -187,7 +194,7 @@ pub struct Engine {
     pub(super) detoured: AtomicU64,
     /// The stream of the config that batches are used on.
     pub(super) consumer: Option<Stream>,
-    /// Bytes of the device that went as kernels were loaded.
+    /// Bytes of the device that went at open, beside our own.
     pub(super) overhead_bytes: u64,
     /// There is none in a library without devices, so what is done with an engine is left out, too.
     pub(super) _presence: Presence,
@@ -224,7 +231,7 @@ impl Engine {
         self.consumer
     }
 
-    /// Bytes of the device that kernels took, as far as it was seen: not ours to cap.
+    /// Bytes of the device that kernels and streams took, as far as it was seen: not ours to cap.
     pub fn overhead_bytes(&self) -> u64 {
         self.overhead_bytes
     }
@@ -286,7 +293,7 @@ impl Engine {
     }
 
     /// Queues the kernel on a resident wave, with a clear status word.
-    pub(super) fn launch(
+    fn launch(
         &self,
         resident: u32,
         (units_at, tiles_at): (u64, u64),

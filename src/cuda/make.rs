@@ -1,12 +1,15 @@
 //! Making an engine and giving it back.
 //!
 //! In: a context and sizes. Out: an [`Engine`] whose every stream, event, kernel and byte was
-//! taken, or a status, and nothing is kept. Invariant: nothing is taken after that.
+//! taken, or a status, and nothing is kept. Invariant: nothing is taken after that, not even by the
+//! driver, which takes some of what it needs as a stream is used for the first time.
 
 use crate::base::arena::Region;
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{Engine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, check};
+use crate::cuda::engine::{
+    Engine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, Submit, check,
+};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
@@ -19,6 +22,10 @@ use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
+
+/// Bytes of a unit and a table of its tiles, as the warm-up launches them.
+const UNIT_BYTES: u64 = 512;
+const TILES_BYTES: u64 = 8;
 
 /// `consumer_stream` of a config, whose contract is that it is NULL, or a stream that lives until
 /// close.
@@ -82,11 +89,13 @@ impl Engine {
         let before = free(driver);
         self.module = module::load(&entered, ASSEMBLE.ptx, why)?;
         self.assemble = module::function(&entered, self.module, ASSEMBLE.entry, why)?;
-        self.overhead_bytes = before.saturating_sub(free(driver));
         self.take_memory(driver, why)?;
         self.make_streams(driver)
             .and_then(|()| self.warm_up(driver))
-            .map_err(|fault| told(why, fault))
+            .map_err(|fault| told(why, fault))?;
+        let ours = self.sizes.device_bytes();
+        self.overhead_bytes = before.saturating_sub(free(driver)).saturating_sub(ours);
+        Ok(())
     }
 
     fn take_memory(&mut self, driver: &'static Driver, why: &mut Why) -> Result<(), Status> {
@@ -153,16 +162,45 @@ impl Engine {
         Ok(())
     }
 
-    /// Launches the kernel once, on a unit of no work: what the driver loads late is loaded now.
+    /// Does once what is done again and again later, on every stream and with every event: what the
+    /// driver loads or takes late it has then. The unit has no work, which the kernel refuses: so
+    /// this shows as well that the word of a refusal reaches the host.
     fn warm_up(&mut self, driver: &'static Driver) -> Result<(), Fault> {
+        let (units_at, tiles_at, limit) = (0, UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
+        self.slab(0).rows(0, limit).fill(0);
         for resident in 0..RESIDENT_WAVES as u32 {
-            let wave = self.wave_address(resident);
-            // SAFETY: the memory is ours, and nothing is queued on it.
-            let cleared = unsafe { driver.memset_d8_async(wave, 0, 4096, self.post) };
-            check(driver, "cuMemsetD8Async", cleared)?;
-            self.launch(resident, (0, 512), 1, 1)?;
+            let (slab, first) = (0, 0);
+            let (units, tiles) = (1, 1);
+            let wave = Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles };
+            self.submit(&wave)?;
         }
-        check(driver, "cuStreamSynchronize", driver.stream_synchronize(self.post))
+        let detour = *self.detour.lock();
+        let wait = |stream, event| {
+            check(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
+        };
+        let record =
+            |event, stream| check(driver, "cuEventRecord", driver.event_record(event, stream));
+        let link = *self.link.lock();
+        for slot in &self.slots {
+            record(link, detour)?;
+            wait(slot.ready, link)?;
+            record(slot.fence, slot.ready)?;
+            wait(detour, slot.fence)?;
+        }
+        self.drain(true)?;
+        for slot in 0..self.sizes.slots {
+            self.is_unfenced(slot)?;
+        }
+        self.copy_ns(0);
+        for resident in 0..RESIDENT_WAVES as u32 {
+            self.assemble_ns(resident);
+            match self.is_assembled(resident) {
+                Err(Fault::Kernel(_)) => {}
+                Ok(_) => return Err(Fault::Silent),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
     }
 
     /// Gives everything back, once what is queued has run. A driver that fails here keeps what it

@@ -305,7 +305,8 @@ macro_rules! plain_controls {
 plain_controls! {
     /// As a process that did not call cuInit.
     uninitialize();
-    /// Blocks, streams, events and modules that were asked for so far.
+    /// Blocks, streams, events and modules that were asked for so far, and first works of a kind in
+    /// a stream.
     allocations() -> u64;
     /// Calls that the fault of `fail` has looked at.
     fault_seen() -> u64;

@@ -63,7 +63,8 @@ CONTROL uint64_t simcuda_calls(const char* name) {
   return entry < 0 ? UINT64_MAX : state.calls[entry];
 }
 
-// Blocks, streams, events and modules that were asked for so far.
+// Blocks, streams, events and modules that were asked for so far, and what streams were given work
+// of a kind for the first time.
 CONTROL uint64_t simcuda_allocations() {
   Lock lock(state.lock);
   return state.allocation_count;

@@ -630,7 +630,9 @@ ENTRY cuMemFreeHost(void* first) {
 ENTRY cuMemcpyHtoDAsync_v2(uint64_t target, const void* source, size_t bytes, void* stream) {
   CALL(cuMemcpyHtoDAsync_v2, kContext);
   if (!is_device_memory("cuMemcpyHtoDAsync", target, bytes)) return kInvalidValue;
-  return queue_copy(stream, place(target), source, bytes, source, true);
+  unsigned code = queue_copy(stream, place(target), source, bytes, source, true);
+  if (!code) count_first_use(*stream_of(stream), Op::copy);
+  return code;
 }
 
 ENTRY cuMemcpyDtoHAsync_v2(void* target, uint64_t source, size_t bytes, void* stream) {
@@ -786,6 +788,7 @@ ENTRY cuStreamWaitEvent(void* handle, void* event_handle, unsigned flags) {
   if (flags > 1) return kInvalidValue;
   if (is_legacy(handle) && break_what_legacy_orders()) return kCaptureImplicit;
   if (stream->capture || event->capture_id) return wait_in_capture(*stream, *event);
+  count_first_use(*stream, Op::wait);
   if (int64_t(state.wait_count++) == state.settings.dropped_wait) return kSuccess;
   if (!event->ticket || event->ticket->is_done) return kSuccess;
   Op* op = new_op(Op::wait);
@@ -887,6 +890,7 @@ ENTRY cuEventRecord(void* event_handle, void* handle) {
   event->captured_on = stream;
   event->captured_nodes = stream->nodes;
   if (stream->capture) return kSuccess;
+  count_first_use(*stream, Op::record);
   Op* op = new_op(Op::record);
   enqueue(*stream, op);
   event->ticket = new_ticket(stream, op->number);
@@ -1081,6 +1085,7 @@ ENTRY cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsign
   if (unsigned failed = queue_of(stream_handle, &stream)) return failed;
   state.launch_count++;
   if (stream->capture) return add_node(*stream);
+  count_first_use(*stream, Op::launch);
   Op* op = new_op(Op::launch);
   op->kernel = &kernel;
   op->grid = grid;

@@ -93,6 +93,7 @@ struct Stream {
   Op* head = nullptr;
   Op* tail = nullptr;
   uint64_t queued = 0, done = 0;  // numbers of operations
+  unsigned uses = 0;              // kinds of work that it was given, as bits
   uint64_t wanted = 0;            // lazy: up to which number the executor must come
   uint64_t random = 0;
 };
@@ -345,6 +346,14 @@ inline Stream* new_stream(Context* context) {
     return nullptr;
   }
   return nullptr;
+}
+
+// What a stream needs for a kind of work a driver may take as it gets the first of it. Copies to
+// the host are left out: they are made where somebody asks for one.
+inline void count_first_use(Stream& stream, unsigned kind) {
+  if (stream.uses & 1u << kind) return;
+  stream.uses |= 1u << kind;
+  state.allocation_count++;
 }
 
 inline void append(Stream& stream, Op* op) {

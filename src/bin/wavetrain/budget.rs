@@ -24,7 +24,7 @@ Config (sizes take suffixes: 64MiB, 4k):
 /// What the bill of a device leaves out. Changes when it was measured.
 const DRIVERS_OWN: &str = "  \
 beside it, uncapped: the driver's context and the kernels' module in device memory; not measured yet
-  on a GPU, wavetrain_stats says what open saw go for the module (gpu_overhead_bytes)
+  on a GPU, wavetrain_stats says what open saw go beside the bill (gpu_overhead_bytes)
 ";
 
 const KINDS: [&str; 3] = ["host", "pinned", "device"];
