@@ -9,6 +9,13 @@ struct element_bits {
   uint64_t high;
 };
 
+// Whether an element of 1, 2, 4 or 8 bytes lies where it may be loaded or stored at once. Of
+// another size the answer means nothing, and is not used: no branch below is for it. (A remainder
+// by a number that is not known here is a division.)
+__device__ __forceinline__ bool is_aligned(uint64_t address, uint32_t bytes) {
+  return (address & (bytes - 1u)) == 0;
+}
+
 // Byte `place` of the decoded chunk, whose blocks may still be filtered.
 __device__ uint32_t byte_at(const tile_state& tile, uint64_t place) {
   const wavetrain_unit& unit = tile.unit;
@@ -39,7 +46,7 @@ __device__ __forceinline__ element_bits load_element(const tile_state& tile, uin
   uint32_t bytes = unit.source_bytes;
   const uint8_t* at = bytes_at(source);
   bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
-  if (is_plain && source % bytes == 0) {
+  if (is_plain && is_aligned(source, bytes)) {
     if (bytes == 1) return {__ldg(at), 0};
     if (bytes == 2) return {__ldg(reinterpret_cast<const uint16_t*>(at)), 0};
     if (bytes == 4) return {__ldg(reinterpret_cast<const uint32_t*>(at)), 0};
@@ -61,7 +68,7 @@ __device__ __forceinline__ element_bits load_element(const tile_state& tile, uin
 
 __device__ __forceinline__ void store_element(uint64_t target, uint32_t bytes,
                                               const element_bits& element) {
-  if (target % bytes == 0) {
+  if (is_aligned(target, bytes)) {
     if (bytes == 1) *reinterpret_cast<uint8_t*>(target) = static_cast<uint8_t>(element.low);
     if (bytes == 2) *reinterpret_cast<uint16_t*>(target) = static_cast<uint16_t>(element.low);
     if (bytes == 4) *reinterpret_cast<uint32_t*>(target) = static_cast<uint32_t>(element.low);
