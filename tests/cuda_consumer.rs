@@ -261,10 +261,9 @@ fn every_wait_between_streams_is_needed() {
         let needed = if how == How::ReadyStream { 4 } else { 4 + 3 };
         assert!(waits >= needed, "{how:?}: {waits} waits");
         for wait in 0..waits as i64 {
-            let mode = |seed: u64| if seed % 4 == 3 { Mode::Jitter } else { Mode::Lazy };
-            // To release behind an event is to look at it, which may be all that its work waited
-            // for; so some waits are missed seldom.
-            let is_seen = (0..400).any(|seed| once(mode(seed), seed, Some(wait)).1.is_err());
+            // Only in this mode: in others a kernel may run while the copy that it does not wait
+            // for changes what it reads, and then the threads of a block need not agree any more.
+            let is_seen = (0..400).any(|seed| once(Mode::Lazy, seed, Some(wait)).1.is_err());
             assert!(is_seen, "{how:?}: nobody misses wait {wait} of {waits}");
         }
     }
