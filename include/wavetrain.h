@@ -740,7 +740,9 @@ typedef struct wavetrain_config {
     uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 to 64 [3] */
     uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
     uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
-    uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4] */
+    uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4]. On a device these are
+                                              pinned slabs, which come from the NUMA node of the
+                                              thread that calls open */
     uint32_t max_chunks_per_wave;          /* 1 to 65,535 [512] */
     uint32_t max_substreams_per_chunk;     /* blosc streams of a chunk; 0 = no limit [0] */
 
@@ -917,8 +919,9 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
  * in a capsule named "dltensor_versioned".
  * OK. AGAIN: as many tensors of the batch live as can: delete one; or it was exported to as many
- * different streams: use one of them. INVALID: batch is not held, or
- * there is no such field. UNSUPPORTED: a stream on the host backend. Does not wait. */
+ * different streams: use one of them. INVALID: batch is not held, there is no such field, or stream
+ * is none of the loader's context. UNSUPPORTED: a stream on the host backend. CUDA: a driver call
+ * failed, and the stream has ended. Does not wait. */
 wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
                                   void *stream, struct DLManagedTensorVersioned **tensor);
 

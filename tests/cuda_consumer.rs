@@ -11,6 +11,7 @@ use common::cuda_sim::{Mode, Simulator};
 use common::drive::{Dice, PATIENCE_NS};
 use common::fixtures::Scratch;
 use common::gpu::*;
+use common::surface::Lines;
 use std::ptr::NonNull;
 use wavetrain::abi::BatchInfo;
 use wavetrain::config::{Config, THREADS_PUMP};
@@ -368,6 +369,43 @@ fn a_stream_whose_export_was_refused_is_not_waited_for() {
     tensors.into_iter().for_each(Tensor::delete);
     let batch = loader.batch(&uri, &tags_of(1));
     loader.release(batch, None).unwrap();
+}
+
+#[test]
+fn a_stream_of_another_context_or_none_at_all_is_refused_where_it_is_named() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let gpu = Gpu::new(&simulator, 0);
+    let ended = gpu.stream();
+    gpu.end_stream(ended);
+    let other = Gpu::new(&simulator, 0);
+    let foreign = other.stream();
+    gpu.driver.ctx_push_current(gpu.context).unwrap();
+    let cases = [(foreign, "a stream of another context"), (ended, "no stream")];
+    for (stream, flaw) in cases {
+        let config = Config { consumer_stream: stream.as_raw(), ..device_config(&simulator, 2) };
+        let Err((status, text)) = Handle::open(&config) else { panic!("opened") };
+        assert_eq!(status, Status::Invalid);
+        assert!(text.starts_with("consumer_stream is ") && text.contains(flaw), "{text}");
+    }
+    let lines = Lines::default();
+    let loader = Handle::new(&Config { log: lines.hook(), ..device_config(&simulator, 2) });
+    let batch = loader.batch(&uri, &tags_of(0));
+    for (stream, flaw) in cases {
+        let Err((status, _)) = loader.export(batch, stream) else { panic!("exported") };
+        assert_eq!(status, Status::Invalid);
+        // The export's own refusals are logged, because only what ends a stream is its error.
+        let text = lines.take().pop().expect("a line").2;
+        assert!(text.starts_with("dlpack: stream is ") && text.contains(flaw), "{text}");
+    }
+    loader.release(batch, None).unwrap();
+    let next = loader.batch(&uri, &tags_of(1));
+    check(&loader.view(next));
+    loader.release(next, None).unwrap();
+    drop(loader);
+    gpu.driver.ctx_pop_current().unwrap();
+    drop(other);
 }
 
 // ---- Close and reset ---------------------------------------------------------------------------

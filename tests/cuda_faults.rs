@@ -11,6 +11,7 @@ use common::cuda_sim::{Mode, Simulator};
 use common::drive::PATIENCE_NS;
 use common::fixtures::Scratch;
 use common::gpu::*;
+use common::surface::Lines;
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
@@ -19,8 +20,9 @@ use wavetrain::cuda::handles::{Event, Stream};
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
 
-/// Entries whose failure costs nothing: times, free memory, names, texts.
-const UNNEEDED: [&str; 5] = [
+/// Entries whose failure costs nothing: times, free memory, names, texts, whose stream one is.
+const UNNEEDED: [&str; 6] = [
+    "cuStreamGetCtx",
     "cuEventElapsedTime",
     "cuMemGetInfo_v2",
     "cuDeviceGetName",
@@ -330,6 +332,29 @@ fn a_copy_to_the_host_that_fails_costs_itself_alone() {
     drop(gpu);
     let kept = simulator.take_findings();
     assert!(kept.is_empty() || kept.contains("a context ended with"), "{kept}");
+}
+
+#[test]
+fn a_driver_that_is_gone_as_the_process_ends_is_not_logged() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    for (code, count) in [(999, 1), (4, 0)] {
+        let lines = Lines::default();
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+        let loader = Handle::new(&tight(&Config { log: lines.hook(), ..config }));
+        let batch = loader.batch(&uri, &[0, 1]);
+        lines.take();
+        simulator.fail(Some(c"cuEventRecord"), 0, code, 1);
+        assert_eq!(loader.release(batch, None).err().map(|(status, _)| status), Some(Status::Cuda));
+        simulator.fail_none();
+        // What ends the stream stays.
+        assert_eq!(loader.try_pop(0).err().map(|(status, _)| status), Some(Status::Cuda));
+        let told = lines.take();
+        let ends = told.iter().filter(|(_, _, text)| text.contains("the stream ends"));
+        assert_eq!(ends.count(), count, "{told:?}");
+        drop(loader);
+    }
 }
 
 // ---- Opens ------------------------------------------------------------------------------------

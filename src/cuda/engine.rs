@@ -136,6 +136,11 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
+    /// Whether the driver failed because the process ends.
+    pub fn is_of_exit(&self) -> bool {
+        matches!(self, Fault::Call(_, code, _) if code.is_of_exit())
+    }
+
     /// The status of an open that it ends.
     pub fn status(&self) -> Status {
         match self {

@@ -41,6 +41,29 @@ impl Engine {
         }
     }
 
+    /// Why what a consumer queues on a stream cannot be waited for; None where it can be, or where
+    /// the driver does not tell. In an entered context.
+    pub(super) fn flaw_of(&self, stream: Stream) -> Option<&'static str> {
+        if [Stream::NULL, Stream::LEGACY, Stream::PER_THREAD].contains(&stream) {
+            return None;
+        }
+        match self.context.driver().stream_get_ctx(stream) {
+            Ok(Some(context)) if context != self.context.context() => {
+                Some("a stream of another context than the loader's: make it in the loader's")
+            }
+            Err(CuResult::INVALID_HANDLE | CuResult::INVALID_CONTEXT) => {
+                Some("no stream, or one that was destroyed: give one that lives")
+            }
+            _ => None,
+        }
+    }
+
+    /// The same with no context entered.
+    pub fn flaw_of_export(&self, stream: Stream) -> Result<Option<&'static str>, Fault> {
+        let _context = self.enter()?;
+        Ok(self.flaw_of(stream))
+    }
+
     /// Whether an event was recorded in a capture, so that it stands for a place in a graph and for
     /// no work. Only a query tells, which a capture that is under way may not survive; to wait for
     /// the event would draw the slot's stream into it as well.

@@ -85,6 +85,9 @@ impl Engine {
         let told = |why: &mut Why, fault: Fault| why.fail(fault.status(), format_args!("{fault}"));
         let entered = self.enter().map_err(|fault| told(why, fault))?;
         let driver = self.context.driver();
+        if let Some(flaw) = self.consumer.and_then(|stream| self.flaw_of(stream)) {
+            return Err(crate::fail!(why, Invalid, "consumer_stream is {flaw}"));
+        }
         let free = |driver: &Driver| driver.mem_get_info().map_or(0, |(free, _)| free);
         let before = free(driver);
         self.module = module::load(&entered, ASSEMBLE.ptx, why)?;

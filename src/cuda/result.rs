@@ -162,6 +162,11 @@ impl CuResult {
         )
     }
 
+    /// Whether the driver is gone because the process ends, as after exit with a loader open.
+    pub fn is_of_exit(self) -> bool {
+        self == CuResult::DEINITIALIZED
+    }
+
     /// The status that a caller gets for a call that failed so.
     pub fn status(self) -> Status {
         if self == CuResult::OUT_OF_MEMORY { Status::OutOfMemory } else { Status::Cuda }

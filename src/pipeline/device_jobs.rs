@@ -314,7 +314,10 @@ impl Instance {
         let mut why = Why::new();
         let status = fail!(why, Cuda, "{fault}: the stream ends; close the loader");
         let failure = Failure::because(status, &why);
-        self.sink.log(Level::Error, 0, format_args!("{failure}"));
+        // A process that ends with a loader open ended it on purpose, and its log may be gone.
+        if !fault.is_of_exit() {
+            self.sink.log(Level::Error, 0, format_args!("{failure}"));
+        }
         state.sticky.get_or_insert(failure);
         self.batch_ready.broadcast();
         self.space_ready.broadcast();

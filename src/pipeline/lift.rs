@@ -113,7 +113,8 @@ impl Lift {
     /// Adds a unit without folds; the bytes that it writes.
     pub fn push(&mut self, unit: &Unit) -> u64 {
         let count = unit.tile_count();
-        // A sample has less than 2^44 bytes, a tile of 2,048 vectors at least 2,048.
+        // A batch slot has 2^44 bytes at most, of which no device has memory, and a tile, but for
+        // the last, has TILE_VECTORS vectors of at least a byte.
         assert!(count <= u64::from(u32::MAX));
         let tiles = Tiles { count: count as u32, bytes: unit.target_span() };
         self.write(&unit.to_bytes(), tiles);

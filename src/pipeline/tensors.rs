@@ -6,11 +6,12 @@
 
 use crate::cuda::Stream;
 use crate::export::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exported, Source};
+use crate::fail;
 use crate::os::sink::Level;
 use crate::pipeline::Instance;
 use crate::pipeline::calls::no_such_batch;
 use crate::pipeline::state::Life;
-use crate::status::{Failure, Status};
+use crate::status::{Failure, Status, Why};
 
 impl Instance {
     /// A tensor over a held batch, for work on `stream`, if there is one to wait for before the
@@ -36,12 +37,18 @@ impl Instance {
         stream: Option<Stream>,
         deleters: &Deleters,
     ) -> Result<Option<Exported>, Failure> {
+        let flaw = self.flaw_of(stream)?;
         let config = &self.settings.config;
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {
             return Err(Failure::new(Status::Shutdown));
         }
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        if let Some(flaw) = flaw {
+            let mut why = Why::new();
+            let status = fail!(why, Invalid, "stream is {flaw}");
+            return Err(Failure::because(status, &why));
+        }
         // A stream is remembered where a tensor is handed out, and only there: it need not live
         // any longer else.
         if !state.slots.has_tensor_room(slot) {
@@ -68,6 +75,17 @@ impl Instance {
         };
         // Filled under the lock: a deleter that is called twice may name this very record.
         Ok(Some(self.exports.fill(slot, number, &source, deleters)))
+    }
+
+    /// Why a consumer's stream will not do. A driver that fails ends the stream.
+    fn flaw_of(&self, stream: Option<Stream>) -> Result<Option<&'static str>, Failure> {
+        let (Some(engine), Some(stream)) = (self.engine(), stream) else { return Ok(None) };
+        engine.flaw_of_export(stream).map_err(|fault| {
+            self.fail_device(&mut self.lock.lock(), &fault);
+            let mut why = Why::new();
+            let status = fail!(why, Cuda, "dlpack: {fault}");
+            Failure::because(status, &why)
+        })
     }
 
     /// Whether a tensor at this address is one of this instance's records, dead or alive.
