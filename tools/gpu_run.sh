@@ -9,6 +9,8 @@ parts=${PARTS:-device identity units rates overlap stream train sanitizer}
 small=
 test -z "${SMALL:-}" || small=--small
 work=$(mktemp -d)
+# Kernels are compiled once for all programs, not once for each.
+export CUDA_CACHE_PATH="${CUDA_CACHE_PATH:-$work/cache}"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 status=0

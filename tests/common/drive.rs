@@ -15,10 +15,10 @@ use wavetrain::abi::{HostJob, WorkersHook};
 use wavetrain::config::{
     BACKEND_CUDA, BACKEND_HOST, Config, READER_DIRECT, READER_URING, THREADS_HOOK, THREADS_PUMP,
 };
-use wavetrain::cuda::DriverPath;
+use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::records::Dtype;
-use wavetrain::status::Status;
+use wavetrain::status::{Status, Why};
 
 /// No test waits this long unless something hangs.
 pub const PATIENCE_NS: u64 = 30_000_000_000;
@@ -104,8 +104,20 @@ pub fn open(config: &Config) -> Loader {
 /// The driver that `WAVETRAIN_TEST_DRIVER` names, on a machine that has one.
 fn named_driver() -> Option<&'static CStr> {
     static NAMED: OnceLock<Option<CString>> = OnceLock::new();
+    static KEPT: OnceLock<()> = OnceLock::new();
     let name = || CString::new(std::env::var("WAVETRAIN_TEST_DRIVER").ok()?).ok();
-    NAMED.get_or_init(name).as_deref()
+    let named = NAMED.get_or_init(name).as_deref()?;
+    KEPT.get_or_init(|| keep_context(named));
+    Some(named)
+}
+
+/// Retains the primary context that loaders stream in until the process ends. Of a real device it
+/// takes a good part of a second to make one anew for each loader.
+fn keep_context(driver: &'static CStr) {
+    let found = Driver::load(DriverPath::from_static(driver), &mut Why::new());
+    // Where there is no device, open says so.
+    let Ok(driver) = found else { return };
+    let _ = driver.device_get(0).and_then(|device| driver.device_primary_ctx_retain(device));
 }
 
 /// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
