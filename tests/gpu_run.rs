@@ -37,6 +37,8 @@ fn run(folder: &Path) -> (String, Option<i32>) {
     for name in ["DRIVER", "SMALL", "DATA", "FILTER"] {
         command.env_remove(name);
     }
+    // Another one may be there.
+    command.env("CHECKER", folder.join("sanitizer/bin/compute-sanitizer"));
     command.env("PARTS", "device identity units rates overlap stream train sanitizer nonsense");
     let output = command.output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
@@ -48,6 +50,90 @@ fn run(folder: &Path) -> (String, Option<i32>) {
 fn behind<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
     let has_name = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with(' ');
     table.lines().filter(has_name).map(|line| line[name.len()..].trim()).collect()
+}
+
+/// A folder whose compute-sanitizer starts a program if the script says so, and says `words` after
+/// it; like the packed one it cannot tell how the program ended.
+fn checked(test: &str, starts: &str, [memcheck, racecheck]: [&str; 2], padding: &str) -> PathBuf {
+    let folder = packed(test, "echo \"units: random cases, the host's bytes 40.00\"", PASSED);
+    program(&folder, "test-padding", padding);
+    fs::create_dir_all(folder.join("sanitizer/bin")).unwrap();
+    let line = format!(
+        r#"test "$1 $2" = "--injection-path ${{0%/bin/*}}/lib" || exit 3
+           shift 2
+           if test "$1" = --tool; then check=$2; shift 4; fi
+           {starts}
+           case ${{check:-}} in
+           memcheck) echo "{memcheck}" ;;
+           racecheck) echo "{racecheck}" ;;
+           esac
+           echo "========= Error: couldn't find exit code."
+           exit 255"#
+    );
+    program(&folder, "../sanitizer/bin/compute-sanitizer", &line);
+    folder
+}
+
+/// What stands behind the checks, memory before races, the random work before the test.
+fn checks(table: &str) -> Vec<String> {
+    let names =
+        ["memcheck, gpu", "memcheck, test-padding", "racecheck, gpu", "racecheck, test-padding"];
+    let behind = |name| behind(table, &format!("compute-sanitizer {name}")).concat();
+    names.map(behind).to_vec()
+}
+
+const CLEAN: [&str; 2] = [
+    "========= ERROR SUMMARY: 0 errors",
+    "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)",
+];
+
+#[test]
+fn a_checker_is_judged_by_what_it_and_the_program_say() {
+    let (table, status) = run(&checked("clean", "\"$@\"", CLEAN, PASSED));
+    let [memory, races] = CLEAN.map(|line| line.trim_start_matches("========= "));
+    assert_eq!(checks(&table), [memory, memory, races, races]);
+    assert_eq!(status, Some(0));
+    // Errors of the kernels, as many as begin with the digit of none.
+    let found = ["========= ERROR SUMMARY: 10 errors", CLEAN[1]];
+    let (table, status) = run(&checked("errors", "\"$@\"", found, PASSED));
+    let rows = checks(&table);
+    assert!(rows[0].starts_with("FAILED: ") && rows[0].contains("10 errors"), "{table}");
+    assert!(rows[1].starts_with("FAILED: ") && rows[2..] == [races, races], "{table}");
+    assert_eq!(status, Some(1));
+    // A test that failed.
+    let failed = "echo 'test result: FAILED. 2 passed; 1 failed'; exit 101";
+    let (table, status) = run(&checked("wrong-bytes", "\"$@\"", CLEAN, failed));
+    let rows = checks(&table);
+    assert!(rows[0] == memory && rows[1].contains("test result: FAILED"), "{table}");
+    assert_eq!(status, Some(1));
+}
+
+#[test]
+fn a_checker_that_says_nothing_is_a_failure_and_one_that_cannot_start_is_skipped() {
+    let (table, status) = run(&checked("silent", "\"$@\"", ["", ""], PASSED));
+    assert!(checks(&table).iter().all(|row| row.starts_with("FAILED: ")), "{table}");
+    assert_eq!(status, Some(1));
+    let folder = checked("stuck", ":", CLEAN, PASSED);
+    let (table, status) = run(&folder);
+    let rows = behind(&table, "sanitizer");
+    assert!(rows[0].starts_with("skipped: ") && rows[0].contains("starts no program"), "{table}");
+    assert_eq!(status, Some(0));
+}
+
+#[test]
+fn the_helper_of_the_checker_becomes_the_program_whose_name_comes_last() {
+    let Some(compiler) = cc::find("cc", &["cc", "gcc"]) else { return };
+    let helper = cc::folder("gpu-run-helper").join("TreeLauncherSubreaper");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/subreaper.c");
+    let strict = ["-Wall", "-Wextra", "-Werror", "-O2", "-static"];
+    cc::run(Command::new(compiler).args(strict).arg(source).arg("-o").arg(&helper));
+    let script = "echo $0 $1 $2 $WORD; exit 7";
+    let mut command = Command::new(&helper);
+    let output = command.args(["-c", script, "a", "b", "c", "/bin/sh"]).env("WORD", "d").output();
+    let output = output.unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a b c d\n");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(Command::new(&helper).output().unwrap().status.code(), Some(127));
 }
 
 const PASSED: &str = "echo 'test result: ok. 3 passed; 0 failed'";

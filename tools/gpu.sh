@@ -15,6 +15,7 @@
 #   DATA=DIR/data           where stores are written: 10 GB
 #   PARTS="device identity units rates overlap stream train sanitizer"
 #   FILTER=                 a word that the names of the identity tests must have
+#   CHECKER=                a compute-sanitizer instead of the machine's own or, else, the packed one
 #
 # pack takes PROFILE=release (dev builds faster), SANITIZER=1 (0 leaves compute-sanitizer out: 26 MB).
 set -eu
@@ -25,7 +26,7 @@ fail() {
 }
 
 test $# -eq 2 && test "$1" = pack || {
-    sed -n '2,20p' "$0" >&2
+    sed -n '2,21p' "$0" >&2
     exit 2
 }
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -75,6 +76,9 @@ if test "${SANITIZER:-1}" = 1; then
         cp -r "$target/sanitizer/wheel/nvidia/cuda_sanitizer_api/bin" \
             "$target/sanitizer/wheel/nvidia/cuda_sanitizer_api/lib" "$out/sanitizer"
         chmod +x "$out/sanitizer/bin/compute-sanitizer"
+        # A helper by which it starts programs, and which the package does not have.
+        helper=$out/sanitizer/lib/TreeLauncherSubreaper
+        test -e "$helper" || "${CC:-cc}" -O2 -static tools/subreaper.c -o "$helper"
         rm "$out/sanitizer.txt"
     else
         echo "compute-sanitizer is left out: $(tail -n 1 "$out/sanitizer.txt")"
