@@ -62,6 +62,8 @@ struct Slot {
     tensors: u32,
     /// Record that is looked at first for the next tensor.
     next_tensor: u32,
+    /// A tensor was deleted while somebody found out what the slot waits for.
+    is_touched: bool,
 }
 
 impl Slot {
@@ -108,6 +110,7 @@ impl Slots {
             failed_at: (0, 0),
             tensors: 0,
             next_tensor: 0,
+            is_touched: false,
         };
         let samples = count as u64 * samples_per_batch as u64;
         let geometry = SampleGeometry { begin: [0; RANK_MAX], end: [0; RANK_MAX] };
@@ -197,6 +200,7 @@ impl Slots {
             failed_at: (u32::MAX, u64::MAX),
             tensors: 0,
             next_tensor,
+            is_touched: false,
         };
         for sample in 0..sample_count {
             let row = self.row(slot, sample);
@@ -311,6 +315,12 @@ impl Slots {
         entry.state = SlotState::Releasing;
     }
 
+    /// Whether a tensor was deleted since the slot was begun to be given back, or since this was
+    /// asked: what it was used for until then is to be waited for, too.
+    pub fn take_touched(&mut self, slot: u32) -> bool {
+        core::mem::take(&mut self.slots[slot as usize].is_touched)
+    }
+
     /// What a slot that is given back waits for is known: whether it is free. `is_fenced`: for the
     /// device, at least.
     #[must_use]
@@ -362,6 +372,7 @@ impl Slots {
         }
         assert!(entry.is_kept());
         entry.tensors &= !(1 << number);
+        entry.is_touched |= entry.state == SlotState::Releasing;
         if entry.tensors != 0 || entry.state != SlotState::Exported {
             return false;
         }

@@ -12,11 +12,15 @@ use common::drive::PATIENCE_NS;
 use common::fixtures::Scratch;
 use common::gpu::*;
 use common::surface::Lines;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
-use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use wavetrain::abi::{LogHook, Stats};
+use wavetrain::config::{Config, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::entries::NAMES;
 use wavetrain::cuda::handles::{Event, Stream};
+use wavetrain::ffi::wavetrain_stats;
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
 
@@ -243,6 +247,90 @@ fn a_call_that_fails_while_a_reset_waits_for_the_device_ends_the_stream() {
     told.dedup();
     assert_eq!(told, ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuStreamSynchronize"]);
     assert_eq!(simulator.findings().0, 0, "{}", simulator.findings().1);
+}
+
+#[test]
+fn no_lock_is_held_while_the_log_hook_hears_that_the_device_failed() {
+    static LOADER: AtomicU64 = AtomicU64::new(0);
+    static LINES: AtomicU64 = AtomicU64::new(0);
+    unsafe extern "C" fn log(_: *mut c_void, level: u32, _: u64, _: *const c_char, _: u64) {
+        if level != LOG_ERROR {
+            return;
+        }
+        // Another thread of the program takes a look at its loader meanwhile.
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut stats = Stats::EMPTY;
+            // SAFETY: the struct is whole.
+            unsafe { wavetrain_stats(LOADER.load(SeqCst), &mut stats) };
+            let _ = done.send(());
+        });
+        let is_free = is_done.recv_timeout(Duration::from_nanos(PATIENCE_NS)).is_ok();
+        LINES.fetch_add(u64::from(is_free), SeqCst);
+    }
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let base = device_config(&simulator, 2);
+    let hook = LogHook { log: Some(log), ..base.log };
+    let loader = Handle::new(&tight(&Config { thread_mode: THREADS_PUMP, log: hook, ..base }));
+    LOADER.store(loader.0, SeqCst);
+    let batch = loader.batch(&uri, &[1, 2]);
+    simulator.fail(Some(c"cuEventRecord"), 0, 700, 1);
+    assert_eq!(loader.release(batch, None).unwrap_err().0, Status::Cuda);
+    simulator.fail_none();
+    assert_eq!(LINES.load(SeqCst), 1);
+}
+
+#[test]
+fn a_reset_forgets_the_store_s_failure_and_keeps_the_device_s() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+    let loader = Handle::new(&tight(&config));
+    let batch = loader.batch(&uri, &[1, 2]);
+    loader.push(&scratch.uri("absent"), &[3, 4]).unwrap();
+    assert_eq!(loader.try_pop(PATIENCE_NS).unwrap_err().0, Status::NotFound);
+    simulator.fail(Some(c"cuEventRecord"), 0, 700, 1);
+    assert_eq!(loader.release(batch, None).unwrap_err().0, Status::Cuda);
+    simulator.fail_none();
+    // The first failure ends the stream, and the device's is there behind it.
+    assert_eq!(loader.push(&uri, &[1]).unwrap_err().0, Status::NotFound);
+    loader.reset().unwrap();
+    let (status, text) = loader.push(&uri, &[1]).unwrap_err();
+    assert!(status == Status::Cuda && text.contains("cuEventRecord"), "{text}");
+}
+
+#[test]
+fn a_close_whose_look_at_the_device_fails_once_waits_no_longer_than_it_was_told() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    for entry in [c"cuStreamQuery", c"cuStreamIsCapturing", c"cuCtxGetCurrent"] {
+        let gpu = Gpu::new(&simulator, 0);
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+        let loader = Handle::new(&tight(&config));
+        let (batch, stream) = (loader.batch(&uri, &[1, 2]), gpu.stream());
+        let target = gpu.pinned(BATCH_BYTES);
+        let view = loader.view(batch);
+        loader.export(batch, stream).unwrap().delete();
+        simulator.hold_stream(stream.as_raw(), 1);
+        gpu.read_later(&view, target, stream);
+        loader.release(batch, None).unwrap();
+        simulator.fail(Some(entry), 0, 999, 1);
+        let (done, is_done) = std::sync::mpsc::channel();
+        let closed = std::thread::scope(|scope| {
+            scope.spawn(|| done.send(loader.close(10_000_000)).unwrap());
+            let closed = is_done.recv_timeout(Duration::from_nanos(PATIENCE_NS));
+            simulator.fail_none();
+            simulator.hold_stream(stream.as_raw(), 0);
+            closed
+        });
+        // The consumer's work holds it up, and nothing else.
+        assert_eq!(closed, Ok((Some(Status::Again), 0)), "{entry:?}");
+        assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+    }
 }
 
 // ---- Copies to the host -----------------------------------------------------------------------

@@ -12,10 +12,10 @@ mod common;
 mod workers;
 
 use common::cuda_sim::{Mode, Simulator};
-use common::drive::PATIENCE_NS;
+use common::drive::{PATIENCE_NS, config};
 use common::fixtures::Scratch;
 use common::gpu::*;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
@@ -23,8 +23,9 @@ use wavetrain::abi::BatchInfo;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::CuResult;
 use wavetrain::cuda::handles::{CaptureMode, DevicePointer, Event, Stream};
-use wavetrain::ffi::{wavetrain_dlpack, wavetrain_pump};
+use wavetrain::ffi::{wavetrain_dlpack, wavetrain_pump, wavetrain_release};
 use wavetrain::loader::{Loader, Pop};
+use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use workers::{JobSystem, Run};
 
@@ -335,6 +336,66 @@ fn a_capture_that_begins_as_a_batch_is_given_back_costs_the_loader_nothing() {
 }
 
 #[test]
+fn work_from_before_a_tensor_is_deleted_keeps_the_slot_though_release_is_under_way() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    // Of a batch of one tensor, and of one that has another one still.
+    for others in [0, 1] {
+        let gpu = Gpu::new(&simulator, 0);
+        let (stream, target) = (gpu.stream(), gpu.pinned(BATCH_BYTES));
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+        let loader = Handle::new(&tight(&config));
+        let batch = loader.batch(&uri, &tags_of(0));
+        let view = loader.view(batch);
+        let tensor = loader.export(batch, stream).unwrap();
+        let rest: Vec<Tensor> =
+            (0..others).map(|_| loader.export(batch, stream).unwrap()).collect();
+        let number = loader.0;
+        let release = move || wavetrain_release(number, batch, std::ptr::null_mut());
+        // Release has seen what was queued on the stream before.
+        let released = simulator.amid(c"cuStreamWaitEvent", release, || {
+            simulator.hold_stream(stream.as_raw(), 1);
+            gpu.read_later(&view, target, stream);
+            tensor.delete();
+        });
+        assert_eq!(released, OK);
+        rest.into_iter().for_each(Tensor::delete);
+        has_one_slot(&loader, &uri, "work is queued");
+        simulator.hold_stream(stream.as_raw(), 0);
+        gpu.synchronize(stream);
+        assert!(read_by(target) == expected(&tags_of(0)), "another batch's bytes");
+    }
+}
+
+#[test]
+fn a_capture_that_lasts_piles_nothing_up_in_the_consumer_s_other_streams() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let gpu = Gpu::new(&simulator, 0);
+    let (one, captured) = (gpu.stream(), gpu.stream());
+    let loader = Handle::new(&tight(&Config {
+        thread_mode: THREADS_PUMP,
+        consumer_stream: one.as_raw(),
+        ..device_config(&simulator, 2)
+    }));
+    let batch = loader.batch(&uri, &tags_of(0));
+    loader.export(batch, captured).unwrap().delete();
+    gpu.begin_capture(captured);
+    simulator.drop_wait(-1);
+    let calls = |entry: &CStr| simulator.calls(Some(entry));
+    let (records, looks) = (calls(c"cuEventRecord"), calls(c"cuStreamIsCapturing"));
+    loader.release(batch, None).unwrap();
+    while calls(c"cuStreamIsCapturing") < looks + 100 {
+        wavetrain_pump(loader.0, 1_000_000);
+    }
+    assert_eq!((calls(c"cuEventRecord") - records, simulator.waits()), (0, 0));
+    assert_eq!(gpu.end_capture(captured), Ok(0));
+    (1..4).for_each(|n| loader.release(loader.batch(&uri, &tags_of(n)), None).unwrap());
+}
+
+#[test]
 fn a_capture_that_begins_as_an_event_is_waited_for_costs_the_loader_nothing() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
@@ -499,6 +560,40 @@ fn copy_to_in_a_capture_of_the_ready_stream_is_again_and_queues_nothing() {
     drop(batch);
     assert_eq!(gpu.end_capture(ready), Ok(0));
     loader.close(PATIENCE_NS).unwrap();
+}
+
+#[test]
+fn an_event_for_a_batch_in_host_memory_is_refused_with_the_reason_and_the_batch_stays_held() {
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let loader = Handle::new(&config(Dtype::U16, &[CROP, CROP], SAMPLES));
+    let batch = loader.batch(&uri, &tags_of(0));
+    // SAFETY: on the host it is not looked into.
+    let event = unsafe { Event::from_raw(NonNull::<u8>::dangling().as_ptr().cast()) };
+    let (status, text) = loader.release(batch, Some(event)).unwrap_err();
+    assert!(status == Status::Unsupported && text.contains("host memory"), "{status} {text}");
+    assert!(bytes(&loader.view(batch)) == expected(&tags_of(0)));
+    loader.release(batch, None).unwrap();
+}
+
+#[test]
+fn a_deleter_hands_no_job_to_the_host_of_another_loader() {
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let config = config(Dtype::U16, &[CROP, CROP], SAMPLES);
+    // Its jobs stay where they are, so that there is one more to hand in.
+    let system = JobSystem::new(Run::Later);
+    let other = Handle::new(&system.config(&Config { n_decode_threads: 8, ..config }));
+    let loader = Handle::new(&config);
+    let batch = loader.batch(&uri, &tags_of(0));
+    let export = |_| loader.export(batch, Stream::NULL).unwrap();
+    let tensors: Vec<Tensor> = (0..4).map(export).collect();
+    other.push(&uri, &tags_of(0)).unwrap();
+    let before = system.handed_in();
+    tensors.into_iter().for_each(Tensor::delete);
+    assert_eq!(system.handed_in(), before);
+    loader.release(batch, None).unwrap();
+    drop(other);
 }
 
 #[test]

@@ -117,6 +117,8 @@ pub enum Fault {
     Kernel(u32),
     /// The kernel ran, and did not write its word where it has to.
     Silent,
+    /// A wave has more tiles than a launch takes blocks.
+    Tiles,
 }
 
 impl fmt::Display for Fault {
@@ -130,6 +132,10 @@ impl fmt::Display for Fault {
             Fault::Silent => f.write_str(
                 "the assemble kernel ran, and what it writes into pinned memory does not reach the \
                  host: update the NVIDIA driver, or set backend = host",
+            ),
+            Fault::Tiles => f.write_str(
+                "samples of this size and padding give a wave of 2^31 thread blocks or more, which \
+                 no launch takes: lower max_gpu_memory_bytes for smaller waves, or the sample shape",
             ),
         }
     }
@@ -147,6 +153,7 @@ impl Fault {
             Fault::Call(_, code, _) => code.status(),
             Fault::Kernel(_) => Status::Internal,
             Fault::Silent => Status::Cuda,
+            Fault::Tiles => Status::Unsupported,
         }
     }
 }

@@ -32,7 +32,7 @@ fn unless_captured(
 
 impl Engine {
     /// Whether what we queued on a stream would become part of a graph, or break it.
-    pub(super) fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
+    pub fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver();
         match driver.stream_is_capturing(stream) {
             // Of the legacy stream: one that it orders is.

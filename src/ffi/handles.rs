@@ -98,6 +98,14 @@ impl Drop for Entered {
     }
 }
 
+impl Entered {
+    /// Leaves an instance that nothing was done in: its host is handed no work.
+    fn leave_as_found(self) {
+        self.place.users.fetch_sub(1, SeqCst);
+        core::mem::forget(self);
+    }
+}
+
 /// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
@@ -112,7 +120,11 @@ pub fn enter_by_tensor(address: usize) -> Option<Entered> {
     let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
     (0..PLACES.len()).filter(is_open).find_map(|number| {
         let entered = enter_place(number, |_| true)?;
-        entered.has_tensor(address).then_some(entered)
+        if entered.has_tensor(address) {
+            return Some(entered);
+        }
+        entered.leave_as_found();
+        None
     })
 }
 

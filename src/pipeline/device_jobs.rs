@@ -16,6 +16,7 @@ use crate::fail;
 use crate::os::sink::Level;
 use crate::pipeline::Instance;
 use crate::pipeline::jobs::{Job, Role};
+use crate::pipeline::lift::write_first_tiles;
 use crate::pipeline::slot_return::{Use, Uses};
 use crate::pipeline::state::{Life, State};
 use crate::settings::Settings;
@@ -54,8 +55,8 @@ pub struct DeviceState {
     nap_ns: u64,
     /// A worker found no room for what it was to do.
     pub lacks_room: bool,
-    /// A call failed: nothing more is done.
-    is_dead: bool,
+    /// Why a call failed: nothing more is done.
+    pub failure: Option<Failure>,
     /// Our thread sleeps.
     is_idle: bool,
     /// Calls of the host's that wait, and look at the device as they do.
@@ -77,7 +78,7 @@ impl DeviceState {
             polled_ns: 0,
             nap_ns: NAP_MIN_NS,
             lacks_room: false,
-            is_dead: false,
+            failure: None,
             is_idle: false,
             watchers: 0,
         };
@@ -91,7 +92,7 @@ impl DeviceState {
 
     /// Whether a call to it failed.
     pub fn is_dead(&self) -> bool {
-        HAS_DEVICES && self.is_dead
+        HAS_DEVICES && self.failure.is_some()
     }
 
     /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
@@ -115,7 +116,7 @@ impl DeviceState {
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        !self.is_dead
+        !self.is_dead()
             && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
     }
 
@@ -140,7 +141,7 @@ impl State {
     /// Whether `next_device_job` would give one.
     pub fn has_device_job(&self, instance: &Instance, role: Role) -> bool {
         let device = &self.device;
-        if instance.engine().is_none() || device.is_dead || device.is_taken {
+        if instance.engine().is_none() || device.is_dead() || device.is_taken {
             return false;
         }
         let is_rested = || {
@@ -181,19 +182,16 @@ pub fn run_device(instance: &Instance) -> bool {
     // Only an instance with a device has slabs, and so this job.
     let Some(engine) = instance.engine() else { return false };
     let result = step(instance, engine);
+    if let Err(fault) = &result {
+        instance.fail_device(fault);
+    }
     let state = &mut *instance.lock.lock();
     state.device.is_taken = false;
     let device = &mut state.device;
     device.polled_ns = (instance.os.now_ns)();
     let is_fruitless = matches!(result, Ok(false));
     device.nap_ns = if is_fruitless { NAP_MAX_NS.min(2 * device.nap_ns) } else { NAP_MIN_NS };
-    match result {
-        Ok(progress) => progress,
-        Err(fault) => {
-            instance.fail_device(state, &fault);
-            true
-        }
-    }
+    result.unwrap_or(true)
 }
 
 fn step(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
@@ -258,7 +256,7 @@ pub fn bits(set: u64) -> impl Iterator<Item = u32> {
 fn submit(instance: &Instance, engine: &Engine, submission: &Submission) -> Result<(), Fault> {
     let Submission { slab, resident, units, .. } = *submission;
     let layout = &instance.geometry.device;
-    let (tiles, output_bytes) = write_tiles(instance, &engine.slab(slab), slab, units);
+    let (tiles, output_bytes) = write_tiles(instance, &engine.slab(slab), slab, units)?;
     if tiles > 0 {
         let submit = submit_of(submission, layout, tiles);
         engine.submit(&submit)?;
@@ -287,41 +285,46 @@ fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
 
 /// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
 /// are, and the bytes that they write.
-fn write_tiles(instance: &Instance, slab: &Region, number: u32, units: u32) -> (u32, u64) {
+fn write_tiles(
+    instance: &Instance,
+    slab: &Region,
+    number: u32,
+    units: u32,
+) -> Result<(u32, u64), Fault> {
     let layout = &instance.geometry.device;
     let row = u64::from(number) * u64::from(layout.units);
     let rows = instance.device_tiles.rows(index(row), index(u64::from(units)));
     let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
     let first = slab.rows(at, (u64::from(units) + 1) * size_of::<u32>() as u64);
-    let (mut tiles, mut bytes) = (0u32, 0);
     let (places, _) = first.as_chunks_mut();
-    for (place, unit) in places.iter_mut().zip(rows) {
-        *place = tiles.to_ne_bytes();
-        tiles += unit.count;
-        bytes += unit.bytes;
-    }
-    if let Some(last) = places.last_mut() {
-        *last = tiles.to_ne_bytes();
-    }
-    (tiles, bytes)
+    write_first_tiles(rows, places).ok_or(Fault::Tiles)
 }
 
 impl Instance {
-    /// A call to the driver failed: the stream ends.
-    pub(super) fn fail_device(&self, state: &mut State, fault: &Fault) {
-        state.device.is_dead = true;
-        state.is_halted = true;
+    /// The device failed: the stream ends. With no lock held, because it is logged.
+    pub(super) fn fail_device(&self, fault: &Fault) {
         let mut why = Why::new();
-        let status = fail!(why, Cuda, "{fault}: the stream ends; close the loader");
+        let status = match fault {
+            Fault::Call(..) | Fault::Silent => {
+                fail!(why, Cuda, "{fault}: the stream ends; close the loader")
+            }
+            Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
+            Fault::Tiles => fail!(why, Unsupported, "{fault}"),
+        };
         let failure = Failure::because(status, &why);
+        {
+            let state = &mut *self.lock.lock();
+            state.is_halted = true;
+            state.device.failure.get_or_insert_with(|| failure.clone());
+            state.sticky.get_or_insert_with(|| failure.clone());
+            self.batch_ready.broadcast();
+            self.space_ready.broadcast();
+            self.idle.broadcast();
+        }
         // A process that ends with a loader open ended it on purpose, and its log may be gone.
         if !fault.is_of_exit() {
             self.sink.log(Level::Error, 0, format_args!("{failure}"));
         }
-        state.sticky.get_or_insert(failure);
-        self.batch_ready.broadcast();
-        self.space_ready.broadcast();
-        self.idle.broadcast();
     }
 
     /// What the device's thread does until close.
@@ -388,7 +391,7 @@ impl Instance {
     pub(super) fn drain_device(&self) {
         let Some(engine) = self.engine() else { return };
         if let Err(fault) = engine.drain(false) {
-            self.fail_device(&mut self.lock.lock(), &fault);
+            self.fail_device(&fault);
         }
     }
 

@@ -170,7 +170,8 @@ impl State {
         if matches!(role, Role::Ring | Role::Device) {
             return false;
         }
-        let decodes = role != Role::Io && (self.plan_wanted && !self.planning || self.has_patch());
+        let decodes = role != Role::Io
+            && (self.plan_wanted && !self.planning || decodes_here && self.has_patch());
         let waits = role != Role::Decode && (self.has_load() || self.requests.has_queued());
         decodes || waits
     }

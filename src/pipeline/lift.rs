@@ -38,6 +38,23 @@ pub struct Tiles {
 
 const_assert!(size_of::<Tiles>() as u64 == TILES_BYTES);
 
+/// Most blocks of a launch.
+const BLOCKS_MAX: u32 = i32::MAX as u32;
+
+/// Writes the first tile of each record, and that behind the last. How many tiles there are, and
+/// the bytes that they write; None where they are more than a launch takes.
+pub fn write_first_tiles(records: &[Tiles], places: &mut [[u8; 4]]) -> Option<(u32, u64)> {
+    assert!(places.len() == records.len() + 1);
+    let (mut tiles, mut bytes) = (0u32, 0);
+    for (place, record) in places.iter_mut().zip(records) {
+        *place = tiles.to_ne_bytes();
+        tiles = tiles.checked_add(record.count).filter(|tiles| *tiles <= BLOCKS_MAX)?;
+        bytes += record.bytes;
+    }
+    places[records.len()] = tiles.to_ne_bytes();
+    Some((tiles, bytes))
+}
+
 /// A place in the slab that a whole chunk is decoded into.
 #[derive(Clone, Copy)]
 pub struct Room {
@@ -134,5 +151,22 @@ impl Lift {
         self.slab.rows(at, UNIT_BYTES).copy_from_slice(record);
         self.tiles[index(u64::from(self.used_units))] = tiles;
         self.used_units += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_of_a_wave_are_counted_up_to_what_a_launch_takes() {
+        let of = |count| Tiles { count, bytes: 10 };
+        let mut places = [[0xA5; 4]; 4];
+        let records = [of(7), of(0), of(BLOCKS_MAX - 7)];
+        assert_eq!(write_first_tiles(&records, &mut places), Some((BLOCKS_MAX, 30)));
+        assert_eq!(places.map(u32::from_ne_bytes), [0, 7, 7, BLOCKS_MAX]);
+        for last in [BLOCKS_MAX - 6, u32::MAX - 6, u32::MAX] {
+            assert_eq!(write_first_tiles(&[of(7), of(0), of(last)], &mut places), None);
+        }
     }
 }

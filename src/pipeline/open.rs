@@ -305,7 +305,7 @@ fn layout(
         has_joined: AtomicBool::new(false),
         tables,
         batches,
-        engine: values.engine.take(),
+        engine: values.engine.take_if(|_| is_whole),
         device_tiles,
         exports,
         common_scratch,

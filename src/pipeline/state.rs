@@ -345,9 +345,7 @@ impl State {
     /// but keeps its place in the slab.
     pub fn reset(&mut self) {
         assert!(self.running == 0);
-        if !self.device.is_dead() {
-            self.sticky = None;
-        }
+        self.sticky = self.device.failure.clone();
         self.call_error = None;
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;

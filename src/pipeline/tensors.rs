@@ -81,7 +81,7 @@ impl Instance {
     fn flaw_of(&self, stream: Option<Stream>) -> Result<Option<&'static str>, Failure> {
         let (Some(engine), Some(stream)) = (self.engine(), stream) else { return Ok(None) };
         engine.flaw_of_export(stream).map_err(|fault| {
-            self.fail_device(&mut self.lock.lock(), &fault);
+            self.fail_device(&fault);
             let mut why = Why::new();
             let status = fail!(why, Cuda, "dlpack: {fault}");
             Failure::because(status, &why)

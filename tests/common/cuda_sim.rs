@@ -67,6 +67,8 @@ controls! {
     allocations: fn() -> u64;
     fail: fn(*const c_char, u64, u32, u64);
     fault_seen: fn() -> u64;
+    stall: fn(*const c_char);
+    is_stalled: fn() -> c_int;
     drop_wait: fn(i64);
     waits: fn() -> u64;
     launches: fn() -> u64;
@@ -264,6 +266,31 @@ impl Simulator {
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: NULL, or a string with a NUL.
         unsafe { (self.library.controls.fail)(name, first, code, times) }
+    }
+
+    /// Calls `call` on a thread of its own, and does `work` while its first call of `entry` has
+    /// stopped before it does anything.
+    pub fn amid<T: Send>(
+        &self,
+        entry: &CStr,
+        call: impl FnOnce() -> T + Send,
+        work: impl FnOnce(),
+    ) -> T {
+        let Controls { stall, is_stalled, .. } = self.library.controls;
+        // SAFETY: the name has a NUL.
+        unsafe { stall(entry.as_ptr()) };
+        std::thread::scope(|scope| {
+            let caller = scope.spawn(call);
+            // SAFETY: no arguments.
+            while unsafe { is_stalled() } == 0 {
+                assert!(!caller.is_finished(), "{entry:?} was not called");
+                std::thread::yield_now();
+            }
+            work();
+            // SAFETY: NULL lets it go on.
+            unsafe { stall(std::ptr::null()) };
+            caller.join().unwrap()
+        })
     }
 
     /// No call fails any more.

@@ -43,6 +43,8 @@ CONTROL uint64_t simcuda_reset() {
   state.pageable_copies = 0;
   state.random = 1;
   state.fault = Fault();
+  state.stalled_entry = -1;
+  state.is_stalled = false;
   state.finding_count = 0;
   state.is_initialized = true;
   for (DeviceMemory& memory : device_memory) memory.peak_bytes = memory.used_bytes;
@@ -76,6 +78,21 @@ CONTROL void simcuda_fail(const char* name, uint64_t first, unsigned code, uint6
   Lock lock(state.lock);
   state.fault = {name ? entry_number(name) : -1, first, times, code, 0};
   if (name && state.fault.entry < 0) abort();
+}
+
+// The next call of an entry stops before it does anything; NULL: it goes on.
+CONTROL void simcuda_stall(const char* name) {
+  Lock lock(state.lock);
+  state.stalled_entry = name ? entry_number(name) : -1;
+  if (name && state.stalled_entry < 0) abort();
+  state.is_stalled = false;
+  state.changed.notify_all();
+}
+
+// Whether a call has stopped.
+CONTROL int simcuda_is_stalled() {
+  Lock lock(state.lock);
+  return state.is_stalled;
 }
 
 // Calls that the fault of simcuda_fail has looked at.

@@ -106,11 +106,20 @@ void dawdle() {
   nanosleep(&pause, nullptr);
 }
 
+// Stops here until the test lets the call go on, if it said so.
+void stall(int entry, Lock& lock) {
+  if (state.stalled_entry != entry) return;
+  state.stalled_entry = -1;
+  state.is_stalled = true;
+  while (state.is_stalled) state.changed.wait(lock);
+}
+
 // The entry's own number, its lock, and what stands before every call.
 #define CALL(name, needs)                                  \
   static const int entry_of_##name = number_of(#name);     \
   dawdle();                                                \
   Lock lock(state.lock);                                   \
+  stall(entry_of_##name, lock);                            \
   if (unsigned failed = enter(entry_of_##name, needs)) return failed
 
 int number_of(const char* name) {

@@ -105,6 +105,8 @@ struct State {
   uint64_t pageable_copies = 0;
   uint64_t random = 1;  // of mode lazy
   Fault fault;
+  int stalled_entry = -1;  // whose next call stops
+  bool is_stalled = false;
   char findings[kFindings][kFindingBytes] = {};
   unsigned finding_count = 0;
 };
