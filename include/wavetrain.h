@@ -111,7 +111,8 @@
  * batches are made on a device; they block all signals. thread_mode = PUMP starts none: work
  * happens on your thread, in wavetrain_pump and in pops and pushes that wait. thread_mode = HOOK
  * starts none: work happens in jobs that your own job system runs (wavetrain_workers_hook), in
- * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them.
+ * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them,
+ * where batches are made on a device 1 MiB, because they call the driver.
  * Only push, pop and close with a timeout wait, and hooks that you make wait.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
@@ -733,7 +734,8 @@ typedef struct wavetrain_config {
     /* Caps. */
     uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
-                                       256 MiB [0] */
+                                       256 MiB; where batches are on a device, for the slots
+                                       256 MiB + 1,056 x samples_per_batch x host_buffer_waves [0] */
     uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
                                    more; 0 = derived: two batches, with a chunk cache
                                    as many as fill it four times over, at most 4,096 [0] */
@@ -827,7 +829,9 @@ wavetrain_status wavetrain_config_fit(wavetrain_config *config, const char *cons
                                       uint32_t uri_count, void *scratch, size_t scratch_bytes,
                                       wavetrain_error *error);
 
-/* The memory that open will take for this config. Allocates nothing, opens nothing.
+/* The memory that open will take for this config. Allocates nothing. With backend AUTO it looks, as
+ * open does, whether there is a device, for which the driver is loaded and begun; else it opens
+ * nothing.
  * need, error: yours; error may be NULL. OK; INVALID, UNSUPPORTED: the config is wrong; BUDGET: a
  * cap is too small, *need holds the bill of the smallest geometry. Does not wait. */
 wavetrain_status wavetrain_memory_need(const wavetrain_config *config, wavetrain_memory *need,

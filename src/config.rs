@@ -112,7 +112,8 @@ pub struct Config {
     pub dtype_bytes: u32,
     /// Cap on device bytes. 0 = derived: output pool + 1 GiB. The host backend takes none.
     pub max_gpu_memory_bytes: u64,
-    /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB.
+    /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB; on a device,
+    /// instead of batch slots, 256 MiB and a kilobyte for each sample of a batch and wave.
     pub max_host_memory_bytes: u64,
     /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with a
     /// chunk cache as many as fill it four times over, at most 4,096.

@@ -5,6 +5,7 @@
 
 use crate::abi::FilesHook;
 use crate::arrays::Uri;
+use crate::base::arena::Kind;
 use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
@@ -175,8 +176,14 @@ pub fn fit<'a>(
     match pipeline::bill(&settings, why) {
         Ok(_) => {}
         Err(Status::Budget) => {
-            let floor = pipeline::floor_bytes(&settings);
-            fitted.max_host_memory_bytes = align_up(floor, 1 << 20);
+            let host = pipeline::floor_bytes(&settings);
+            if host > settings.host_bytes_max() {
+                fitted.max_host_memory_bytes = align_up(host, 1 << 20);
+            }
+            let device = pipeline::floor_bill(&settings).total(Kind::Device);
+            if device > settings.device_bytes_max() {
+                fitted.max_gpu_memory_bytes = device;
+            }
             pipeline::bill(&checked(&fitted, why)?, why)?;
         }
         Err(status) => return Err(status),

@@ -230,7 +230,7 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
     let mut opened = pipeline::open(os, &settings, handle, why);
     if HAS_DEVICES
         && let Err(status) = opened
-        && let Some(on_host) = settings.on_the_host(status, why)
+        && let Some(on_host) = settings.on_the_host((status, why), pipeline::floor_bytes)
     {
         why.clear();
         opened = pipeline::open(os, &on_host, handle, why);
@@ -272,7 +272,7 @@ pub(crate) fn fill_memory(
 ) -> Result<(), Status> {
     let settings = checked(config, why)?;
     need.host_align = crate::os::memory::BLOCK_ALIGN;
-    need.slot_bytes = settings.slots_bytes();
+    need.slot_bytes = settings.host_slots_bytes();
     need.threads = settings.thread_count();
     let (bill, result) = match pipeline::bill(&settings, why) {
         Ok((bill, _)) => (bill, Ok(())),

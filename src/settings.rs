@@ -6,6 +6,7 @@
 use crate::abi::{
     FatalHook, FilesHook, LogHook, MemoryHook, NAME_BYTES, ProfilerHook, WorkersHook,
 };
+use crate::assemble::units::chunk_records_max;
 use crate::backend;
 use crate::base::math::{align_up, product};
 use crate::base::text::{Text, part_of};
@@ -13,6 +14,7 @@ use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
 use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
+use crate::device::{TILES_BYTES, UNIT_BYTES};
 use crate::fail;
 use crate::limits::{
     CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
@@ -22,7 +24,8 @@ use crate::status::{Status, Why};
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
-/// Pinned memory that comes to it on a device, in the place of batch slots.
+/// Pinned memory that comes to it on a device, in the place of batch slots; and a unit for each
+/// sample in each slab, which the slabs of large batches take at least.
 const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
 /// Device memory beside batch slots where the config leaves the cap open.
 const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
@@ -411,19 +414,36 @@ impl Settings {
     }
 
     /// The same on the host, where its device was found and ended an open with `status`; None where
-    /// that is an error.
-    pub fn on_the_host(&self, status: Status, why: &Why) -> Option<Settings> {
+    /// that is an error. `floor` as for `limit_derived_threads`: threads take more of the host's
+    /// memory when batches lie in it, too.
+    pub fn on_the_host(
+        &self,
+        (status, why): (Status, &Why),
+        floor: impl Fn(&Settings) -> u64,
+    ) -> Option<Settings> {
         let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda())?;
-        Some(Settings { is_cuda: false, backend_reason: reason, ..self.clone() })
+        let mut host = Settings { is_cuda: false, backend_reason: reason, ..self.clone() };
+        host.limit_derived_threads(floor);
+        Some(host)
     }
 
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
-        let batches = if self.is_cuda() { PINNED_DEFAULT_BYTES } else { self.slots_bytes() };
+        let batches = match self.is_cuda() {
+            true => PINNED_DEFAULT_BYTES + self.sample_units_bytes(),
+            false => self.slots_bytes(),
+        };
         match self.config.max_host_memory_bytes {
             0 => batches + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
             given => given,
         }
+    }
+
+    /// Host bytes of units for all samples of a batch, in all slabs.
+    fn sample_units_bytes(&self) -> u64 {
+        let units = u64::from(self.config.samples_per_batch) * chunk_records_max();
+        let slabs = u64::from(self.config.host_buffer_waves);
+        slabs * units * (UNIT_BYTES + TILES_BYTES)
     }
 
     /// The cap on device bytes.

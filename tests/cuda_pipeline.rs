@@ -16,12 +16,14 @@ use common::drive::{self, Dice, Job, PATIENCE_NS, config, mixed_jobs, stream_thr
 use common::fixtures::{self, Scratch};
 use common::gpu::*;
 use common::synth::{self, Meta};
-use wavetrain::abi::Stats;
+use wavetrain::abi::{MemoryLine, SCRATCH_BYTES, Stats};
 use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
-use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::loader::{Loader, Pop, Request, config_fit, memory_need};
+use wavetrain::pipeline::{bill as bill_of, floor_bytes};
 use wavetrain::records::Dtype;
-use wavetrain::status::Status;
+use wavetrain::settings::settings_from_config;
+use wavetrain::status::{Status, Why};
 
 // ---- Caps -------------------------------------------------------------------------------------
 
@@ -170,6 +172,93 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
                 ..waves_of
             };
             stream_to_the_byte(&simulator, &config, &jobs);
+        }
+    }
+}
+
+/// A config of crops of 64 x 64 from chunks as large as they may be by default.
+fn crops(backend: u32) -> Config {
+    let mut config = Config { backend, dtype: Dtype::U16 as u32, ..Config::default() };
+    (config.sample_rank, config.sample_shape[0], config.sample_shape[1]) = (2, 64, 64);
+    config
+}
+
+#[test]
+fn config_fit_raises_the_cap_that_is_too_small_and_no_other() {
+    let scratch = Scratch::new();
+    let uri = |name: &str, edge: u64| {
+        Meta::u16(&[edge, edge], &[edge, edge], None).write(&scratch, name, None)
+    };
+    // Chunks of 128 MiB, and of 800 MiB: two resident waves of these are over the derived cap.
+    let (large, huge) = (uri("large", 8192), uri("huge", 20480));
+    let mut block = vec![0; SCRATCH_BYTES];
+    for (gpu, host, uri, raises_gpu, raises_host) in [
+        (100 << 20, 0, &large, true, true),
+        (100 << 20, 4 << 30, &large, true, false),
+        (4 << 30, 4 << 30, &large, false, false),
+        (0, 8 << 30, &huge, true, false),
+    ] {
+        let mut fitted = Config {
+            max_gpu_memory_bytes: gpu,
+            max_host_memory_bytes: host,
+            ..crops(BACKEND_CUDA)
+        };
+        config_fit(&mut fitted, &[uri], &mut block).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(fitted.max_gpu_memory_bytes > gpu, raises_gpu, "{gpu} {host}");
+        assert_eq!(fitted.max_host_memory_bytes > host, raises_host, "{gpu} {host}");
+        assert!(memory_need(&fitted).is_ok(), "{gpu} {host}");
+    }
+    // Of the host the cap of the device is nothing to look at.
+    let mut fitted = Config { max_gpu_memory_bytes: 1 << 20, ..crops(BACKEND_HOST) };
+    config_fit(&mut fitted, &[&huge], &mut block).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(fitted.max_gpu_memory_bytes, 1 << 20);
+}
+
+#[test]
+fn slot_bytes_of_the_bill_are_those_of_batches_in_host_memory() {
+    for backend in [BACKEND_HOST, BACKEND_CUDA] {
+        let config =
+            Config { samples_per_batch: 3000, max_host_memory_bytes: 1 << 30, ..crops(backend) };
+        let need = memory_need(&config).unwrap_or_else(|failure| panic!("{failure}"));
+        let lines = &need.lines[..need.line_count as usize];
+        let is_of_slots = |line: &&MemoryLine| {
+            line.kind == 0 && line.name[..12].iter().map(|b| *b as u8).eq(*b"batch slots\0")
+        };
+        let in_host: u64 = lines.iter().filter(is_of_slots).map(|line| line.bytes).sum();
+        assert_eq!((need.slot_bytes, in_host > 0), (in_host, backend == BACKEND_HOST));
+    }
+}
+
+#[test]
+fn the_defaults_fit_their_caps_on_a_device_for_every_samples_per_batch() {
+    for samples_per_batch in [1, 64, 1000, 4096, 16384, 65536] {
+        for backend in [BACKEND_HOST, BACKEND_CUDA] {
+            let need = memory_need(&Config { samples_per_batch, ..crops(backend) });
+            assert!(need.is_ok(), "{samples_per_batch} {backend}: {}", need.err().unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_threads_that_were_derived_for_a_device_fit_the_host_that_is_taken_instead() {
+    let Some(simulator) = Simulator::take() else { return };
+    for samples_per_batch in [1, 8, 64] {
+        for (cpus, chunk_bytes) in
+            [(1024, 16 << 20), (64, 1 << 20), (128, 1 << 20), (1024, 4 << 20)]
+        {
+            let config = Config {
+                samples_per_batch,
+                max_chunk_uncompressed_bytes: chunk_bytes,
+                cuda_driver: simulator.driver_path(),
+                ..crops(BACKEND_AUTO)
+            };
+            let mut why = Why::new();
+            let mut settings = settings_from_config(&config, cpus, &mut why).unwrap();
+            assert!(settings.is_cuda());
+            settings.limit_derived_threads(floor_bytes);
+            let host = settings.on_the_host((Status::Cuda, &why), floor_bytes).unwrap();
+            let billed = bill_of(&host, &mut why);
+            assert!(billed.is_ok(), "{samples_per_batch} samples, {cpus} CPUs: {why}");
         }
     }
 }
@@ -374,6 +463,51 @@ fn a_host_that_only_looks_for_batches_gets_them_all_in_hook_mode() {
         for mode in [Mode::Eager, Mode::Jitter, Mode::Lazy] {
             simulator.set_mode(mode, 3);
             drive::stream_by_polls_alone(&config, &jobs, || system.run_queued());
+        }
+    }
+}
+
+#[test]
+fn a_host_is_handed_no_jobs_in_vain_while_failed_samples_wait_for_a_busy_device() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let system = workers::JobSystem::new(workers::Run::Later);
+    let loader = Handle::new(&tight(&system.config(&Config {
+        on_error: ON_ERROR_SKIP,
+        n_batch_slots: 4,
+        lookahead_samples: 16,
+        ..device_config(&simulator, 4)
+    })));
+    // All slabs are on their way to a device that does nothing.
+    simulator.hold(1);
+    for n in 0..2 {
+        loader.push(&uri, &[2 * n, 2 * n + 1]).unwrap();
+        work_off(&loader, &system);
+    }
+    loader.push(&scratch.uri("absent"), &[90, 91]).unwrap();
+    work_off(&loader, &system);
+    simulator.hold(0);
+    for _ in 0..3 {
+        let batch = loop {
+            system.run_queued();
+            if let Ok(batch) = loader.try_pop(0) {
+                break batch;
+            }
+        };
+        loader.release(batch, None).unwrap();
+    }
+}
+
+/// Runs all jobs, and those that they hand in, as far as that comes to an end; and looks at the
+/// device in between.
+fn work_off(loader: &Handle, system: &workers::JobSystem) {
+    for _ in 0..20 {
+        let _ = loader.try_pop(0);
+        let before = system.handed_in();
+        while system.waiting() > 0 {
+            system.run_queued();
+            assert!(system.handed_in() - before < 5000, "jobs without an end");
         }
     }
 }

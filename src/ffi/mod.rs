@@ -114,6 +114,7 @@ pub unsafe extern "C" fn wavetrain_config_fit(
             let raised = Config {
                 max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
                 max_host_memory_bytes: fitted.max_host_memory_bytes,
+                max_gpu_memory_bytes: fitted.max_gpu_memory_bytes,
                 ..read_struct(config, Config::default(), "config", &mut why)?
             };
             write_struct(config, &raised);
@@ -359,9 +360,6 @@ pub unsafe extern "C" fn wavetrain_batch_info(
 #[allow(clippy::not_unsafe_ptr_arg_deref)]
 pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
     in_instance(loader, |instance| {
-        if !event.is_null() && instance.device().is_none() {
-            return Ok(Status::Unsupported);
-        }
         // SAFETY: as said above.
         let event = unsafe { Event::from_raw(event) };
         let event = Some(event).filter(|event| !event.is_null());
