@@ -24,7 +24,8 @@
  *
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
  * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
- * last ends the loader for good, on its own thread. A DLPack tensor may outlive both: the loader
+ * last ends the loader for good, on its own thread; one on a device waits close_timeout_ns at most
+ * for what is queued on its streams. A DLPack tensor may outlive both: the loader
  * then ends in the first open(), close_kept() or ~loader behind its deletion. The log has a WARN of
  * either, and hooks must live until the end. Moving a loader disturbs neither its batches nor its
  * streams, which know it by number.
@@ -272,6 +273,9 @@ private:
 
 /* ---- Batches ------------------------------------------------------------------------------ */
 
+/* How long ~loader waits for reads in flight, and with the last batch for work on a device. */
+inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
+
 /* A popped batch, or none. Gives itself back when it is destroyed or assigned to. */
 class [[nodiscard]] batch {
 public:
@@ -336,9 +340,10 @@ public:
         if (released == WAVETRAIN_UNSUPPORTED)
             return released;
         const wavetrain_loader from = loader_;
+        const std::uint64_t patience_ns = is_device() ? close_timeout_ns : 0;
         detach();
         if (released || released == WAVETRAIN_CUDA)
-            end_if_closing(from);
+            end_if_closing(from, patience_ns);
         return released;
     }
     /* Gives up the number: the caller releases it through wavetrain.h. */
@@ -381,13 +386,17 @@ private:
         std::swap(view_, other.view_);
     }
     /* A loader that was closed while batches were held ends with the last of them. Pushing nothing
-     * tells: SHUTDOWN, and nothing else happens. */
-    static void end_if_closing(wavetrain_loader from) noexcept {
+     * tells: SHUTDOWN, and nothing else happens. Where nothing is held any more it is waited for
+     * what is queued on a device. */
+    static void end_if_closing(wavetrain_loader from, std::uint64_t patience_ns) noexcept {
         std::size_t taken = 0;
         const status pushed =
             wavetrain_push(from, nullptr, 0, sizeof(wavetrain_sample), 0, &taken);
-        if (pushed == WAVETRAIN_SHUTDOWN)
-            wavetrain_close(from, 0, nullptr);
+        if (pushed != WAVETRAIN_SHUTDOWN)
+            return;
+        std::uint32_t held = 0;
+        if (wavetrain_close(from, 0, &held) == WAVETRAIN_AGAIN && held == 0 && patience_ns != 0)
+            wavetrain_close(from, patience_ns, nullptr);
     }
     template <class T> bool holds() const noexcept {
         static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "a plain type");
@@ -413,9 +422,6 @@ private:
 
 template <class Source> class stream;
 template <class Iterator, class Sentinel> class range_source;
-
-/* How long ~loader waits for reads in flight. */
-inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
 
 /* An open loader, or none. Ends it when it is destroyed or assigned to: waits close_timeout_ns at
  * most for reads in flight, and never for batches or tensors (see "Lifetimes" above). What keeps it

@@ -110,6 +110,24 @@ static void a_batch_is_released_behind_an_event() {
     CHECK(current(nullptr) == 0 && entry<unsigned(int)>("cuDevicePrimaryCtxRelease_v2")(0) == 0);
 }
 
+/* The device is done with a batch some time after its release: in mode lazy when it is asked. */
+static void the_batch_that_goes_last_ends_its_loader_once_the_device_is_done() {
+    auto *set_mode = entry<void(unsigned, std::uint64_t)>("simcuda_set_mode");
+    auto *live = entry<std::uint64_t(char *, std::size_t)>("simcuda_live");
+    const std::uint64_t before = live(nullptr, 0);
+    {
+        wavetrain::batch batch;
+        {
+            wavetrain::loader loader = open_cube(device_settings());
+            push_batches(loader, 1);
+            CHECK(loader.pop(batch).ok());
+        }
+        set_mode(2, 1);
+    }
+    CHECK(live(nullptr, 0) == before);
+    set_mode(0, 1);
+}
+
 static void a_tensor_is_on_the_device_and_keeps_the_slot() {
     wavetrain::loader loader = open_cube(device_settings());
     push_batches(loader, 1);
@@ -184,6 +202,7 @@ int main(int count, char **words) {
     driver = words[2];
     a_batch_says_where_it_is();
     a_batch_is_released_behind_an_event();
+    the_batch_that_goes_last_ends_its_loader_once_the_device_is_done();
     a_tensor_is_on_the_device_and_keeps_the_slot();
     a_release_that_fails_on_the_device_gives_the_batch_back();
     the_throwing_batch_says_and_throws_the_same();
