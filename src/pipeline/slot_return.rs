@@ -112,8 +112,8 @@ impl Instance {
             None => fail!(
                 why,
                 Unsupported,
-                "batches of this loader are in host memory, which no event of a device is for: the \
-                 batch is still held; give none"
+                "batches of this loader are in host memory, which no event of a device is for: \
+                 nothing was released; give none"
             ),
         };
         Err(Failure::because(status, &why))
