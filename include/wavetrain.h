@@ -734,8 +734,8 @@ typedef struct wavetrain_config {
     /* Caps. */
     uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
-                                       256 MiB; where batches are on a device, for the slots
-                                       256 MiB + 1,056 x samples_per_batch x host_buffer_waves [0] */
+                                       256 MiB; on a device, in the place of the slots, 256 MiB +
+                                       1,056 x samples_per_batch x host_buffer_waves [0] */
     uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
                                    more; 0 = derived: two batches, with a chunk cache
                                    as many as fill it four times over, at most 4,096 [0] */

@@ -442,8 +442,7 @@ impl Settings {
     /// Host bytes of units for all samples of a batch, in all slabs.
     fn sample_units_bytes(&self) -> u64 {
         let units = u64::from(self.config.samples_per_batch) * chunk_records_max();
-        let slabs = u64::from(self.config.host_buffer_waves);
-        slabs * units * (UNIT_BYTES + TILES_BYTES)
+        u64::from(self.config.host_buffer_waves) * units * (UNIT_BYTES + TILES_BYTES)
     }
 
     /// The cap on device bytes.

@@ -135,7 +135,7 @@ impl fmt::Display for Fault {
             ),
             Fault::Tiles => f.write_str(
                 "samples of this size and padding give a wave of 2^31 thread blocks or more, which \
-                 no launch takes: lower max_gpu_memory_bytes for smaller waves, or the sample shape",
+                 no launch takes: lower max_gpu_memory_bytes, for smaller waves, or sample_shape",
             ),
         }
     }
