@@ -25,7 +25,8 @@
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
  * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
  * last ends the loader for good, on its own thread; one on a device waits close_timeout_ns at most
- * for what is queued on its streams. A DLPack tensor may outlive both: the loader
+ * for what is queued on its streams, so it had better not go while this thread captures one of
+ * them. A DLPack tensor may outlive both: the loader
  * then ends in the first open(), close_kept() or ~loader behind its deletion. The log has a WARN of
  * either, and hooks must live until the end. Moving a loader disturbs neither its batches nor its
  * streams, which know it by number.

@@ -302,34 +302,87 @@ fn a_reset_forgets_the_store_s_failure_and_keeps_the_device_s() {
     assert!(status == Status::Cuda && text.contains("cuEventRecord"), "{text}");
 }
 
+/// A close of 10 ms beside a consumer's stream that stands still, once the device has failed in
+/// `fail`, which releases the batch that is worked on there: the work holds it up, nothing else.
+fn close_in_time(simulator: &Simulator, uri: &str, fail: impl Fn(&Gpu<'_>, &Handle, u64, Stream)) {
+    let gpu = Gpu::new(simulator, 0);
+    let config = Config { thread_mode: THREADS_PUMP, ..device_config(simulator, 3) };
+    let loader = Handle::new(&tight(&config));
+    let (batch, stream) = (loader.batch(uri, &[1, 2]), gpu.stream());
+    let target = gpu.pinned(BATCH_BYTES);
+    let view = loader.view(batch);
+    loader.export(batch, stream).unwrap().delete();
+    simulator.hold_stream(stream.as_raw(), 1);
+    gpu.read_later(&view, target, stream);
+    fail(&gpu, &loader, batch, stream);
+    let (done, is_done) = std::sync::mpsc::channel();
+    let closed = std::thread::scope(|scope| {
+        scope.spawn(|| done.send(loader.close(10_000_000)).unwrap());
+        let closed = is_done.recv_timeout(Duration::from_nanos(PATIENCE_NS));
+        simulator.fail_none();
+        simulator.hold_stream(stream.as_raw(), 0);
+        closed
+    });
+    assert_eq!(closed, Ok((Some(Status::Again), 0)));
+    assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+    assert_eq!(simulator.findings().0, 0, "{}", simulator.findings().1);
+}
+
 #[test]
 fn a_close_whose_look_at_the_device_fails_once_waits_no_longer_than_it_was_told() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for entry in [c"cuStreamQuery", c"cuStreamIsCapturing", c"cuCtxGetCurrent"] {
-        let gpu = Gpu::new(&simulator, 0);
-        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
-        let loader = Handle::new(&tight(&config));
-        let (batch, stream) = (loader.batch(&uri, &[1, 2]), gpu.stream());
-        let target = gpu.pinned(BATCH_BYTES);
-        let view = loader.view(batch);
-        loader.export(batch, stream).unwrap().delete();
-        simulator.hold_stream(stream.as_raw(), 1);
-        gpu.read_later(&view, target, stream);
-        loader.release(batch, None).unwrap();
-        simulator.fail(Some(entry), 0, 999, 1);
-        let (done, is_done) = std::sync::mpsc::channel();
-        let closed = std::thread::scope(|scope| {
-            scope.spawn(|| done.send(loader.close(10_000_000)).unwrap());
-            let closed = is_done.recv_timeout(Duration::from_nanos(PATIENCE_NS));
-            simulator.fail_none();
-            simulator.hold_stream(stream.as_raw(), 0);
-            closed
+        close_in_time(&simulator, &uri, |_, loader, batch, _| {
+            loader.release(batch, None).unwrap();
+            simulator.fail(Some(entry), 0, 999, 1);
         });
-        // The consumer's work holds it up, and nothing else.
-        assert_eq!(closed, Ok((Some(Status::Again), 0)), "{entry:?}");
-        assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+    }
+}
+
+#[test]
+fn a_close_behind_a_release_that_failed_waits_no_longer_than_it_was_told() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    for entry in [c"cuEventRecord", c"cuStreamWaitEvent", c"cuStreamIsCapturing"] {
+        close_in_time(&simulator, &uri, |_, loader, batch, _| {
+            simulator.fail(Some(entry), 0, 999, 1);
+            assert_eq!(loader.release(batch, None).unwrap_err().0, Status::Cuda);
+        });
+    }
+    // Of a batch that was given back in a capture, before another one's release failed.
+    close_in_time(&simulator, &uri, |gpu, loader, batch, stream| {
+        let other = loader.batch(&uri, &[3, 4]);
+        gpu.begin_capture(stream);
+        loader.release(batch, None).unwrap();
+        simulator.fail(Some(c"cuEventRecord"), 0, 999, 1);
+        assert_eq!(loader.release(other, None).unwrap_err().0, Status::Cuda);
+        simulator.fail_none();
+        gpu.end_capture(stream).unwrap();
+    });
+}
+
+#[test]
+fn a_failing_device_is_logged_once_and_not_at_all_as_the_process_ends() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    const DEINITIALIZED: u32 = 4;
+    for (entry, code, count) in [(Some(c"cuEventRecord"), 700, 1), (None, DEINITIALIZED, 0)] {
+        let lines = Lines::default();
+        let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 3) };
+        let loader = Handle::new(&tight(&Config { log: lines.hook(), ..config }));
+        let batches = [0, 1, 2].map(|n| loader.batch(&uri, &[n, n + 1]));
+        lines.take();
+        simulator.fail(entry, 0, code, u64::MAX);
+        for batch in batches {
+            assert_eq!(loader.release(batch, None).unwrap_err().0, Status::Cuda);
+        }
+        simulator.fail_none();
+        let told = lines.take();
+        assert_eq!(told.len(), count, "{told:?}");
     }
 }
 

@@ -319,7 +319,10 @@ impl Instance {
     pub fn release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
         let result = self.try_release(token, event);
         if let Err(failure) = &result {
-            self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+            // A failure of the device was told as it was found.
+            if failure.status != Status::Cuda {
+                self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+            }
             self.set_call_error(failure);
         }
         result

@@ -309,20 +309,22 @@ impl Instance {
                 fail!(why, Cuda, "{fault}: the stream ends; close the loader")
             }
             Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
-            Fault::Tiles => fail!(why, Unsupported, "{fault}"),
+            Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
         };
         let failure = Failure::because(status, &why);
-        {
+        let is_first = {
             let state = &mut *self.lock.lock();
+            let is_first = !state.device.is_dead();
             state.is_halted = true;
             state.device.failure.get_or_insert_with(|| failure.clone());
             state.sticky.get_or_insert_with(|| failure.clone());
             self.batch_ready.broadcast();
             self.space_ready.broadcast();
             self.idle.broadcast();
-        }
+            is_first
+        };
         // A process that ends with a loader open ended it on purpose, and its log may be gone.
-        if !fault.is_of_exit() {
+        if is_first && !fault.is_of_exit() {
             self.sink.log(Level::Error, 0, format_args!("{failure}"));
         }
     }

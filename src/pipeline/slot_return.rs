@@ -136,26 +136,31 @@ impl Instance {
         };
         let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
         let mut event = event;
+        let mut failed = None;
         // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
         // for its stream. Ends: a slot has eight tensors.
-        let (result, mut guard) = loop {
+        let (is_fenced, mut guard) = loop {
             let streams = uses.iter().map(|each| each.seen_here(self.os));
-            let result = event.and_then(|event| queue_fence(engine, slot, event, streams));
-            if let Err(fault) = &result {
-                self.fail_device(fault);
+            let mut made =
+                event.and_then(|event| queue_fence(engine, slot, event, streams.clone()));
+            if let Err(fault) = made {
+                self.fail_device(&fault);
+                failed = failed.or(Some(fault));
+                // The stream has ended, but what was queued is still waited for before the memory
+                // goes. A driver may report an old failure from any call, and the consumer's
+                // streams need not live any longer, so it is tried again here.
+                made = queue_fence(engine, slot, event.unwrap_or(None), streams);
             }
             let mut guard = self.lock.lock();
-            if result.is_err() || !guard.slots.take_touched(slot) {
-                break (result, guard);
+            if !guard.slots.take_touched(slot) {
+                break (made.unwrap_or(true), guard);
             }
             event = Ok(None);
         };
         let state = &mut *guard;
         let mut why = Why::new();
-        let is_fenced = matches!(result, Ok(true));
-        let status = result.err().map(|fault| fail!(why, Cuda, "release: {fault}"));
-        // A stream that ended takes no slot any more.
-        if state.slots.released(slot, !state.device.is_dead()) {
+        let status = failed.map(|fault| fail!(why, Cuda, "release: {fault}"));
+        if state.slots.released(slot, true) {
             self.slot_freed(state);
         }
         if state.slots.state(slot) == SlotState::Fenced {
@@ -188,9 +193,6 @@ impl Instance {
     /// is nothing to wait for: what it did not say by then is waited for as it is closed.
     pub(super) fn is_device_at_rest(&self) -> bool {
         let Some(engine) = self.engine() else { return true };
-        if self.lock.lock().device.is_dead() {
-            return engine.is_at_rest().or_else(|_| engine.is_at_rest()).unwrap_or(true);
-        }
         let look = || {
             self.fence_captured(engine)?;
             let has_captured = self.lock.lock().device.captured != 0;

@@ -277,9 +277,18 @@ impl Simulator {
         work: impl FnOnce(),
     ) -> T {
         let Controls { stall, is_stalled, .. } = self.library.controls;
+        /// Lets the call go on, also where `work` fails.
+        struct GoOn(unsafe extern "C" fn(*const c_char));
+        impl Drop for GoOn {
+            fn drop(&mut self) {
+                // SAFETY: NULL is for that.
+                unsafe { (self.0)(std::ptr::null()) };
+            }
+        }
         // SAFETY: the name has a NUL.
         unsafe { stall(entry.as_ptr()) };
         std::thread::scope(|scope| {
+            let go_on = GoOn(stall);
             let caller = scope.spawn(call);
             // SAFETY: no arguments.
             while unsafe { is_stalled() } == 0 {
@@ -287,8 +296,7 @@ impl Simulator {
                 std::thread::yield_now();
             }
             work();
-            // SAFETY: NULL lets it go on.
-            unsafe { stall(std::ptr::null()) };
+            drop(go_on);
             caller.join().unwrap()
         })
     }
