@@ -912,11 +912,10 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
  * for, as DLPack numbers them: NULL and (void *)1 are the legacy default stream, (void *)2 is the
  * default stream of the calling thread, (void *)-1 none. It must live until the batch is released
- * AND ALL TENSORS OF THE BATCH ARE DELETED, as must, of (void *)2, the thread; WHERE THAT HAPPENS ON
- * ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the
+ * AND ALL TENSORS OF THE BATCH ARE DELETED, as must, of (void *)2, the thread; WHERE THAT HAPPENS
+ * ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the
  * legacy stream knows that one. The data is complete on every stream: nothing is queued on it.
- * tensor: yours; the
- * tensor, whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor),
+ * tensor: yours; the tensor, whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor),
  * once, on any thread, at any time before the close that returns OK. The deleter allocates nothing
  * and does not wait. It ignores a tensor that it has deleted, until the same record is exported
  * again, and it does nothing after that close and in a child made by fork.

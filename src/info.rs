@@ -158,8 +158,8 @@ pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
     Ok(settings)
 }
 
-/// Raises the caps of `config` to what the arrays need: the chunk cap, and the host memory cap
-/// where one was set that is below the floor of the raised config.
+/// Raises the caps of `config` to what the arrays need: the chunk cap, and of the memory caps those
+/// that are below the floor of the raised config.
 pub fn fit<'a>(
     config: &mut Config,
     uris: impl Iterator<Item = Result<&'a str, Status>>,

@@ -329,11 +329,7 @@ impl Instance {
     }
 
     fn try_release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
-        let is_asked = event.is_some() && self.engine().is_some();
-        if is_asked && self.lock.lock().slots.held(token).is_none() {
-            return Err(no_such_batch(token));
-        }
-        let event = self.accept_event(event)?;
+        let event = self.accept_event(token, event)?;
         let slot = {
             let state = &mut *self.lock.lock();
             let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };

@@ -16,6 +16,7 @@ use crate::fail;
 use crate::limits::TENSORS_PER_SLOT;
 use crate::os::Os;
 use crate::pipeline::Instance;
+use crate::pipeline::calls::no_such_batch;
 use crate::pipeline::device_jobs::bits;
 use crate::pipeline::state::{Life, State};
 use crate::status::{Failure, Why};
@@ -92,13 +93,17 @@ impl Instance {
         }
     }
 
-    /// Whether a batch can be given back behind an event; the event, or the call that failed. Err:
-    /// it cannot, and stays held.
+    /// Whether batch `token` can be given back behind an event; the event, or the call that failed.
+    /// Err: it cannot, and stays held.
     pub(super) fn accept_event(
         &self,
+        token: u64,
         event: Option<Event>,
     ) -> Result<Result<Option<Event>, Fault>, Failure> {
         let Some(event) = event else { return Ok(Ok(None)) };
+        if self.engine().is_some() && self.lock.lock().slots.held(token).is_none() {
+            return Err(no_such_batch(token));
+        }
         let mut why = Why::new();
         let status = match self.engine().map(|engine| engine.is_of_capture(event)) {
             Some(Ok(false)) => return Ok(Ok(Some(event))),
