@@ -915,10 +915,10 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * AND ALL TENSORS OF THE BATCH ARE DELETED, as must, of (void *)2, the thread; WHERE THAT HAPPENS
  * ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the
  * legacy stream knows that one. The data is complete on every stream: nothing is queued on it.
- * tensor: yours; the tensor, whose memory is wavetrain's, is the consumer's until it calls tensor->deleter(tensor),
- * once, on any thread, at any time before the close that returns OK. The deleter allocates nothing
- * and does not wait. It ignores a tensor that it has deleted, until the same record is exported
- * again, and it does nothing after that close and in a child made by fork.
+ * tensor: yours; the tensor, whose memory is wavetrain's, is the consumer's until it calls
+ * tensor->deleter(tensor), once, on any thread, at any time before the close that returns OK. The
+ * deleter allocates nothing and does not wait. It ignores a tensor that it has deleted, until the
+ * same record is exported again, and it does nothing after that close and in a child made by fork.
  * The batch may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
  * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
  * in a capsule named "dltensor_versioned".
