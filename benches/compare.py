@@ -23,6 +23,7 @@ A program that cannot run says why once and is left out of the table.
 """
 
 import argparse
+import fnmatch
 import json
 import os
 import platform
@@ -48,6 +49,17 @@ PROGRAMS = [
     "limit-shared",
     "limit-mapped",
 ]
+
+
+def chosen(scenarios, patterns, families):
+    """The scenarios whose family is named, and whose name is or matches one of the patterns."""
+    found = set()
+    for pattern in patterns.split(","):
+        names = [s["name"] for s in scenarios if fnmatch.fnmatchcase(s["name"], pattern)]
+        if not names:
+            sys.exit(f"--scenarios: nothing is called {pattern}")
+        found.update(names)
+    return [s for s in scenarios if s["name"] in found and s["family"] in families.split(",")]
 
 
 def build(arguments):

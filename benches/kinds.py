@@ -1,0 +1,184 @@
+"""Arrays and request lists of other kinds than the volumes of benches/data.py, which writes them.
+
+A row of ROWS is one list of boxes, at random places of the arrays of ARRAYS that it names; what those
+hold is painted in benches/paint.py. A box has the rank of its array: the axes that a sample does not
+have come first and are of extent 1. Labels stay integers: u32 goes out as i64, which is what losses
+want, u64 as it is.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import zarr
+from paint import (
+    Shape,
+    clips,
+    cube,
+    long_tape,
+    photographs,
+    rain,
+    recording,
+    rounded_temperature,
+    segments,
+    small_cube,
+    stack,
+    temperature,
+    volume,
+    wide_segments,
+)
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+
+
+@dataclass(frozen=True)
+class Array:
+    """How an array is stored. Without a codec: uncompressed."""
+
+    paint: Callable[[int], np.ndarray]
+    chunk: Shape
+    codec: Any = None
+    shard: Shape | None = None
+    zarr_format: int = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """A list of boxes; `axes` of them are the sample's, and the others, before them, of extent 1."""
+
+    arrays: tuple[str, ...]
+    box: Shape
+    axes: int
+    count: int
+    batch: int
+    dtype: str = "f32"
+
+
+def zstd() -> ZstdCodec:
+    return ZstdCodec(level=3)
+
+
+def blosc(cname: str, typesize: int) -> BloscCodec:
+    return BloscCodec(cname=cname, clevel=5, shuffle="shuffle", typesize=typesize)
+
+
+# What zarr-python 2 writes where nothing else is asked for.
+V2_DEFAULT = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=numcodecs.Blosc.SHUFFLE)
+
+# Arrays with the same contents stand together: they are painted once.
+ARRAYS = {
+    "images_zstd": Array(photographs, (1, 1024, 1024, 3), zstd()),
+    "images_lz4": Array(photographs, (1, 1024, 1024, 3), blosc("lz4", 1)),
+    "tczyx_blosc": Array(stack, (1, 1, 16, 128, 128), blosc("zstd", 2)),
+    "tczyx_zstd": Array(stack, (1, 1, 12, 96, 96), zstd(), (1, 1, 48, 576, 576)),
+    "audio_zstd": Array(clips, (1, 60_000), zstd()),
+    "audio_raw": Array(recording, (1 << 20,)),
+    "audio_v2": Array(long_tape, (1 << 18,), V2_DEFAULT, zarr_format=2),
+    "weather_smooth_blocks": Array(temperature, (24, 91, 180), blosc("lz4", 4)),
+    "weather_smooth_steps": Array(temperature, (1, 181, 360), blosc("lz4", 4)),
+    "weather_round_blocks": Array(rounded_temperature, (24, 91, 180), blosc("lz4", 4)),
+    "weather_round_steps": Array(rounded_temperature, (1, 181, 360), blosc("lz4", 4)),
+    "rain_blocks": Array(rain, (24, 91, 180), blosc("lz4", 4)),
+    "rain_steps": Array(rain, (1, 181, 360), blosc("lz4", 4)),
+    "labels_u32": Array(segments, (64, 64, 64), zstd()),
+    "labels_u64": Array(wide_segments, (48, 64, 64), zstd(), (96, 384, 384)),
+    "tiny_raw": Array(small_cube, (8, 8, 8)),
+    "tiny_zstd": Array(small_cube, (8, 8, 8), zstd()),
+    "tiny_sharded": Array(small_cube, (8, 8, 8), zstd(), (80, 80, 80)),
+    "giant_zstd": Array(cube, (256, 256, 256), zstd()),
+    "gzip": Array(volume, (32, 64, 64), GzipCodec(level=5)),
+    "zlib_v2": Array(volume, (48, 64, 64), numcodecs.Zlib(level=5), zarr_format=2),
+    "lz4_v2": Array(volume, (32, 128, 128), V2_DEFAULT, zarr_format=2),
+}
+
+ROWS = {
+    "images_zstd": Row(("images_zstd",), (1, 224, 224, 3), 3, 1536, 32),
+    "images_lz4": Row(("images_lz4",), (1, 224, 224, 3), 3, 3072, 32),
+    "tczyx_blosc": Row(("tczyx_blosc",), (1, 1, 24, 112, 112), 3, 1024, 16),
+    "tczyx_zstd": Row(("tczyx_zstd",), (1, 1, 24, 112, 112), 3, 768, 16),
+    "audio_zstd": Row(("audio_zstd",), (1, 32_768), 1, 8192, 64),
+    "audio_raw": Row(("audio_raw",), (65_536,), 1, 16384, 32),
+    "audio_v2": Row(("audio_v2",), (48_000,), 1, 8192, 32),
+    "weather_smooth_blocks": Row(("weather_smooth_blocks",), (16, 72, 72), 3, 640, 16),
+    "weather_smooth_steps": Row(("weather_smooth_steps",), (12, 96, 144), 3, 1024, 16),
+    "weather_round_blocks": Row(("weather_round_blocks", "rain_blocks"), (16, 72, 72), 3, 1024, 16),
+    "weather_round_steps": Row(("weather_round_steps", "rain_steps"), (12, 96, 144), 3, 1536, 16),
+    "labels_u32": Row(("labels_u32",), (48, 96, 96), 3, 768, 16, "i64"),
+    "labels_u64": Row(("labels_u64",), (48, 96, 96), 3, 768, 16, "u64"),
+    "tiny_raw": Row(("tiny_raw",), (32, 32, 32), 3, 1024, 32),
+    "tiny_zstd": Row(("tiny_zstd",), (32, 32, 32), 3, 1024, 32),
+    "tiny_sharded": Row(("tiny_sharded",), (32, 32, 32), 3, 4096, 32),
+    "giant_zstd": Row(("giant_zstd",), (40, 40, 40), 3, 160, 16),
+    "gzip": Row(("gzip",), (24, 80, 80), 3, 512, 16),
+    "zlib_v2": Row(("zlib_v2",), (24, 80, 80), 3, 512, 16),
+    "lz4_v2": Row(("lz4_v2",), (40, 112, 112), 3, 1024, 16),
+}
+
+
+@lru_cache(maxsize=1)
+def painted(paint_array: Callable[[int], np.ndarray], seed: int) -> np.ndarray:
+    return paint_array(seed)
+
+
+def write_array(out: Path, name: str, seed: int) -> None:
+    stored = ARRAYS[name]
+    values = painted(stored.paint, seed)
+    partial = out / f"{name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    array = zarr.create_array(
+        store=partial,
+        shape=values.shape,
+        dtype=values.dtype,
+        chunks=stored.chunk,
+        shards=stored.shard,
+        compressors=stored.codec,
+        filters=None,
+        fill_value=0,
+        zarr_format=stored.zarr_format,
+    )
+    array[...] = values
+    partial.rename(out / name)
+    stored_bytes = sum(f.stat().st_size for f in (out / name).rglob("*") if f.is_file())
+    print(f"{out / name}: {values.nbytes / 2**20:.0f} MiB in {stored_bytes / 2**20:.0f} MiB", flush=True)
+
+
+def boxes(row: Row, shapes: list[Shape], seed: int) -> Iterator[tuple[int, list[list[int]]]]:
+    """The array and the box of every request, at random places."""
+    dice = np.random.default_rng([seed, *row.arrays[0].encode()])
+    for _ in range(row.count):
+        number = int(dice.integers(len(shapes)))
+        limits = [extent - edge + 1 for extent, edge in zip(shapes[number], row.box)]
+        first = [int(dice.integers(limit)) for limit in limits]
+        yield number, [[f, f + e] for f, e in zip(first, row.box)]
+
+
+def write_kinds(out: Path, names: list[str], seed: int) -> list[dict[str, Any]]:
+    """Writes the arrays and lists of these rows; their entries for scenarios.json."""
+    needed = {array for name in names for array in ROWS[name].arrays}
+    for name in ARRAYS:
+        if name in needed and not (out / name).exists():
+            write_array(out, name, seed)
+    scenarios = []
+    for name in names:
+        row = ROWS[name]
+        uris = [str((out / array).resolve()) for array in row.arrays]
+        shapes = [zarr.open_array(uri, mode="r").shape for uri in uris]
+        lines = [json.dumps({"uri": uris[n], "box": box}) for n, box in boxes(row, shapes, seed)]
+        (out / "requests" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        scenarios.append(
+            {
+                "name": name,
+                "family": "kinds",
+                "requests": f"requests/{name}.jsonl",
+                "arrays": uris,
+                "batch": row.batch,
+                "sample_shape": list(row.box[-row.axes :]),
+                "dtype": row.dtype,
+            }
+        )
+    return scenarios
