@@ -59,8 +59,55 @@ pub struct FileStat {
     pub bytes: u64,
     /// Time of the last change of its contents, in nanoseconds.
     pub modified_ns: i128,
-    /// Whether it is a regular file.
-    pub is_regular: bool,
+    /// What it is.
+    pub kind: FileKind,
+}
+
+/// What lies at a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// Bytes that end: all that is ever read.
+    Regular,
+    /// A folder.
+    Folder,
+    /// What is waited for until somebody writes to it.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A terminal, or an endless source of bytes.
+    CharacterDevice,
+    /// A disk.
+    BlockDevice,
+    /// Something that Linux has no name for today.
+    Other,
+}
+
+impl FileKind {
+    fn from_mode(mode: libc::mode_t) -> FileKind {
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => FileKind::Regular,
+            libc::S_IFDIR => FileKind::Folder,
+            libc::S_IFIFO => FileKind::Fifo,
+            libc::S_IFSOCK => FileKind::Socket,
+            libc::S_IFCHR => FileKind::CharacterDevice,
+            libc::S_IFBLK => FileKind::BlockDevice,
+            _ => FileKind::Other,
+        }
+    }
+}
+
+impl core::fmt::Display for FileKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            FileKind::Regular => "a regular file",
+            FileKind::Folder => "a folder",
+            FileKind::Fifo => "a FIFO",
+            FileKind::Socket => "a socket",
+            FileKind::CharacterDevice => "a character device",
+            FileKind::BlockDevice => "a block device",
+            FileKind::Other => "something else",
+        })
+    }
 }
 
 /// A started thread.
@@ -77,7 +124,7 @@ pub struct Os {
     pub map: fn(bytes: u64) -> Result<NonNull<u8>, Errno>,
     /// Gives a mapping back.
     pub unmap: fn(block: NonNull<u8>, bytes: u64),
-    /// Opens a NUL-terminated path for reading.
+    /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     pub open: fn(path: &[u8]) -> Result<i32, Errno>,
     /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
     /// EINVAL where the file has none.
@@ -201,20 +248,33 @@ fn open(path: &[u8]) -> Result<i32, Errno> {
     open_with(path, 0)
 }
 
+/// Opens for reads of regular files. Of anything else the open returns as well: a FIFO that nobody
+/// writes to, a terminal, which stays nobody's.
 fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
     assert!(path.last() == Some(&0));
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC | flags;
+    let common = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY | flags;
+    let mut at_once = libc::O_NONBLOCK;
     loop {
         // SAFETY: the path is NUL-terminated by the assertion.
-        let fd = unsafe { libc::open(path.as_ptr().cast(), flags) };
+        let fd = unsafe { libc::open(path.as_ptr().cast(), common | at_once) };
         if fd >= 0 {
+            // A read of a regular file waits for its storage: io_uring would refuse to otherwise.
+            // SAFETY: the descriptor is ours. Where it fails the flag stays, and reads say so.
+            unsafe { libc::fcntl(fd, libc::F_SETFL, flags & libc::O_DIRECT) };
             return Ok(fd);
         }
-        let errno = last_errno();
-        if errno.0 != libc::EINTR {
-            return Err(errno);
+        match last_errno() {
+            Errno(libc::EINTR) => {}
+            // Somebody who holds a lease on the file, a Samba server, is told to give it up. That
+            // is waited for, where nothing else would be.
+            Errno(libc::EAGAIN) if at_once != 0 && is_regular(path) => at_once = 0,
+            errno => return Err(errno),
         }
     }
+}
+
+fn is_regular(path: &[u8]) -> bool {
+    stat_path(path).is_ok_and(|stat| stat.kind == FileKind::Regular)
 }
 
 fn close(fd: i32) {
@@ -226,7 +286,7 @@ fn file_stat_from(stat: &libc::stat) -> FileStat {
     FileStat {
         bytes: stat.st_size.max(0) as u64,
         modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
-        is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        kind: FileKind::from_mode(stat.st_mode),
     }
 }
 
@@ -423,7 +483,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_enoent_and_a_directory_is_not_regular() {
         assert_eq!(open(b"/nonexistent/x\0"), Err(Errno(libc::ENOENT)));
-        assert!(!stat_path(b"/\0").unwrap().is_regular);
+        assert_eq!(stat_path(b"/\0").unwrap().kind, FileKind::Folder);
     }
 
     #[test]

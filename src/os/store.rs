@@ -8,7 +8,7 @@ use crate::abi::{FILE_ABSENT, FilesHook};
 use crate::base::arena::Region;
 use crate::base::text::Text;
 use crate::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
-use crate::os::{Errno, FileStat, Os};
+use crate::os::{Errno, FileKind, FileStat, Os};
 use core::fmt;
 
 /// A path with its NUL.
@@ -27,8 +27,8 @@ pub enum Fault {
     Failed(Errno),
     /// The host's hook says no.
     HookFailed,
-    /// It is a directory or a device.
-    NotRegular,
+    /// It is a folder, a FIFO, a device.
+    NotRegular(FileKind),
 }
 
 impl fmt::Display for Fault {
@@ -39,7 +39,7 @@ impl fmt::Display for Fault {
             Fault::Ended(at) => write!(f, "the file ends at byte {at}"),
             Fault::Failed(errno) => errno.fmt(f),
             Fault::HookFailed => f.write_str("the files hook reports a failure"),
-            Fault::NotRegular => f.write_str("not a regular file"),
+            Fault::NotRegular(kind) => write!(f, "is {kind}, not a regular file"),
         }
     }
 }
@@ -129,17 +129,28 @@ impl Store {
     }
 
     fn open_once(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
-        let fd = (self.os.open)(path.as_bytes_nul()).map_err(fault_from)?;
+        let fd = match (self.os.open)(path.as_bytes_nul()) {
+            // A socket, or a device that there is no driver for, cannot be opened at all.
+            Err(Errno(libc::ENXIO)) => return Err(self.no_such_device(path)),
+            opened => opened.map_err(fault_from)?,
+        };
         match (self.os.stat)(fd) {
-            Ok(stat) if stat.is_regular => Ok((fd, stat)),
-            Ok(_) => {
+            Ok(FileStat { kind, .. }) if kind != FileKind::Regular => {
                 (self.os.close)(fd);
-                Err(Fault::NotRegular)
+                Err(Fault::NotRegular(kind))
             }
+            Ok(stat) => Ok((fd, stat)),
             Err(errno) => {
                 (self.os.close)(fd);
                 Err(Fault::Failed(errno))
             }
+        }
+    }
+
+    fn no_such_device(&self, path: &Path) -> Fault {
+        match (self.os.stat_path)(path.as_bytes_nul()) {
+            Ok(FileStat { kind, .. }) if kind != FileKind::Regular => Fault::NotRegular(kind),
+            _ => Fault::Failed(Errno(libc::ENXIO)),
         }
     }
 
@@ -270,7 +281,7 @@ impl Store {
         match bytes {
             FILE_ABSENT => Err(Fault::Absent),
             bytes if bytes < 0 => Err(Fault::HookFailed),
-            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, is_regular: true }),
+            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, kind: FileKind::Regular }),
         }
     }
 

@@ -11,7 +11,7 @@ mod ring;
 
 use crate::base::arena::{Carver, Region, Table};
 use crate::cache::{Fifo, List};
-use crate::os::FileStat;
+use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 pub use ring::Ring;
 
@@ -129,7 +129,7 @@ impl ReadOp {
         array: 0,
         array_id: 0,
         file: 0,
-        stat: FileStat { bytes: 0, modified_ns: 0, is_regular: true },
+        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::Regular },
         offset: 0,
         bytes: 0,
         slab_offset: 0,
