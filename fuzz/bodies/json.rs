@@ -1,9 +1,10 @@
 //! Any bytes through the JSON reader and serde_json: both take them or both refuse them, and what
 //! they take has the same values.
 //!
-//! The only differences, both in documents that our reader takes: serde_json refuses numbers beyond
-//! the largest f64 (ours are infinite) and nesting of exactly 128 levels; and it reads `-0` as a
-//! float (ours is an integer too).
+//! The only differences, all in documents that our reader takes: serde_json refuses numbers beyond
+//! the largest f64 (ours are infinite) and nesting of exactly 128 levels; it reads `-0` as a float
+//! (ours is an integer too); and it knows no `NaN`, `Infinity` and `-Infinity`, so it gets a null in
+//! the place of each.
 
 use serde_json::{Map, Number, Value as Other};
 use wavetrain::json::{self, Kind, Str, Value};
@@ -21,7 +22,7 @@ struct Seen {
 
 /// Checks one input.
 pub fn run(data: &[u8]) {
-    let theirs = serde_json::from_slice::<Other>(data);
+    let theirs = serde_json::from_slice::<Other>(&finite(data));
     match json::parse(data) {
         Err(error) => {
             assert!(error.offset <= data.len(), "{error} in {} bytes", data.len());
@@ -41,6 +42,25 @@ pub fn run(data: &[u8]) {
             }
         }
     }
+}
+
+/// The document with a null for each bare name of a float; in strings they stay.
+fn finite(data: &[u8]) -> Vec<u8> {
+    let (mut text, mut at, mut in_string) = (Vec::new(), 0, false);
+    while let Some(first) = data.get(at) {
+        let is_name = |name: &&str| !in_string && data[at..].starts_with(name.as_bytes());
+        if let Some(name) = ["NaN", "Infinity", "-Infinity"].iter().find(is_name) {
+            text.extend(b"null");
+            at += name.len();
+            continue;
+        }
+        // An escape is two bytes, of which the second closes nothing.
+        let bytes = if in_string && *first == b'\\' { 2 } else { 1 };
+        in_string ^= *first == b'"';
+        text.extend(data[at..].iter().take(bytes));
+        at += bytes;
+    }
+    text
 }
 
 /// The value as serde_json would hold it; None where it has a number beyond f64.
@@ -81,6 +101,13 @@ fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
     match value.as_f64() {
         None => {
             assert_eq!(value.source(), "null");
+            Some(Other::Null)
+        }
+        Some(float) if value.source().ends_with(['N', 'y']) => {
+            let name = if float.is_nan() { "NaN" } else { "Infinity" };
+            assert_eq!(value.source().strip_prefix('-').unwrap_or(value.source()), name);
+            assert_eq!(value.source().starts_with('-'), float < 0.0);
+            assert!(!value.is_integer() && value.as_u64().or(value.as_i64().map(|_| 0)).is_none());
             Some(Other::Null)
         }
         Some(float) => {

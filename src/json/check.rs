@@ -143,16 +143,16 @@ impl Scan<'_> {
     fn scalar(&mut self) -> Result<(), Error> {
         match self.peek() {
             Some(b'"') => self.string(),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => {
+            Some(b'0'..=b'9') => self.number(),
+            first => {
                 let rest = &self.text[self.at..];
-                for word in ["true", "false", "null"] {
+                for word in ["true", "false", "null", "NaN", "Infinity", "-Infinity"] {
                     if rest.starts_with(word.as_bytes()) {
                         self.at += word.len();
                         return Ok(());
                     }
                 }
-                Err(self.fault(Fault::Value))
+                if first == Some(b'-') { self.number() } else { Err(self.fault(Fault::Value)) }
             }
         }
     }
@@ -276,7 +276,7 @@ pub(super) fn value_limit(text: &[u8], first: usize) -> usize {
                 depth -= 1;
                 at += 1;
             }
-            b'-' | b'0'..=b'9' | b'a'..=b'z' => at = word_limit(text, at),
+            b'-' | b'0'..=b'9' | b'a'..=b'z' | b'N' | b'I' => at = word_limit(text, at),
             _ => at += 1,
         }
         if depth == 0 {
@@ -294,7 +294,7 @@ fn string_limit(text: &[u8], first: usize) -> usize {
     at + 1
 }
 
-/// In checked text: behind the number, `true`, `false` or `null` at `first`.
+/// In checked text: behind the number or word at `first`.
 fn word_limit(text: &[u8], first: usize) -> usize {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     first + text[first..].iter().position(|byte| !is_word(byte)).unwrap_or(text.len() - first)

@@ -10,7 +10,8 @@
 //!
 //! Choices that the RFC leaves open: a byte order mark is refused; a surrogate without its partner
 //! is refused; nesting deeper than [`crate::limits::JSON_DEPTH_MAX`] is refused; a name that comes
-//! twice is well-formed, and says nothing to whoever asks for that name.
+//! twice is well-formed, and says nothing to whoever asks for that name. Beyond the RFC, `NaN`,
+//! `Infinity` and `-Infinity` are numbers: Python writes them, so attributes are full of them.
 
 mod check;
 mod number;
@@ -86,7 +87,7 @@ pub enum Kind {
     Null,
     /// `true` or `false`.
     Bool,
-    /// A number of any size.
+    /// A number of any size, or one of the three that are not finite.
     Number,
     /// A string.
     String,
@@ -157,7 +158,7 @@ impl<'a> Value<'a> {
             Some(b'"') => Kind::String,
             Some(b'[') => Kind::Array,
             Some(b'{') => Kind::Object,
-            Some(b'-' | b'0'..=b'9') => Kind::Number,
+            Some(b'-' | b'0'..=b'9' | b'N' | b'I') => Kind::Number,
             _ => Kind::Null,
         }
     }
@@ -178,7 +179,7 @@ impl<'a> Value<'a> {
     /// Whether it is a number without fraction and exponent.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Number
-            && !self.source.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
+            && self.source.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
     }
 
     /// The number, if it is spelled as an integer and fits. `-0` is 0.
@@ -200,7 +201,12 @@ impl<'a> Value<'a> {
     /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
     /// it is beyond the largest f64.
     pub fn as_f64(self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| number::float(self.source))
+        (self.kind() == Kind::Number).then(|| match self.source {
+            b"NaN" => f64::NAN,
+            b"Infinity" => f64::INFINITY,
+            b"-Infinity" => f64::NEG_INFINITY,
+            digits => number::float(digits),
+        })
     }
 
     /// The members, if it is an object.

@@ -39,7 +39,9 @@ fn a_fault_names_its_first_byte() {
         ("\"\\ud800\\u0041\"", (Fault::Surrogate, 1)),
         ("\"\\udc00\"", (Fault::Surrogate, 1)),
         ("\u{feff}1", (Fault::ByteOrderMark, 0)),
-        ("NaN", (Fault::Value, 0)),
+        ("nan", (Fault::Value, 0)),
+        ("NaNs", (Fault::Trailing, 3)),
+        ("[+Infinity]", (Fault::Value, 1)),
         ("// no\n1", (Fault::Value, 0)),
     ] {
         assert_eq!(fault(text), expected, "{text:?}");
@@ -48,10 +50,10 @@ fn a_fault_names_its_first_byte() {
 
 #[test]
 fn numbers_outside_the_grammar_are_refused() {
-    for text in ["01", "-", "-a", "1.", "1.e5", "1e", "1e+", "-01", "00"] {
+    for text in ["01", "-", "-a", "1.", "1.e5", "1e", "1e+", "-01", "00", "-NaN", "-Inf"] {
         assert_eq!(fault(text).0, Fault::Number, "{text}");
     }
-    for text in ["+1", ".5", "Infinity"] {
+    for text in ["+1", ".5", "Infinite", "nan"] {
         assert_eq!(fault(text).0, Fault::Value, "{text}");
     }
     assert_eq!(fault("0x10"), (Fault::Trailing, 1));
@@ -128,6 +130,22 @@ fn floats_round_once_and_overflow_to_infinity() {
     let expected =
         [0.1, -0.0, 5e-324, 0.0, f64::INFINITY, f64::NEG_INFINITY, 9007199254740992.0f64];
     assert_eq!(floats, expected.map(f64::to_bits));
+}
+
+#[test]
+fn bare_names_of_floats_are_numbers_that_are_not_finite() {
+    let text = "{\"a\":[NaN,-Infinity , Infinity],\"b\": NaN,\"c\":{\"NaN\": 1}, \"d\":-Infinity}";
+    let value = parse(text.as_bytes()).unwrap();
+    let items: Vec<Value> = member(value, "a").items().unwrap().collect();
+    let floats: Vec<Option<f64>> = items.iter().map(|item| item.as_f64()).collect();
+    assert!(floats[0].unwrap().is_nan());
+    assert_eq!(floats[1..], [Some(f64::NEG_INFINITY), Some(f64::INFINITY)]);
+    for item in items.into_iter().chain([member(value, "b"), member(value, "d")]) {
+        assert_eq!((item.kind(), item.is_integer()), (Kind::Number, false));
+        assert_eq!((item.as_u64(), item.as_i64(), item.as_bool()), (None, None, None));
+    }
+    assert_eq!(member(member(value, "c"), "NaN").as_u64(), Some(1));
+    assert_eq!(member(value, "d").source(), "-Infinity");
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn float(
     element: &mut [u8],
 ) -> Result<(), Status> {
     let bits = match (value.as_f64(), value.as_str()) {
+        (Some(number), _) if number.is_nan() => Some(format.nan()),
         (Some(number), _) => Some(narrow_float(number.to_bits(), format)),
         (_, Some(text)) => float_from_text(text, format),
         _ => None,
@@ -316,7 +317,7 @@ mod tests {
                 refused(dtype, size, &value.to_string(), &reason);
             }
             assert_eq!(fill(dtype, size, "-0").unwrap(), &[0; 8][..size as usize]);
-            for source in ["1.0", "1e2", "\"1\"", "true", "[1]"] {
+            for source in ["1.0", "1e2", "\"1\"", "true", "[1]", "NaN", "-Infinity"] {
                 refused(dtype, size, source, "a whole number is needed");
             }
         }
@@ -342,6 +343,9 @@ mod tests {
             ("\"NaN\"", 0x7e00u16, 0x7fc0u16, 0x7fc0_0000u32, 0x7ff8_0000_0000_0000u64),
             ("\"Infinity\"", 0x7c00, 0x7f80, 0x7f80_0000, 0x7ff0_0000_0000_0000),
             ("\"-Infinity\"", 0xfc00, 0xff80, 0xff80_0000, 0xfff0_0000_0000_0000),
+            ("NaN", 0x7e00, 0x7fc0, 0x7fc0_0000, 0x7ff8_0000_0000_0000),
+            ("Infinity", 0x7c00, 0x7f80, 0x7f80_0000, 0x7ff0_0000_0000_0000),
+            ("-Infinity", 0xfc00, 0xff80, 0xff80_0000, 0xfff0_0000_0000_0000),
             ("1e400", 0x7c00, 0x7f80, 0x7f80_0000, 0x7ff0_0000_0000_0000),
             ("-0.0", 0x8000, 0x8000, 0x8000_0000, 0x8000_0000_0000_0000),
         ] {

@@ -365,7 +365,7 @@ impl<'w> Reader<'w> {
     pub fn number(&mut self, value: Value<'_>) -> Result<f64, Status> {
         match value.as_f64() {
             Some(number) if number.is_finite() => Ok(number),
-            Some(_) => Err(self.decode(value, format_args!("{value} is beyond f64"))),
+            Some(_) => Err(self.decode(value, format_args!("{value} is not finite in f64"))),
             None => Err(self.ill_typed(value, "a number")),
         }
     }
