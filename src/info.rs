@@ -170,7 +170,7 @@ pub fn fit<'a>(
     for uri in uris {
         let record = load(uri?, &config.files, scratch, why)?;
         fitted.max_chunk_uncompressed_bytes =
-            fitted.max_chunk_uncompressed_bytes.max(record.chunk_bytes);
+            fitted.max_chunk_uncompressed_bytes.max(record.working_bytes());
     }
     let settings = checked(&fitted, why)?;
     match pipeline::bill(&settings, why) {

@@ -50,8 +50,12 @@ pub const DIRECTORY_READ_BYTES: usize = 4096;
 /// Largest element: complex128, and raw types up to it.
 pub const ELEMENT_BYTES_MAX: usize = 16;
 
-/// Most bytes-to-bytes codecs in one chain: a compressor between two checksums, and one to spare.
-pub const CODECS_MAX: usize = 4;
+/// Most codecs in one chain, filters and checksums included: writers stop at five. The text of
+/// `array_info` names as many behind two levels of shards.
+pub const CODECS_MAX: usize = 6;
+
+/// Most bytes of an element that a filter makes of one byte: f64 of booleans.
+pub const FILTER_GROWTH_MAX: u64 = 8;
 
 /// Most shard levels: a shard inside a shard. More is refused by name.
 pub const SHARD_LEVELS_MAX: usize = 2;
@@ -111,6 +115,9 @@ const_assert!(INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES == 4096);
 const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
 const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
 const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
+// However often filters widen a chunk, and checksums follow, its size stays in u64.
+const_assert!(CHUNK_BYTES_MAX < u64::MAX >> (3 * CODECS_MAX as u64 + 1));
+const_assert!(FILTER_GROWTH_MAX == 1 << 3);
 const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(DIRECT_ALIGN));
 const_assert!(ERROR_TEXT_BYTES >= 256);
 // Which tensors of a slot live are bits of a u32.

@@ -9,7 +9,6 @@ use crate::base::math::{coordinates_from_linear, linear_from_coordinates, produc
 use crate::fail;
 use crate::limits::{
     INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES, RANK_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX,
-    compressed_bytes_max,
 };
 use crate::records::{ArrayRecord, ByteOrder, IN_ORDER};
 use crate::status::{Status, Why};
@@ -220,12 +219,12 @@ impl EntryBytes {
         if level + 1 == record.shard_levels {
             return match exact {
                 Some(bytes) => EntryBytes::Exactly(bytes),
-                None => EntryBytes::AtMost(compressed_bytes_max(record.chunk_bytes)),
+                None => EntryBytes::AtMost(record.encoded_bytes_max()),
             };
         }
         // A shard in a shard: all its chunks at their longest, and its index. Shards may also have
         // gaps, which nobody writes into inner shards, so twice that.
-        let chunk = exact.unwrap_or(compressed_bytes_max(record.chunk_bytes));
+        let chunk = exact.unwrap_or(record.encoded_bytes_max());
         let count = entry_count(record, level + 1).unwrap_or(u64::MAX);
         let index = count.saturating_mul(INDEX_ENTRY_BYTES as u64).saturating_add(CRC_BYTES);
         EntryBytes::AtMost(count.saturating_mul(chunk).saturating_mul(2).saturating_add(index))

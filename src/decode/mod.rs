@@ -11,6 +11,7 @@ pub mod crc32;
 pub mod crc32c;
 mod crc_tables;
 mod decoder;
+mod filters;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
@@ -38,22 +39,25 @@ pub fn target_bytes(chunk_bytes: u64) -> u64 {
     align_up(chunk_bytes + (CRC_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
-/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk, and the
-/// checksum that it was compressed with.
+/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk as its filters
+/// leave it at its largest, and the checksum that it was compressed with.
 pub fn kept_bytes(record: &ArrayRecord) -> u64 {
     let before = record.codecs.iter().position(|codec| codec.is_compressor());
-    before.and_then(|count| record.encoded_bytes(count)).unwrap_or(record.chunk_bytes)
+    before.and_then(|count| record.encoded_bytes(count)).unwrap_or(0).max(record.working_bytes())
 }
 
 /// Bytes of the target that a chunk of `record` takes: none where it is used as it was read.
 pub fn target_need(record: &ArrayRecord) -> u64 {
-    let is_compressed = record.codecs.iter().any(|codec| codec.is_compressor());
-    if is_compressed { target_bytes(record.chunk_bytes) } else { 0 }
+    let is_moved = |codec: &Codec| codec.is_compressor() || codec.is_filter();
+    if record.codecs.iter().any(is_moved) { target_bytes(record.working_bytes()) } else { 0 }
 }
 
 /// Bytes of block scratch that the chunk `encoded` of `record` takes, by what it says itself,
 /// unchecked: a lie is found when the chunk is decoded.
 pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
+    if record.is_filtered() {
+        return target_bytes(record.working_bytes());
+    }
     if !record.codecs.contains(&Codec::Blosc) {
         return 0;
     }
@@ -64,7 +68,8 @@ pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
 pub struct Scratch<'a> {
     /// For the decoded chunk: at least [`target_need`] bytes.
     pub target: &'a mut [u8],
-    /// For a blosc block before its filter is undone: at least [`block_need`] bytes.
+    /// For a blosc block before its filter is undone, or the chunk between two filters: at least
+    /// [`block_need`] bytes.
     pub block: &'a mut [u8],
 }
 
@@ -152,12 +157,17 @@ fn decode_as<'a>(
     if compressors > 1 {
         return Err(fail!(why, Unsupported, "a chain of {compressors} compressors"));
     }
+    if filters::is_here(record) {
+        let decoded = filters::decode(decoder, record, max_substreams, encoded, scratch, why)?;
+        return Ok(Filtered::plain(decoded));
+    }
     let mut decoded = Filtered::plain(ChunkBytes { bytes: encoded, first: 0 });
     let mut scratch = Some(scratch);
     for (position, codec) in record.codecs.iter().enumerate().rev() {
         let bytes_after = record.encoded_bytes(position);
         if *codec == Codec::Crc32c {
-            decoded.chunk.bytes = verified(decoded.chunk.bytes, bytes_after, why)?;
+            let body = filters::verified(*codec, decoded.chunk.bytes, bytes_after, why)?;
+            decoded.chunk.bytes = &decoded.chunk.bytes[body];
             continue;
         }
         // One compressor was counted, so the sizes before it are all known and the scratch is
@@ -166,20 +176,32 @@ fn decode_as<'a>(
             return Err(fail!(why, Internal, "codec chain without a known size"));
         };
         let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
-        let target = &mut scratch.target[..index(expected)];
+        let (want, Scratch { target, block }) = (Want { span, ..want }, scratch);
+        let scratch = Scratch { target: &mut target[..index(expected)], block };
         let bytes = decoded.chunk.bytes;
-        decoded = match codec {
-            Codec::Zstd => Filtered::plain(decode_zstd(decoder, bytes, span, target, why)?),
-            Codec::Blosc => {
-                let (want, block) = (Want { span, ..want }, scratch.block);
-                blosc::decode_as(decoder, bytes, max_substreams, want, target, block, why)?
-            }
-            _ => Filtered::plain(decode_whole(decoder, *codec, bytes, target, why)?),
-        };
+        decoded = decompress(decoder, *codec, max_substreams, bytes, want, scratch, why)?;
     }
     assert!(decoded.chunk.first <= need.first);
     assert!(decoded.chunk.first + decoded.chunk.bytes.len() as u64 >= need.limit);
     Ok(decoded)
+}
+
+/// Undoes a compressor: of a chunk of `scratch.target.len()` bytes those that are wanted.
+fn decompress<'a>(
+    decoder: &mut Decoder,
+    codec: Codec,
+    max_substreams: u32,
+    source: &'a [u8],
+    want: Want,
+    scratch: Scratch<'a>,
+    why: &mut Why,
+) -> Result<Filtered<'a>, Status> {
+    let Scratch { target, block } = scratch;
+    match codec {
+        Codec::Zstd => decode_zstd(decoder, source, want.span, target, why).map(Filtered::plain),
+        Codec::Blosc => blosc::decode_as(decoder, source, max_substreams, want, target, block, why),
+        _ => decode_whole(decoder, codec, source, target, why).map(Filtered::plain),
+    }
 }
 
 /// A chunk of which exactly the needed bytes were read.
@@ -215,41 +237,15 @@ fn decode_whole<'a>(
         Codec::Gzip => gzip::decode(decoder.inflater, source, target, why)?,
         Codec::Zlib => decoder.inflater.zlib(source, target, why)?,
         Codec::Lz4 => lz4::decode(source, target, why)?,
-        Codec::Crc32c | Codec::Zstd | Codec::Blosc => unreachable!("these know parts"),
+        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) | Codec::Zstd | Codec::Blosc => {
+            unreachable!("these know parts, or compress nothing")
+        }
     };
     if count == target.len() {
         return Ok(ChunkBytes { bytes: target, first: 0 });
     }
     let (name, expected) = (codec.name(), target.len());
     Err(fail!(why, Decode, "{name} data decodes to {count} bytes where {expected} are expected"))
-}
-
-/// The bytes before a CRC-32C suffix that is right; `expected` is their length where it is known.
-fn verified<'a>(bytes: &'a [u8], expected: Option<u64>, why: &mut Why) -> Result<&'a [u8], Status> {
-    let Some((body, suffix)) = bytes.split_last_chunk::<CRC_BYTES>() else {
-        let len = bytes.len();
-        return Err(fail!(why, Decode, "chunk of {len} bytes has no room for its crc32c"));
-    };
-    if let Some(expected) = expected
-        && body.len() as u64 != expected
-    {
-        let len = body.len();
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {len} bytes before its crc32c where {expected} are expected"
-        ));
-    }
-    let stored = u32::from_le_bytes(*suffix);
-    let computed = crc32c::crc32c(0, body);
-    if stored != computed {
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk crc32c mismatch: stored {stored:#010x}, computed {computed:#010x}"
-        ));
-    }
-    Ok(body)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub enum Way {
     WorkerThenKernel,
 }
 
-/// The way of each codec, in the order of [`Codec`].
+/// The way of each codec that compresses, by its number; 0 is that of all others.
 pub const WAYS: [(Codec, Way); 6] = [
     (Codec::Crc32c, Way::Laid),
     (Codec::Zstd, Way::Worker),
@@ -30,9 +30,11 @@ pub const WAYS: [(Codec, Way); 6] = [
 pub fn way_of(codecs: &[Codec]) -> Way {
     let compressor = codecs.iter().position(|codec| codec.is_compressor());
     let Some(position) = compressor else { return Way::Laid };
-    match WAYS[codecs[position] as usize].1 {
-        // A checksum that was compressed along covers the bytes without their filter.
-        Way::WorkerThenKernel if position > 0 => Way::Worker,
+    // A checksum that was compressed along covers the bytes without their filter. Where there are
+    // checksums of other kinds, a chunk is decoded as one with filters of its own is.
+    let is_sum = |codec: &Codec| matches!(codec, Codec::Sum(_));
+    match WAYS[codecs[position].number()].1 {
+        Way::WorkerThenKernel if position > 0 || codecs.iter().any(is_sum) => Way::Worker,
         way => way,
     }
 }
@@ -40,14 +42,15 @@ pub fn way_of(codecs: &[Codec]) -> Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::{Filter, Sum, SumKind};
 
     #[test]
     fn each_codec_has_the_row_of_its_number() {
         for (number, (codec, _)) in WAYS.iter().enumerate() {
-            assert_eq!(*codec as usize, number);
+            assert_eq!(codec.number(), number);
         }
         // The last of all: one more codec needs one more row.
-        assert_eq!(Codec::Lz4 as usize, WAYS.len() - 1);
+        assert_eq!(Codec::Lz4.number(), WAYS.len() - 1);
     }
 
     #[test]
@@ -72,5 +75,9 @@ mod tests {
         assert_eq!(way_of(&[Codec::Blosc]), Way::WorkerThenKernel);
         assert_eq!(way_of(&[Codec::Crc32c, Codec::Blosc]), Way::Worker);
         assert_eq!(way_of(&[Codec::Crc32c, Codec::Blosc, Codec::Crc32c]), Way::Worker);
+        let sum = Codec::Sum(Sum { kind: SumKind::Adler32, at_start: true });
+        assert_eq!(way_of(&[Codec::Blosc, sum]), Way::Worker);
+        assert_eq!(way_of(&[Codec::Filter(Filter::Shuffle(4))]), Way::Laid);
+        assert_eq!(way_of(&[Codec::Filter(Filter::Shuffle(4)), Codec::Blosc]), Way::Worker);
     }
 }

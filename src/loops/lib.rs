@@ -8,6 +8,7 @@
 //! ```text
 //! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
 //! casts            types into types         convert     one element
+//! filters sums     what numcodecs does to elements, and its checksums
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
 #![no_std]
@@ -15,9 +16,11 @@
 pub mod blosclz;
 pub mod casts;
 pub mod convert;
+pub mod filters;
 pub mod lz4;
 mod repeat;
 pub mod simd;
+pub mod sums;
 pub mod unshuffle;
 
 #[cfg(test)]

@@ -8,9 +8,10 @@
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
+use super::filters::read_sum;
 use super::node::{Extension, Reader};
 use crate::json::{Kind, Value};
-use crate::records::Codec;
+use crate::records::{Codec, SumKind};
 use crate::status::Status;
 
 /// Who wrote a configuration.
@@ -44,18 +45,31 @@ pub(super) fn codec_from_name(extension: &Extension<'_>) -> Option<(Codec, Spell
     Some((CODECS[place % CODECS.len()], spelling))
 }
 
-/// Whether every parameter of `codec` is one that its writer can have meant.
-pub(super) fn check_configuration(
+/// The codec of that name with its parameters: every one is one that its writer can have meant.
+pub(super) fn read_configuration(
+    reader: &mut Reader<'_>,
+    extension: &Extension<'_>,
+    codec: Codec,
+    spelling: Spelling,
+) -> Result<Codec, Status> {
+    if codec == Codec::Crc32c && spelling == Spelling::Numcodecs {
+        return read_sum(reader, extension, SumKind::Crc32c, false);
+    }
+    check_configuration(reader, extension, codec, spelling)?;
+    Ok(codec)
+}
+
+fn check_configuration(
     reader: &mut Reader<'_>,
     extension: &Extension<'_>,
     codec: Codec,
     spelling: Spelling,
 ) -> Result<(), Status> {
     let (name, least, most) = match codec {
-        Codec::Crc32c if spelling == Spelling::Numcodecs => {
-            return check_location(reader, extension);
+        // Of the names that are read here.
+        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => {
+            return reader.configuration(extension, "", 0).map(|_| ());
         }
-        Codec::Crc32c => return reader.configuration(extension, "", 0).map(|_| ()),
         Codec::Zstd => return check_zstd(reader, extension),
         Codec::Blosc => return check_blosc(reader, extension, spelling),
         Codec::Gzip => ("level", 0, 9),
@@ -73,19 +87,6 @@ fn check_zstd(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), 
         Some(checksum) => reader.boolean(checksum).map(|_| ()),
         None => Ok(()),
     }
-}
-
-/// numcodecs can put a checksum before the bytes too.
-fn check_location(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Result<(), Status> {
-    let [location, ..] = reader.configuration(extension, "location", 0)?;
-    if location.kind() == Kind::Null {
-        return Ok(());
-    }
-    let name = reader.string(location)?;
-    if name != *"end" {
-        return Err(reader.unknown(location, "a checksum at", name, "at \"end\""));
-    }
-    Ok(())
 }
 
 fn check_blosc(

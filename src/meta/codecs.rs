@@ -1,19 +1,23 @@
-//! Codec lists: the chain of a chunk, the shards around it, and transposes anywhere in front.
+//! Codec lists: the chain of a chunk, the shards around it, and transposes anywhere in front;
+//! filters of elements in front of the `bytes` of a chunk.
 //!
 //! Comes in: the member `codecs`. Goes out: byte order, codec chain, axis orders, shard shapes and
 //! index layouts in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes`,
-//! `sharding_indexed` and `transpose`. Codecs from bytes to bytes are told in `byte_codecs`.
+//! `sharding_indexed` and `transpose`. Codecs from bytes to bytes are told in `byte_codecs`, numcodecs' filters in `filters`.
 //!
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
-use super::byte_codecs::{check_configuration, codec_from_name};
+use super::byte_codecs::{codec_from_name, read_configuration};
+use super::filters::{Name, push, read_filter};
 use super::node::{Extension, Extents, Reader};
 use crate::base::math::product;
 use crate::base::text::List;
 use crate::json::{Items, Value};
-use crate::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
-use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, IndexLayout};
+use crate::limits::{SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
+use crate::records::{
+    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number, Types,
+};
 use crate::status::Status;
 
 /// Codecs of the specifications that are given arrays.
@@ -31,11 +35,14 @@ pub(super) fn read_codecs(
     loop {
         let level = record.shard_levels as usize;
         let mut items = reader.items(list)?;
-        let first = read_transposes(reader, list, &mut items, record)?;
+        let first = read_front(reader, list, &mut items, record)?;
         if first.name != *"sharding_indexed" {
-            record.byte_order = read_array_to_bytes(reader, &first, record.dtype.word_bytes())?;
-            record.codecs = read_bytes_codecs(reader, list, items)?;
-            return Ok(());
+            return read_chunk_codecs(reader, &first, items, record);
+        }
+        if let Some(filter) = record.codecs.first() {
+            let (name, way) = (filter.name(), "put it among the codecs of the shard");
+            let reason = format_args!("{name} in front of sharding_indexed is not read: {way}");
+            return Err(reader.unsupported(list, reason));
         }
         if level == SHARD_LEVELS_MAX {
             return Err(reader.too_many(first.value, SHARD_LEVELS_MAX, "levels of shards"));
@@ -51,9 +58,53 @@ pub(super) fn read_codecs(
     }
 }
 
+/// The codecs of a chunk from the one that makes bytes on, behind the filters that the record has.
+fn read_chunk_codecs(
+    reader: &mut Reader<'_>,
+    first: &Extension<'_>,
+    items: Items<'_>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    let encoded = encoded_number(record, &record.codecs);
+    // zarr-python leaves the order out where the array's own elements have one byte.
+    let word_bytes = encoded.dtype.word_bytes().min(record.dtype.word_bytes());
+    let byte_order = read_array_to_bytes(reader, first, word_bytes)?;
+    match record.codecs.first() {
+        None => record.byte_order = byte_order,
+        // zarr-python's own reading of these takes the bytes in the wrong order.
+        Some(filter) if byte_order == ByteOrder::Big => {
+            let name = filter.name();
+            let reason = format_args!("{name} in front of big-endian bytes is not read");
+            return Err(reader.unsupported(first.value, reason));
+        }
+        Some(_) => {}
+    }
+    read_bytes_codecs(reader, items, array_number(record), &mut record.codecs)
+}
+
+/// The elements of an array, in the order that its filters are given them.
+fn array_number(record: &ArrayRecord) -> Number {
+    Number { dtype: record.dtype, byte_order: ByteOrder::Little }
+}
+
+/// The elements that the filters of a chain make of those of the array.
+fn encoded_number(record: &ArrayRecord, chain: &[Codec]) -> Number {
+    match chain.last() {
+        Some(Codec::Filter(
+            Filter::Delta(Types { encoded, .. })
+            | Filter::AsType(Types { encoded, .. })
+            | Filter::FixedScaleOffset(Types { encoded, .. }, _),
+        )) => *encoded,
+        Some(Codec::Filter(Filter::PackBits)) => {
+            Number { dtype: Dtype::U8, byte_order: ByteOrder::Little }
+        }
+        _ => array_number(record),
+    }
+}
+
 /// Takes the transposes at the front of a list into the axis order of the level that is read, and
-/// gives the codec behind them.
-fn read_transposes<'a>(
+/// the filters into the codecs of the chunk; gives the codec behind them.
+fn read_front<'a>(
     reader: &mut Reader<'_>,
     list: Value<'_>,
     items: &mut Items<'a>,
@@ -62,20 +113,42 @@ fn read_transposes<'a>(
     let mut is_first = true;
     for item in items {
         let extension = reader.extension(item)?;
-        if extension.name != *"transpose" {
+        if let Some(name) = Name::find(&extension).filter(|name| name.is_of_elements()) {
+            let given = encoded_number(record, &record.codecs);
+            if let Some(codec) = read_filter(reader, &extension, name, given)? {
+                push(reader, item, &mut record.codecs, codec)?;
+            }
+        } else if extension.name == *"transpose" {
+            check_in_front(reader, item, &record.codecs)?;
+            let axes = record.axes();
+            let order = &mut record.axis_order[record.shard_levels as usize];
+            transpose(reader, &extension, &mut order[..axes])?;
+        } else {
             return Ok(extension);
         }
-        let axes = record.axes();
-        let order = &mut record.axis_order[record.shard_levels as usize];
-        transpose(reader, &extension, &mut order[..axes])?;
         is_first = false;
     }
     let reason = if is_first {
         "the list of codecs is empty"
     } else {
-        "no codec behind transpose makes bytes"
+        "no codec behind transpose or filters makes bytes"
     };
     Err(reader.decode(list, format_args!("{reason}")))
+}
+
+/// A transpose may stand behind filters that look at each element for itself.
+fn check_in_front(
+    reader: &mut Reader<'_>,
+    item: Value<'_>,
+    filters: &[Codec],
+) -> Result<(), Status> {
+    let is_in_order =
+        |codec: &&Codec| matches!(codec, Codec::Filter(Filter::Delta(_) | Filter::PackBits));
+    if let Some(filter) = filters.iter().find(is_in_order) {
+        let reason = format_args!("transpose behind {} is not read", filter.name());
+        return Err(reader.unsupported(item, reason));
+    }
+    Ok(())
 }
 
 /// Applies a transpose to the axes that it gets: axis `i` of what it gives is axis `order[i]` of
@@ -178,26 +251,20 @@ fn check_division(
     Ok(())
 }
 
-/// The codecs behind the one that makes bytes.
+/// Adds the codecs behind the one that makes bytes, of an array of elements `given`.
 fn read_bytes_codecs(
     reader: &mut Reader<'_>,
-    list: Value<'_>,
     items: Items<'_>,
-) -> Result<CodecChain, Status> {
-    let mut codecs = CodecChain::new();
+    given: Number,
+    codecs: &mut CodecChain,
+) -> Result<(), Status> {
     for item in items {
         let extension = reader.extension(item)?;
-        let codec = read_bytes_to_bytes(reader, &extension)?;
-        if codec.is_compressor() && codecs.iter().any(|before| before.is_compressor()) {
-            let name = codec.name();
-            let reason = format_args!("{name} behind another compressor is not read");
-            return Err(reader.unsupported(item, reason));
-        }
-        if codecs.try_push(codec).is_err() {
-            return Err(reader.too_many(list, CODECS_MAX, "codecs behind bytes"));
+        if let Some(codec) = read_bytes_to_bytes(reader, &extension, given)? {
+            push(reader, item, codecs, codec)?;
         }
     }
-    Ok(codecs)
+    Ok(())
 }
 
 /// The codec that makes bytes of a chunk, which must be `bytes`.
@@ -210,7 +277,8 @@ fn read_array_to_bytes(
     if *name == *"bytes" {
         return read_bytes(reader, extension, word_bytes);
     }
-    if codec_from_name(extension).is_some() {
+    let is_of_bytes = Name::find(extension).is_some_and(|name| !name.is_of_elements());
+    if is_of_bytes || codec_from_name(extension).is_some() {
         let reason = format_args!("codec {name} must stand behind \"bytes\"");
         return Err(reader.decode(*value, reason));
     }
@@ -237,25 +305,30 @@ fn read_bytes(
 }
 
 fn unknown_codec(reader: &mut Reader<'_>, extension: &Extension<'_>) -> Status {
-    let known = "transpose, bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed";
+    let known = "transpose, bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed, and of \
+                 numcodecs. also delta, fixedscaleoffset, packbits, astype, quantize, bitround, \
+                 shuffle, crc32, adler32, fletcher32";
     reader.unknown(extension.value, "codec", extension.name, known)
 }
 
-/// A codec behind `bytes`.
+/// A codec behind `bytes`; None where it changes nothing.
 fn read_bytes_to_bytes(
     reader: &mut Reader<'_>,
     extension: &Extension<'_>,
-) -> Result<Codec, Status> {
+    given: Number,
+) -> Result<Option<Codec>, Status> {
     let Extension { value, name, .. } = extension;
-    let Some((codec, spelling)) = codec_from_name(extension) else {
-        if name.place_in(ARRAY_CODECS).is_some() {
+    if let Some((codec, spelling)) = codec_from_name(extension) {
+        return read_configuration(reader, extension, codec, spelling).map(Some);
+    }
+    match Name::find(extension) {
+        Some(name) if !name.is_of_elements() => read_filter(reader, extension, name, given),
+        None if name.place_in(ARRAY_CODECS).is_none() => Err(unknown_codec(reader, extension)),
+        _ => {
             let reason = format_args!("codec {name} cannot stand behind \"bytes\"");
-            return Err(reader.decode(*value, reason));
+            Err(reader.decode(*value, reason))
         }
-        return Err(unknown_codec(reader, extension));
-    };
-    check_configuration(reader, extension, codec, spelling)?;
-    Ok(codec)
+    }
 }
 
 /// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.
@@ -270,7 +343,10 @@ fn read_index_codecs(reader: &mut Reader<'_>, list: Value<'_>) -> Result<IndexLa
         return Err(reader.unsupported(first.value, reason));
     }
     let byte_order = read_array_to_bytes(reader, &first, 8)?;
-    let has_crc = match read_bytes_codecs(reader, list, items)?.as_slice() {
+    let words = Number { dtype: Dtype::U64, byte_order };
+    let mut codecs = CodecChain::new();
+    read_bytes_codecs(reader, items, words, &mut codecs)?;
+    let has_crc = match codecs.as_slice() {
         [] => false,
         [Codec::Crc32c] => true,
         _ => {

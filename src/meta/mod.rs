@@ -11,6 +11,7 @@
 mod byte_codecs;
 mod codecs;
 mod fill;
+mod filters;
 mod grid;
 mod group;
 mod key;
@@ -33,7 +34,9 @@ pub use zarr3::array_from_zarr3;
 use crate::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::{Text, part_of};
 use crate::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
+use crate::records::{
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
+};
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
@@ -65,8 +68,9 @@ pub struct Description {
     pub dtype_name: Text<NAME_BYTES>,
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
     /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
-    /// all that stand side by side. For zarr v2 the compressor, if there is one, and the order of
-    /// the elements: "zstd order C".
+    /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd". For
+    /// zarr v2 the filters, the compressor, if there is one, and the order of the elements: "delta
+    /// zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
 }
 
@@ -89,12 +93,17 @@ pub fn describe(record: &ArrayRecord) -> Description {
         push_transpose(&mut codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
+    let is_of_elements = |codec: &Codec| matches!(codec, Codec::Filter(filter) if !matches!(filter, Filter::Shuffle(_)));
+    for codec in record.codecs.iter().filter(|codec| is_of_elements(codec)) {
+        codecs.push_str(codec.name());
+        codecs.push_str(" ");
+    }
     codecs.push_str(match record.byte_order {
         _ if record.dtype.word_bytes() == 1 => "bytes",
         ByteOrder::Little => "bytes(little)",
         ByteOrder::Big => "bytes(big)",
     });
-    for codec in &record.codecs {
+    for codec in record.codecs.iter().filter(|codec| !is_of_elements(codec)) {
         codecs.push_str(" ");
         codecs.push_str(codec.name());
     }

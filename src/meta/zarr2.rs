@@ -11,14 +11,15 @@
 //! Invariant: the format number is looked at before anything else.
 
 use super::Description;
-use super::byte_codecs::{Spelling, check_configuration};
+use super::byte_codecs::{Spelling, read_configuration};
+use super::filters::{Name, check_sizes, push, read_filter};
 use super::node::{Extension, Reader};
 use super::zarr2_fill::fill_from_zarr2;
 use super::zarr3::{check_grid, set_strides};
 use crate::base::text::{List, Text, part_of};
 use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
-use crate::records::{ArrayRecord, ByteOrder, Codec, CodecChain, DocumentKind, Dtype, KeyEncoding};
+use crate::records::{ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, KeyEncoding, Number};
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
@@ -42,10 +43,10 @@ pub(super) const TYPES: [Dtype; 14] = [
     Dtype::C128,
 ];
 
-/// The compressors that are read, by their numcodecs ids.
-const COMPRESSORS: &str = "zstd blosc gzip zlib lz4";
-const COMPRESSOR_CODECS: [Codec; 5] =
-    [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4];
+/// The codecs that are read without their parameters, by their numcodecs ids.
+const CODEC_NAMES: &str = "zstd blosc gzip zlib lz4 crc32c";
+const CODECS: [Codec; 6] =
+    [Codec::Zstd, Codec::Blosc, Codec::Gzip, Codec::Zlib, Codec::Lz4, Codec::Crc32c];
 
 /// The record of the array whose `.zarray` is `json`; `uri` names it in texts.
 ///
@@ -69,8 +70,7 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     (record.dtype, record.dtype_bytes, record.byte_order) = read_dtype(reader, dtype)?;
     let is_column_major = reader.choice(order, "C F", Status::Decode)? == 1;
     record.fill = fill_from_zarr2(reader, fill, &record)?;
-    record.codecs = read_compressor(reader, compressor)?;
-    check_filters(reader, filters)?;
+    read_codecs(reader, filters, compressor, &mut record)?;
     record.key_encoding = KeyEncoding::V2;
     record.separator = match separator.found() {
         None => b'.',
@@ -83,6 +83,7 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
         record.axis_order[0][..axes].reverse();
     }
     set_strides(reader, chunks, &mut record)?;
+    check_sizes(reader, filters, &record)?;
     Ok(record)
 }
 
@@ -169,35 +170,50 @@ fn unknown_dtype(reader: &mut Reader<'_>, value: Value<'_>, name: Str<'_>) -> St
     reader.unknown(value, "data type", name, known)
 }
 
-/// The chain of the one compressor, or of none.
-fn read_compressor(reader: &mut Reader<'_>, value: Value<'_>) -> Result<CodecChain, Status> {
-    let mut chain = CodecChain::new();
-    if value.kind() == Kind::Null {
-        return Ok(chain);
+/// The chain of the filters and of the compressor behind them, all of which may be any codec of
+/// numcodecs.
+fn read_codecs(
+    reader: &mut Reader<'_>,
+    filters: Value<'_>,
+    compressor: Value<'_>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    if filters.kind() != Kind::Null {
+        for filter in reader.items(filters)? {
+            read_codec(reader, filter, "filter", record)?;
+        }
     }
-    let [id, ..] = reader.pick(value, "id", 1)?;
-    let name = reader.string(id)?;
-    let Some(place) = name.place_in(COMPRESSORS) else {
-        let known = "zstd, blosc, gzip, zlib, lz4 and null";
-        return Err(reader.unknown(id, "compressor", name, known));
-    };
-    let codec = COMPRESSOR_CODECS[place];
-    let extension = Extension { value, name, configuration: Some(value), has_id: true };
-    check_configuration(reader, &extension, codec, Spelling::Numcodecs)?;
-    chain.push(codec);
-    Ok(chain)
+    if compressor.kind() != Kind::Null {
+        read_codec(reader, compressor, "compressor", record)?;
+    }
+    Ok(())
 }
 
-/// Whether there are no filters.
-fn check_filters(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(), Status> {
-    if value.kind() == Kind::Null {
-        return Ok(());
-    }
-    let Some(first) = reader.items(value)?.next() else { return Ok(()) };
-    let [id, ..] = reader.pick(first, "id", 1)?;
+/// Adds a filter, or the compressor, as `what` says, to the chain.
+fn read_codec(
+    reader: &mut Reader<'_>,
+    value: Value<'_>,
+    what: &str,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    let [id, ..] = reader.pick(value, "id", 1)?;
     let name = reader.string(id)?;
-    let reason = format_args!("filter {name} is not read: write the array without it");
-    Err(reader.unsupported(id, reason))
+    let extension = Extension { value, name, configuration: Some(value), has_id: true };
+    let codec = if let Some(place) = name.place_in(CODEC_NAMES) {
+        Some(read_configuration(reader, &extension, CODECS[place], Spelling::Numcodecs)?)
+    } else if let Some(name) = Name::find(&extension) {
+        // A document says all that is needed: only bytes count.
+        let given = Number { dtype: record.dtype, byte_order: record.byte_order };
+        read_filter(reader, &extension, name, given)?
+    } else {
+        let known = "zstd, blosc, gzip, zlib, lz4, crc32c, crc32, adler32, fletcher32, shuffle, \
+                     delta, fixedscaleoffset, packbits, astype, quantize, bitround and null";
+        return Err(reader.unknown(id, what, name, known));
+    };
+    match codec {
+        Some(codec) => push(reader, value, &mut record.codecs, codec),
+        None => Ok(()),
+    }
 }
 
 /// The words for a record that comes from zarr v2.

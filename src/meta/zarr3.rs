@@ -9,6 +9,7 @@
 use super::ZARR_NAMES;
 use super::codecs::read_codecs;
 use super::fill::fill_from_value;
+use super::filters::check_sizes;
 use super::grid::{check_shard_edges, read_chunk_grid};
 use super::node::{Member, Reader};
 use crate::base::math::product;
@@ -51,6 +52,7 @@ pub fn array_from_zarr3(
     check_shard_edges(reader, chunk_grid, &record, table)?;
     check_grid(reader, shape, chunk_grid, &record)?;
     set_strides(reader, codecs, &mut record)?;
+    check_sizes(reader, codecs, &record)?;
     Ok(record)
 }
 

@@ -25,7 +25,7 @@ use crate::pipeline::lift::Lift;
 use crate::pipeline::scratch::{Hold, scratch_need};
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, ChunkBytes};
+use crate::records::{ArrayRecord, ChunkBytes, Codec};
 use crate::stats::Tally;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask};
@@ -286,7 +286,7 @@ impl<'a> Hands<'a> {
         let stats = &self.instance.stats;
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
-        let codec = self.record.compressor().map_or(CODEC_NONE, |codec| codec as usize);
+        let codec = self.record.compressor().map_or(CODEC_NONE, Codec::number);
         stats.chunks_decoded[codec].fetch_add(self.decode.count(), Relaxed);
         if HAS_DEVICES {
             stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);

@@ -37,12 +37,15 @@ pub fn check_record(
         ));
     }
     let cap = settings.config.max_chunk_uncompressed_bytes;
-    if record.chunk_bytes > cap {
+    let chunk_bytes = record.working_bytes();
+    if chunk_bytes > cap {
+        let filtered =
+            if chunk_bytes > record.chunk_bytes { " as its filters widen it" } else { "" };
         return Err(fail!(
             why,
             Budget,
-            "a chunk of {} bytes exceeds max_chunk_uncompressed_bytes = {cap}: raise it",
-            record.chunk_bytes
+            "a chunk of {chunk_bytes} bytes{filtered} exceeds max_chunk_uncompressed_bytes = {cap}: \
+             raise it"
         ));
     }
     Ok(())

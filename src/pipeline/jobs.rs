@@ -326,7 +326,7 @@ impl State {
                 let mut own = None;
                 let record = instance.array_record(read.array).of_file(read.file, &mut own);
                 let need = self.read_need(instance, wave, &read);
-                if record.chunk_bytes > SMALL_CHUNK_BYTES || !fits_slab(instance, need) {
+                if record.working_bytes() > SMALL_CHUNK_BYTES || !fits_slab(instance, need) {
                     if let Some(job) = self.lease_read(instance, wave, first, true) {
                         return Some(job);
                     }

@@ -12,7 +12,7 @@ use crate::chunk_cache::ChunkKey;
 use crate::config::MISSING_ERROR;
 use crate::decode::kept_bytes;
 use crate::fail;
-use crate::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX, compressed_bytes_max};
+use crate::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
 use crate::os::FileStat;
 use crate::pipeline::Instance;
 use crate::pipeline::assemble_jobs::chunk_failure;
@@ -411,7 +411,7 @@ fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u
     {
         return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
     }
-    let most = compressed_bytes_max(record.chunk_bytes);
+    let most = record.encoded_bytes_max();
     if bytes == 0 || bytes > most {
         return Err(fail!(
             why,

@@ -8,14 +8,15 @@
 //! file grid has files of different extents along some axis: what the record says of a file or of a
 //! chunk then holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
+mod codec;
 mod dtype;
 
+pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
 
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
-use crate::base::text::part_of;
 use crate::grid::{self, AxisGrid, Cell, EdgeRun};
-use crate::limits::{CODECS_MAX, ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX};
+use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 
 /// Order of the bytes of a word in a decoded chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,42 +25,6 @@ pub enum ByteOrder {
     Little,
     /// Most significant byte first.
     Big,
-}
-
-/// One bytes-to-bytes codec. Its parameters travel in the encoded bytes themselves. The numbers of
-/// those that compress are the header's, where 0 is none of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Codec {
-    /// A 4-byte little-endian CRC-32C behind the bytes.
-    Crc32c = 0,
-    /// One or more zstd frames (RFC 8878).
-    Zstd = 1,
-    /// A blosc1 chunk.
-    Blosc = 2,
-    /// One or more gzip members (RFC 1952).
-    Gzip = 3,
-    /// A zlib stream (RFC 1950).
-    Zlib = 4,
-    /// A little-endian u32 of the size and an LZ4 block, as numcodecs writes it.
-    Lz4 = 5,
-}
-
-impl Codec {
-    /// The name in zarr metadata.
-    pub fn name(self) -> &'static str {
-        part_of("crc32c zstd blosc gzip zlib lz4", ' ', self as usize)
-    }
-
-    /// Whether the codec changes the size by more than a fixed suffix.
-    pub const fn is_compressor(self) -> bool {
-        !matches!(self, Codec::Crc32c)
-    }
-
-    /// Whether the encoded bytes always carry a checksum of the whole. A zstd frame that does says
-    /// so itself.
-    pub const fn has_checksum(self) -> bool {
-        matches!(self, Codec::Crc32c | Codec::Gzip | Codec::Zlib)
-    }
 }
 
 /// A half-open range of the bytes of a decoded chunk.
@@ -115,9 +80,6 @@ pub struct ChunkBytes<'a> {
     /// Where the first of them lies in the chunk.
     pub first: u64,
 }
-
-/// The bytes-to-bytes codecs of a chunk, in the order of encoding. At most one compresses.
-pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 
 /// Where and how a shard keeps its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -408,14 +370,27 @@ impl ArrayRecord {
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
     /// compressor makes every later size unknown (None).
     pub fn encoded_bytes(&self, count: usize) -> Option<u64> {
-        let mut bytes = self.chunk_bytes;
-        for codec in &self.codecs[..count] {
-            match codec {
-                Codec::Crc32c => bytes += 4,
-                _ => return None,
-            }
-        }
-        Some(bytes)
+        self.codecs[..count]
+            .iter()
+            .try_fold(self.chunk_bytes, |bytes, codec| codec.encoded_bytes(bytes))
+    }
+
+    /// Whether a filter of the chain changes the elements, so that chunks are decoded whole.
+    pub fn is_filtered(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.is_filter())
+    }
+
+    /// Bytes of a chunk at its largest, filtered or not: what the cap on chunks is for. Checksums
+    /// count where a filter is behind them.
+    pub fn working_bytes(&self) -> u64 {
+        let filtered = (0..self.codecs.len()).filter(|count| self.codecs[*count].is_filter());
+        let sizes = filtered.flat_map(|count| [count, count + 1]);
+        sizes.filter_map(|count| self.encoded_bytes(count)).fold(self.chunk_bytes, u64::max)
+    }
+
+    /// Most bytes that a chunk of which the encoded size is not known may take in a file.
+    pub fn encoded_bytes_max(&self) -> u64 {
+        compressed_bytes_max(self.working_bytes())
     }
 }
 

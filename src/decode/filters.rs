@@ -1,0 +1,285 @@
+//! Chunks whose codecs say in the metadata what they did: numcodecs' filters, and its checksums of
+//! other kinds than crc32c behind the bytes.
+//!
+//! In: the encoded chunk, whole. Out: the whole chunk. Invariant: every codec but a compressor gets
+//! as many bytes as it made of what the codec before it made, counted from the chunk's own size, so
+//! that no size of the data is trusted; a checksum is looked at before what it covers is used.
+//!
+//! Bytes go back and forth between the two halves of the scratch, each as large as
+//! `record.working_bytes()`. Worked example: `delta`, `shuffle`, `zstd`. The frame goes to the
+//! target, which the shuffle is undone from into the block, and the deltas from there into the
+//! target.
+
+use super::crc32::crc32;
+use super::crc32c::crc32c;
+use super::{Decoder, Scratch, Want, decompress};
+use crate::base::math::index;
+use crate::fail;
+use crate::records::{
+    ArrayRecord, ByteOrder, ChunkBytes, Codec, Dtype, Filter, Number, Span, Sum, SumKind, Types,
+};
+use crate::status::{Status, Why};
+use core::ops::Range;
+use wavetrain_loops::filters::{Kind, Number as Element, OutOfRange};
+use wavetrain_loops::filters::{as_type, undelta, unpack_bits, unscale};
+use wavetrain_loops::sums::{adler32, fletcher32};
+use wavetrain_loops::unshuffle::{Shuffle, unshuffle};
+
+/// Bytes of a checksum.
+const SUM_BYTES: usize = 4;
+
+/// Whether chunks of `record` are decoded here.
+pub(super) fn is_here(record: &ArrayRecord) -> bool {
+    record.codecs.iter().any(|codec| matches!(codec, Codec::Sum(_) | Codec::Filter(_)))
+}
+
+/// Where the bytes are that the next codec is undone from.
+enum Place<'a> {
+    /// A part of the encoded chunk.
+    Encoded(&'a [u8]),
+    /// A part of the half of the scratch that is called front.
+    Front(Range<usize>),
+}
+
+/// The two halves of the scratch.
+struct Halves<'a> {
+    front: &'a mut [u8],
+    back: &'a mut [u8],
+}
+
+/// Decodes the whole chunk `encoded` of `record`. What a codec other than a checksum made ends up
+/// at the start of the target.
+pub(super) fn decode<'a>(
+    decoder: &mut Decoder,
+    record: &ArrayRecord,
+    max_substreams: u32,
+    encoded: &'a [u8],
+    scratch: Scratch<'a>,
+    why: &mut Why,
+) -> Result<ChunkBytes<'a>, Status> {
+    let Scratch { target, block } = scratch;
+    // Every filter turns the halves over: the last one leaves the chunk in the target.
+    let is_odd = record.codecs.iter().filter(|codec| codec.is_filter()).count() % 2 == 1;
+    let (front, back) = if is_odd { (block, target) } else { (target, block) };
+    let mut halves = Halves { front, back };
+    let mut place = Place::Encoded(encoded);
+    for (position, codec) in record.codecs.iter().enumerate().rev() {
+        let expected = record.encoded_bytes(position);
+        place = match codec {
+            Codec::Filter(filter) => {
+                let sizes = (expected, record.encoded_bytes(position + 1));
+                undo(*codec, *filter, sizes, place, &mut halves, why)?
+            }
+            Codec::Crc32c | Codec::Sum(_) => verified_place(*codec, place, expected, &halves, why)?,
+            _ => {
+                // Metadata let no filter stand behind a compressor, and one compressor alone.
+                let (Some(expected), Place::Encoded(source)) = (expected, place) else {
+                    return Err(fail!(why, Internal, "codec chain without a known size"));
+                };
+                let (expected, most) = (index(expected), max_substreams);
+                decompressed(decoder, *codec, most, source, expected, &mut halves, why)?
+            }
+        };
+    }
+    let bytes = match place {
+        Place::Encoded(bytes) => bytes,
+        Place::Front(Range { start: 0, end }) => &halves.front[..end],
+        Place::Front(range) => {
+            // Who keeps the chunk keeps it from the start of the target.
+            let bytes = range.len();
+            halves.front.copy_within(range, 0);
+            &halves.front[..bytes]
+        }
+    };
+    assert!(bytes.len() as u64 == record.chunk_bytes);
+    Ok(ChunkBytes { bytes, first: 0 })
+}
+
+/// Decompresses all `expected` bytes of `source` into the front; what blosc only copied stays where
+/// it is.
+fn decompressed<'a>(
+    decoder: &mut Decoder,
+    codec: Codec,
+    max_substreams: u32,
+    source: &'a [u8],
+    expected: usize,
+    halves: &mut Halves<'_>,
+    why: &mut Why,
+) -> Result<Place<'a>, Status> {
+    let (target, block) = (&mut halves.front[..expected], &mut *halves.back);
+    let start = target.as_ptr();
+    let want = Want { span: Span { first: 0, limit: expected as u64 }, keeps_filter: false };
+    let scratch = Scratch { target, block };
+    let found = decompress(decoder, codec, max_substreams, source, want, scratch, why)?;
+    let bytes = found.chunk.bytes;
+    assert!(bytes.len() == expected);
+    if bytes.as_ptr() == start {
+        return Ok(Place::Front(0..expected));
+    }
+    let first = bytes.as_ptr().addr() - source.as_ptr().addr();
+    Ok(Place::Encoded(&source[first..][..expected]))
+}
+
+/// Undoes a filter from where the bytes are into the back, which is the front then. `sizes` are
+/// those that the filter was given and made.
+fn undo<'a>(
+    codec: Codec,
+    filter: Filter,
+    sizes: (Option<u64>, Option<u64>),
+    place: Place<'_>,
+    halves: &mut Halves<'_>,
+    why: &mut Why,
+) -> Result<Place<'a>, Status> {
+    let name = codec.name();
+    let (Some(decoded), Some(encoded)) = sizes else {
+        return Err(fail!(why, Decode, "chunk is not whole elements of its filter {name}"));
+    };
+    let source = match place {
+        Place::Encoded(bytes) => bytes,
+        Place::Front(range) => &halves.front[range],
+    };
+    if source.len() as u64 != encoded {
+        let bytes = source.len();
+        return Err(fail!(
+            why,
+            Decode,
+            "chunk has {bytes} bytes where its filter {name} makes {encoded}"
+        ));
+    }
+    let target = &mut halves.back[..index(decoded)];
+    undo_into(filter, source, target).map_err(|fault| match fault {
+        Fault::Range(value) => {
+            fail!(why, Decode, "filter {name}: {value} does not fit the type that it decodes to")
+        }
+        Fault::Padding(bits) => {
+            fail!(why, Decode, "filter {name}: {bits} bits of padding leave another size")
+        }
+    })?;
+    core::mem::swap(&mut halves.front, &mut halves.back);
+    Ok(Place::Front(0..index(decoded)))
+}
+
+/// What is wrong with filtered bytes of the right size.
+enum Fault {
+    /// A float that becomes an integer that cannot hold it.
+    Range(f64),
+    /// The bits that packed booleans say are none.
+    Padding(u8),
+}
+
+/// Undoes a filter; the sizes fit it.
+fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fault> {
+    let outcome = match filter {
+        Filter::Shuffle(size) => {
+            unshuffle(Shuffle::Bytes, usize::from(size), source, 0, target);
+            Ok(())
+        }
+        Filter::Delta(Types { decoded, encoded }) => {
+            undelta(element(encoded), element(decoded), source, target)
+        }
+        Filter::FixedScaleOffset(Types { decoded, encoded }, line) => {
+            let line = (line.scale, line.offset);
+            unscale(element(encoded), element(decoded), line, source, target)
+        }
+        Filter::AsType(Types { decoded, encoded }) => {
+            as_type(element(encoded), element(decoded), source, target)
+        }
+        Filter::PackBits => {
+            let (padding, bits) = (source[0], &source[1..]);
+            if 8 * bits.len() - target.len() != usize::from(padding) {
+                return Err(Fault::Padding(padding));
+            }
+            unpack_bits(bits, target);
+            Ok(())
+        }
+    };
+    outcome.map_err(|OutOfRange(value)| Fault::Range(value))
+}
+
+/// An element type as the loops know it.
+fn element(number: Number) -> Element {
+    let kind = match number.dtype {
+        Dtype::Bool => Kind::Bool,
+        Dtype::I8 => Kind::I8,
+        Dtype::U8 => Kind::U8,
+        Dtype::I16 => Kind::I16,
+        Dtype::U16 => Kind::U16,
+        Dtype::I32 => Kind::I32,
+        Dtype::U32 => Kind::U32,
+        Dtype::I64 => Kind::I64,
+        Dtype::U64 => Kind::U64,
+        Dtype::F16 => Kind::F16,
+        Dtype::F32 => Kind::F32,
+        Dtype::F64 => Kind::F64,
+        Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw => {
+            unreachable!("metadata lets no filter have them")
+        }
+    };
+    Element { kind, is_big: number.byte_order == ByteOrder::Big }
+}
+
+/// The part of the bytes that a checksum covers, which is right.
+fn verified_place<'a>(
+    codec: Codec,
+    place: Place<'a>,
+    expected: Option<u64>,
+    halves: &Halves<'_>,
+    why: &mut Why,
+) -> Result<Place<'a>, Status> {
+    match place {
+        Place::Encoded(bytes) => {
+            let body = verified(codec, bytes, expected, why)?;
+            Ok(Place::Encoded(&bytes[body]))
+        }
+        Place::Front(range) => {
+            let body = verified(codec, &halves.front[range.clone()], expected, why)?;
+            Ok(Place::Front(range.start + body.start..range.start + body.end))
+        }
+    }
+}
+
+/// Where the bytes are that the checksum `codec` in `bytes` covers, if it is right; `expected` is
+/// their length where it is known.
+pub(super) fn verified(
+    codec: Codec,
+    bytes: &[u8],
+    expected: Option<u64>,
+    why: &mut Why,
+) -> Result<Range<usize>, Status> {
+    let (name, len) = (codec.name(), bytes.len());
+    let at_start = matches!(codec, Codec::Sum(Sum { at_start: true, .. }));
+    let parts = if at_start {
+        bytes.split_first_chunk::<SUM_BYTES>().map(|(sum, body)| (body, sum))
+    } else {
+        bytes.split_last_chunk::<SUM_BYTES>()
+    };
+    let Some((body, sum)) = parts else {
+        return Err(fail!(why, Decode, "chunk of {len} bytes has no room for its {name}"));
+    };
+    if let Some(expected) = expected
+        && body.len() as u64 != expected
+    {
+        let (len, side) = (body.len(), if at_start { "behind" } else { "before" });
+        return Err(fail!(
+            why,
+            Decode,
+            "chunk has {len} bytes {side} its {name} where {expected} are expected"
+        ));
+    }
+    let stored = u32::from_le_bytes(*sum);
+    let computed = match codec {
+        Codec::Sum(Sum { kind: SumKind::Crc32, .. }) => crc32(0, body),
+        Codec::Sum(Sum { kind: SumKind::Adler32, .. }) => adler32(body),
+        Codec::Sum(Sum { kind: SumKind::Fletcher32, .. }) => fletcher32(body),
+        _ => crc32c(0, body),
+    };
+    if stored != computed {
+        return Err(fail!(
+            why,
+            Decode,
+            "chunk {name} mismatch: stored {stored:#010x}, computed {computed:#010x}"
+        ));
+    }
+    let first = if at_start { SUM_BYTES } else { 0 };
+    Ok(first..first + body.len())
+}
