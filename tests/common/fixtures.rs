@@ -16,6 +16,7 @@ use wavetrain::records::{DTYPES, Dtype};
 const PACKS: &[(&str, &[u8])] = &[
     ("fixtures", include_bytes!("../data/fixtures.tar.zst")),
     ("codecs", include_bytes!("../data/codecs.tar.zst")),
+    ("filters", include_bytes!("../data/filters.tar.zst")),
     ("forms", include_bytes!("../data/forms.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
