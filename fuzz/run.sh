@@ -60,7 +60,7 @@ build() {
 length_max() {
   case $1 in
     api_sequence) echo 600 ;;
-    casts | plan) echo 400 ;;
+    casts | filters | plan) echo 400 ;;
     chunk | unshuffle) echo 600 ;;
     *) echo 8192 ;;
   esac

@@ -19,6 +19,8 @@ mod choices;
 mod chunk;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
+#[path = "../fuzz/bodies/filters.rs"]
+mod filters;
 #[path = "../fuzz/bodies/group.rs"]
 mod group;
 #[path = "../fuzz/guard.rs"]
@@ -69,6 +71,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("casts", casts::run),
     ("chunk", chunk::run),
     ("crc32c", crc32c::run),
+    ("filters", filters::run),
     ("group", group::run),
     ("gzip", gzip::run),
     ("json", json::run),

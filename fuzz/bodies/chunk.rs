@@ -165,7 +165,7 @@ fn encoded(codec: Codec, bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     let how = choices.byte();
     let level = Compression::new(u32::from(how % 10));
     match codec {
-        Codec::Crc32c => unreachable!("no compressor"),
+        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => unreachable!("no compressor"),
         Codec::Zstd => {
             let mut encoder = zstd::Encoder::new(Vec::new(), i32::from(how % 4)).unwrap();
             encoder.include_checksum(how & 4 != 0).unwrap();

@@ -48,7 +48,7 @@ pub fn run(data: &[u8]) {
 fn finite(data: &[u8]) -> Vec<u8> {
     let (mut text, mut at, mut in_string) = (Vec::new(), 0, false);
     while let Some(first) = data.get(at) {
-        let is_name = |name: &&str| !in_string && data[at..].starts_with(name.as_bytes());
+        let is_name = |name: &&&str| !in_string && data[at..].starts_with(name.as_bytes());
         if let Some(name) = ["NaN", "Infinity", "-Infinity"].iter().find(is_name) {
             text.extend(b"null");
             at += name.len();

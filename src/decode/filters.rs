@@ -72,9 +72,10 @@ pub(super) fn decode<'a>(
             }
             Codec::Crc32c | Codec::Sum(_) => verified_place(*codec, place, expected, &halves, why)?,
             _ => {
-                // Metadata let no filter stand behind a compressor, and one compressor alone.
+                // Metadata let no filter stand behind a compressor, but of the chunks of a
+                // rectilinear grid it looked at the largest alone.
                 let (Some(expected), Place::Encoded(source)) = (expected, place) else {
-                    return Err(fail!(why, Internal, "codec chain without a known size"));
+                    return Err(fail!(why, Decode, "chunk is not whole elements of its filters"));
                 };
                 let (expected, most) = (index(expected), max_substreams);
                 decompressed(decoder, *codec, most, source, expected, &mut halves, why)?
