@@ -141,6 +141,19 @@ extern "C" {
 #endif
 
 /* ---- 7. Version --------------------------------------------------------------------------- */
+/* What holds between a header and an archive or shared library of another version, before 1.0 too:
+ *
+ *   same major     A program built with the older header goes on working with the newer library.
+ *                  With an older library than its header a program works as long as it calls no
+ *                  function and sets no field that the library does not have: the first does not
+ *                  link, the second is WAVETRAIN_INVALID.
+ *   another major  Nothing holds.
+ *
+ * So the shared library is libwavetrain.so.MAJOR, and CMake's find_package takes the same major, not
+ * older than what it is asked for. For the rest of the surface, minor and patch may add: functions,
+ * fields at the end of structs (4.), statuses, constants; what used to be refused may work. The C++
+ * headers are compiled into the program, so nothing of theirs is promised but that the same source
+ * compiles. Rust crates follow cargo's rule: before 1.0 another minor may change them. */
 
 #define WAVETRAIN_VERSION_MAJOR 0
 #define WAVETRAIN_VERSION_MINOR 1

@@ -599,8 +599,10 @@ public:
         status_ = popped;
         if (popped == WAVETRAIN_END) {
             state_ = over;
-            if (refused_)
-                return status_ = WAVETRAIN_OK, popped;
+            if (refused_) {
+                status_ = WAVETRAIN_OK;
+                return popped;
+            }
             wavetrain_last_error(handle_, &error_);
             return status_ = refused_;
         }

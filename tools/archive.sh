@@ -1,5 +1,6 @@
 #!/bin/sh
-# archive.sh OUT_DIR: makes OUT_DIR/libwavetrain.a and puts the headers and the licence beside it.
+# archive.sh OUT_DIR: makes OUT_DIR/libwavetrain.a, and puts beside it the headers, the licences of all
+# that is inside, and a bill of materials (tools/parts.sh).
 #
 # In: the source tree. Out: an archive of one object whose only global definitions are the
 # functions wavetrain_*. Cargo's own static library will not do: it shows some 3,000 names, zstd's
@@ -76,6 +77,7 @@ rust="--remap-path-prefix=$home=cargo${separator}--remap-path-prefix=$root=wavet
 c="-DZSTD_TRACE=0 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -O2 -fsplit-paths
     -fgcse-after-reload -ftree-partial-pre -fpredictive-commoning
     -fno-align-functions -fno-align-jumps -fno-align-labels -ffile-prefix-map=$home=cargo"
+test ! -d "$root/vendor" || c="$c -ffile-prefix-map=$root=wavetrain"
 cat >"$work/cc" <<END
 #!/bin/sh
 for argument; do
@@ -133,10 +135,19 @@ fi
 test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 
 # 3. Every other name becomes local; bitcode, comments and debug sections go. Then what the object
-# knows of itself is resolved, and the names that this took go, too.
+# knows of itself is resolved, and the names that this took go, too. A linker gives a program a
+# shadow stack only where every object says that it returns to where it was called from. Ours does,
+# but rustc's say nothing, so it is said here. They have no endbr64 (IBT): stable rustc writes none.
 set -- -R .llvmbc -R .llvmcmd -R .comment -R .note.gnu.property
 test -n "${UNWIND:-}" || set -- "$@" -R .eh_frame -R '.gcc_except_table*'
 "$objcopy" --keep-global-symbols="$work/keep" --strip-debug "$@" "$work/all.o" "$work/$prefix.o"
+if test -s "$work/jumps.s"; then
+    # GNU_PROPERTY_X86_FEATURE_1_AND (0xc0000002), 4 bytes: SHSTK.
+    printf '\4\0\0\0\20\0\0\0\5\0\0\0GNU\0\2\0\0\300\4\0\0\0\2\0\0\0\0\0\0\0' >"$work/note"
+    "$objcopy" --add-section .note.gnu.property="$work/note" \
+        --set-section-flags .note.gnu.property=alloc,readonly \
+        --set-section-alignment .note.gnu.property=8 "$work/$prefix.o"
+fi
 "${HOSTCC:-$cc}" -O1 -o "$work/fold" "$root/tools/fold.c" || fail "tools/fold.c does not compile"
 "$work/fold" "$work/$prefix.o" >/dev/null
 "$objcopy" --strip-unneeded "$work/$prefix.o"
@@ -154,6 +165,7 @@ for header in "$root"/include/*; do
     sed "s/wavetrain/$prefix/g; s/WAVETRAIN/$capitals/g" "$header" >"$out/$name"
 done
 cp "$root/LICENSE" "$out/LICENSE"
+CARGO=$cargo "$root/tools/parts.sh" "$out" "$out/lib$prefix.a"
 
 bytes() {
     wc -c <"$1" | tr -d ' '

@@ -2,7 +2,9 @@
 # dist.sh [OUT_DIR]: makes the packages of a release in OUT_DIR (dist by default).
 #
 #   wavetrain-VERSION-MACHINE-linux.tar.gz   include/, lib/ with the archive, a shared library, CMake
-#                                            and pkg-config files, share/ with licences and names
+#                                            and pkg-config files, share/ with licences and names;
+#                                            lib/unwind/ with the archive that has unwind tables,
+#                                            lib/debug/ with the object that has names and lines
 #   wavetrain-VERSION-src.tar.gz             the sources and everything they are built from, for
 #                                            tools/archive.sh or CMake without network
 #
@@ -25,6 +27,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "${1:-dist}"
 out=$(CDPATH='' cd -- "${1:-dist}" && pwd)
 cargo=${CARGO:-cargo} cc=${CC:-cc} ar=${AR:-ar} readelf=${READELF:-readelf}
+objcopy=${OBJCOPY:-objcopy}
 only=${ONLY:-binary source}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -34,8 +37,8 @@ umask 022
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 case $version in *.*.*) ;; *) fail "Cargo.toml tells no version" ;; esac
 major=${version%%.*}
-minor=${version#*.} minor=${minor%%.*}
 epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH="$epoch"
 
 # pack NAME: the folder NAME in the work folder as OUT_DIR/NAME.tar.gz.
 pack() {
@@ -45,71 +48,44 @@ pack() {
     echo "$out/$1.tar.gz: $(wc -c <"$out/$1.tar.gz" | tr -d ' ') bytes"
 }
 
-# The sources of the library's crates are those that cargo takes: "NAME VERSION FOLDER" a line.
-crates() {
-    (cd "$root" && "$cargo" tree --quiet --locked --edges normal --prefix none --format '{p}') |
-        sed 's/ (.*//; s/ v/ /' | sort -u | while read -r crate crate_version; do
-        case $crate in wavetrain | wavetrain-loops) continue ;; esac
-        for folder in "$root/vendor/$crate" \
-            "${CARGO_HOME:-${HOME:-/}/.cargo}"/registry/src/*/"$crate-$crate_version"; do
-            test -d "$folder" || continue
-            echo "$crate $crate_version $folder"
-            continue 2
-        done
-        fail "the sources of $crate $crate_version are not in cargo's cache"
-    done
-}
-
-# Every licence under which something in the archive stands, copied from its source.
-licences() {
-    mkdir -p "$1"
-    cp "$root/LICENSE" "$1/LICENSE"
-    crates >"$work/crates"
-    while read -r crate _ folder; do
-        found=
-        for file in "$folder"/LICENSE* "$folder"/COPYING*; do
-            test -f "$file" || continue
-            cp "$file" "$1/$crate-$(basename "$file")"
-            found=1
-        done
-        if test "$crate" = zstd-sys; then
-            # The C library itself, of whose two licences BSD is taken.
-            cp "$folder/zstd/LICENSE" "$1/zstd-LICENSE"
-        fi
-        test -n "$found" || fail "$crate has no licence file"
-    done <"$work/crates"
-}
-
 binary() {
     name=wavetrain-$version-$(uname -m)-linux
     tree=$work/$name
     mkdir -p "$tree/include" "$tree/lib/cmake/wavetrain" "$tree/lib/pkgconfig" \
-        "$tree/share/doc/wavetrain"
-    "$root/tools/archive.sh" "$work/archive"
+        "$tree/lib/debug" "$tree/lib/unwind" "$tree/share/doc/wavetrain" \
+        "$tree/share/licenses/wavetrain"
+    UNSTRIPPED=$work/all.o "$root/tools/archive.sh" "$work/archive"
     cp "$work/archive"/*.h "$work/archive"/*.hpp "$tree/include/"
     cp "$work/archive/libwavetrain.a" "$tree/lib/"
+    # One object is behind all: places in the code are the same.
+    "$objcopy" -R .llvmbc -R .llvmcmd "$work/all.o" "$tree/lib/debug/wavetrain.o"
+    UNWIND=1 "$root/tools/archive.sh" "$work/unwind" >/dev/null
+    cp "$work/unwind/libwavetrain.a" "$tree/lib/unwind/"
 
     # The same object as a shared library. There is no libwavetrain.so beside it, so that
-    # -lwavetrain takes the archive; who wants this one names it, or wavetrain::shared.
+    # -lwavetrain takes the archive; who wants this one names it, or wavetrain::shared. The C
+    # library's objects at its ends keep to shadow stacks, but not all say so.
     (cd "$work" && "$ar" x "$tree/lib/libwavetrain.a" wavetrain.o)
+    shadow=
+    test "$(uname -m)" != x86_64 || shadow=-Wl,-z,shstk
     "$cc" -shared "$work/wavetrain.o" -o "$tree/lib/libwavetrain.so.$major" \
         -Wl,-soname,"libwavetrain.so.$major" -Wl,-z,defs -Wl,-z,now -Wl,-z,noexecstack \
-        -Wl,--build-id=none -Wl,--as-needed -lpthread -ldl -s
+        -Wl,--build-id=sha1 $shadow -Wl,--as-needed -lpthread -ldl -s
 
     for file in wavetrain-config.cmake wavetrain-config-version.cmake wavetrain.pc; do
         case $file in *.pc) folder=pkgconfig ;; *) folder=cmake/wavetrain ;; esac
-        sed "s/@VERSION@/$version/; s/@MAJOR@/$major/; s/@MINOR@/$minor/; s/@ABI@/$major/" \
+        sed "s/@VERSION@/$version/; s/@MAJOR@/$major/; s/@MACHINE@/$(uname -m)/" \
             "$root/tools/package/$file.in" >"$tree/lib/$folder/$file"
     done
 
-    licences "$tree/share/licenses/wavetrain"
+    cp "$work/archive/LICENSE" "$work/archive/LICENSES.txt" "$tree/share/licenses/wavetrain/"
     doc=$tree/share/doc/wavetrain
-    cp "$root/README.md" "$doc/"
+    cp "$root/README.md" "$root/CHANGELOG.md" "$root/SECURITY.md" \
+        "$work/archive/wavetrain.spdx.json" "$doc/"
     # What the archive defines and what it wants, a name a line.
     "$readelf" -sW "$work/wavetrain.o" |
         awk '$5 != "LOCAL" && $8 != "" && $1 ~ /:$/ && $1 != "Num:" {
             print ($7 == "UND" ? "needs" : "defines"), $8 }' | sort >"$doc/symbols.txt"
-    cut -d' ' -f1,2 "$work/crates" >"$doc/crates.txt"
     (cd "$tree" && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | sort |
         xargs sha256sum >"$work/sums" && mv "$work/sums" "$doc/SHA256SUMS")
     pack "$name"
@@ -121,8 +97,9 @@ source_archive() {
     test ! -d "$root/vendor" || fail "this is a source archive already: take ONLY=binary"
     mkdir -p "$tree/src"
     (cd "$root" && tar -cf - --exclude=src/bin --exclude='*_tests.rs' --exclude=tests.rs \
-        LICENSE README.md CMakeLists.txt Cargo.toml Cargo.lock include kernels src \
-        tools/archive.sh tools/dist.sh tools/fold.c tools/fold.ld tools/package tools/panics.sh) |
+        CHANGELOG.md LICENSE README.md SECURITY.md CMakeLists.txt Cargo.toml Cargo.lock include \
+        kernels src tools/archive.sh tools/dist.sh tools/fold.c tools/fold.ld tools/package \
+        tools/panics.sh tools/parts.sh tools/parts.txt) |
         tar -xf - -C "$tree"
     # The manifest without what only the tool, the tests and the benches need.
     awk '/^\[/ { keep = $0 !~ /^\[(dev-dependencies|features|\[bin\]|\[bench\])/ }

@@ -40,7 +40,7 @@ unsafe extern "C" {
 #[cfg(wavetrain_archive)]
 pub fn archive_code() -> &'static [u8] {
     // SAFETY: both are places of the link script, in this order, and between them lies code, which
-    // is readable, because it shares its segment with constants. They are static and never change.
+    // linkers map readable. They are static and never change.
     unsafe {
         let first = &raw const wavetrain_code_first;
         let bytes = (&raw const wavetrain_code_limit) as usize - first as usize;
