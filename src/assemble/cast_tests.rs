@@ -12,14 +12,14 @@ use wavetrain_loops::convert::*;
 static FIXTURE: &[u8] = include_bytes!("../../tests/data/casts.bin");
 
 /// One record of the fixture.
-struct Known<'a> {
-    source: Dtype,
-    target: Dtype,
-    input: &'a [u8],
-    output: &'a [u8],
+pub(crate) struct Known<'a> {
+    pub source: Dtype,
+    pub target: Dtype,
+    pub input: &'a [u8],
+    pub output: &'a [u8],
 }
 
-fn known() -> Vec<Known<'static>> {
+pub(crate) fn known() -> Vec<Known<'static>> {
     let mut rest = FIXTURE;
     let mut records = Vec::new();
     while !rest.is_empty() {

@@ -137,6 +137,6 @@ fn fill_row(row: &mut [u8], element: &[u8]) {
 }
 
 #[cfg(test)]
-mod cast_tests;
+pub(crate) mod cast_tests;
 #[cfg(test)]
 mod scatter_tests;

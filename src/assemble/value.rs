@@ -5,7 +5,7 @@
 
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
-use wavetrain_loops::convert::{brain_from_f32, f32_from_f64, half_from_f64};
+use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 
 /// `value` as an element of `dtype`. None where an integer type or Bool cannot hold it exactly, and
 /// for RAW unless it is 0 (all bytes 0). Complex types get it as their real part.
@@ -20,7 +20,7 @@ pub fn value_element(
         Dtype::F64 | Dtype::C128 => put(&value.to_ne_bytes()),
         Dtype::F32 | Dtype::C64 => put(&f32_from_f64(value).to_ne_bytes()),
         Dtype::F16 => put(&half_from_f64(value).0.to_ne_bytes()),
-        Dtype::Bf16 => put(&brain_from_f32(f32_from_f64(value)).0.to_ne_bytes()),
+        Dtype::Bf16 => put(&brain_from_f64(value).0.to_ne_bytes()),
         Dtype::Raw if value != 0.0 => return None,
         Dtype::Raw => assert!(dtype_bytes as usize <= ELEMENT_BYTES_MAX),
         Dtype::U8 => put(&[u8::try_from(whole(value)?).ok()?]),

@@ -131,7 +131,7 @@ convert! {
     f32 => Brain, brain_from_f32;
     f64 => f32, f32_from_f64;
     f64 => Half, half_from_f64;
-    f64 => Brain, |value| brain_from_f32(f32_from_f64(value));
+    f64 => Brain, brain_from_f64;
 }
 
 /// Exact. A subnormal half is a normal f32: its 10 bits in an f32 of exponent -14, less that
@@ -172,6 +172,12 @@ pub fn brain_from_f32(value: f32) -> Brain {
     let rounded = (bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16) as u16;
     let quiet = (bits >> 16) as u16 & 0x8000 | 0x7FC0;
     Brain(if value.is_nan() { quiet } else { rounded })
+}
+
+/// Rounded twice to nearest even, to an f32 and from there, which is what ml_dtypes does.
+#[inline(always)]
+pub fn brain_from_f64(value: f64) -> Brain {
+    brain_from_f32(f32_from_f64(value))
 }
 
 /// One rounding to nearest even. Normal results round as in [`brain_from_f32`]; subnormal ones by

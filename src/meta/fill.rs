@@ -4,8 +4,9 @@
 //! of this machine. Source: zarr v3 core, "Permitted fill values"; raw bytes also in base64, which
 //! is how zarr-python and tensorstore write them.
 //!
-//! Invariant: decimal numbers are read as an f64 and rounded from it once to nearest even, in
-//! integer arithmetic, as numpy does; beyond the largest finite value they become infinite.
+//! Invariant: decimal numbers are read as an f64 and rounded from it as casts and `pad_value` are;
+//! beyond the largest finite value they become infinite. The thread holds a
+//! [`crate::simd::FloatEnvironment`].
 
 use super::node::Reader;
 use super::zarr_name;
@@ -13,6 +14,7 @@ use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
 use crate::status::Status;
+use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 
 /// The bits of an IEEE binary format.
 #[derive(Clone, Copy)]
@@ -131,7 +133,7 @@ fn float(
 ) -> Result<(), Status> {
     let bits = match (value.as_f64(), value.as_str()) {
         (Some(number), _) if number.is_nan() => Some(format.nan()),
-        (Some(number), _) => Some(narrow_float(number.to_bits(), format)),
+        (Some(number), _) => Some(narrow_float(number, format)),
         (_, Some(text)) => float_from_text(text, format),
         _ => None,
     };
@@ -165,40 +167,14 @@ fn float_from_text(text: Str<'_>, format: FloatFormat) -> Option<u64> {
     }
 }
 
-/// The bits of the f64 with bits `wide`, which is no NaN, rounded to nearest even.
-///
-/// Worked example, 1.0 to f16: the significand 2^52 loses 42 bits and keeps 2^10, whose top bit
-/// adds one to the exponent field: ((15 - 1) << 10) + 2^10 = 0x3c00.
-fn narrow_float(wide: u64, format: FloatFormat) -> u64 {
-    let f64_format = FloatFormat::F64;
-    let dropped_bits = f64_format.mantissa_bits - format.mantissa_bits;
-    if dropped_bits == 0 {
-        return wide;
+/// The bits of a number that is no NaN, as a cast gives them.
+fn narrow_float(wide: f64, format: FloatFormat) -> u64 {
+    match format.mantissa_bits {
+        10 => half_from_f64(wide).0.into(),
+        7 => brain_from_f64(wide).0.into(),
+        23 => f32_from_f64(wide).to_bits().into(),
+        _ => wide.to_bits(),
     }
-    let sign = if wide & f64_format.sign() != 0 { format.sign() } else { 0 };
-    let magnitude = wide & !f64_format.sign();
-    assert!(magnitude <= f64_format.infinity());
-    let exponent = (magnitude >> f64_format.mantissa_bits) as i64;
-    if exponent == 0 {
-        // Zero, or an f64 subnormal: below half of the least value of every narrower format.
-        return sign;
-    }
-    let implicit = 1 << f64_format.mantissa_bits;
-    let significand = (magnitude & (implicit - 1)) | implicit;
-    let bias = (1i64 << (format.exponent_bits - 1)) - 1;
-    let target_exponent = exponent - 1023 + bias;
-    // Below exponent 1 the target has fewer bits left. 54 dropped bits leave less than a half.
-    let shift = i64::from(dropped_bits) + (1 - target_exponent).max(0);
-    if shift >= 54 {
-        return sign;
-    }
-    let kept = significand >> shift;
-    let rest = significand & ((1 << shift) - 1);
-    let half = 1 << (shift - 1);
-    let up = (rest > half || (rest == half && kept & 1 == 1)) as u64;
-    let exponent_steps = (target_exponent - 1).max(0) as u64;
-    // A carry out of the significand is the next exponent, and out of the last one infinity.
-    sign | ((exponent_steps << format.mantissa_bits) + kept + up).min(format.infinity())
 }
 
 /// Raw bytes: an array of byte values, or base64.
@@ -386,58 +362,35 @@ mod tests {
         }
     }
 
-    /// Every value of a narrow format, the middle of each pair of neighbours, and one f64 to
-    /// either side of the middle: all the places where rounding can go wrong.
-    fn rounding_is_to_nearest_even(format: FloatFormat, bits_max: u64, value: impl Fn(u64) -> f64) {
-        for low in 0..bits_max {
-            let (first, last) = (value(low), value(low + 1));
-            let middle = first + (last - first) / 2.0;
-            let even = low + (low & 1);
-            for (wide, narrow) in [
-                (first, low),
-                (middle.next_down(), low),
-                (middle, even),
-                (middle.next_up(), low + 1),
-            ] {
-                assert_eq!(narrow_float(wide.to_bits(), format), narrow, "{wide:e}");
-                let negative = narrow_float((-wide).to_bits(), format);
-                assert_eq!(negative, narrow | format.sign(), "-{wide:e}");
+    /// Numbers and their roundings from tests/data/make_casts.py: numpy's, and for bf16 ml_dtypes'.
+    fn every_number_of_the_fixture(target: Dtype) {
+        let records = crate::assemble::cast_tests::known();
+        let record =
+            records.iter().find(|record| (record.source, record.target) == (Dtype::F64, target));
+        let Some(record) = record else { panic!("no casts of f64 to {}", target.name()) };
+        let size = target.bytes() as usize;
+        let mut count = 0;
+        for (wide, narrow) in record.input.chunks(8).zip(record.output.chunks(size)) {
+            let value = f64::from_le_bytes(wide.try_into().unwrap());
+            let padded = crate::assemble::value_element(value, target, size as u32).unwrap();
+            assert_eq!(&padded[..size], narrow, "{value:e} as padding");
+            if value.is_finite() {
+                let filled = fill(target, size as u32, &std::format!("{value:e}")).unwrap();
+                assert_eq!(filled, narrow, "{value:e} as fill value");
+                count += 1;
             }
         }
+        assert!(count > 1000, "{count}");
     }
 
     #[test]
-    fn f16_rounds_once_to_nearest_even_over_its_whole_range() {
-        let largest = u64::from(half::f16::MAX.to_bits());
-        rounding_is_to_nearest_even(FloatFormat::F16, largest, |bits| {
-            half::f16::from_bits(bits as u16).to_f64()
-        });
-        let overflow = 65520f64;
-        assert_eq!(narrow_float(overflow.to_bits(), FloatFormat::F16), 0x7c00);
-        assert_eq!(narrow_float(overflow.next_down().to_bits(), FloatFormat::F16), largest);
-    }
-
-    #[test]
-    fn bf16_rounds_once_to_nearest_even_over_its_whole_range() {
-        let largest = u64::from(half::bf16::MAX.to_bits());
-        rounding_is_to_nearest_even(FloatFormat::BF16, largest, |bits| {
-            half::bf16::from_bits(bits as u16).to_f64()
-        });
-    }
-
-    #[test]
-    fn f32_rounds_as_the_processor_does() {
-        let mut state = 0x9e37_79b9_7f4a_7c15u64;
-        for _ in 0..200_000 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            // Exponents around the range of f32 and its subnormals.
-            let exponent = 1023 - 160 + (state >> 52) % 300;
-            let wide = f64::from_bits((state & ((1 << 52) - 1)) | exponent << 52);
-            let expected = u64::from((wide as f32).to_bits());
-            assert_eq!(narrow_float(wide.to_bits(), FloatFormat::F32), expected, "{wide:e}");
-        }
+    fn a_number_fills_and_pads_as_numpy_and_ml_dtypes_cast_it() {
+        every_number_of_the_fixture(Dtype::F16);
+        every_number_of_the_fixture(Dtype::Bf16);
+        every_number_of_the_fixture(Dtype::F32);
+        // Above the middle of two neighbours by less than an f32 has: ml_dtypes gives the lower.
+        let near = std::format!("{:e}", 1.0 + 2f64.powi(-8) + 2f64.powi(-30));
+        assert_eq!(fill(Dtype::Bf16, 2, &near).unwrap(), 0x3F80u16.to_ne_bytes());
     }
 
     #[test]
