@@ -378,7 +378,7 @@ std::uint64_t train(const options &with, const source &boxes) {
     wavetrain::stats_view stats;
     if (!loader.stats(stats))
         stop(1, "stats", "the loader is closed");
-    std::printf("%s\n", stats.backend_reason);
+    std::printf("%s\n", stats.backend_text);
     std::printf("%" PRIu64 " batches of %" PRIu64 " samples in %.3f s: %.1f batches/s\n", batches,
                 with.batch, seconds, double(batches) / seconds);
     std::printf("first batch after %.1f ms; then %.1f %% of the time waiting in pop\n",

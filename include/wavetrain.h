@@ -373,7 +373,7 @@ typedef struct wavetrain_stats_view {
     uint64_t gpu_bytes_committed;
     uint32_t backend;                /* WAVETRAIN_BACKEND_HOST or _CUDA: which was taken */
     uint32_t batches_held;           /* slots that popped batches, or tensors of such, keep */
-    char backend_reason[WAVETRAIN_NAME_BYTES]; /* why that backend */
+    char backend_reason[WAVETRAIN_NAME_BYTES]; /* backend_text, cut to fit */
     uint64_t chunk_cache_hits;        /* chunks found decoded in the chunk cache */
     uint64_t chunk_cache_misses;      /* chunks decoded although there is a chunk cache */
     uint64_t chunk_cache_evictions;   /* chunks that left it for others */
@@ -381,7 +381,7 @@ typedef struct wavetrain_stats_view {
     uint64_t chunk_cache_bytes_held;  /* decoded bytes in it now */
     uint32_t reader;                 /* WAVETRAIN_READER_, not AUTO: who reads now */
     uint32_t reserved;               /* 0 */
-    char reader_reason[WAVETRAIN_NAME_BYTES]; /* why that reader */
+    char reader_reason[WAVETRAIN_NAME_BYTES]; /* reader_text, cut to fit */
     uint64_t gpu_overhead_bytes; /* device memory that went at open for kernels and streams, beside
                                     gpu_bytes_committed: the driver's, not ours to cap, and what
                                     others took in that moment is in it. 0 on the host */
@@ -395,6 +395,9 @@ typedef struct wavetrain_stats_view {
                                         least half of the chunk is read. 0 on the host */
     uint64_t chunks_left_filtered;   /* of these, blosc chunks whose shuffle or bitshuffle the
                                         device undoes as it assembles. 0 on the host */
+    char backend_text[WAVETRAIN_ERROR_TEXT_BYTES]; /* why that backend: "host: auto, .." and what
+                                        was wrong with the device. UTF-8 with a NUL */
+    char reader_text[WAVETRAIN_ERROR_TEXT_BYTES];  /* why that reader. The same */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -745,7 +748,10 @@ typedef struct wavetrain_config {
     uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, 1 to 16; else 0 [0] */
 
     /* Caps. */
-    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
+    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB. Like device,
+                                       consumer_stream and cuda_driver it speaks of a device: with
+                                       backend HOST it is INVALID to set one of them, with AUTO
+                                       they count where a device is taken [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
                                        256 MiB; on a device, in the place of the slots, 256 MiB +
                                        1,056 x samples_per_batch x host_buffer_waves [0] */

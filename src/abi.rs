@@ -256,7 +256,7 @@ pub struct Stats {
     pub backend: u32,
     /// Slots that popped batches, or tensors of such, keep.
     pub batches_held: u32,
-    /// NUL-terminated: why this backend was taken.
+    /// NUL-terminated: `backend_text`, cut to fit.
     pub backend_reason: [c_char; NAME_BYTES],
     /// Chunks that were found decoded in the chunk cache.
     pub chunk_cache_hits: u64,
@@ -272,7 +272,7 @@ pub struct Stats {
     pub reader: u32,
     /// Always 0.
     pub reserved: u32,
-    /// NUL-terminated: why this reader was taken.
+    /// NUL-terminated: `reader_text`, cut to fit.
     pub reader_reason: [c_char; NAME_BYTES],
     /// Device memory that the driver took for kernels and streams at open.
     pub gpu_overhead_bytes: u64,
@@ -282,6 +282,10 @@ pub struct Stats {
     pub chunks_decoded_in_slab: u64,
     /// Those of these whose filter was left to the device; 0 on the host.
     pub chunks_left_filtered: u64,
+    /// NUL-terminated: why this backend was taken.
+    pub backend_text: [c_char; ERROR_TEXT_BYTES],
+    /// NUL-terminated: why this reader was taken.
+    pub reader_text: [c_char; ERROR_TEXT_BYTES],
 }
 
 /// `GroupEntry::row` and its like where the store does not say.
@@ -409,8 +413,8 @@ pub struct ArrayInfo {
 /// Copies a name into a fixed field, cut to fit, with its NUL.
 pub fn write_text(target: &mut [c_char], text: &str) {
     target.fill(0);
-    let most = target.len() - 1;
-    for (byte, source) in target[..most].iter_mut().zip(text.as_bytes()) {
+    let most = text.floor_char_boundary(target.len() - 1);
+    for (byte, source) in target.iter_mut().zip(&text.as_bytes()[..most]) {
         *byte = *source as c_char;
     }
 }
@@ -510,6 +514,8 @@ impl Stats {
         chunks_decoded: [0; CODEC_PLACES],
         chunks_decoded_in_slab: 0,
         chunks_left_filtered: 0,
+        backend_text: [0; ERROR_TEXT_BYTES],
+        reader_text: [0; ERROR_TEXT_BYTES],
     };
 }
 

@@ -3,17 +3,23 @@
 //! In: a config. Out: host or CUDA, and the reason, which stats show. Invariant: what a config says
 //! of a device is never passed over in silence.
 
-use crate::abi::NAME_BYTES;
-use crate::base::text::Text;
+use crate::base::text::part_of;
 use crate::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::cuda::{Driver, HAS_DEVICES, HOST_ONLY, device};
 use crate::fail;
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
-/// Whether the config says something of a device, so that it cannot mean the host.
-fn names_device(config: &Config) -> bool {
-    config.device != device::CURRENT || !config.consumer_stream.is_null()
+/// The field by which a config says something of a device, so that it cannot mean the host.
+fn named_by(config: &Config) -> Option<&'static str> {
+    let names = "max_gpu_memory_bytes consumer_stream device cuda_driver";
+    let are_said = [
+        config.max_gpu_memory_bytes != 0,
+        !config.consumer_stream.is_null(),
+        config.device != device::CURRENT,
+        !config.cuda_driver.is_null(),
+    ];
+    are_said.iter().position(|is_said| *is_said).map(|place| part_of(names, ' ', place))
 }
 
 /// Whether a failure means that there is no device that would do, which auto takes the host for. A
@@ -25,21 +31,20 @@ fn has_no_device(status: Status) -> bool {
 
 /// Whether batches are made on a device, and why or why not. With backend = cuda nothing is looked
 /// for: a bill can be had on a machine without a device.
-pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>), Status> {
-    let mut reason = Text::new();
+pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Why), Status> {
+    let mut reason = Why::new();
     match config.backend {
         BACKEND_CUDA if !HAS_DEVICES => {
             return Err(fail!(why, Unsupported, "backend = cuda: {HOST_ONLY}, use host"));
         }
         BACKEND_CUDA => reason.push_str("cuda: asked for by the config"),
-        BACKEND_HOST if names_device(config) => {
-            return Err(fail!(
-                why,
-                Invalid,
-                "device or consumer_stream is set, but backend is host: set it to cuda, or to auto"
-            ));
+        BACKEND_HOST => {
+            if let Some(name) = named_by(config) {
+                let way_out = "set it to cuda, or to auto";
+                return Err(fail!(why, Invalid, "{name} is set, but backend is host: {way_out}"));
+            }
+            reason.push_str("host: asked for by the config");
         }
-        BACKEND_HOST => reason.push_str("host: asked for by the config"),
         _ if !HAS_DEVICES => reason.push_str("host: made without CUDA"),
         _ => {
             let found = Driver::load(config.cuda_driver, why)
@@ -58,11 +63,11 @@ pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Text<NAME_BYTES>)
 
 /// Why auto takes the host, where `status` ended the search for a device or the opening of the one
 /// that was found. None where that is an error.
-pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Text<NAME_BYTES>> {
+pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Why> {
     if config.backend != BACKEND_AUTO || !has_no_device(status) {
         return None;
     }
-    let mut reason = Text::new();
+    let mut reason = Why::new();
     // As above.
     let _ = write!(reason, "host: auto, {why}");
     Some(reason)

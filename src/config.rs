@@ -110,7 +110,7 @@ pub struct Config {
     pub dtype: u32,
     /// Bytes of an element where dtype is RAW, else 0.
     pub dtype_bytes: u32,
-    /// Cap on device bytes. 0 = derived: output pool + 1 GiB. The host backend takes none.
+    /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
     pub max_gpu_memory_bytes: u64,
     /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB; on a device,
     /// instead of batch slots, 256 MiB and a kilobyte for each sample of a batch and wave.

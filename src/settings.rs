@@ -3,13 +3,11 @@
 //! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
 //! accepted stream every array whose chunks are within their caps.
 
-use crate::abi::{
-    FatalHook, FilesHook, LogHook, MemoryHook, NAME_BYTES, ProfilerHook, WorkersHook,
-};
+use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
 use crate::assemble::units::chunk_records_max;
 use crate::backend;
 use crate::base::math::{align_up, product};
-use crate::base::text::{Text, part_of};
+use crate::base::text::part_of;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::config::{self, Config};
 use crate::cuda::HAS_DEVICES;
@@ -85,7 +83,7 @@ pub struct Settings {
     /// See the method.
     is_cuda: bool,
     /// Why that backend.
-    pub backend_reason: Text<NAME_BYTES>,
+    pub backend_reason: Why,
 }
 
 fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {

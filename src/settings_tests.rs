@@ -51,10 +51,23 @@ fn what_is_said_of_a_device_is_never_passed_over() {
     let settings = settings_from_config(&auto, 4, &mut Why::new()).unwrap();
     let reason = settings.backend_reason.as_str();
     assert!(!settings.is_cuda() && reason.contains("/nowhere/libcuda.so.1"), "{reason}");
-    let host = Config { backend: BACKEND_HOST, device: 0, ..config() };
-    let (status, text) = refused(&host);
-    assert_eq!(status, Status::Invalid);
-    assert!(text.contains("backend is host"), "{text}");
+    let (mut cap, mut stream, mut device, mut driver) = (config(), config(), config(), config());
+    cap.max_gpu_memory_bytes = 1 << 30;
+    stream.consumer_stream = core::ptr::without_provenance_mut(2);
+    device.device = 0;
+    driver.cuda_driver = nowhere;
+    for (name, config) in [
+        ("max_gpu_memory_bytes", cap),
+        ("consumer_stream", stream),
+        ("device", device),
+        ("cuda_driver", driver),
+    ] {
+        let (status, text) = refused(&Config { backend: BACKEND_HOST, ..config });
+        assert_eq!(status, Status::Invalid, "{name}");
+        assert!(text.starts_with(&std::format!("{name} is set, but backend is host: ")), "{text}");
+        let auto = Config { backend: BACKEND_AUTO, cuda_driver: nowhere, ..config };
+        assert!(settings_from_config(&auto, 4, &mut Why::new()).is_ok(), "{name}");
+    }
 }
 
 unsafe extern "C" fn run(_: *mut c_void, _: HostJob, _: *mut c_void) {}

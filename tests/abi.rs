@@ -66,7 +66,7 @@ fn rust_layouts() -> Vec<Layout> {
             chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
             reader_reason,
             gpu_overhead_bytes, chunks_decoded, chunks_decoded_in_slab,
-            chunks_left_filtered),
+            chunks_left_filtered, backend_text, reader_text),
         layout!(ArrayInfo, "wavetrain_array_view":
             struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
             file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,

@@ -208,9 +208,11 @@ fn config_fit_raises_the_cap_that_is_too_small_and_no_other() {
         assert_eq!(fitted.max_host_memory_bytes > host, raises_host, "{gpu} {host}");
         assert!(memory_need(&fitted).is_ok(), "{gpu} {host}");
     }
-    // Of the host the cap of the device is nothing to look at.
+    // With the host a cap of the device is refused, as open refuses it.
     let mut fitted = Config { max_gpu_memory_bytes: 1 << 20, ..crops(BACKEND_HOST) };
-    config_fit(&mut fitted, &[&huge], &mut block).unwrap_or_else(|failure| panic!("{failure}"));
+    let failure = config_fit(&mut fitted, &[&huge], &mut block).err().unwrap();
+    assert_eq!(failure.status, Status::Invalid);
+    assert!(failure.text.as_str().starts_with("max_gpu_memory_bytes is set"), "{failure}");
     assert_eq!(fitted.max_gpu_memory_bytes, 1 << 20);
 }
 
@@ -661,7 +663,14 @@ fn host_reason(config: &Config) -> String {
     let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
     assert_eq!(drive::samples(&batch), expected(batch.tags()));
     assert_eq!(batch.ready_stream(), None);
-    stats.backend_reason.iter().map(|byte| char::from(*byte as u8)).collect()
+    let text = |bytes: &[std::ffi::c_char]| -> String {
+        let text = bytes.iter().take_while(|byte| **byte != 0);
+        text.map(|byte| char::from(*byte as u8)).collect()
+    };
+    // The short form is what programs of the first header look at.
+    let (short, whole) = (text(&stats.backend_reason), text(&stats.backend_text));
+    assert!(whole.starts_with(&short) && short.len() == whole.len().min(63), "{short}: {whole}");
+    whole
 }
 
 #[test]
@@ -671,7 +680,8 @@ fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
         let auto = Config { backend: BACKEND_AUTO, device, ..device_config(&simulator, 2) };
         let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
         let reason = host_reason(&Config { cuda_driver: nowhere, ..auto });
-        assert!(reason.starts_with("host: auto, the CUDA driver /nowhere"), "{reason}");
+        let begin = "host: auto, the CUDA driver /nowhere/libcuda.so.1 cannot be loaded (";
+        assert!(reason.starts_with(begin) && reason.len() > 100, "{reason}");
         let cases = [
             (c"cuDeviceGetCount", 3, "cuDeviceGetCount says"),
             (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),

@@ -103,6 +103,11 @@ impl DriverPath {
         DriverPath(path)
     }
 
+    /// Whether it says nothing.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// The path, checked.
     pub fn check(&self, why: &mut Why) -> Result<&CStr, Status> {
         if self.0.is_null() {

@@ -418,13 +418,16 @@ impl Instance {
             stats.pinned_bytes_committed = engine.sizes().pinned_bytes();
             stats.gpu_overhead_bytes = engine.overhead_bytes();
         }
-        write_text(&mut stats.backend_reason, self.settings.backend_reason.as_str());
+        let backend = self.settings.backend_reason.as_str();
+        write_text(&mut stats.backend_reason, backend);
+        write_text(&mut stats.backend_text, backend);
         {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
             stats.reader = state.ring.reader;
             write_text(&mut stats.reader_reason, state.ring.reason.as_str());
+            write_text(&mut stats.reader_text, state.ring.reason.as_str());
         }
     }
 

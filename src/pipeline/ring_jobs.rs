@@ -20,10 +20,8 @@
 //! Invariant: a place is in exactly one of free, fresh, ring and ended; `in_flight` counts those
 //! that are not free, and each of them holds a lease and counts as a job that runs.
 
-use crate::abi::NAME_BYTES;
 use crate::base::arena::Carver;
 use crate::base::math::index;
-use crate::base::text::Text;
 use crate::cache::Fifo;
 use crate::config::{READER_AUTO, READER_DIRECT, READER_THREADS, READER_URING};
 use crate::os::Errno;
@@ -38,6 +36,7 @@ use crate::pipeline::read_jobs::needed_bytes;
 use crate::pipeline::state::{Life, State};
 use crate::read::{Lease, shown, staged_bytes};
 use crate::settings::Settings;
+use crate::status::Why;
 use crate::wave::ReadOp;
 use core::cell::Cell;
 use core::fmt::Write;
@@ -71,7 +70,7 @@ pub struct RingState {
     /// READER_THREADS, _URING or _DIRECT.
     pub reader: u32,
     /// Why.
-    pub reason: Text<NAME_BYTES>,
+    pub reason: Why,
     depth: u32,
     in_flight: u32,
     sleep: Cell<Sleep>,
@@ -81,7 +80,7 @@ pub struct RingState {
 impl RingState {
     /// No ring yet.
     pub fn new(settings: &Settings) -> RingState {
-        let mut reason = Text::new();
+        let mut reason = Why::new();
         reason.push_str(match settings.config.reader {
             READER_AUTO => "threads: auto, the fastest over all that was measured",
             _ => "threads: asked for by the config",

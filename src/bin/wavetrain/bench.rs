@@ -88,7 +88,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     order.sort_by(|a, b| repeats[*a].seconds.total_cmp(&repeats[*b].seconds));
     let median = &repeats[order[(order.len() - 1) / 2]];
     let mut figures = json!({
-        "backend": report::name_text(&median.stats.backend_reason),
+        "backend": report::name_text(&median.stats.backend_text),
         "samples": median.samples,
         "seconds": median.seconds,
         "samples_per_s": median.samples as f64 / median.seconds,
@@ -100,7 +100,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "bill_bytes": budget::total(&bill),
         "chunks_decoded": median.stats.decode.count,
         "bytes_read": median.stats.io.input_bytes,
-        "reader": report::name_text(&median.stats.reader_reason),
+        "reader": report::name_text(&median.stats.reader_text),
         "stages": report::stages_json(&median.stats),
     });
     if config.chunk_cache_bytes > 0 {
