@@ -652,19 +652,19 @@ enum {
     WAVETRAIN_PAD_FORCE32 = 0x7FFFFFFF
 };
 
-/* enable_gds */
+/* enable_gds: GPUDirect Storage, which reads from storage into device memory */
 enum {
-    WAVETRAIN_GDS_AUTO = 0,
-    WAVETRAIN_GDS_OFF = 1,
-    WAVETRAIN_GDS_ON = 2, /* not built yet */
+    WAVETRAIN_GDS_AUTO = 0, /* where the device and the files can; not built yet */
+    WAVETRAIN_GDS_OFF = 1,  /* through host memory */
+    WAVETRAIN_GDS_ON = 2,   /* else open fails; not built yet */
     WAVETRAIN_GDS_FORCE32 = 0x7FFFFFFF
 };
 
 /* numa_strategy */
 enum {
-    WAVETRAIN_NUMA_AUTO = 0,
-    WAVETRAIN_NUMA_OFF = 1, /* memory and threads go where the system puts them */
-    WAVETRAIN_NUMA_PIN = 2, /* to numa_node; not built yet */
+    WAVETRAIN_NUMA_AUTO = 0, /* where the device or the thread that opens is; not built yet */
+    WAVETRAIN_NUMA_OFF = 1,  /* memory and threads go where the system puts them */
+    WAVETRAIN_NUMA_PIN = 2,  /* to numa_node; not built yet */
     WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
 };
 
@@ -734,7 +734,7 @@ typedef struct wavetrain_metadata_latency {
 
 /* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
  * sample_rank and sample_shape must be set, all else works as it is. In brackets: the default. 0
- * means zero, unless "0 = derived" is said. A field that is marked "not built yet" is
+ * means zero, unless "0 = derived" is said. A field or a value that is marked "not built yet" is
  * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
 typedef struct wavetrain_config {
     size_t struct_size;
@@ -792,9 +792,9 @@ typedef struct wavetrain_config {
     uint32_t pad_value_set;  /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value [0] */
     double pad_value;        /* that padding and skipped samples hold; must fit dtype [0] */
     uint64_t pop_timeout_ns; /* what WAVETRAIN_POP_TIMEOUT means, pop's default in C++ [30 s] */
-    uint32_t enable_gds;     /* WAVETRAIN_GDS_ [AUTO] */
-    uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [AUTO] */
-    int32_t numa_node;       /* -1 = none [-1] */
+    uint32_t enable_gds;     /* WAVETRAIN_GDS_ [OFF] */
+    uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [OFF] */
+    int32_t numa_node;       /* -1 = none, all else is not built yet [-1] */
     uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
     uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
     uint32_t reserved;       /* 0 */

@@ -40,7 +40,7 @@ pub const PAD_CONSTANT: u32 = 1;
 pub const PAD_EDGE: u32 = 2;
 /// `pad_mode`: outside mirrors, the edge not repeated.
 pub const PAD_REFLECT: u32 = 3;
-/// `enable_gds`, `numa_strategy`: decide at open.
+/// `enable_gds`, `numa_strategy`: decide at open. Not built yet.
 pub const AUTO: u32 = 0;
 /// `enable_gds`: no GPUDirect Storage.
 pub const GDS_OFF: u32 = 1;
@@ -171,11 +171,13 @@ pub struct Config {
     pub pad_value: f64,
     /// What `POP_TIMEOUT` stands for, in nanoseconds. Default 30 s.
     pub pop_timeout_ns: u64,
-    /// GPUDirect Storage: 0 auto, 1 off, 2 on. Default auto. Not built yet: "on" is refused.
+    /// GPUDirect Storage: AUTO, GDS_OFF or GDS_ON. Not built yet, so only the default is taken:
+    /// GDS_OFF.
     pub enable_gds: u32,
-    /// NUMA placement: 0 auto, 1 disabled, 2 pin to numa_node. Not built yet: 2 is refused.
+    /// NUMA placement: AUTO, NUMA_OFF or NUMA_PIN. Not built yet, so only the default is taken:
+    /// NUMA_OFF.
     pub numa_strategy: u32,
-    /// NUMA node; -1 = none. Default -1.
+    /// NUMA node; -1 = none. Default -1. Not built yet.
     pub numa_node: i32,
     /// Least severe level that is logged: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal,
     /// 6 off. Default 3.
@@ -245,8 +247,8 @@ impl Default for Config {
             pad_value_set: 0,
             pad_value: 0.0,
             pop_timeout_ns: 30_000_000_000,
-            enable_gds: AUTO,
-            numa_strategy: AUTO,
+            enable_gds: GDS_OFF,
+            numa_strategy: NUMA_OFF,
             numa_node: -1,
             log_level: 3,
             log_quiet: 1,

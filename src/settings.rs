@@ -359,9 +359,12 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
 fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let default = Config::default();
-    let names = "enable_gds = on|numa_strategy = pin|numa_node|metadata_latency";
+    let names = "enable_gds = auto|enable_gds = on|numa_strategy = auto|numa_strategy = pin|\
+                 numa_node|metadata_latency";
     let are_default = [
+        c.enable_gds != config::AUTO,
         c.enable_gds != config::GDS_ON,
+        c.numa_strategy != config::AUTO,
         c.numa_strategy != config::NUMA_PIN,
         c.numa_node == default.numa_node,
         c.metadata_latency == default.metadata_latency,

@@ -39,9 +39,18 @@ fn a_value_out_of_range_is_refused_by_name() {
 
 #[test]
 fn an_unbuilt_feature_is_refused_by_name() {
-    let (status, text) = refused(&Config { enable_gds: 2, ..config() });
-    assert_eq!(status, Status::Unsupported);
-    assert!(text.contains("enable_gds"), "{text}");
+    for (words, wrong) in [
+        ("enable_gds = auto", Config { enable_gds: config::AUTO, ..config() }),
+        ("enable_gds = on", Config { enable_gds: config::GDS_ON, ..config() }),
+        ("numa_strategy = auto", Config { numa_strategy: config::AUTO, ..config() }),
+        ("numa_strategy = pin", Config { numa_strategy: config::NUMA_PIN, ..config() }),
+        ("numa_node", Config { numa_node: 0, ..config() }),
+    ] {
+        let (status, text) = refused(&wrong);
+        assert_eq!(status, Status::Unsupported, "{words}");
+        let expected = std::format!("{words} is not built into this version: leave it at its");
+        assert!(text.starts_with(&expected), "{text}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
 use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -200,8 +201,10 @@ unsafe extern "C" fn never_run(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 10] = [
+        ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
+        ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::NUMA_PIN),
         ("numa_node", |c| c.numa_node = 0),
         ("metadata_latency", |c| c.metadata_latency.baseline_ns = 1),
@@ -223,9 +226,11 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
 #[test]
 fn what_a_config_of_the_host_says_of_a_device_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 2] = [
-        ("device", |c| c.device = 0),
+    let changes: [(&str, Change); 4] = [
+        ("max_gpu_memory_bytes", |c| c.max_gpu_memory_bytes = 1 << 30),
         ("consumer_stream", |c| c.consumer_stream = ptr::dangling_mut()),
+        ("device", |c| c.device = 0),
+        ("cuda_driver", |c| c.cuda_driver = DriverPath::from_static(c"/nowhere/libcuda.so.1")),
     ];
     for (name, change) in changes {
         let mut config = config(Dtype::U16, &[4], 1);

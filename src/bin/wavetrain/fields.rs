@@ -67,8 +67,8 @@ const PADS: Names = &[
     ("edge", config::PAD_EDGE),
     ("reflect", config::PAD_REFLECT),
 ];
-const GDS: Names = &[("auto", 0), ("off", 1), ("on", 2)];
-const NUMA: Names = &[("auto", 0), ("disabled", 1), ("pin", 2)];
+const GDS: Names = &[("auto", config::AUTO), ("off", config::GDS_OFF), ("on", config::GDS_ON)];
+const NUMA: Names = &[("auto", config::AUTO), ("off", config::NUMA_OFF), ("pin", config::NUMA_PIN)];
 const READERS: Names = &[
     ("auto", config::READER_AUTO),
     ("threads", config::READER_THREADS),
@@ -166,12 +166,20 @@ const FIELDS: &[Field] = &[
         Kind::Time(|c| &mut c.pop_timeout_ns),
         "longest wait for a batch: 500ms, 30s; plain numbers are ns",
     ),
-    field("enable-gds", Kind::Choice(|c| &mut c.enable_gds, GDS), "GPUDirect Storage"),
-    field("numa-strategy", Kind::Choice(|c| &mut c.numa_strategy, NUMA), "NUMA placement"),
-    field("numa-node", Kind::Signed(|c| &mut c.numa_node), "NUMA node; -1 = none"),
+    field(
+        "enable-gds",
+        Kind::Choice(|c| &mut c.enable_gds, GDS),
+        "GPUDirect Storage; not built yet",
+    ),
+    field(
+        "numa-strategy",
+        Kind::Choice(|c| &mut c.numa_strategy, NUMA),
+        "NUMA placement; not built yet",
+    ),
+    field("numa-node", Kind::Signed(|c| &mut c.numa_node), "NUMA node; -1 = none; not built yet"),
     field("log-level", Kind::Choice(|c| &mut c.log_level, LEVELS), "least severe level logged"),
     field("log-quiet", Kind::Switch(|c| &mut c.log_quiet), "no log lines on stderr"),
-    field("metadata-latency", Kind::Latency, "synthetic latency of metadata"),
+    field("metadata-latency", Kind::Latency, "synthetic latency of metadata; not built yet"),
     field("reader", Kind::Choice(|c| &mut c.reader, READERS), "who reads what is not cached"),
     field("cuda-driver", Kind::Path(|c| &mut c.cuda_driver), "path of the CUDA driver"),
 ];
