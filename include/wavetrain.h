@@ -345,11 +345,12 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric io;             /* reads of chunks; in: bytes read, out: bytes chunks needed */
     wavetrain_metric input_transfer; /* copies to the device, by its clock; 0 on the host */
     wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
-    wavetrain_metric post_decode;    /* decoded chunks laid out for the device; 0 on the host */
-    wavetrain_metric decode_gap;     /* device idle between decodes; 0 on the host */
+    wavetrain_metric post_decode;    /* decoded chunks laid out for the device, by threads of the
+                                        CPU; 0 on the host */
+    wavetrain_metric decode_gap;     /* 0: nothing is decoded on a device, which could idle there */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
-    wavetrain_metric bind_wait;      /* waves, from the last read to the first decode */
-    wavetrain_metric pop_wait;       /* pops that waited */
+    wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
+    wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */
     uint64_t array_meta_hits;        /* look-ups in the cache of array metadata */
     uint64_t array_meta_misses;
     uint64_t shard_index_hits;       /* look-ups in the cache of index pages */

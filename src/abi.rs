@@ -200,15 +200,15 @@ pub struct Stats {
     pub input_transfer: Metric,
     /// Chunks decoded; in: encoded bytes, out: decoded bytes.
     pub decode: Metric,
-    /// Device work between decode and assemble; all 0 on the host.
+    /// Decoded chunks that threads of the CPU laid out for the device; all 0 on the host.
     pub post_decode: Metric,
-    /// Device idle time between decodes; all 0 on the host.
+    /// All 0: nothing is decoded on a device, which could idle between decodes.
     pub decode_gap: Metric,
     /// Chunks cast and scattered into batches; in: source bytes, out: batch bytes.
     pub assemble: Metric,
-    /// Waves between the last read and the first decode.
+    /// Waves, from when their reads may begin to their first decode.
     pub bind_wait: Metric,
-    /// Pops that waited.
+    /// Pops that waited, whatever came of it.
     pub pop_wait: Metric,
     /// Lookups of array metadata that found it.
     pub array_meta_hits: u64,

@@ -1,5 +1,5 @@
-//! The configuration: every field with its literal default, and the check that turns a caller's
-//! struct into [`Settings`], where every derived value is filled in.
+//! The configuration: every field with its literal default. `settings` checks it and fills in every
+//! derived value.
 //!
 //! A field whose feature is not built yet is refused by name when it differs from its default, so
 //! no option is ever accepted and ignored.
@@ -186,7 +186,8 @@ pub struct Config {
     pub log_quiet: u32,
     /// Always 0.
     pub reserved: u32,
-    /// CUstream of the consumer. Default NULL. Not built yet.
+    /// CUstream that batches are used on, or NULL: release waits for what is queued on it. Default
+    /// NULL.
     pub consumer_stream: *mut core::ffi::c_void,
     /// Synthetic metadata latency. Default none. Not built yet.
     pub metadata_latency: MetadataLatency,
@@ -196,11 +197,11 @@ pub struct Config {
     pub files: FilesHook,
     /// Where log lines go.
     pub log: LogHook,
-    /// Last words. Not built yet.
+    /// Last words before a defect of ours ends the process.
     pub fatal: FatalHook,
-    /// The host's job system. Not built yet.
+    /// The host's job system, with `thread_mode` = THREADS_HOOK.
     pub workers: WorkersHook,
-    /// The host's profiler. Not built yet.
+    /// The host's profiler.
     pub profiler: ProfilerHook,
     /// READER_AUTO, _THREADS, _URING or _DIRECT: who reads chunk data that is not in the page
     /// cache. Default AUTO.

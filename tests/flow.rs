@@ -102,6 +102,26 @@ fn batches_come_in_push_order_with_their_tags_and_numbers() {
 }
 
 #[test]
+fn pops_that_did_not_wait_are_not_in_pop_wait() {
+    let array = array("pop-wait");
+    let loader = Loader::open(&Config { thread_mode: THREADS_PUMP, ..config(1) }).unwrap();
+    let waited = || loader.stats().unwrap().pop_wait.count;
+    assert!(matches!(loader.pop(0), Ok(Pop::Again(_))));
+    push(&loader, &array, 0);
+    while loader.pump(SECOND).unwrap() {}
+    drop(expect_batch(loader.pop(FOREVER).unwrap()));
+    assert_eq!(waited(), 0, "the batch was there");
+    push(&loader, &array, 1);
+    drop(expect_batch(loader.pop(FOREVER).unwrap()));
+    assert_eq!(waited(), 1, "the pop made it");
+    assert!(matches!(loader.pop(1), Ok(Pop::Starved(_))));
+    assert_eq!(waited(), 2, "it waited in vain");
+    loader.flush().unwrap();
+    assert!(matches!(loader.pop(FOREVER), Ok(Pop::End)));
+    assert_eq!(waited(), 2);
+}
+
+#[test]
 fn a_full_lookahead_takes_a_prefix_and_no_more() {
     let array = array("again");
     let config = Config { lookahead_samples: 4, n_batch_slots: 1, ..config(4) };

@@ -168,7 +168,20 @@ impl Instance {
             timeout_ns => timeout_ns,
         };
         let start = (self.os.now_ns)();
-        let deadline = self.deadline(timeout_ns);
+        let mut has_waited = false;
+        let popped = self.pop_by(start.saturating_add(timeout_ns), timeout_ns, &mut has_waited);
+        if has_waited {
+            self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
+        }
+        popped
+    }
+
+    fn pop_by(
+        &self,
+        deadline: u64,
+        timeout_ns: u64,
+        has_waited: &mut bool,
+    ) -> Result<Popped, Failure> {
         let mut state = self.lock.lock();
         loop {
             if let Some(failure) = self.refusal(&state) {
@@ -180,7 +193,6 @@ impl Instance {
                         let token = state.slots.pop(slot);
                         self.note_consumer(&mut state, slot);
                         self.stats.batches_emitted.fetch_add(1, Relaxed);
-                        self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
                         return Ok(Popped::Batch(token));
                     }
                     SlotState::Failed => {
@@ -204,6 +216,7 @@ impl Instance {
             if (self.os.now_ns)() >= deadline {
                 return Ok(Popped::Starved(self.starved_text(&state)));
             }
+            *has_waited = true;
             state = self.wait_or_help(state, &self.batch_ready, deadline);
         }
     }
