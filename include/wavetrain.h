@@ -117,9 +117,10 @@
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *
- * Handles are numbers, never 0. A call with a handle that was closed, or never existed, touches no
- * memory and returns WAVETRAIN_SHUTDOWN. So does every call in a child made by fork, where the
- * deleter of a tensor does nothing.
+ * Handles are numbers, never 0. A call with a handle that was closed, never existed, or is of
+ * another copy of wavetrain in the process (a plugin's), touches no memory and returns
+ * WAVETRAIN_SHUTDOWN. So does every call in a child made by fork, where the deleter of a tensor
+ * does nothing.
  *
  *
  * 6. Errors

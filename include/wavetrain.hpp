@@ -34,6 +34,11 @@
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
  * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
  * at a time.
+ *
+ * Plugins. Shared objects that are loaded with dlopen may each have a copy of this header and of
+ * the archive; a handle of one is SHUTDOWN in the other. With RTLD_GLOBAL the calls of those loaded
+ * later go to the copy that was loaded first, as with every library. One that hides the archive's
+ * functions (--exclude-libs) hides these as well: compile it with -fvisibility-inlines-hidden.
  */
 #ifndef WAVETRAIN_HPP
 #define WAVETRAIN_HPP
@@ -275,7 +280,7 @@ private:
 /* ---- Batches ------------------------------------------------------------------------------ */
 
 /* How long ~loader waits for reads in flight, and with the last batch for work on a device. */
-inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
+[[gnu::visibility("hidden")]] inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
 
 /* A popped batch, or none. Gives itself back when it is destroyed or assigned to. */
 class [[nodiscard]] batch {
@@ -546,7 +551,9 @@ private:
     }
 
     wavetrain_loader handle_ = 0;
-    static inline std::atomic<wavetrain_loader> kept_[64] = {}; /* as many may be open */
+    /* As many may be open. Hidden, so that each program and plugin has its own beside its own copy
+     * of the archive; else it would be one object of the process, which no dlclose could unload. */
+    [[gnu::visibility("hidden")]] static inline std::atomic<wavetrain_loader> kept_[64] = {};
 };
 static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handle");
 

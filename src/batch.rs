@@ -11,6 +11,7 @@
 //! the one that holds `next_pop`.
 
 use crate::base::arena::{Carver, Table};
+use crate::cache::hash_words;
 use crate::limits::{RANK_MAX, TENSORS_PER_SLOT};
 use crate::status::{Failure, Status};
 
@@ -93,6 +94,8 @@ pub struct Slots {
     samples_per_batch: u32,
     next_begin: u64,
     next_pop: u64,
+    /// Set in tokens, so that a batch of another loader is none here.
+    token_key: u64,
 }
 
 impl Slots {
@@ -124,7 +127,14 @@ impl Slots {
             samples_per_batch,
             next_begin: 0,
             next_pop: 0,
+            token_key: 0,
         }
+    }
+
+    /// Makes tokens those of the loader that `loader` stands for.
+    pub fn set_loader(&mut self, loader: u64) {
+        // A bit that no slot's number has, so that no token is 0.
+        self.token_key = hash_words(&[loader]) | 1 << 31;
     }
 
     /// Index of a sample in the tables.
@@ -289,7 +299,7 @@ impl Slots {
         self.next_pop += 1;
         entry.state = SlotState::Held;
         entry.generation = entry.generation.wrapping_add(1).max(1);
-        (entry.generation as u64) << 32 | (slot as u64 + 1)
+        self.token_key ^ ((entry.generation as u64) << 32 | (slot as u64 + 1))
     }
 
     /// Gives the slot of a failed batch back.
@@ -302,6 +312,7 @@ impl Slots {
 
     /// The slot of a held batch, or None for a token that was released or never given.
     pub fn held(&self, token: u64) -> Option<u32> {
+        let token = token ^ self.token_key;
         let slot = (token & u32::MAX as u64).checked_sub(1)?;
         let entry = self.slots.get(slot as usize)?;
         let is_held = entry.state == SlotState::Held && entry.generation as u64 == token >> 32;

@@ -236,3 +236,54 @@ fn engine_streams_from_its_pak_what_a_plain_run_streams_from_the_folder() {
         assert!(output.contains("every byte is that of the plain run"), "{output}");
     }
 }
+
+/// tests/cpp/plugin.cpp as a shared object that has the archive in it.
+fn plugin(folder: &Path, compiler: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let library = cc::folder(&format!("plugin-{name}-{compiler}")).join(format!("{name}.so"));
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"])
+            .args(flags)
+            .arg("-I")
+            .arg(folder)
+            .arg("-I")
+            .arg(header::root().join("tests/c"))
+            .arg(header::root().join("tests/cpp/plugin.cpp"))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&library),
+    );
+    library
+}
+
+#[test]
+fn two_plugins_have_their_own_loaders_and_can_be_unloaded() {
+    let Some(folder) = archive() else { return };
+    let Some(compiler) = compilers().next() else { return };
+    let array = cube("plugins");
+    let host = cc::folder("plugin-host").join("two_plugins");
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-Wl,--no-as-needed", "-I"])
+            .arg(folder)
+            .arg("-I")
+            .arg(header::root().join("tests/c"))
+            .arg(header::root().join("tests/cpp/two_plugins.cpp"))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&host),
+    );
+    let plain: &[&str] = &[];
+    let hiding = ["-fvisibility-inlines-hidden", "-Wl,--exclude-libs,ALL"];
+    for (compiler, flags) in compilers().flat_map(|name| [(name.clone(), plain), (name, &hiding)]) {
+        let made = ["one", "two"].map(|name| plugin(folder, &compiler, name, flags));
+        for library in &made {
+            let table = cc::run(Command::new("readelf").args(["--dyn-syms", "-W"]).arg(library));
+            let unique: Vec<&str> =
+                table.lines().filter(|line| line.contains(" UNIQUE ")).collect();
+            assert!(unique.is_empty(), "{compiler}: {unique:#?}");
+        }
+        let paths = made.each_ref().map(|path| path.to_str().unwrap());
+        run(&host, &[paths[0], paths[1], &array]);
+    }
+}

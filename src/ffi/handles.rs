@@ -1,29 +1,36 @@
-//! Handles are tokens {place, generation} into a small static table, so that a late call is told
-//! SHUTDOWN without touching memory that was given back.
+//! Handles are tokens {generation, place} into a small static table, so that a late call is told
+//! SHUTDOWN without touching memory that was given back. So is one with a token of another copy of
+//! the library in this process, a second plugin's: where generations begin is told by where the
+//! table lies and by when it was first used, which no two copies have in common.
 //!
 //! A place counts the calls that are inside its instance. Close first makes the place refuse new
 //! calls, then waits until it is the last one, then gives the memory back. Everything is atomic and
 //! sequentially consistent: a lock could be held by another thread at the moment of a fork.
 
+use crate::cache::hash_words;
 use crate::limits::INSTANCES_MAX;
 use crate::os::{SYSTEM, fatal};
 use crate::pipeline::{Instance, Opened};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 const FREE: u32 = 0;
 const OPENING: u32 = 1;
 const OPEN: u32 = 2;
 const CLOSING: u32 = 3;
 
+/// Bits of a token that say the place, counted from 1; those above are the generation.
+const PLACE_BITS: u32 = 8;
+const _: () = assert!(INSTANCES_MAX < 1 << PLACE_BITS);
+
 struct Place {
     /// FREE -> OPENING -> OPEN -> CLOSING -> FREE.
     state: AtomicU32,
     /// Changes with every open, so that old tokens stay dead.
-    generation: AtomicU32,
+    generation: AtomicU64,
     /// Calls inside the instance.
     users: AtomicU32,
     /// There while the place is OPEN or CLOSING; zeros before, so that the table takes no bytes of
@@ -38,7 +45,7 @@ unsafe impl Sync for Place {}
 static PLACES: [Place; INSTANCES_MAX] = [const {
     Place {
         state: AtomicU32::new(FREE),
-        generation: AtomicU32::new(0),
+        generation: AtomicU64::new(0),
         users: AtomicU32::new(0),
         opened: UnsafeCell::new(MaybeUninit::zeroed()),
     }
@@ -56,8 +63,20 @@ pub fn reserve() -> Option<Reserved> {
     let is_kept =
         |place: &Place| place.state.compare_exchange(FREE, OPENING, SeqCst, SeqCst).is_ok();
     let number = PLACES.iter().position(is_kept)?;
-    let generation = PLACES[number].generation.fetch_add(1, SeqCst).wrapping_add(1);
-    Some(Reserved { number, token: (generation as u64) << 32 | (number as u64 + 1) })
+    let place = &PLACES[number];
+    // Only the reserver of a place writes it.
+    let generation = match place.generation.load(SeqCst) {
+        0 => first_generation(place),
+        generation => generation + 1,
+    };
+    place.generation.store(generation, SeqCst);
+    Some(Reserved { number, token: generation << PLACE_BITS | (number as u64 + 1) })
+}
+
+/// Where the generations of a place begin: 1 to 2^55, so that none is 0 or leaves its 56 bits.
+fn first_generation(place: &'static Place) -> u64 {
+    let address = core::ptr::from_ref(place).addr() as u64;
+    1 + (hash_words(&[address, (SYSTEM.now_ns)()]) >> (PLACE_BITS + 1))
 }
 
 impl Reserved {
@@ -109,8 +128,8 @@ impl Entered {
 /// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
-    let number = (token & u32::MAX as u64).checked_sub(1)? as usize;
-    enter_place(number, |generation| generation as u64 == token >> 32)
+    let number = (token & ((1 << PLACE_BITS) - 1)).checked_sub(1)? as usize;
+    enter_place(number, |generation| generation == token >> PLACE_BITS)
 }
 
 /// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
@@ -128,7 +147,7 @@ pub fn enter_by_tensor(address: usize) -> Option<Entered> {
     })
 }
 
-fn enter_place(number: usize, is_wanted: impl Fn(u32) -> bool) -> Option<Entered> {
+fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered> {
     let place = PLACES.get(number)?;
     place.users.fetch_add(1, SeqCst);
     let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));

@@ -272,7 +272,8 @@ fn layout(
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
-    let state = State::carve(carver, settings, geometry, files_max);
+    let mut state = State::carve(carver, settings, geometry, files_max);
+    state.slots.set_loader(values.handle.token);
     let instance = Instance {
         os,
         settings: settings.clone(),

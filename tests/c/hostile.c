@@ -345,18 +345,14 @@ static void check_handles(void) {
     wavetrain_batch batch = 0, foreign = 0;
     push_cube(loader, uri, 0, 0, 0, BOX, 1);
     push_cube(other, uri, 0, 0, 0, BOX, 2);
-    push_cube(other, uri, 0, 0, 0, BOX, 2);
     CHECK_STATUS(wavetrain_pop(loader, LONG_NS, &batch, NULL), WAVETRAIN_OK);
     CHECK_STATUS(wavetrain_pop(other, LONG_NS, &foreign, NULL), WAVETRAIN_OK);
-    CHECK_STATUS(wavetrain_release(other, foreign, NULL), WAVETRAIN_OK);
-    CHECK_STATUS(wavetrain_pop(other, LONG_NS, &foreign, NULL), WAVETRAIN_OK);
+    CHECK(batch != foreign); /* the first of each, in the first slot of each */
 
     INIT(view, wavetrain_batch_view);
     const uint64_t wrong[] = { 0,         1,         UINT64_MAX,          batch + 1,
                                batch - 1, foreign,   batch ^ 1ull << 40 };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        if (wrong[i] == batch)
-            continue; /* tokens of two loaders may happen to be equal */
         CHECK_STATUS(wavetrain_batch_info(loader, wrong[i], 0, &view), WAVETRAIN_INVALID);
         CHECK_STATUS(wavetrain_release(loader, wrong[i], NULL), WAVETRAIN_INVALID);
     }
