@@ -82,9 +82,11 @@ def call(what, *arguments, error=None):
     function, last = getattr(load(), "wavetrain_" + what), [byref(error)] if error else []
     status = Status(function(*arguments, *last))
     if status != Status.OK:
-        error = error or sized(wavetrain_error)
-        if what == "push":
+        if error is None:  # of other calls than open the first argument is the loader
+            error = sized(wavetrain_error)
             load().wavetrain_last_error(arguments[0], byref(error))
+            if error.status != status:
+                error.text = b"a call that failed on another thread took the place of the text"
         made = ERRORS[status](f"{what}: {status.name} {error.text.decode('utf-8', 'replace')}")
         made.status, made.what = status, what
         made.tag, made.sample, made.batch_id = error.tag, error.sample, error.batch_id

@@ -128,8 +128,8 @@
  * Calls return a status: 0 is success, below 0 an error, above 0 "not now". Nothing that a file or
  * an argument holds ends the process. Results are written on success only; taken, held, need and
  * error are written on failure too. wavetrain_error names the sample, the chunk, the reason and the
- * way out. Functions with an error argument take NULL for it; push and the others leave theirs for
- * wavetrain_last_error. Nothing is printed unless log_quiet = 0.
+ * way out. Functions with an error argument take NULL for it; the text of every call on a loader
+ * that failed is there in wavetrain_last_error. Nothing is printed unless log_quiet = 0.
  */
 #ifndef WAVETRAIN_H
 #define WAVETRAIN_H
@@ -822,10 +822,10 @@ typedef struct wavetrain_config {
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */
 /* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
- * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing, so
- * that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every struct that
- * is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID (an
- * optional wavetrain_error is then left alone instead). */
+ * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing but
+ * an error, so that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every
+ * struct that is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID
+ * (an optional wavetrain_error is then left alone instead). */
 
 /* The version of the archive: (major << 16) | (minor << 8) | patch. Compare it with
  * WAVETRAIN_VERSION; with another major the structs differ. Does not wait. */
@@ -985,8 +985,11 @@ wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *
 /* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
 wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
-/* The error of the stream if it failed, else why push refused a sample last, or release a batch;
- * status OK and an empty text if neither is. Reset clears it. error: yours. OK. Does not wait. */
+/* Why a call on this loader failed last, on whatever thread: the last that returned a negative
+ * status, or AGAIN of dlpack; close and this one are not looked at. Where none failed, the error
+ * that ended the stream; status OK and an empty text if there is none. Reset clears it. error:
+ * yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK. Does not
+ * wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
 /* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read

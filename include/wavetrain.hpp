@@ -87,6 +87,14 @@ using batch_view = sized<wavetrain_batch_view>;
 using stats_view = sized<wavetrain_stats_view>;
 using array_view = sized<wavetrain_array_view>;
 
+/* wavetrain_last_error: why a call on the loader failed last, and that there is no such loader
+ * where there is none. For calls that have no error argument. */
+inline error last_error(wavetrain_loader on) noexcept {
+    error why;
+    wavetrain_last_error(on, &why);
+    return why;
+}
+
 /* A pointer and a count. Made from arrays and from everything with data() and size(); borrows. */
 template <class T> class span {
 public:
@@ -352,6 +360,8 @@ public:
             end_if_closing(from, patience_ns);
         return released;
     }
+    /* The loader that it is of; 0 where there is no batch. */
+    wavetrain_loader owner() const noexcept { return loader_; }
     /* Gives up the number: the caller releases it through wavetrain.h. */
     wavetrain_batch detach() noexcept {
         const wavetrain_batch number = batch_;
@@ -380,6 +390,8 @@ public:
             return popped;
         out.loader_ = from;
         popped = wavetrain_batch_info(from, out.batch_, 0, &out.view_);
+        if (!popped && why != nullptr)
+            *why = last_error(from);
         if (!popped) /* closed meanwhile */
             out = batch();
         return popped;
@@ -578,7 +590,8 @@ public:
     stream(stream &&other) noexcept(std::is_nothrow_move_constructible_v<Source>)
         : handle_(other.handle_), source_(std::move(other.source_)), pending_(other.pending_),
           current_(std::move(other.current_)), state_(std::exchange(other.state_, over)),
-          refused_(other.refused_), status_(other.status_), error_(other.error_),
+          refused_(other.refused_), refusal_(other.refusal_), status_(other.status_),
+          error_(other.error_),
           has_pending_(other.has_pending_), has_pushed_(other.has_pushed_),
           is_flushed_(other.is_flushed_), has_current_(std::exchange(other.has_current_, false)) {}
     stream &operator=(stream &&) = delete;
@@ -610,7 +623,7 @@ public:
                 status_ = WAVETRAIN_OK;
                 return popped;
             }
-            wavetrain_last_error(handle_, &error_);
+            error_ = refusal_;
             return status_ = refused_;
         }
         if (!popped)
@@ -676,6 +689,7 @@ private:
                 continue;
             }
             refused_ = pushed;
+            refusal_ = last_error(handle_);
             state_ = fed;
         }
         if (state_ == fed && !is_flushed_) {
@@ -690,6 +704,7 @@ private:
     batch current_;
     state state_ = feeding;
     wavetrain::status refused_;
+    wavetrain::error refusal_; /* why */
     wavetrain::status status_;
     wavetrain::error error_;
     bool has_pending_ = false;

@@ -118,6 +118,14 @@ class PoolStarved : public Error { using Error::Error; };
     }
 }
 
+/* An Error of our own. */
+[[noreturn]] inline void refuse(const char *stage, status result, const char *text) {
+    wavetrain::error why;
+    std::strncpy(why.text, text, sizeof why.text - 1);
+    why.status = result.value();
+    throw_error(stage, why);
+}
+
 /* Throws unless `result` is OK. `why` is what the call told, if it did. */
 inline void check(const char *stage, status result, wavetrain::error why = {}) {
     if (result)
@@ -126,11 +134,13 @@ inline void check(const char *stage, status result, wavetrain::error why = {}) {
     throw_error(stage, why);
 }
 
-/* An Error of our own. */
-[[noreturn]] inline void refuse(const char *stage, status result, const char *text) {
-    wavetrain::error why;
-    std::strncpy(why.text, text, sizeof why.text - 1);
-    why.status = result.value();
+/* The same of a call on a loader that leaves its text in last_error. */
+inline void check(const char *stage, status result, wavetrain_loader on) {
+    if (result)
+        return;
+    const wavetrain::error why = last_error(on);
+    if (result != why.status)
+        refuse(stage, result, "a call that failed on another thread took the place of the text");
     throw_error(stage, why);
 }
 
@@ -295,11 +305,14 @@ public:
         return elements;
     }
     /* Gives the batch back; does nothing where there is none. */
-    void release(void *event = nullptr) { check("release", batch::release(event)); }
+    void release(void *event = nullptr) {
+        const wavetrain_loader from = owner();
+        check("release", batch::release(event), from);
+    }
     /* Tensor is DLManagedTensorVersioned or DLManagedTensor. The caller calls its deleter. */
     template <class Tensor> Tensor *to_dlpack(void *stream = nullptr) const {
         Tensor *tensor = nullptr;
-        check("dlpack", dlpack(&tensor, stream));
+        check("dlpack", dlpack(&tensor, stream), owner());
         return tensor;
     }
 };
@@ -355,14 +368,14 @@ public:
     int device() const noexcept { return config_.device; }
     Stats stats() const {
         stats_view view;
-        check("stats", loader_.stats(view));
+        check("stats", loader_.stats(view), loader_.handle());
         return Stats(view);
     }
-    void stats_reset() { check("stats_reset", loader_.stats_reset()); }
+    void stats_reset() { check("stats_reset", loader_.stats_reset(), loader_.handle()); }
     /* Drops all samples that are not popped and forgets the error. */
     void reset() {
         drop_sources();
-        check("reset", loader_.reset());
+        check("reset", loader_.reset(), loader_.handle());
     }
     /* Ends the pipeline, as ~loader does; every later call throws ShutdownError. */
     void close() noexcept {
@@ -414,7 +427,7 @@ private:
             if (!has_pending_) {
                 source &front = sources_.front();
                 if (front.next == nullptr) {
-                    check("flush", loader_.flush(), last_error());
+                    check("flush", loader_.flush(), loader_.handle());
                     sources_.pop_front();
                     continue;
                 }
@@ -430,7 +443,7 @@ private:
             has_pending_ = false;
             if (!pushed) {
                 dropping drop{ *this };
-                check("push", pushed, last_error());
+                check("push", pushed, loader_.handle());
             }
         }
     }
@@ -443,11 +456,6 @@ private:
                 from.sources_.pop_front();
         }
     };
-    wavetrain::error last_error() const noexcept {
-        wavetrain::error why;
-        loader_.last_error(why).ignore();
-        return why;
-    }
     void drop_sources() noexcept {
         sources_.clear();
         has_pending_ = false;

@@ -64,12 +64,6 @@ fn failure(status: Status, why: &Why) -> Failure {
     Failure::because(status, why)
 }
 
-fn shutdown() -> Failure {
-    let mut why = Why::new();
-    let status = fail!(why, Shutdown, "the loader is closed, or belongs to the parent process");
-    failure(status, &why)
-}
-
 impl Loader {
     /// Takes all memory and starts the threads.
     pub fn open(config: &Config) -> Result<Loader, Failure> {
@@ -90,7 +84,7 @@ impl Loader {
     }
 
     fn enter(&self) -> Result<Entered, Failure> {
-        handles::enter(self.token).ok_or_else(shutdown)
+        handles::enter(self.token).ok_or_else(Failure::shutdown)
     }
 
     /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full.
@@ -174,16 +168,18 @@ impl Loader {
         if closed.is_ok() {
             core::mem::forget(self);
         }
-        closed.map_err(|status| {
+        closed.map_err(|(status, held)| {
             let mut why = Why::new();
-            match status {
-                (Status::Again, 0) => why.push_str("work is still in flight"),
-                (Status::Again, held) => {
-                    fail!(why, Again, "{held} batch slots are kept by batches or tensors");
-                }
-                _ => why.push_str("the loader is closed, or belongs to the parent process"),
-            }
-            failure(status.0, &why)
+            match (status, held) {
+                (Status::Again, 0) => fail!(why, Again, "work is still in flight: close again"),
+                (Status::Again, held) => fail!(
+                    why,
+                    Again,
+                    "{held} batch slots are kept by batches or tensors: give them back, then close"
+                ),
+                _ => return Failure::shutdown(),
+            };
+            failure(status, &why)
         })
     }
 }

@@ -154,6 +154,16 @@ impl Failure {
         }
     }
 
+    /// There is no loader, or none that takes the call.
+    pub fn shutdown() -> Failure {
+        let mut why = Why::new();
+        why.push_str(
+            "the loader is closed or being closed, was never opened, or belongs to the process \
+             that this one was forked from: open another",
+        );
+        Failure::because(Status::Shutdown, &why)
+    }
+
     /// A failure that no sample is to blame for.
     pub fn because(status: Status, why: &Why) -> Failure {
         Failure { text: *why, ..Failure::new(status) }

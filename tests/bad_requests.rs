@@ -7,9 +7,12 @@ use common::damage::{Bad, check, check_text, check_with, good_job, u16_config};
 use common::drive::{Job, PATIENCE_NS, Span, first_failure, open, stream, stream_through};
 use common::fixtures::{self, Scratch};
 use common::surface::{Open, sample_box, sample_of, text_of};
-use wavetrain::abi::{Sample, SampleBox};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use wavetrain::abi::{BatchInfo, Error, Sample, SampleBox};
 use wavetrain::config::{Config, ON_ERROR_SKIP};
-use wavetrain::limits::{RANK_MAX, URI_BYTES_MAX};
+use wavetrain::ffi::*;
+use wavetrain::limits::{RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::loader::{Loader, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -189,6 +192,98 @@ fn the_sample_whose_uri_finds_no_room_is_named_by_its_tag() {
     let failure = result.expect_err("no room");
     assert!(0 < taken && taken < requests.len(), "{taken}");
     assert_eq!((failure.status, failure.tag), (Status::Invalid, 500 + taken as u64), "{failure}");
+}
+
+/// What last_error says behind a call that returned `code`.
+fn why(loader: &Open, code: i32) -> String {
+    let error = loader.last_error();
+    assert_eq!(error.status, code, "{}", text_of(&error));
+    text_of(&error)
+}
+
+#[test]
+fn every_call_that_fails_leaves_its_text() {
+    const OK: i32 = Status::Ok as i32;
+    let loader = Open::new(&u16_config(&[4, 4], 1));
+    let uri = &fixtures::store("rank2_u16").uri;
+    let expect = |code: i32, status: Status, words: &str| {
+        assert_eq!(code, status as i32);
+        let text = why(&loader, code);
+        assert!(text.contains(words), "{text:?} lacks {words:?}");
+    };
+    loader.push_box(uri, &[0, 0], &[4, 4], 1);
+    let batch = loader.pop();
+    let raw = sample_box(uri, &[0], &[4]);
+    let pushed = loader.try_push(&sample_of(&raw, 5), size_of::<Sample>(), 0).0;
+    expect(pushed, Status::Rank, "sample_shape");
+    let mut tensor = null_mut();
+    // SAFETY: the pointers are NULL or whole.
+    unsafe {
+        let stray = null_mut::<c_void>().wrapping_byte_add(64);
+        let mut info = BatchInfo { struct_size: size_of::<BatchInfo>(), ..std::mem::zeroed() };
+        let unheld = wavetrain_batch_info(loader.0, batch ^ 2, 0, &mut info);
+        expect(unheld, Status::Invalid, "is not held");
+        let field = wavetrain_batch_info(loader.0, batch, 1, &mut info);
+        expect(field, Status::Invalid, "field = 1");
+        let unsized_info = wavetrain_batch_info(loader.0, batch, 0, null_mut());
+        expect(unsized_info, Status::Invalid, "info is NULL");
+        expect(wavetrain_stats(loader.0, null_mut()), Status::Invalid, "stats is NULL");
+        let target = wavetrain_dlpack(loader.0, batch, 0, null_mut(), null_mut());
+        expect(target, Status::Invalid, "tensor is NULL");
+        let stream = wavetrain_dlpack(loader.0, batch, 0, stray, &mut tensor);
+        expect(stream, Status::Unsupported, "in host memory");
+        let field = wavetrain_dlpack(loader.0, batch, 7, null_mut(), &mut tensor);
+        expect(field, Status::Invalid, "field = 7");
+        let unheld = wavetrain_dlpack(loader.0, batch ^ 2, 0, null_mut(), &mut tensor);
+        expect(unheld, Status::Invalid, "is not held");
+        expect(wavetrain_pump(loader.0, 0), Status::Invalid, "thread_mode is own");
+        expect(wavetrain_read_done(loader.0, 9, 0), Status::Invalid, "ticket 0x9");
+        expect(wavetrain_release(loader.0, batch, stray), Status::Unsupported, "event");
+        expect(wavetrain_release(loader.0, batch ^ 2, null_mut()), Status::Invalid, "is not held");
+        let target = wavetrain_pop(loader.0, 0, null_mut(), null_mut());
+        expect(target, Status::Invalid, "batch is NULL");
+        // Asking, and what is only not now, changes nothing.
+        assert_eq!(wavetrain_last_error(loader.0, null_mut()), Status::Invalid as i32);
+        assert!(loader.try_pop(0).is_err_and(|(code, _)| code == Status::Again as i32));
+        assert_eq!(wavetrain_release(loader.0, batch, null_mut()), OK);
+        expect(Status::Invalid as i32, Status::Invalid, "batch is NULL");
+        assert_eq!(wavetrain_reset(loader.0), OK);
+        assert_eq!(why(&loader, OK), "");
+    }
+}
+
+#[test]
+fn the_ninth_tensor_and_calls_behind_close_say_why() {
+    let loader = Open::new(&u16_config(&[4, 4], 1));
+    loader.push_box(&fixtures::store("rank2_u16").uri, &[0, 0], &[4, 4], 1);
+    let batch = loader.pop();
+    let mut tensors = [null_mut(); TENSORS_PER_SLOT as usize + 1];
+    let codes = tensors.each_mut().map(|tensor| {
+        // SAFETY: writable.
+        unsafe { wavetrain_dlpack_legacy(loader.0, batch, 0, null_mut(), tensor) }
+    });
+    assert_eq!(codes[..8], [Status::Ok as i32; 8]);
+    assert!(why(&loader, Status::Again as i32).contains("delete a tensor"));
+    for tensor in tensors.into_iter().filter(|tensor| !tensor.is_null()) {
+        // SAFETY: it was exported and not deleted.
+        unsafe { ((*tensor).deleter.unwrap())(tensor) };
+    }
+    assert_eq!(loader.close(0), (Status::Again as i32, 1));
+    assert_eq!(wavetrain_flush(loader.0), Status::Shutdown as i32);
+    assert!(why(&loader, Status::Shutdown as i32).contains("open another"));
+    loader.release(batch);
+    let mut error = Error::EMPTY;
+    assert_eq!(loader.close(PATIENCE_NS), (Status::Ok as i32, 0));
+    // SAFETY: whole.
+    unsafe {
+        assert_eq!(wavetrain_last_error(loader.0, &mut error), Status::Shutdown as i32);
+        assert!(
+            text_of(&error).contains("open another") && error.status == Status::Shutdown as i32
+        );
+        error = Error::EMPTY;
+        assert_eq!(wavetrain_pop(loader.0, 0, &mut 0, &mut error), Status::Shutdown as i32);
+        assert!(text_of(&error).contains("open another"));
+    }
 }
 
 #[test]

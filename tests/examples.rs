@@ -111,6 +111,7 @@ facts! {
     a_refused_sample_drops_its_iterable_and_nothing_else
     a_refused_sample_far_ahead_raises_where_it_is_pulled
     each_status_has_its_exception
+    every_exception_says_why
     a_sample_takes_slices_and_pairs_and_refuses_the_rest
     a_config_takes_names_of_types_and_refuses_nonsense
     numpy_sees_the_slot_itself_and_may_write_to_it

@@ -15,7 +15,7 @@ use crate::config::{BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::cuda::{Event, Stream};
 use crate::export::Record;
 use crate::fail;
-use crate::limits::RANK_MAX;
+use crate::limits::{FIELDS_MAX, RANK_MAX};
 use crate::loader::{close_token, fill_memory, fill_node, open_token};
 use crate::os::SYSTEM;
 use crate::pipeline::{Popped, Request};
@@ -43,6 +43,9 @@ unsafe impl Send for Record {}
 
 /// Size of an ArrayInfo that has a place for the entries of a group.
 const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();
+
+/// Why nothing was written to an info.
+const INFO_UNSIZED: &str = "info is NULL, or its struct_size is not set";
 
 /// Version of the library: major << 16 | minor << 8 | patch.
 pub const VERSION: u32 = 1 << 8;
@@ -226,13 +229,7 @@ pub unsafe extern "C" fn wavetrain_push(
             // SAFETY: writable as the header says.
             unsafe { taken.write(number) };
         }
-        match result {
-            Ok(()) => Ok(if number < count { Status::Again } else { Status::Ok }),
-            Err(failure) => {
-                instance.set_call_error(&failure);
-                Err(failure)
-            }
-        }
+        result.map(|()| if number < count { Status::Again } else { Status::Ok })
     })
 }
 
@@ -256,13 +253,33 @@ fn check_samples(
     Ok(())
 }
 
-/// The status of a call that only an instance answers.
+/// The status of a call that only an instance answers. Why it failed is kept for last_error.
 fn in_instance(
     loader: u64,
     call: impl FnOnce(&handles::Entered) -> Result<Status, Failure>,
 ) -> i32 {
     let Some(instance) = enter(loader) else { return Status::Shutdown as i32 };
-    call(&instance).unwrap_or_else(|failure| failure.status) as i32
+    let told = |failure: Failure| {
+        instance.set_call_error(&failure);
+        failure.status
+    };
+    call(&instance).unwrap_or_else(told) as i32
+}
+
+/// There is one tensor in a batch.
+#[cold]
+fn no_such_field(field: u32) -> Failure {
+    let mut why = Why::new();
+    let status = fail!(why, Invalid, "field = {field}: a batch has {FIELDS_MAX}, counted from 0");
+    Failure::because(status, &why)
+}
+
+/// An argument of a call that will not do.
+#[cold]
+fn invalid(text: &str) -> Failure {
+    let mut why = Why::new();
+    why.push_str(text);
+    Failure::because(Status::Invalid, &why)
 }
 
 /// See the header.
@@ -284,16 +301,14 @@ pub unsafe extern "C" fn wavetrain_pop(
 ) -> i32 {
     let Some(instance) = enter(loader) else {
         // SAFETY: as the header says.
-        unsafe { write_error(error, &Failure::new(Status::Shutdown)) };
+        unsafe { write_error(error, &Failure::shutdown()) };
         return Status::Shutdown as i32;
     };
-    if batch.is_null() {
-        let mut why = Why::new();
-        let status = fail!(why, Invalid, "batch is NULL");
-        // SAFETY: as the header says.
-        return unsafe { finish(Err(status), &why, error) };
-    }
-    let failure = match instance.pop(timeout_ns) {
+    let popped = match batch.is_null() {
+        true => Err(invalid("batch is NULL")),
+        false => instance.pop(timeout_ns),
+    };
+    let failure = match popped {
         Ok(Popped::Batch(token)) => {
             // SAFETY: writable as the header says.
             unsafe { batch.write(token) };
@@ -302,7 +317,10 @@ pub unsafe extern "C" fn wavetrain_pop(
         Ok(Popped::End) => return Status::End as i32,
         Ok(Popped::Again(why)) => Failure::because(Status::Again, &why),
         Ok(Popped::Starved(why)) => Failure::because(Status::Starved, &why),
-        Err(failure) => failure,
+        Err(failure) => {
+            instance.set_call_error(&failure);
+            failure
+        }
     };
     // SAFETY: as the header says.
     unsafe { write_error(error, &failure) };
@@ -321,8 +339,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     info: *mut BatchInfo,
 ) -> i32 {
     in_instance(loader, |instance| {
-        if field != 0 {
-            return Ok(Status::Invalid);
+        if field >= FIELDS_MAX {
+            return Err(no_such_field(field));
         }
         let view = instance.view(batch)?;
         let config = &instance.settings.config;
@@ -350,7 +368,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
         };
         // SAFETY: as the header says.
         let written = unsafe { write_struct(info, &value) };
-        Ok(if written { Status::Ok } else { Status::Invalid })
+        if written { Ok(Status::Ok) } else { Err(invalid(INFO_UNSIZED)) }
     })
 }
 
@@ -393,7 +411,8 @@ pub unsafe extern "C" fn wavetrain_stats(loader: u64, stats: *mut Stats) -> i32 
         instance.read_stats(&mut value);
         // SAFETY: as the header says.
         let written = unsafe { write_struct(stats, &value) };
-        Ok(if written { Status::Ok } else { Status::Invalid })
+        let why = "stats is NULL, or its struct_size is not set";
+        if written { Ok(Status::Ok) } else { Err(invalid(why)) }
     })
 }
 
@@ -412,12 +431,16 @@ pub extern "C" fn wavetrain_stats_reset(loader: u64) -> i32 {
 /// `error` is NULL or as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) -> i32 {
-    in_instance(loader, |instance| {
-        let failure = instance.last_error().unwrap_or_else(|| Failure::new(Status::Ok));
+    let Some(instance) = enter(loader) else {
         // SAFETY: as the header says.
-        let written = unsafe { write_error(error, &failure) };
-        Ok(if written { Status::Ok } else { Status::Invalid })
-    })
+        unsafe { write_error(error, &Failure::shutdown()) };
+        return Status::Shutdown as i32;
+    };
+    let failure = instance.last_error().unwrap_or_else(|| Failure::new(Status::Ok));
+    // SAFETY: as the header says.
+    let written = unsafe { write_error(error, &failure) };
+    // This call keeps no text of its own, so that asking changes nothing.
+    if written { Status::Ok as i32 } else { Status::Invalid as i32 }
 }
 
 /// See the header.
@@ -450,7 +473,7 @@ pub unsafe extern "C" fn wavetrain_array_info(
             let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
             fill_node(uri, &files, (scratch, knows_groups), &mut value, &mut why)?;
             if !write_struct(info, &value) {
-                return Err(fail!(why, Invalid, "info is NULL, or its struct_size is not set"));
+                return Err(fail!(why, Invalid, "{INFO_UNSIZED}"));
             }
             Ok(())
         })();

@@ -6,11 +6,12 @@
 //! away under it, and after that, or in a forked child, or a second time, it does nothing.
 
 use super::handles::enter_by_tensor;
-use super::in_instance;
+use super::{in_instance, invalid, no_such_field};
 use crate::cuda::Stream;
 use crate::export::{Deleters, DlManagedTensor, DlManagedTensorVersioned, Exported};
-use crate::limits::FIELDS_MAX;
-use crate::status::Status;
+use crate::fail;
+use crate::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
+use crate::status::{Failure, Status, Why};
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
@@ -78,17 +79,28 @@ unsafe fn export<T>(
     form: fn(&Exported) -> NonNull<T>,
 ) -> i32 {
     in_instance(loader, |instance| {
-        if target.is_null() || field >= FIELDS_MAX {
-            return Ok(Status::Invalid);
+        if target.is_null() {
+            return Err(invalid("tensor is NULL"));
         }
+        if field >= FIELDS_MAX {
+            return Err(no_such_field(field));
+        }
+        let mut why = Why::new();
         if !stream.is_null() && instance.device().is_none() {
-            return Ok(Status::Unsupported);
+            let status = fail!(why, Unsupported, "stream is set, but the batch is in host memory");
+            return Err(Failure::because(status, &why));
         }
         let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
         // SAFETY: on a device it is a stream of the caller's, as the header says.
         let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
         let Some(exported) = instance.export(batch, stream, &DELETERS)? else {
-            return Ok(Status::Again);
+            let status = fail!(
+                why,
+                Again,
+                "the batch has {TENSORS_PER_SLOT} tensors that live, or was exported to as many \
+                 streams: delete a tensor, or use one of the streams"
+            );
+            return Err(Failure::because(status, &why));
         };
         // SAFETY: it is not NULL, so it is writable.
         unsafe { target.write(form(&exported).as_ptr()) };

@@ -39,7 +39,7 @@ impl Instance {
                 if let Err(failure) = filled {
                     // Of a loader that is being closed nothing is wrong with the samples.
                     let is_closing = self.lock.lock().life == Life::Closing;
-                    let shutdown = is_closing.then(|| Failure::new(Status::Shutdown));
+                    let shutdown = is_closing.then(Failure::shutdown);
                     return (taken, Err(shutdown.unwrap_or(failure)));
                 }
                 is_filled = true;
@@ -156,7 +156,7 @@ impl Instance {
 
     fn refusal(&self, state: &State) -> Option<Failure> {
         if state.life == Life::Closing {
-            return Some(Failure::new(Status::Shutdown));
+            return Some(Failure::shutdown());
         }
         state.sticky.clone()
     }
@@ -336,7 +336,6 @@ impl Instance {
             if failure.status != Status::Cuda {
                 self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
             }
-            self.set_call_error(failure);
         }
         result
     }
@@ -376,7 +375,7 @@ impl Instance {
                 self.idle.wait(&mut state);
             }
             if state.life == Life::Closing {
-                return Err(Failure::new(Status::Shutdown));
+                return Err(Failure::shutdown());
             }
         }
         self.drain_device();
@@ -395,16 +394,15 @@ impl Instance {
         Ok(())
     }
 
-    /// Keeps why a push or a release was refused, for `last_error`: they have no room for a text of
-    /// their own.
+    /// Keeps why a call failed, for `last_error`: most have no room for a text of their own.
     pub fn set_call_error(&self, failure: &Failure) {
         self.lock.lock().call_error = Some(failure.clone());
     }
 
-    /// The error that ended the stream, else the last that push or release refused with.
+    /// Why a call failed last; where none did, the error that ended the stream.
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();
-        state.sticky.clone().or_else(|| state.call_error.clone())
+        state.call_error.clone().or_else(|| state.sticky.clone())
     }
 
     /// All figures now.

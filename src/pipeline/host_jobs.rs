@@ -26,7 +26,7 @@ use crate::pipeline::Instance;
 use crate::pipeline::jobs::Role;
 use crate::pipeline::state::{Life, State};
 use crate::settings::Settings;
-use crate::status::{Failure, Status, Why};
+use crate::status::{Failure, Why};
 
 /// How long a job of the host's works: long beside a hand-over, short beside a frame of a game.
 const JOB_NS: u64 = 1_000_000;
@@ -146,7 +146,7 @@ impl Instance {
         let deadline = self.deadline(budget_ns);
         let state = self.lock.lock();
         if state.life == Life::Closing {
-            return Err(Failure::new(Status::Shutdown));
+            return Err(Failure::shutdown());
         }
         let (_state, did_work) = self.help_until(state, deadline);
         Ok(did_work)

@@ -60,7 +60,7 @@ pub struct State {
     pub life: Life,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
-    /// Why push refused a sample last.
+    /// Why a call failed last.
     pub call_error: Option<Failure>,
     /// The log was told that close could not end because of batches or tensors.
     has_warned_of_kept: bool,

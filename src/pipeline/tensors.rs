@@ -41,7 +41,7 @@ impl Instance {
         let config = &self.settings.config;
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {
-            return Err(Failure::new(Status::Shutdown));
+            return Err(Failure::shutdown());
         }
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
         if let Some(flaw) = flaw {

@@ -415,6 +415,9 @@ static void loaders_move_and_close() {
     CHECK(wavetrain_flush(two) == WAVETRAIN_SHUTDOWN);
     loader adopted = loader::adopt(second.detach());
     CHECK(!second && adopted.flush().ok() && second.flush() == WAVETRAIN_SHUTDOWN);
+    error why;
+    CHECK(second.last_error(why) == WAVETRAIN_SHUTDOWN && why.status == WAVETRAIN_SHUTDOWN);
+    CHECK(strstr(why.text, "open another") != nullptr);
 }
 
 static void hooks_are_members_and_lambdas() {

@@ -43,6 +43,8 @@ template <class Expected, class Call> Expected thrown_by(Call call) {
         CHECK(typeid(error) == typeid(Expected));
         CHECK(std::strstr(error.what(), error.status().name()) != nullptr);
         CHECK(std::strncmp(error.what(), error.stage(), std::strlen(error.stage())) == 0);
+        const std::string head = std::string(error.stage()) + ": " + error.status().name() + ": ";
+        CHECK(std::strlen(error.what()) > head.size()); /* and the reason */
         return error;
     } catch (const std::exception &error) {
         fprintf(stderr, "another exception: %s\n", error.what());
@@ -191,9 +193,15 @@ static void a_closed_pipeline_throws_shutdown() {
     pipeline.close();
     pipeline.close();
     CHECK(batch_is_right(held));
-    thrown_by<wavetrain::ShutdownError>([&] { pipeline.pop(); });
+    const auto popped = thrown_by<wavetrain::ShutdownError>([&] { pipeline.pop(); });
+    CHECK(says(popped, "the loader is closed") && says(popped, "open another"));
     thrown_by<wavetrain::ShutdownError>([&] { pipeline.push(some(1)); });
+    thrown_by<wavetrain::ShutdownError>([&] { pipeline.flush(); });
+    pipeline.close();
     thrown_by<wavetrain::ShutdownError>([&] { pipeline.stats(); });
+    thrown_by<wavetrain::ShutdownError>([&] { pipeline.stats_reset(); });
+    const auto reset = thrown_by<wavetrain::ShutdownError>([&] { pipeline.reset(); });
+    CHECK(says(reset, "open another"));
     CHECK(!pipeline.pending());
 }
 
@@ -312,7 +320,12 @@ static void values_are_what_they_say() {
     CHECK(info.ready_stream == nullptr && batch.as<float>().size() == SAMPLES * BOX * BOX * BOX);
     thrown_by<wavetrain::DtypeMismatch>([&] { batch.as<double>(); });
     int event = 0;
-    thrown_by<wavetrain::Unsupported>([&] { batch.release(&event); });
+    const auto on_host = thrown_by<wavetrain::Unsupported>([&] { batch.release(&event); });
+    CHECK(says(on_host, "which no event of a device is for"));
+    CHECK(says(thrown_by<wavetrain::Unsupported>([&] {
+                   batch.to_dlpack<DLManagedTensor>(&event);
+               }),
+               "stream is set"));
     CHECK(pipeline.stats().raw.batches_held == 1);
     batch.release();
     batch.release();

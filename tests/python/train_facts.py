@@ -208,9 +208,33 @@ def each_status_has_its_exception():
     with pipeline(dtype="i8") as loader:
         loader.push(map(sample, range(4)))
         raises(train.DtypeMismatch, loader.pop)
-    raises(train.ShutdownError, loader.pop)
-    raises(train.ShutdownError, lambda: loader.push([sample(0)]))
-    raises(train.ShutdownError, loader.stats)
+
+
+def every_exception_says_why():
+    with pipeline() as loader:
+        loader.push(map(sample, range(8)))
+        batch, other = loader.pop(), loader.pop()
+        assert "event" in str(raises(train.Unsupported, lambda: batch.release(event=4096)))
+        capsules = [batch.__dlpack__() for _ in range(7)]
+        other.release()
+        assert "is not held" in str(raises(train.InvalidArgument, lambda: other.info))
+        other._handle = 7
+        assert "is not held" in str(raises(train.InvalidArgument, other.release))
+        other._handle = 0
+        del capsules
+        error = raises(train.InvalidArgument, lambda: train.call("pump", loader._loader, 0))
+        assert "thread_mode" in str(error), error
+        loader.push([sample(0, cube + "-missing")])
+        loader.flush()
+        raises(train.NotFound, loader.pop)
+        for call in (loader.pop, loader.flush, lambda: loader.push([sample(3)])):
+            assert "cube-missing" in str(raises(train.NotFound, call))
+        raises(train.InvalidArgument, lambda: other.info)
+        batch.release()
+    for call in (loader.pop, loader.stats, loader.stats_reset, lambda: loader.push([sample(0)]),
+                 loader.flush, lambda: batch.info):
+        error = raises(train.ShutdownError, call)
+        assert "the loader is closed" in str(error) and "open another" in str(error), error
     loader.close()
 
 
