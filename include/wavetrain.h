@@ -96,8 +96,9 @@
  * ever grow at the end, so that programs built with an older header go on working. Of a struct that
  * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
  * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
- * WAVETRAIN_INVALID. Structs inside another struct never grow, so a larger size of one is
- * WAVETRAIN_INVALID.
+ * WAVETRAIN_INVALID. Samples and boxes grow the same way: their size comes beside them, they lie as
+ * far apart as it says, and what a smaller one lacks is zeros. Structs inside another struct, and
+ * those of the arrays that wavetrain fills, never grow; a larger size of one is WAVETRAIN_INVALID.
  *
  * Strings that go in are copied. Pointers that come out are borrowed until the release of their
  * batch; a DLPack tensor and what it points to, until its deleter is called.

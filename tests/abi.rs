@@ -232,28 +232,90 @@ fn program(text: &str) -> String {
     )
 }
 
-#[test]
-fn header_and_rust_have_one_layout() {
-    let Some(compiler) = cc::find("cc", &["gcc", "cc", "clang"]) else { return };
-    let text = header::text();
-    let folder = cc::folder("abi");
-    std::fs::write(folder.join("facts.c"), program(&text)).unwrap();
+/// What a C compiler says of the header in `folder`, a line each; None where there is none.
+fn lines_of_header(test: &str, folder: &str) -> Option<String> {
+    let compiler = cc::find("cc", &["gcc", "cc", "clang"])?;
+    let place = cc::folder(test);
+    let text = header::text_of(&format!("{folder}/wavetrain.h"));
+    std::fs::write(place.join("facts.c"), program(&text)).unwrap();
     cc::run(
         std::process::Command::new(&compiler)
             .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(header::root().join("include"))
-            .arg(folder.join("facts.c"))
+            .arg(header::root().join(folder))
+            .arg(place.join("facts.c"))
             .arg("-o")
-            .arg(folder.join("facts")),
+            .arg(place.join("facts")),
     );
-    let output = cc::run(&mut std::process::Command::new(folder.join("facts")));
-    let c_facts: Facts = output
+    Some(cc::run(&mut std::process::Command::new(place.join("facts"))))
+}
+
+fn facts_of_lines(lines: &str) -> Facts {
+    let facts: Facts = lines
         .lines()
         .map(|line| line.split_once(' ').unwrap())
         .map(|(value, name)| (name.to_string(), value.parse().unwrap()))
         .collect();
-    assert!(c_facts.len() > 250, "the header was not understood: {} facts", c_facts.len());
-    let rust_facts = rust_facts();
+    assert!(facts.len() > 250, "the header was not understood: {} facts", facts.len());
+    facts
+}
+
+/// Structs that may grow at their end: the caller says how large its own are. All others lie in
+/// one of these, or in arrays that the caller walks.
+const GROWING: [&str; 8] = [
+    "wavetrain_error",
+    "wavetrain_memory",
+    "wavetrain_box",
+    "wavetrain_sample",
+    "wavetrain_batch_view",
+    "wavetrain_stats_view",
+    "wavetrain_array_view",
+    "wavetrain_config",
+];
+
+/// Whether a fact of a released header still holds in the next.
+fn holds(name: &str, before: i64, now: Option<i64>) -> bool {
+    let is_version = name.starts_with("WAVETRAIN_VERSION");
+    let may_grow = name.strip_prefix("sizeof ").is_some_and(|name| GROWING.contains(&name));
+    now.is_some_and(|now| now == before || (may_grow && now > before) || is_version)
+}
+
+#[test]
+fn what_a_released_header_says_still_holds() {
+    for version in ["0.1.0"] {
+        let folder = format!("tests/abi/{version}");
+        let Some(released) = lines_of_header(&format!("abi-{version}"), &folder) else { return };
+        let kept = header::root().join(&folder).join("layout.txt");
+        let kept = std::fs::read_to_string(kept).unwrap();
+        assert_eq!(released, kept, "layout.txt is what its header says");
+        let Some(now) = lines_of_header("abi-now", "include") else { return };
+        let now = facts_of_lines(&now);
+        for (name, before) in facts_of_lines(&kept) {
+            let now = now.get(&name).copied();
+            assert!(holds(&name, before, now), "{version}: {name} was {before}, and is {now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_field_that_moves_and_a_struct_in_a_struct_that_grows_break_the_promise() {
+    assert!(holds("sizeof wavetrain_box", 280, Some(288)));
+    assert!(holds("WAVETRAIN_VERSION_MINOR", 1, Some(2)));
+    for (name, before, now) in [
+        ("sizeof wavetrain_box", 280, Some(272)),
+        ("sizeof wavetrain_metric", 296, Some(304)),
+        ("sizeof wavetrain_files_hook", 40, Some(48)),
+        ("wavetrain_box.rank", 16, Some(24)),
+        ("wavetrain_box.rank", 16, None),
+        ("WAVETRAIN_IO", -5, Some(-6)),
+    ] {
+        assert!(!holds(name, before, now), "{name}");
+    }
+}
+
+#[test]
+fn header_and_rust_have_one_layout() {
+    let Some(lines) = lines_of_header("abi", "include") else { return };
+    let (c_facts, rust_facts) = (facts_of_lines(&lines), rust_facts());
     for name in c_facts.keys().chain(rust_facts.keys()) {
         assert_eq!(c_facts.get(name), rust_facts.get(name), "{name}: header, then Rust");
     }

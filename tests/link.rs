@@ -61,6 +61,28 @@ fn a_program_at_fixed_addresses_links_and_runs() {
 }
 
 #[test]
+fn a_program_of_the_first_header_works_with_the_archive_and_with_a_shared_library() {
+    let Some(folder) = archive() else { return };
+    let place = cc::folder("link-first-header");
+    let (first, archive) = ("tests/abi/0.1.0", folder.join("libwavetrain.a"));
+    let library = place.join("libnow.so");
+    let mut link = Command::new("gcc");
+    link.args(["-shared", "-Wl,--whole-archive"]).arg(&archive).arg("-Wl,--no-whole-archive");
+    cc::run(link.args(["-lpthread", "-ldl", "-o"]).arg(&library));
+    for (name, with) in [("archive", &archive), ("library", &library)] {
+        let program = place.join(name);
+        cc::run(
+            gcc(&header::root().join(first))
+                .args([&header::root().join(first).join("program.c"), with])
+                .arg(format!("-Wl,-rpath,{}", place.display()))
+                .args(["-lpthread", "-ldl", "-o"])
+                .arg(&program),
+        );
+        run(&program, &[&cube("first-header")]);
+    }
+}
+
+#[test]
 fn every_linker_takes_the_archive() {
     for linker in ["bfd", "gold", "lld", "mold"] {
         let program = if linker == "mold" { "mold".to_string() } else { format!("ld.{linker}") };

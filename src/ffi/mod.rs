@@ -25,8 +25,8 @@ use core::ffi::{c_char, c_void};
 use handles::enter;
 pub use hooks::{host_job, wavetrain_read_done};
 use structs::{
-    fill_request, finish, read_config, read_sized, read_struct, sample_tag, scratch_from_c,
-    string_from_c, struct_size, write_error, write_struct,
+    finish, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
+    write_error, write_struct,
 };
 
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
@@ -212,12 +212,8 @@ pub unsafe extern "C" fn wavetrain_push(
             let mut why = Why::new();
             // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
             // `check_samples` says that their bytes fit the address space.
-            let (tag, filled) = unsafe {
-                let sample = samples.cast::<u8>().add(number * sample_bytes).cast::<Sample>();
-                let filled = read_sized(sample, sample_bytes, "sample_bytes", &mut why)
-                    .and_then(|sample| fill_request(target, &sample, &mut why));
-                (sample_tag(sample, sample_bytes), filled)
-            };
+            let (tag, filled) =
+                unsafe { read_sample(target, samples, (number, sample_bytes), &mut why) };
             filled.map_err(|status| Failure { tag, ..Failure::because(status, &why) })
         };
         let mut why = Why::new();

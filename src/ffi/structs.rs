@@ -5,7 +5,7 @@
 
 use crate::abi::{
     ArrayInfo, BatchInfo, Error, FatalHook, FilesHook, LogHook, Memory, MemoryHook, ProfilerHook,
-    Sample, Stats, WorkersHook,
+    Sample, SampleBox, Stats, WorkersHook,
 };
 use crate::config::Config;
 use crate::fail;
@@ -14,7 +14,11 @@ use crate::meta::normalize_uri;
 use crate::pipeline::Request;
 use crate::status::{Failure, Status, Why};
 use core::ffi::{CStr, c_char, c_void};
-use core::mem::offset_of;
+use core::mem::{MaybeUninit, offset_of};
+
+/// Bytes of a sample and of a box in the header of 0.1, the first: no caller has smaller ones.
+const SAMPLE_BYTES_MIN: usize = offset_of!(Sample, tag) + size_of::<u64>();
+const BOX_BYTES_MIN: usize = offset_of!(SampleBox, end) + size_of::<[i64; RANK_MAX]>();
 
 /// A struct that claims to be larger is not from any header, so its bytes are not looked at.
 const STRUCT_BYTES_MAX: usize = 1 << 16;
@@ -89,19 +93,25 @@ fn complete<T: Copy>(part: &mut T, default: &T, why: &mut Why) -> Result<(), Sta
     Ok(())
 }
 
-/// Copies a struct whose size comes beside it. Bytes past what we know must be 0.
+/// Copies a struct whose size comes beside it, `least` bytes or more. What a smaller one lacks is
+/// zeros; bytes past what we know must be 0.
 ///
 /// # Safety
-/// `source` has `bytes` readable bytes.
-pub unsafe fn read_sized<T: Copy>(
+/// `source` has `bytes` readable bytes. Of `T` any bytes are a value, zeros among them.
+unsafe fn read_sized<T: Copy>(
     source: *const T,
-    bytes: usize,
+    (bytes, least): (usize, usize),
     name: &str,
     why: &mut Why,
 ) -> Result<T, Status> {
     let known = size_of::<T>();
-    if bytes < known || bytes > STRUCT_BYTES_MAX {
-        return Err(fail!(why, Invalid, "{name} = {bytes}: this version knows {known} bytes"));
+    if bytes < least || bytes > STRUCT_BYTES_MAX {
+        return Err(fail!(
+            why,
+            Invalid,
+            "{name} = {bytes}: must be sizeof the struct, {known} in this version and {least} in \
+             the first"
+        ));
     }
     for offset in known..bytes {
         // SAFETY: `bytes` bytes are readable.
@@ -114,8 +124,14 @@ pub unsafe fn read_sized<T: Copy>(
             ));
         }
     }
-    // SAFETY: `known` of the bytes are readable; of these plain structs any bytes are a value.
-    Ok(unsafe { source.read_unaligned() })
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: the smaller of both sizes is readable there and writable here, and zeros and bytes of
+    // the caller's make a value, as the function asks.
+    unsafe {
+        let common = bytes.min(known);
+        core::ptr::copy_nonoverlapping(source.cast::<u8>(), value.as_mut_ptr().cast(), common);
+        Ok(value.assume_init())
+    }
 }
 
 /// The size that the caller states of a struct; 0 where there is none.
@@ -215,12 +231,30 @@ pub unsafe fn scratch_from_c<'a>(
     Ok(unsafe { core::slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
-/// The tag of a caller's sample, whatever else is wrong with it; 0 where its size is that of none.
+/// Sample `number` of an array of `count` such, each of `bytes` bytes, copied into `target`; its
+/// tag, whatever is wrong with it: 0 where its size is that of none.
 ///
 /// # Safety
+/// As for `fill_request`, of that sample; the array has at most isize::MAX bytes.
+pub unsafe fn read_sample(
+    target: &mut Request,
+    samples: *const Sample,
+    (number, bytes): (usize, usize),
+    why: &mut Why,
+) -> (u64, Result<(), Status>) {
+    // SAFETY: as the function asks; samples lie as far apart as the caller's are large.
+    unsafe {
+        let sample = samples.cast::<u8>().add(number * bytes).cast::<Sample>();
+        let filled = read_sized(sample, (bytes, SAMPLE_BYTES_MIN), "sample_bytes", why)
+            .and_then(|sample| fill_request(target, &sample, why));
+        (sample_tag(sample, bytes), filled)
+    }
+}
+
+/// # Safety
 /// `sample` has `bytes` readable bytes.
-pub unsafe fn sample_tag(sample: *const Sample, bytes: usize) -> u64 {
-    if bytes < size_of::<Sample>() || bytes > STRUCT_BYTES_MAX {
+unsafe fn sample_tag(sample: *const Sample, bytes: usize) -> u64 {
+    if !(SAMPLE_BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
         return 0;
     }
     // SAFETY: the tag lies within those bytes; a caller's samples may be unaligned.
@@ -231,16 +265,13 @@ pub unsafe fn sample_tag(sample: *const Sample, bytes: usize) -> u64 {
 ///
 /// # Safety
 /// `boxes` and `uri` are NULL or readable as the header says.
-pub unsafe fn fill_request(
-    target: &mut Request,
-    sample: &Sample,
-    why: &mut Why,
-) -> Result<(), Status> {
+unsafe fn fill_request(target: &mut Request, sample: &Sample, why: &mut Why) -> Result<(), Status> {
     if sample.boxes.is_null() || sample.n_fields != 1 {
         return Err(fail!(why, Invalid, "a sample has exactly one box, not {}", sample.n_fields));
     }
+    let sizes = (sample.box_bytes as usize, BOX_BYTES_MIN);
     // SAFETY: one box of this size is readable.
-    let source = unsafe { read_sized(sample.boxes, sample.box_bytes as usize, "box_bytes", why)? };
+    let source = unsafe { read_sized(sample.boxes, sizes, "box_bytes", why)? };
     let rank = source.rank as usize;
     if rank == 0 || rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 1 to {RANK_MAX}"));
@@ -283,3 +314,62 @@ const _: () = assert!(
         && offset_of!(WorkersHook, struct_size) == 0
         && offset_of!(ProfilerHook, struct_size) == 0
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    /// A struct that has grown by two members since its first version.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Grown {
+        first: u64,
+        second: u32,
+        third: u32,
+        fourth: u64,
+    }
+
+    const FIRST_BYTES: usize = offset_of!(Grown, third);
+
+    fn read(bytes: &[u8]) -> Result<Grown, std::string::String> {
+        // A copy of its own size: what is read past it is past a heap block.
+        let block: Vec<u8> = bytes.to_vec();
+        let mut why = Why::new();
+        // SAFETY: the block has the bytes that it states.
+        let read = unsafe {
+            read_sized(block.as_ptr().cast(), (block.len(), FIRST_BYTES), "grown_bytes", &mut why)
+        };
+        read.map_err(|_| why.to_string())
+    }
+
+    #[test]
+    fn what_a_struct_of_an_older_header_lacks_is_zeros() {
+        let whole = [0x11; size_of::<Grown>() + 8];
+        for bytes in 0..=size_of::<Grown>() {
+            let result = read(&whole[..bytes]);
+            if bytes < FIRST_BYTES {
+                let text = result.unwrap_err();
+                assert!(
+                    text.starts_with(&std::format!("grown_bytes = {bytes}: must be")),
+                    "{text}"
+                );
+                assert!(text.contains("24 in this version and 12 in the first"), "{text}");
+                continue;
+            }
+            let grown = result.unwrap();
+            assert_eq!((grown.first, grown.second), (0x1111_1111_1111_1111, 0x1111_1111));
+            if bytes == FIRST_BYTES {
+                assert_eq!((grown.third, grown.fourth), (0, 0));
+            }
+            if bytes == offset_of!(Grown, fourth) {
+                assert_eq!((grown.third, grown.fourth), (0x1111_1111, 0));
+            }
+        }
+        let mut newer = [0; size_of::<Grown>() + 8];
+        assert_eq!(read(&newer), Ok(Grown { first: 0, second: 0, third: 0, fourth: 0 }));
+        newer[size_of::<Grown>()] = 1;
+        assert!(read(&newer).unwrap_err().contains("byte 24 asks for something newer"));
+    }
+}

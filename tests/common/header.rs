@@ -20,7 +20,12 @@ pub fn root() -> PathBuf {
 
 /// The header's text without comments, a macro in one line.
 pub fn text() -> String {
-    let text = std::fs::read_to_string(root().join("include/wavetrain.h")).unwrap();
+    text_of("include/wavetrain.h")
+}
+
+/// The same of another header.
+pub fn text_of(path: &str) -> String {
+    let text = std::fs::read_to_string(root().join(path)).unwrap();
     let mut out = String::new();
     let mut rest = text.as_str();
     while let Some(begin) = rest.find("/*") {

@@ -1,0 +1,990 @@
+/* wavetrain.h - streams boxes out of chunked N-dimensional arrays into batches of one shape.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * This header is the manual, which is why it is long. Read down to "Version" once; after that each
+ * declaration says for itself what it returns, what NULL means, who owns what, which threads may
+ * call it and whether it waits.
+ *
+ *   1. What it is           5. Threads and fork       9. Plain types
+ *   2. A first program      6. Errors                10. Hooks
+ *   3. Life of a sample     7. Version               11. Configuration
+ *   4. Memory               8. Status                12. Functions
+ *
+ *
+ * 1. What it is
+ *
+ * A training loop wants the same thing over and over: N boxes cut out of large arrays on disk, cast
+ * to one type, stacked in one tensor. You push samples, each an array (uri) and a box in it. You
+ * pop batches [samples_per_batch, sample_shape...] in the order of the pushes. Between the two,
+ * wavetrain loads the metadata, finds the chunks that the boxes touch, reads and decodes each of
+ * them once per batch, casts, and scatters into the batch, with many batches in flight.
+ *
+ * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
+ * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
+ * checksums or without; and zarr v2 directories, their chunks in C or F order, raw or compressed by
+ * the same, without filters. A uri names the directory: its zarr.json is read, or its .zarray where
+ * there is no zarr.json. A v2 fill value of null is zeros.
+ * What it does not understand it refuses by name, before it reads data.
+ *
+ * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
+ * is compressed as one; a *shard* is a file of many chunks and their index. A *wave* is a group of
+ * chunks that are read and decoded together. A *slot* is the memory of one batch.
+ *
+ * Link libwavetrain.a with -lpthread -ldl. It defines nothing but the functions below.
+ *
+ *
+ * 2. A first program (examples/hello.c has it with every check)
+ *
+ *     wavetrain_config config;
+ *     wavetrain_loader loader;
+ *     wavetrain_batch batch;
+ *     wavetrain_batch_view view;
+ *     wavetrain_box box = { "/data/volume.zarr", 17, 3, 0, { 0, 64, 64 }, { 32, 128, 128 } };
+ *     wavetrain_sample sample = { &box, 1, sizeof box, 42 };
+ *     size_t taken;
+ *
+ *     wavetrain_config_default(&config, sizeof config);
+ *     config.sample_rank = 3;
+ *     config.sample_shape[0] = 32;
+ *     config.sample_shape[1] = config.sample_shape[2] = 64;
+ *     if (wavetrain_open(&config, &loader, NULL) != WAVETRAIN_OK) return 1;
+ *     wavetrain_push(loader, &sample, 1, sizeof sample, WAVETRAIN_FOREVER, &taken);
+ *     wavetrain_flush(loader);
+ *     while (wavetrain_pop(loader, WAVETRAIN_FOREVER, &batch, NULL) == WAVETRAIN_OK) {
+ *         view.struct_size = sizeof view;
+ *         wavetrain_batch_info(loader, batch, 0, &view);
+ *         train((const float *)view.data, view.tags, view.sample_count);
+ *         wavetrain_release(loader, batch, NULL);
+ *     }
+ *     wavetrain_close(loader, WAVETRAIN_FOREVER, NULL);
+ *
+ *
+ * 3. Life of a sample
+ *
+ *   QUEUED    push has taken it. Uri and box are copied; yours may go. At most lookahead_samples
+ *             are queued; then push takes no more.
+ *   PLANNED   its batch has a slot, and its array's metadata and shard index are being loaded.
+ *   LOADING   its chunks are in waves: read, decoded, cast into its row of the slot.
+ *   READY     every sample of its batch is there. Batches become ready in any order and are popped
+ *             in push order.
+ *   HELD      popped. Data, tags and statuses stay where they are until release.
+ *   EXPORTED  released, but DLPack tensors of the batch live on. Data stays where it is; the batch
+ *             handle is dead, and with it tags and statuses.
+ *   FREE      released, and every tensor deleted. The slot takes another batch. While all
+ *             n_batch_slots are held or exported, loading stalls; it goes on when one is free.
+ *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it come out,
+ *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
+ *             sample holds pad_value and its status says why, and the stream goes on.
+ *   DROPPED   reset or close came first.
+ *
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). Of a
+ * chunk without a checksum only what the boxes of a batch need is decoded, so damage in the rest is
+ * not noticed; a chunk with one is verified whole. With a chunk cache every chunk is decoded whole.
+ *
+ *
+ * 4. Memory
+ *
+ * wavetrain_memory_need gives the bill of a config, line by line. wavetrain_open takes exactly
+ * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
+ * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included.
+ * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
+ * WAVETRAIN_BUDGET at open, with the floor in the text. While batches are held or tensors live,
+ * close gives nothing back.
+ *
+ * Structs that cross this surface start with struct_size, which the caller sets to sizeof, and only
+ * ever grow at the end, so that programs built with an older header go on working. Of a struct that
+ * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
+ * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
+ * WAVETRAIN_INVALID. Structs inside another struct never grow, so a larger size of one is
+ * WAVETRAIN_INVALID.
+ *
+ * Strings that go in are copied. Pointers that come out are borrowed until the release of their
+ * batch; a DLPack tensor and what it points to, until its deleter is called.
+ *
+ *
+ * 5. Threads and fork
+ *
+ * Every function may be called from any thread at any time, also on the same loader. Several
+ * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
+ * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
+ * batches are made on a device; they block all signals. thread_mode = PUMP starts none: work
+ * happens on your thread, in wavetrain_pump and in pops and pushes that wait. thread_mode = HOOK
+ * starts none: work happens in jobs that your own job system runs (wavetrain_workers_hook), in
+ * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them,
+ * where batches are made on a device 1 MiB, because they call the driver.
+ * Only push, pop and close with a timeout wait, and hooks that you make wait.
+ *
+ * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
+ *
+ * Handles are numbers, never 0. A call with a handle that was closed, or never existed, touches no
+ * memory and returns WAVETRAIN_SHUTDOWN. So does every call in a child made by fork, where the
+ * deleter of a tensor does nothing.
+ *
+ *
+ * 6. Errors
+ *
+ * Calls return a status: 0 is success, below 0 an error, above 0 "not now". Nothing that a file or
+ * an argument holds ends the process. Results are written on success only; taken, held, need and
+ * error are written on failure too. wavetrain_error names the sample, the chunk, the reason and the
+ * way out. Functions with an error argument take NULL for it; push and the others leave theirs for
+ * wavetrain_last_error. Nothing is printed unless log_quiet = 0.
+ */
+#ifndef WAVETRAIN_H
+#define WAVETRAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 7. Version --------------------------------------------------------------------------- */
+
+#define WAVETRAIN_VERSION_MAJOR 0
+#define WAVETRAIN_VERSION_MINOR 1
+#define WAVETRAIN_VERSION_PATCH 0
+/* What wavetrain_version returns in an archive of this header. */
+#define WAVETRAIN_VERSION                                                                          \
+    ((WAVETRAIN_VERSION_MAJOR << 16) | (WAVETRAIN_VERSION_MINOR << 8) | WAVETRAIN_VERSION_PATCH)
+
+/* ---- 8. Status ---------------------------------------------------------------------------- */
+
+typedef int32_t wavetrain_status;
+enum {
+    WAVETRAIN_OK = 0,
+    /* Not now. */
+    WAVETRAIN_AGAIN = 1,          /* nothing was waited for, or push found no room: try again */
+    WAVETRAIN_STARVED = 2,        /* the timeout of pop ran out; a later pop gets the same batch */
+    WAVETRAIN_END = 3,            /* flushed, and every batch popped */
+    /* Errors. */
+    WAVETRAIN_INVALID = -1,       /* an argument or a config field is wrong; the text names it */
+    WAVETRAIN_NOT_FOUND = -2,     /* no such array, or a group; or a chunk, if that is an error */
+    WAVETRAIN_DTYPE = -3,         /* no cast from the array's type to the output type */
+    WAVETRAIN_RANK = -4,          /* box, array and sample shape have ranks that do not fit */
+    WAVETRAIN_IO = -5,            /* something that is there could not be opened or read */
+    WAVETRAIN_DECODE = -6,        /* bytes of the store are not what the format says */
+    WAVETRAIN_UNSUPPORTED = -7,   /* well-formed, but nothing that this version reads or does */
+    WAVETRAIN_CUDA = -8,          /* a CUDA driver call failed */
+    WAVETRAIN_OUT_OF_MEMORY = -9, /* at open: no memory, thread or free handle */
+    WAVETRAIN_BUDGET = -10,       /* a cap is too small; the text names it and the floor */
+    WAVETRAIN_SHUTDOWN = -11,     /* the loader was closed, never opened, or is the parent's */
+    WAVETRAIN_INTERNAL = -12,     /* a defect of wavetrain: please report it */
+    WAVETRAIN_STATUS_FORCE32 = 0x7FFFFFFF
+};
+
+/* ---- 9. Plain types ----------------------------------------------------------------------- */
+
+#define WAVETRAIN_RANK_MAX 16          /* axes of an array, a box, a sample */
+#define WAVETRAIN_URI_BYTES_MAX 4095   /* bytes of a uri, without a NUL */
+#define WAVETRAIN_ERROR_TEXT_BYTES 512 /* here and below: with the NUL */
+#define WAVETRAIN_NAME_BYTES 64
+#define WAVETRAIN_CODECS_TEXT_BYTES 384
+#define WAVETRAIN_MEMORY_LINES 32
+#define WAVETRAIN_HISTOGRAM_BUCKETS 32
+#define WAVETRAIN_CODEC_PLACES 8       /* of a count by codec; those without a codec hold 0 */
+#define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
+#define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
+#define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of one batch that live at a time */
+#define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: as long as config.pop_timeout_ns says */
+#define WAVETRAIN_NGFF_VERSION_BYTES 16
+#define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
+
+/* An instance, and a popped batch: numbers, never 0, never used twice. Copy them as you like. */
+typedef uint64_t wavetrain_loader;
+typedef uint64_t wavetrain_batch;
+
+/* Of dlpack.h, by name only: include yours to look inside. Layout 1.x and that before 1.0. */
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
+
+/* Element types, of arrays and of batches. */
+enum {
+    WAVETRAIN_F32 = 1,
+    WAVETRAIN_BF16 = 2,
+    WAVETRAIN_F16 = 3,
+    WAVETRAIN_I32 = 4,
+    WAVETRAIN_I64 = 5,
+    WAVETRAIN_U8 = 6,
+    WAVETRAIN_I8 = 7,
+    WAVETRAIN_U16 = 8,
+    WAVETRAIN_I16 = 9,
+    WAVETRAIN_U32 = 10,
+    WAVETRAIN_U64 = 11,
+    WAVETRAIN_F64 = 12,
+    WAVETRAIN_BOOL = 13, /* one byte, 0 or 1 */
+    WAVETRAIN_C64 = 14,  /* two f32: real, imaginary */
+    WAVETRAIN_C128 = 15, /* two f64: real, imaginary */
+    WAVETRAIN_RAW = 16,  /* dtype_bytes bytes without a meaning */
+    WAVETRAIN_DTYPE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Why something failed. Yours; set struct_size before the call. */
+typedef struct wavetrain_error {
+    size_t struct_size;
+    wavetrain_status status;
+    uint32_t chunk_rank; /* coordinates in chunk; 0 where no chunk is to blame */
+    uint64_t tag;        /* the tag of the sample to blame, else 0 */
+    uint64_t batch_id;   /* the batch to blame, counted from 0 since open or reset, else 0 */
+    uint32_t sample;     /* its place in the batch, else 0 */
+    uint32_t reserved;   /* 0 */
+    uint64_t chunk[WAVETRAIN_RANK_MAX];    /* place in the array's grid of chunks */
+    char text[WAVETRAIN_ERROR_TEXT_BYTES]; /* UTF-8 with a NUL: array, chunk, reason, way out */
+} wavetrain_error;
+
+/* Where the bytes of a line of the bill are. */
+enum {
+    WAVETRAIN_MEMORY_HOST = 0,
+    WAVETRAIN_MEMORY_PINNED = 1, /* page-locked */
+    WAVETRAIN_MEMORY_DEVICE = 2,
+    WAVETRAIN_MEMORY_FORCE32 = 0x7FFFFFFF
+};
+
+/* A line of the memory bill. */
+typedef struct wavetrain_memory_line {
+    char name[WAVETRAIN_NAME_BYTES]; /* what the bytes are for */
+    uint32_t kind;                   /* WAVETRAIN_MEMORY_ */
+    uint32_t reserved;               /* 0 */
+    uint64_t bytes;
+} wavetrain_memory_line;
+
+/* The memory bill of a config. Yours; set struct_size before the call. */
+typedef struct wavetrain_memory {
+    size_t struct_size;
+    uint64_t host_bytes;   /* one block of host memory .. */
+    uint64_t host_align;   /* .. aligned to this, a power of two */
+    uint64_t pinned_bytes; /* 0 on the host backend */
+    uint64_t device_bytes; /* 0 on the host backend */
+    uint64_t slot_bytes;   /* the part of host_bytes that batches take */
+    uint32_t threads;      /* threads that open will start */
+    uint32_t line_count;
+    wavetrain_memory_line lines[WAVETRAIN_MEMORY_LINES];
+} wavetrain_memory;
+
+/* A box of an array. Yours; copied by push. */
+typedef struct wavetrain_box {
+    const char *uri;    /* path or file:// uri, UTF-8, needs no NUL; a last '/' is dropped */
+    uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
+    uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here */
+    uint32_t reserved;  /* 0 */
+    int64_t begin[WAVETRAIN_RANK_MAX];
+    int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last; end - begin is the sample shape */
+} wavetrain_box;
+
+/* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
+typedef struct wavetrain_sample {
+    const wavetrain_box *boxes; /* n_fields boxes */
+    uint32_t n_fields;          /* 1 */
+    uint32_t box_bytes;         /* sizeof(wavetrain_box) */
+    uint64_t tag;               /* yours; comes back with the batch and in errors */
+} wavetrain_sample;
+
+/* What a popped batch holds. Yours; set struct_size. The pointers in it are wavetrain's, borrowed
+ * until release. Rows are packed in row-major order: sample i starts at data + i * (bytes /
+ * sample_count). You may write to data. */
+typedef struct wavetrain_batch_view {
+    size_t struct_size;
+    void *data;            /* aligned to 256 bytes; host or device memory, as backend says */
+    uint64_t bytes;        /* of sample_count samples */
+    uint32_t rank;         /* 1 + sample_rank */
+    uint32_t dtype;        /* WAVETRAIN_F32 .. */
+    uint32_t dtype_bytes;  /* bytes of an element */
+    uint32_t backend;      /* WAVETRAIN_BACKEND_HOST or _CUDA */
+    int32_t device;        /* CUDA device; -1 on the host */
+    uint32_t sample_count; /* shape[0]; less than samples_per_batch in a flushed last batch */
+    uint64_t shape[WAVETRAIN_RANK_MAX + 1];
+    void *ready_stream;    /* CUstream of the slot, for your work on it; NULL on the host. The data
+                              is complete, on every stream, when pop returns */
+    uint64_t batch_id;     /* from 0 since open or reset, in push order */
+    const uint64_t *tags;  /* sample_count tags, in push order */
+    const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
+    uint32_t failed_samples;          /* how many of them are not 0 */
+    uint32_t reserved;                /* 0 */
+} wavetrain_batch_view;
+
+/* What one stage has done. */
+typedef struct wavetrain_metric {
+    uint64_t ns;           /* nanoseconds, summed over threads */
+    uint64_t ns_best;      /* the shortest observation; UINT64_MAX before the first */
+    uint64_t input_bytes;  /* that went in */
+    uint64_t output_bytes; /* that came out */
+    uint64_t count;        /* observations */
+    /* Bucket b counts observations of [2^b, 2^(b+1)) ns, bucket 0 also 0 ns, the last all above. */
+    uint64_t histogram[WAVETRAIN_HISTOGRAM_BUCKETS];
+} wavetrain_metric;
+
+/* What compresses a chunk, whatever checksums are around or inside it. */
+enum {
+    WAVETRAIN_CODEC_NONE = 0, /* nothing: its bytes are used as they were read */
+    WAVETRAIN_CODEC_ZSTD = 1,
+    WAVETRAIN_CODEC_BLOSC = 2, /* with any codec inside */
+    WAVETRAIN_CODEC_GZIP = 3,
+    WAVETRAIN_CODEC_ZLIB = 4,
+    WAVETRAIN_CODEC_LZ4 = 5
+};
+
+/* Figures since open or stats_reset; those of memory, backend and batches_held are as of now. */
+typedef struct wavetrain_stats_view {
+    size_t struct_size;
+    wavetrain_metric plan;           /* bounded planning steps */
+    wavetrain_metric meta;           /* reads of array metadata and shard indexes */
+    wavetrain_metric io;             /* reads of chunks; in: bytes read, out: bytes chunks needed */
+    wavetrain_metric input_transfer; /* copies to the device, by its clock; 0 on the host */
+    wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
+    wavetrain_metric post_decode;    /* decoded chunks laid out for the device; 0 on the host */
+    wavetrain_metric decode_gap;     /* device idle between decodes; 0 on the host */
+    wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
+    wavetrain_metric bind_wait;      /* waves, from the last read to the first decode */
+    wavetrain_metric pop_wait;       /* pops that waited */
+    uint64_t array_meta_hits;        /* look-ups in the cache of array metadata */
+    uint64_t array_meta_misses;
+    uint64_t shard_index_hits;       /* look-ups in the cache of index pages */
+    uint64_t shard_index_misses;
+    uint64_t chunk_layout_hits;      /* look-ups in the cache of files' layouts */
+    uint64_t chunk_layout_misses;
+    uint64_t samples_pushed;         /* taken by push */
+    uint64_t samples_failed;         /* that pop gave out with a status (on_error = SKIP) */
+    uint64_t batches_emitted;        /* popped */
+    uint64_t waves_emitted;          /* waves whose last chunk was assembled */
+    uint64_t chunks_planned;         /* distinct chunks that batches needed, missing ones too */
+    uint64_t chunks_to_load;         /* of them, those that had to be read */
+    uint64_t chunks_dispatched;      /* of them, those handed to workers */
+    uint64_t chunks_missing;         /* chunks that do not exist */
+    uint64_t chunk_uses;             /* pairs of chunk and sample */
+    uint64_t reads_issued;           /* reads of chunks, after merging */
+    uint64_t files_opened;
+    uint64_t worker_steps;           /* steps that did work */
+    uint64_t host_bytes_committed;   /* taken at open */
+    uint64_t pinned_bytes_committed;
+    uint64_t gpu_bytes_committed;
+    uint32_t backend;                /* WAVETRAIN_BACKEND_HOST or _CUDA: which was taken */
+    uint32_t batches_held;           /* slots that popped batches, or tensors of such, keep */
+    char backend_reason[WAVETRAIN_NAME_BYTES]; /* why that backend */
+    uint64_t chunk_cache_hits;        /* chunks found decoded in the chunk cache */
+    uint64_t chunk_cache_misses;      /* chunks decoded although there is a chunk cache */
+    uint64_t chunk_cache_evictions;   /* chunks that left it for others */
+    uint64_t chunk_cache_bytes_saved; /* decoded bytes of the hits */
+    uint64_t chunk_cache_bytes_held;  /* decoded bytes in it now */
+    uint32_t reader;                 /* WAVETRAIN_READER_, not AUTO: who reads now */
+    uint32_t reserved;               /* 0 */
+    char reader_reason[WAVETRAIN_NAME_BYTES]; /* why that reader */
+    uint64_t gpu_overhead_bytes; /* device memory that went at open for kernels and streams, beside
+                                    gpu_bytes_committed: the driver's, not ours to cap, and what
+                                    others took in that moment is in it. 0 on the host */
+    /* Chunks that threads of the CPU decoded, at the place of what compresses them: into batches in
+     * host memory, or, where backend is CUDA, for the device. Counted when a job of some chunks of
+     * an array ends; together they are decode.count. Chunks that are missing, fail or come from the
+     * chunk cache are not among them. */
+    uint64_t chunks_decoded[WAVETRAIN_CODEC_PLACES];
+    uint64_t chunks_decoded_in_slab; /* of them, those decoded where the copy to the device takes
+                                        them from, without scratch and copy: compressed, and at
+                                        least half of the chunk is read. 0 on the host */
+    uint64_t chunks_left_filtered;   /* of these, blosc chunks whose shuffle or bitshuffle the
+                                        device undoes as it assembles. 0 on the host */
+} wavetrain_stats_view;
+
+/* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
+ * 0.5). */
+enum {
+    WAVETRAIN_NODE_UNKNOWN = 0, /* its document could not be looked at */
+    WAVETRAIN_NODE_ARRAY = 1,
+    WAVETRAIN_NODE_GROUP = 2, /* a group; in a list of entries: a group of any kind */
+    WAVETRAIN_NODE_IMAGE = 3, /* a group of arrays, the levels of a multiscale image */
+    WAVETRAIN_NODE_PLATE = 4, /* a group of wells */
+    WAVETRAIN_NODE_WELL = 5,  /* a group of images, the fields of a well */
+    WAVETRAIN_NODE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Where the entries of a group come from: bits of entry_sources. */
+enum {
+    WAVETRAIN_SOURCE_NGFF = 1,         /* OME-NGFF attributes: levels, wells, fields, labels */
+    WAVETRAIN_SOURCE_CONSOLIDATED = 2, /* consolidated metadata, .zmetadata */
+    WAVETRAIN_SOURCE_FOLDER = 4,       /* the group's folder, where neither of them names a node */
+    WAVETRAIN_SOURCE_FORCE32 = 0x7FFFFFFF
+};
+
+/* An axis of an image. UTF-8 with a NUL, never NULL, empty where the store does not say. */
+typedef struct wavetrain_axis {
+    const char *name; /* "z" */
+    const char *kind; /* "space", "time", "channel" */
+    const char *unit; /* "micrometer" */
+} wavetrain_axis;
+
+/* A node in a group. What its pointers lead to lies in the scratch block of the call. */
+typedef struct wavetrain_group_entry {
+    const char *path;           /* below the group, "labels/cells/0": the uri of the node is the uri
+                                   of the group, a '/' and this. Never leads out of the group */
+    const char *image_name;     /* of a level: the name of its image; empty where it has none */
+    const wavetrain_axis *axes; /* of a level: rank axes; else NULL */
+    uint32_t kind;              /* WAVETRAIN_NODE_ */
+    uint32_t rank;              /* axes of a level; else 0 */
+    uint32_t image;             /* of a level: which image of the group; else WAVETRAIN_NO_INDEX */
+    uint32_t level;             /* of a level: 0 is the finest; else WAVETRAIN_NO_INDEX */
+    uint32_t row;               /* of a well, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t column;            /* the same */
+    uint32_t acquisition;       /* of a field, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t has_transform;     /* 1: the store says scale or translation of this level */
+    double scale[WAVETRAIN_RANK_MAX];       /* element i is at i * scale + translation, in units */
+    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 where nothing is said */
+} wavetrain_group_entry;
+
+/* What an array or a group is. Yours; set struct_size before the call. */
+typedef struct wavetrain_array_view {
+    size_t struct_size;
+    uint32_t rank;
+    uint32_t dtype;       /* WAVETRAIN_F32 .. */
+    uint32_t dtype_bytes; /* bytes of an element */
+    uint32_t byte_order;  /* in the store: 0 little, 1 big */
+    /* Shapes and grids are in the array's own axis order, however its chunks are transposed. */
+    uint64_t shape[WAVETRAIN_RANK_MAX];
+    uint64_t chunk_shape[WAVETRAIN_RANK_MAX]; /* where is_rectilinear, of the LARGEST chunk; so are
+                                               * file_shape and chunk_bytes */
+    uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard; of a chunk where there are none */
+    uint32_t shard_levels;   /* 0: files are chunks, 1: shards of chunks, 2: shards of shards */
+    uint32_t index_at_start; /* 1: the index of a shard file lies before its chunks */
+    uint64_t chunk_bytes;                    /* of a decoded chunk */
+    uint8_t fill[16];                        /* one element, in this machine's byte order */
+    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it: "uint16"; of v2 "<u2" */
+    char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd"; in order of encoding,
+        shards as "sharding_indexed[...](index at end, crc32c)", "transpose(1,0)" where it stands;
+        of zarr v2 "zstd order F" */
+    uint32_t kind;            /* WAVETRAIN_NODE_ARRAY; else a group, and all above is 0 */
+    uint32_t entry_count;     /* that entries has */
+    uint64_t entry_total;     /* that were found; more than entry_count: take a larger scratch */
+    const wavetrain_group_entry *entries; /* what is in the group, in the scratch block; NULL where
+                                             nothing is */
+    uint32_t entry_sources;   /* WAVETRAIN_SOURCE_ bits; 0: a files hook lists no folders, and
+                                 nothing else says what is in the group */
+    uint32_t entries_are_cut; /* 1: there are more than entry_total: the folder has more than 65,536
+                                 names, or names that are no text */
+    uint32_t image_count;     /* multiscale images of an IMAGE */
+    uint32_t row_count;       /* of a PLATE */
+    uint32_t column_count;    /* of a PLATE */
+    uint32_t field_count;     /* most fields in a well of a PLATE, if it says so */
+    char ngff_version[WAVETRAIN_NGFF_VERSION_BYTES]; /* "0.5"; empty where it says none */
+    char name[WAVETRAIN_NAME_BYTES]; /* of the plate or the first image that has one; may be cut */
+    uint32_t is_rectilinear;                 /* 1: files have different extents along some axis */
+    uint32_t reserved;                       /* 0 */
+    uint64_t file_shape_min[WAVETRAIN_RANK_MAX]; /* of the smallest file */
+    uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
+} wavetrain_array_view;
+
+/* ---- 10. Hooks ---------------------------------------------------------------------------- */
+/* Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
+ * zeros; zeros mean the built-in behaviour. `user` goes to every call and is not looked at. A hook
+ * must not call into the loader that it serves (wavetrain_read_done excepted), must return on the
+ * thread that it was called on, and must not unwind or longjmp out. */
+
+/* Where open takes its memory: host_block if it is not NULL, else alloc, else the system. */
+typedef struct wavetrain_memory_hook {
+    size_t struct_size;
+    void *user;
+    /* A block of host_bytes of the bill or more, aligned to its host_align. Yours again when close
+     * returned WAVETRAIN_OK, or open failed. Too small is WAVETRAIN_BUDGET, misaligned
+     * WAVETRAIN_INVALID. */
+    void *host_block;
+    uint64_t host_block_bytes;
+    /* Returns `bytes` bytes aligned to `align`, or NULL: open then is WAVETRAIN_OUT_OF_MEMORY.
+     * Called on the thread that calls open. Set both functions or neither. */
+    void *(*alloc)(void *user, uint64_t bytes, uint64_t align);
+    /* Takes back what alloc gave, with the same numbers. Called on the thread that calls close, or
+     * open where it fails. */
+    void (*free)(void *user, void *block, uint64_t bytes, uint64_t align);
+} wavetrain_memory_hook;
+
+/* What the functions of wavetrain_files_hook return where they fail. Absent and failed are two
+ * things: an absent chunk is data (the fill value), a failed one is WAVETRAIN_IO. */
+enum {
+    WAVETRAIN_FILE_ABSENT = -1,
+    WAVETRAIN_FILE_FAILED = -2,
+    WAVETRAIN_FILE_FORCE32 = 0x7FFFFFFF
+};
+
+/* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
+ * it was pushed (without file:// and the slash at its end), a '/' and the key:
+ * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
+ * .zgroup. It is borrowed during the call. All functions may wait, and are called from several
+ * threads at once (without threads of ours: from those that pump, pop, push and run jobs). Set size
+ * and read, or neither. A file must not change while the loader is open. */
+typedef struct wavetrain_files_hook {
+    size_t struct_size;
+    void *user;
+    /* Returns the bytes of the file, WAVETRAIN_FILE_ABSENT or WAVETRAIN_FILE_FAILED. */
+    int64_t (*size)(void *user, const char *name);
+    /* Copies exactly `bytes` bytes from `offset` on to `target`. Returns 0, WAVETRAIN_FILE_ABSENT
+     * or WAVETRAIN_FILE_FAILED; everything else counts as failed. */
+    int64_t (*read)(void *user, const char *name, uint64_t offset, void *target, uint64_t bytes);
+    /* NULL, or begins the same read and returns before it is over; needs size and read beside it.
+     * Chunks are then read through it, metadata and shard indexes through read as before. Returns
+     * 0: the read is yours, and wavetrain_read_done(loader, ticket, result) follows exactly once,
+     * from any thread, in any order, also before this returns. Else as read: it is not, and nothing
+     * follows. `name` is borrowed until this returns, `target` until the completion. At most 2 *
+     * n_io_threads reads are yours at a time. One that fails either way is tried once more through
+     * read, and what that says counts.
+     *
+     * Reset does not wait for reads in flight: their targets stay yours, and each is to be
+     * completed as if nothing had happened. Close waits for them. A read that is never completed
+     * stalls the loader in the end. Where the thread that pops is the one that completes, it must
+     * not wait in pop, push or close. */
+    int64_t (*read_async)(void *user, wavetrain_loader loader, uint64_t ticket, const char *name,
+                          uint64_t offset, void *target, uint64_t bytes);
+} wavetrain_files_hook;
+
+/* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
+ * bytes and a NUL, without a newline, borrowed during the call. `tag` is the sample's, else 0. */
+typedef struct wavetrain_log_hook {
+    size_t struct_size;
+    void *user;
+    void (*log)(void *user, uint32_t level, uint64_t tag, const char *text, uint64_t text_bytes);
+} wavetrain_log_hook;
+
+/* Last words before a defect of wavetrain, an assertion that does not hold, ends the process.
+ * `text` says where: "assertion failed at +0x1a2b +0x3c4d ...", the calls that led there, innermost
+ * first, as places in the archive's code (tools/archive.sh tells how they become lines). `file` is
+ * the library and its version, `line` 0. All are borrowed during the call. Called on the thread
+ * that met the defect, once, for every open loader, the one opened first first: the defect may be
+ * in any of them. Locks of wavetrain may be held, so it must not call into any loader. It is to end
+ * the process; if it returns, the hooks of other loaders are called, a line goes to stderr, and
+ * abort() follows. A defect that is met meanwhile by the same thread aborts at once; other threads
+ * that meet one sleep. No input is known to lead here. */
+typedef struct wavetrain_fatal_hook {
+    size_t struct_size;
+    void *user;
+    void (*fatal)(void *user, const char *file, uint32_t line, const char *text);
+} wavetrain_fatal_hook;
+
+/* Your job system, with thread_mode = HOOK, and only there. run takes a job: job(argument) is to be
+ * called once, on any thread, at any time, in any order, or at once, before run returns. A job
+ * works for about a millisecond (one step at least, see wavetrain_pump), then ends, and its last
+ * act is to hand itself in again if work is left. It never waits for another job, but it waits for
+ * files. Waiting and working jobs together are n_decode_threads at most, and as many threads work
+ * at a time, those that wait in pop or push included.
+ *
+ * A host that only looks for batches, by wavetrain_pop with a timeout of 0, needs no other call:
+ * whoever leaves a call hands in a job where there is work for one, which on a device is to look
+ * what is done there and to give it more. Nobody looks between calls, so a device goes on by a step
+ * per call.
+ *
+ * run is called by one thread at a time: by those that call into the loader, wavetrain_read_done
+ * included, and by those that run a job. It should return soon, and must not wait for a job. Where
+ * run calls job at once, these calls work until there is nothing left to do before they return.
+ *
+ * To run a job twice harms nothing. One that you drop counts as yours until close: drop some, and
+ * fewer threads work; drop all, and only pump and calls that wait do. Close waits for jobs that
+ * work, not for those that you did not begin; after it has returned WAVETRAIN_OK a job may still be
+ * called, and does nothing. */
+typedef struct wavetrain_workers_hook {
+    size_t struct_size;
+    void *user;
+    void (*run)(void *user, void (*job)(void *argument), void *argument);
+} wavetrain_workers_hook;
+
+/* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
+ * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
+ * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble". Of a read
+ * through read_async the range is the call that begins it; reads through io_uring have none. Set
+ * both functions or neither. */
+typedef struct wavetrain_profiler_hook {
+    size_t struct_size;
+    void *user;
+    void (*begin)(void *user, const char *name);
+    void (*end)(void *user);
+} wavetrain_profiler_hook;
+
+/* ---- 11. Configuration -------------------------------------------------------------------- */
+
+/* backend */
+enum {
+    WAVETRAIN_BACKEND_AUTO = 0, /* CUDA where there is a device that will do, else the host: which
+                                 * and why is in stats and, at INFO, in the log. A device whose
+                                 * memory is too small or taken is an error, as is a config that is
+                                 * wrong, a device number that there is not for one. */
+    WAVETRAIN_BACKEND_HOST = 1, /* batches in host memory */
+    WAVETRAIN_BACKEND_CUDA = 2, /* batches in device memory */
+    WAVETRAIN_BACKEND_FORCE32 = 0x7FFFFFFF
+};
+
+/* thread_mode */
+enum {
+    WAVETRAIN_THREADS_OWN = 0,  /* open starts threads, close ends them */
+    WAVETRAIN_THREADS_PUMP = 1, /* none; work happens in wavetrain_pump and in pops that wait */
+    WAVETRAIN_THREADS_HOOK = 2, /* none; work runs as jobs of config.workers, and as in PUMP */
+    WAVETRAIN_THREADS_FORCE32 = 0x7FFFFFFF
+};
+
+/* on_error */
+enum {
+    WAVETRAIN_ON_ERROR_FAIL = 0, /* the first failing batch ends the stream, until reset */
+    WAVETRAIN_ON_ERROR_SKIP = 1, /* a failing sample holds pad_value, with its status beside it */
+    WAVETRAIN_ON_ERROR_FORCE32 = 0x7FFFFFFF
+};
+
+/* missing_chunks */
+enum {
+    WAVETRAIN_MISSING_FILL = 0,  /* a chunk that does not exist reads as the fill value */
+    WAVETRAIN_MISSING_ERROR = 1, /* it is WAVETRAIN_NOT_FOUND */
+    WAVETRAIN_MISSING_FORCE32 = 0x7FFFFFFF
+};
+
+/* pad_mode: what a box reads outside of its array; as numpy.pad */
+enum {
+    WAVETRAIN_PAD_NONE = 0,     /* such a box is WAVETRAIN_INVALID */
+    WAVETRAIN_PAD_CONSTANT = 1, /* pad_value if pad_value_set, else the array's fill value */
+    WAVETRAIN_PAD_EDGE = 2,     /* the nearest element */
+    WAVETRAIN_PAD_REFLECT = 3,  /* the mirror image, edge not repeated; box and array must meet */
+    WAVETRAIN_PAD_FORCE32 = 0x7FFFFFFF
+};
+
+/* enable_gds */
+enum {
+    WAVETRAIN_GDS_AUTO = 0,
+    WAVETRAIN_GDS_OFF = 1,
+    WAVETRAIN_GDS_ON = 2, /* not built yet */
+    WAVETRAIN_GDS_FORCE32 = 0x7FFFFFFF
+};
+
+/* numa_strategy */
+enum {
+    WAVETRAIN_NUMA_AUTO = 0,
+    WAVETRAIN_NUMA_OFF = 1, /* memory and threads go where the system puts them */
+    WAVETRAIN_NUMA_PIN = 2, /* to numa_node; not built yet */
+    WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
+};
+
+/* reader: who reads chunk data that is not in the page cache. What is in it is always read by the
+ * thread that decodes it.
+ *
+ * AUTO takes THREADS, which came out ahead or even in most of what was measured; measure yours. The
+ * others need thread_mode = OWN and no files hook (else INVALID) and io_uring of Linux 5.7 or later
+ * (else open is UNSUPPORTED and the text has the errno). The n_io_threads still open files, load
+ * metadata, and do what the ring cannot. The ring takes two descriptors and, outside of the bill, a
+ * mapping of the kernel's: at most 16 KiB at the default n_io_threads, 200 bytes for each more. The
+ * staging slabs are pinned where RLIMIT_MEMLOCK allows. The kernel may start worker threads
+ * (iou-wrk) for file systems that cannot read without waiting.
+ *
+ * DIRECT costs no copy and leaves the page cache to others, but what it reads does not get into the
+ * cache: a second pass over the same chunks comes from storage again. It is for data that is much
+ * larger than memory, or read once. It takes a second descriptor per open file. A file without
+ * direct reads is read as with URING. */
+enum {
+    WAVETRAIN_READER_AUTO = 0,
+    WAVETRAIN_READER_THREADS = 1, /* n_io_threads threads, one read each */
+    WAVETRAIN_READER_URING = 2,   /* io_uring: one thread more, 2 * n_io_threads reads at a time */
+    WAVETRAIN_READER_DIRECT = 3,  /* as URING, but past the page cache (O_DIRECT) */
+    WAVETRAIN_READER_FORCE32 = 0x7FFFFFFF
+};
+
+/* log_level, and the level that a log hook gets */
+enum {
+    WAVETRAIN_LOG_TRACE = 0,
+    WAVETRAIN_LOG_DEBUG = 1,
+    WAVETRAIN_LOG_INFO = 2,
+    WAVETRAIN_LOG_WARN = 3,  /* skipped data, and what else somebody should look at */
+    WAVETRAIN_LOG_ERROR = 4, /* what ends a stream */
+    WAVETRAIN_LOG_FATAL = 5, /* what ends the process */
+    WAVETRAIN_LOG_OFF = 6,
+    WAVETRAIN_LOG_FORCE32 = 0x7FFFFFFF
+};
+
+/* device: whose memory the batches are in, and the context of the driver that all is done in.
+ *
+ * -1 takes the context that is current on the thread that opens: it is yours, and must live until
+ * close has returned OK. Where none is current, it is the primary context of device 0. A number
+ * takes the primary context of that device, which is what the CUDA runtime and most frameworks use,
+ * and retains it until close. A current context that is another one, of this device or not, is
+ * WAVETRAIN_INVALID then. Every call, on any thread, leaves the context and the stream capture mode
+ * of the thread as it found them. The driver must be R525 or later (CUDA 12.0), the device of
+ * compute capability 8.0 or above.
+ *
+ * Graphs: your threads may capture their streams at any time, in any mode, and call us meanwhile.
+ * Our calls are made in relaxed mode, on streams that no default stream orders, and nothing of ours
+ * is queued in a stream that is being captured, nor in the legacy default stream while one that it
+ * orders is. So a batch that is given back WHILE A STREAM THAT IT IS USED ON IS BEING CAPTURED
+ * keeps its slot until the capture is over and what was queued before has run; pop says so where it
+ * waits for that, and A CAPTURE THAT GOES ON ONLY WITH FURTHER BATCHES MAY NEVER END. SUCH A STREAM
+ * MUST LIVE UNTIL CLOSE. Work in a graph counts where the graph is launched, not where it is
+ * captured, and A GRAPH THAT READS A BATCH READS ITS SLOT, WHATEVER BATCH IS THERE THEN: let it
+ * read memory of yours, and copy batches there. */
+
+/* Synthetic latency of metadata operations, for benches. Not built yet. */
+typedef struct wavetrain_metadata_latency {
+    uint64_t baseline_ns;
+    double lognormal_mu_ln_ns;
+    double lognormal_sigma_ln_ns;
+    uint64_t cap_ns;
+    uint64_t seed;
+} wavetrain_metadata_latency;
+
+/* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
+ * sample_rank and sample_shape must be set, all else works as it is. In brackets: the default. 0
+ * means zero, unless "0 = derived" is said. A field that is marked "not built yet" is
+ * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
+typedef struct wavetrain_config {
+    size_t struct_size;
+
+    /* The batch. */
+    uint32_t samples_per_batch; /* 1 to 1,048,576 [1] */
+    uint32_t sample_rank;       /* axes of a sample, 1 to 16 [0: must be set] */
+    uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
+    uint32_t dtype;       /* output type: F32, BF16, F16; an integer type that loses nothing; or the
+                             array's own type or RAW, as a copy of the bits [F32] */
+    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, 1 to 16; else 0 [0] */
+
+    /* Caps. */
+    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB [0] */
+    uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
+                                       256 MiB; on a device, in the place of the slots, 256 MiB +
+                                       1,056 x samples_per_batch x host_buffer_waves [0] */
+    uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
+                                   more; 0 = derived: two batches, with a chunk cache
+                                   as many as fill it four times over, at most 4,096 [0] */
+    uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 to 64 [3] */
+    uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
+    uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
+    uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4]. On a device these are
+                                              pinned slabs, which come from the NUMA node of the
+                                              thread that calls open */
+    uint32_t max_chunks_per_wave;          /* 1 to 65,535 [512] */
+    uint32_t max_substreams_per_chunk;     /* blosc streams of a chunk; 0 = no limit [0] */
+
+    /* Workers and caches. */
+    uint32_t n_io_threads;            /* that wait for storage, 1 to 1024 [16] */
+    uint32_t n_decode_threads;        /* or threads of yours that work at a time, where there are
+                                         none of ours; 0 = derived: CPUs of the affinity mask [0] */
+    uint32_t metadata_io_concurrency; /* metadata and index reads in flight, 1 to 4096 [64] */
+    uint32_t n_array_meta_cache;      /* arrays whose metadata is kept, 1 or more [64] */
+    uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */
+    uint32_t n_chunk_layout_cache;    /* files whose size and presence are kept, 1 or more [1024] */
+    uint32_t max_shards_per_sample;   /* that a box may touch; 0 = no limit [0] */
+    uint64_t chunk_cache_bytes;       /* for decoded chunks that are kept, a part in 32 for tables;
+                                         those whose next use is farthest ahead leave first, so
+                                         look far ahead; chunks are then decoded whole, those that
+                                         nothing compressed are not kept; 65,536 or more [0] */
+
+    /* Behaviour. */
+    uint32_t backend;        /* WAVETRAIN_BACKEND_ [HOST] */
+    int32_t device;          /* CUDA device; -1 = the current context's, see above [-1] */
+    uint32_t thread_mode;    /* WAVETRAIN_THREADS_ [OWN] */
+    uint32_t drop_last;      /* 1: flush discards a batch that is not full [0] */
+    uint32_t on_error;       /* WAVETRAIN_ON_ERROR_ [FAIL] */
+    uint32_t missing_chunks; /* WAVETRAIN_MISSING_ [FILL] */
+    uint32_t pad_mode;       /* WAVETRAIN_PAD_ [NONE] */
+    uint32_t pad_value_set;  /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value [0] */
+    double pad_value;        /* that padding and skipped samples hold; must fit dtype [0] */
+    uint64_t pop_timeout_ns; /* what WAVETRAIN_POP_TIMEOUT means, pop's default in C++ [30 s] */
+    uint32_t enable_gds;     /* WAVETRAIN_GDS_ [AUTO] */
+    uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [AUTO] */
+    int32_t numa_node;       /* -1 = none [-1] */
+    uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
+    uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
+    uint32_t reserved;       /* 0 */
+    void *consumer_stream;   /* CUstream that you use batches on: release waits for it; (void *)1:
+                                the legacy default stream, (void *)2: that of the thread that pops,
+                                see wavetrain_dlpack. It lives until close [NULL: none] */
+    wavetrain_metadata_latency metadata_latency; /* not built yet [0] */
+
+    /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
+    wavetrain_memory_hook memory;
+    wavetrain_files_hook files;
+    wavetrain_log_hook log;
+    wavetrain_fatal_hook fatal;
+    wavetrain_workers_hook workers;
+    wavetrain_profiler_hook profiler;
+
+    uint32_t reader;    /* WAVETRAIN_READER_ [AUTO] */
+    uint32_t reserved2; /* 0 */
+
+    const char *cuda_driver; /* path of the CUDA driver, up to 4,095 bytes and a NUL, read during
+                                the call alone; for tests [NULL: libcuda.so.1] */
+} wavetrain_config;
+
+/* ---- 12. Functions ------------------------------------------------------------------------ */
+/* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
+ * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing, so
+ * that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every struct that
+ * is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID (an
+ * optional wavetrain_error is then left alone instead). */
+
+/* The version of the archive: (major << 16) | (minor << 8) | patch. Compare it with
+ * WAVETRAIN_VERSION; with another major the structs differ. Does not wait. */
+uint32_t wavetrain_version(void);
+
+/* The name of a status as this header spells it, without the prefix: "NOT_FOUND"; "UNKNOWN" for
+ * other numbers. Never NULL; lives as long as the program. Does not wait. */
+const char *wavetrain_status_str(wavetrain_status status);
+
+/* Fills the first struct_size bytes of *config with the defaults and sets config->struct_size. Pass
+ * sizeof(wavetrain_config). Bytes beyond the fields that the archive knows become 0.
+ * OK; INVALID: config is NULL or struct_size is below sizeof(size_t). Does not wait. */
+wavetrain_status wavetrain_config_default(wavetrain_config *config, size_t struct_size);
+
+/* Raises caps of *config to what the named arrays need: max_chunk_uncompressed_bytes, and the
+ * memory caps where they are set and too small. Never lowers one. Reads the metadata of each array
+ * through config->files, so it waits for storage. Needs no loader.
+ * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes,
+ * WAVETRAIN_SCRATCH_BYTES or more, of any alignment, yours again at return. error: NULL or yours.
+ * OK; else what is wrong with an array or an argument, and *config is as before. */
+wavetrain_status wavetrain_config_fit(wavetrain_config *config, const char *const *uris,
+                                      uint32_t uri_count, void *scratch, size_t scratch_bytes,
+                                      wavetrain_error *error);
+
+/* The memory that open will take for this config. Allocates nothing. With backend AUTO it looks, as
+ * open does, whether there is a device, for which the driver is loaded and begun; else it opens
+ * nothing.
+ * need, error: yours; error may be NULL. OK; INVALID, UNSUPPORTED: the config is wrong; BUDGET: a
+ * cap is too small, *need holds the bill of the smallest geometry. Does not wait. */
+wavetrain_status wavetrain_memory_need(const wavetrain_config *config, wavetrain_memory *need,
+                                       wavetrain_error *error);
+
+/* Makes a loader: checks the config, takes all memory, starts all threads. *config is copied. On
+ * failure *loader is untouched and everything is given back. error: NULL or yours.
+ * OK; INVALID, UNSUPPORTED, BUDGET: as memory_need; OUT_OF_MEMORY: no memory, no thread, or 64
+ * loaders are open. Takes as long as touching the memory takes. */
+wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader *loader,
+                                wavetrain_error *error);
+
+/* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
+ * flight (read_async's too) and, on a device, for all that is queued on batches that were released,
+ * ends the threads, gives the memory back. held: NULL or yours; set to the number of slots that a
+ * batch keeps, popped and not released, or a tensor, exported and not deleted; also on AGAIN.
+ * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
+ * live, or reads or queued work are still in flight; memory and hooks stay in use. Release and
+ * delete them and call close again; until then close, release, read_done, batch_info, stats,
+ * stats_reset, last_error and deleters work, all else returns SHUTDOWN. Close does not wait for
+ * batches and tensors: where only they are left, a WARN says once how many of each. So does one
+ * where the timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on
+ * AGAIN leaves its memory in use for as long as the process runs. */
+wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
+
+/* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
+ * sizeof(wavetrain_sample). Samples, boxes and uris are yours again at return. samples may be NULL
+ * where count is 0. taken: yours; how many samples were taken, also on failure.
+ * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED: sample *taken
+ * is wrong by itself (text in last_error), those before it were taken. After the stream has failed:
+ * its error. What depends on the store comes at pop. */
+wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample *samples,
+                                size_t count, size_t sample_bytes, uint64_t timeout_ns,
+                                size_t *taken);
+
+/* Says that the samples so far are all, for now: a batch that is not full comes out with less
+ * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push
+ * starts a new batch. OK, or the error of a failed stream. Does not wait. */
+wavetrain_status wavetrain_flush(wavetrain_loader loader);
+
+/* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER,
+ * WAVETRAIN_POP_TIMEOUT).
+ * The batch is yours until release. error: NULL or yours, filled where the result is negative,
+ * AGAIN or STARVED.
+ * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
+ * all slots are held, how many of them by tensors alone, reads are pending or samples are missing;
+ * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
+ * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
+ * stays until reset. Without threads of ours (PUMP, HOOK) a pop that waits works meanwhile. */
+wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
+                               wavetrain_error *error);
+
+/* Describes a batch that is held. field: which tensor of it, 0 today. info: yours.
+ * OK; INVALID: batch is not held, or there is no such field. Does not wait. */
+wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch batch,
+                                      uint32_t field, wavetrain_batch_view *info);
+
+/* Gives a batch back; its pointers are dead, its tensors live on, and the slot is free when the
+ * last of them is deleted. In any order, from any thread. On the host event must be NULL, and YOUR
+ * READS AND WRITES OF THE BATCH MUST BE OVER, except through tensors. On a device they may be
+ * queued: the slot is used again after event (a CUevent that you recorded, or NULL), and after all
+ * that is queued until now on its ready_stream, on consumer_stream, and on every stream that it was
+ * exported to. WORK ON OTHER STREAMS IS NOT COVERED, NOR IS WORK THAT IS QUEUED LATER: record it in
+ * event, or wait for it. These streams and the event must live until release returns (streams that
+ * are being captured: longer, see device). The next batch of another slot does not wait for any of
+ * it. AN EVENT THAT WAS RECORDED IN A CAPTURE STANDS FOR NO WORK, AND TO LOOK AT IT MAY BREAK THE
+ * CAPTURE.
+ * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
+ * the host backend, or one of a capture, the batch is still held; CUDA: a driver call failed, the
+ * batch is given back and the stream has ended. The text is in last_error. Does not wait. */
+wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
+
+/* Hands a held batch to another library as a DLPack tensor, without a copy: shape [sample_count,
+ * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU or
+ * kDLCUDA.
+ * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
+ * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: on the
+ * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
+ * for, as DLPack numbers them: NULL and (void *)1 are the legacy default stream, (void *)2 is the
+ * default stream of the calling thread, (void *)-1 none. It must live until the batch is released
+ * AND ALL TENSORS OF THE BATCH ARE DELETED, as must, of (void *)2, the thread; WHERE THAT HAPPENS
+ * ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the
+ * legacy stream knows that one. The data is complete on every stream: nothing is queued on it.
+ * tensor: yours; the tensor, whose memory is wavetrain's, is the consumer's until it calls
+ * tensor->deleter(tensor), once, on any thread, at any time before the close that returns OK. The
+ * deleter allocates nothing and does not wait. It ignores a tensor that it has deleted, until the
+ * same record is exported again, and it does nothing after that close and in a child made by fork.
+ * The batch may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
+ * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
+ * in a capsule named "dltensor_versioned".
+ * OK. AGAIN: as many tensors of the batch live as can: delete one; or it was exported to as many
+ * different streams: use one of them. INVALID: batch is not held, there is no such field, or stream
+ * is none of the loader's context. UNSUPPORTED: a stream on the host backend. CUDA: a driver call
+ * failed, and the stream has ended. Does not wait. */
+wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
+                                  void *stream, struct DLManagedTensorVersioned **tensor);
+
+/* The same for consumers that know only DLPack before 1.0. The capsule is named "dltensor". */
+wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batch batch,
+                                         uint32_t field, void *stream,
+                                         struct DLManagedTensor **tensor);
+
+/* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
+ * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
+ * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
+ * not for reads that files.read_async has begun: these keep their part of the staging memory until
+ * they are completed, and a stream that needs all of it waits for them. An error of the CUDA driver
+ * is not forgotten: only close helps. OK. */
+wavetrain_status wavetrain_reset(wavetrain_loader loader);
+
+/* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
+ * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, or
+ * chunks of one file, a mebibyte or one chunk. Several threads may pump at once.
+ * In HOOK mode it lends the calling thread to the loader, beside the jobs.
+ * OK: it did something. AGAIN: there was nothing to do, or as many threads as may work do so.
+ * INVALID: thread_mode is OWN. SHUTDOWN: close was called. */
+wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);
+
+/* The completion of a read that files.read_async has begun: ticket as it was given there, result as
+ * files.read returns it. Any thread, also inside of read_async, and also after a close that
+ * returned AGAIN. What was written to the target before is seen by wavetrain.
+ * OK; INVALID: no read of that ticket is in flight (completed before, or never begun). Does not
+ * wait; in HOOK mode it may call workers.run. */
+wavetrain_status wavetrain_read_done(wavetrain_loader loader, uint64_t ticket, int64_t result);
+
+/* Copies the figures. stats: yours. They are read one by one while work goes on, so that two of
+ * them may be a moment apart. OK. Does not wait; cheap enough for every frame. */
+wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *stats);
+
+/* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
+wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
+
+/* The error of the stream if it failed, else why push refused a sample last, or release a batch;
+ * status OK and an empty text if neither is. Reset clears it. error: yours. OK. Does not wait. */
+wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
+
+/* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read
+ * through. scratch as in config_fit; the entries of a group lie in it, as many as it has room for,
+ * and are yours with it; WAVETRAIN_SCRATCH_BYTES hold some eight thousand. info: yours. error: NULL
+ * or yours.
+ * The entries of an image are its levels, the finest first, those of a plate its wells, those of a
+ * well its fields; behind them come the arrays that consolidated metadata lists. Where a group has
+ * neither OME-NGFF attributes nor consolidated metadata, they are the nodes in its folder, in the
+ * order of their names. Entries name what the metadata names, whether it is there or not.
+ * OK; NOT_FOUND, IO, DECODE, UNSUPPORTED: with the reason. With the struct_size of a header that
+ * had no entries a group is NOT_FOUND, and the text names its arrays. Reads metadata, so it waits
+ * for storage. */
+wavetrain_status wavetrain_array_info(const char *uri, const wavetrain_files_hook *files,
+                                      void *scratch, size_t scratch_bytes,
+                                      wavetrain_array_view *info, wavetrain_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WAVETRAIN_H */
