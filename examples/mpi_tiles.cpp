@@ -475,6 +475,8 @@ int main(int argc, char **argv) {
             *found->second = std::strtoull(equals + 1, &rest, 10);
         if (found == names.end() || rest == equals + 1 || *rest != '\0')
             fail(argv[i], "is no option of this program");
+        if (equals[1] == '-' || *found->second > INT64_MAX || options.batch > UINT32_MAX)
+            fail(argv[i], "the number is out of range"); /* strtoull wraps and saturates */
     }
     const int result = mode == "tiles" ? tiles(argv[2], verify != 0, rank, ranks)
                                        : samples(argv[2], options, rank, ranks);

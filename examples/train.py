@@ -10,7 +10,7 @@ to guess the middle of a crop from the voxels around it, in torch, else in numpy
 it only streams. Without a STORE it makes one. Needs Python 3.9.
 """
 import argparse, array, collections, contextlib, ctypes, dataclasses, enum, importlib, itertools
-import json, math, os, random, re, tempfile, threading, time
+import json, math, operator, os, random, re, tempfile, threading, time
 from ctypes import byref, c_char, c_char_p, c_int32, c_size_t, c_uint64, c_void_p, sizeof
 
 # The structs of wavetrain.h; some end early, as struct_size says. Hooks are words that stay.
@@ -97,6 +97,32 @@ def raw(value):
     names = [name for name in ("cuda_event", "cuda_stream", "ptr") if hasattr(value, name)]
     return getattr(value, names[0]) if names else value
 
+def whole(name, value, low, high):
+    """`value` as an int of low to high: ctypes would cut the bits that do not fit."""
+    if type(value).__name__ in ("bool_", "bool"):  # numpy's has no __index__
+        value = bool(value)
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name} = {value!r}: must be a whole number")
+    if not low <= operator.index(value) <= high:
+        raise ValueError(f"{name} = {value}: must be {low} to {high}")
+    return operator.index(value)
+
+def field(name, value, kind):
+    """`value` as a member of a struct: a path, a number that the float holds, or what fits."""
+    if kind is c_char_p:
+        if b"\0" in os.fsencode(value):
+            raise ValueError(f"{name} = {value!r}: must have no NUL")
+        return os.fsencode(value)
+    if kind is ctypes.c_double:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+            raise TypeError(f"{name} = {value!r}: must be a number")
+        if hasattr(value, "__index__") and abs(operator.index(value)) > 2**53:
+            raise ValueError(f"{name} = {value}: as an int it must be {-2**53} to {2**53}")
+        return float(value)
+    high = 1 << 8 * sizeof(kind)
+    is_signed = kind in (c_int32, ctypes.c_int64)
+    return whole(name, raw(value), -high // 2 if is_signed else 0, high // (1 + is_signed) - 1)
+
 class Dtype(enum.IntEnum):
     F32, BF16, F16, I32, I64, U8, I8, U16, I16, U32, U64, F64, BOOL, C64, C128 = range(1, 16)
 
@@ -106,7 +132,9 @@ class Dtype(enum.IntEnum):
         word = getattr(value, "__name__", str(value)).upper().split(".")[-1]
         for name in ("COMPLEX", "FLOAT", "UINT", "INT"):
             word = word.replace(name, name[0])
-        return cls[word] if word in cls.__members__ else cls(value)
+        if word in cls.__members__:
+            return cls[word]
+        return cls(value if isinstance(value, str) else whole("dtype", value, 1, 15))
 
 NUMPY = dict(zip(Dtype, "f4 u2 f2 i4 i8 u1 i1 u2 i2 u4 u8 f8 ? c8 c16".split()))  # bf16: bits
 
@@ -121,21 +149,35 @@ class Config(dataclasses.make_dataclass("Fields", [
         ("enable_gds", bool, None), *[(name, object, None) for name in OPTIONS]], frozen=True)):
     """Fixed at open; wavetrain.h explains. None: the default, of pop_timeout_s: no timeout."""
     def __post_init__(self):
-        object.__setattr__(self, "dtype", Dtype.coerce(self.dtype or Dtype.F32))
-        object.__setattr__(self, "sample_shape", tuple(map(int, self.sample_shape)))
-        timeout = 1 if self.pop_timeout_s is None else self.pop_timeout_s
-        if min(self.samples_per_batch, *self.sample_shape) < 1 or timeout <= 0:
-            raise ValueError(f"samples_per_batch, sample_shape and timeout must be > 0: {self}")
+        dtype = Dtype.coerce(Dtype.F32 if self.dtype is None else self.dtype)
+        shape = tuple(whole(f"sample_shape[{axis}]", extent, 1, 2**64 - 1)
+                      for axis, extent in enumerate(self.sample_shape))
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "sample_shape", shape)
+        whole("the number of axes of sample_shape", len(shape), 1, 16)
+        whole("samples_per_batch", self.samples_per_batch, 1, 2**32 - 1)
+        limit = math.inf if self.pop_timeout_s is None else self.pop_timeout_s
+        if not field("pop_timeout_s", limit, ctypes.c_double) > 0:  # NaN is not
+            raise ValueError(f"pop_timeout_s = {limit}: must be > 0; None or inf: no timeout")
+        if self.enable_gds not in (None, False, True):
+            raise ValueError(f"enable_gds = {self.enable_gds!r}: must be None, False or True")
+        self._members()
+
+    def _members(self):
+        """What is not None, as members of the struct."""
+        given = {name: getattr(self, name) for name in ("samples_per_batch", *OPTIONS)}
+        if given["backend"] in BACKENDS:
+            given["backend"] = BACKENDS.index(given["backend"])
+        return {name: field(name, given[name], kind) for name, kind in wavetrain_config._fields_
+                if given.get(name) is not None}
 
     def native(self):
         config = wavetrain_config()
         call("config_default", byref(config), sizeof(config))
-        for name in ("samples_per_batch", *OPTIONS):
-            value = getattr(self, name)
-            if value is not None:
-                value = BACKENDS.index(value) if name == "backend" and value in BACKENDS else value
-                setattr(config, name, os.fsencode(value) if name == "cuda_driver" else raw(value))
-        config.enable_gds = {None: 0, False: 1, True: 2}[self.enable_gds]
+        for name, value in self._members().items():
+            setattr(config, name, value)
+        if self.enable_gds is not None:
+            config.enable_gds = 2 if self.enable_gds else 1
         config.pad_value_set = self.pad_value is not None
         config.sample_rank = len(self.sample_shape)
         config.sample_shape[:len(self.sample_shape)] = self.sample_shape
@@ -150,14 +192,17 @@ class Sample:
 
     def __post_init__(self):
         box = []
+        whole("the number of axes of aabb", len(self.aabb), 1, 16)
+        object.__setattr__(self, "tag", whole("tag", self.tag, 0, 2**64 - 1))
         for axis, given in enumerate(self.aabb):
             if isinstance(given, slice):
                 if given.step not in (None, 1) or given.stop is None:
                     raise ValueError(f"aabb axis {axis}: needs a stop and no step, got {given}")
-                given = given.start or 0, given.stop
+                given = 0 if given.start is None else given.start, given.stop
             if not isinstance(given, (tuple, list)) or len(given) != 2:
                 raise TypeError(f"aabb axis {axis}: expected slice or (start, stop), got {given!r}")
-            box.append((int(given[0]), int(given[1])))
+            box.append(tuple(whole(f"aabb axis {axis} {name}", at, -2**63, 2**63 - 1)
+                             for name, at in zip(("start", "stop"), given)))
         object.__setattr__(self, "aabb", tuple(box))
 
 BatchInfo = collections.namedtuple(
@@ -175,7 +220,7 @@ class Pipeline(contextlib.AbstractContextManager):
         self._pending, self._buffer = collections.deque(), []
         native, error, scratch = config.native(), sized(wavetrain_error), (c_char * SCRATCH)()
         if fit:
-            uris = (c_char_p * len(fit))(*map(os.fsencode, fit))
+            uris = (c_char_p * len(fit))(*(field("fit", uri, c_char_p) for uri in fit))
             call("config_fit", byref(native), uris, len(fit), scratch, SCRATCH, error=error)
         call("open", byref(native), byref(self._loader), error=error)
 
@@ -305,7 +350,8 @@ class Batch(contextlib.AbstractContextManager):
         if hasattr(event, "wait_event"):
             event = (getattr(event, "record_event", None) or event.record)()
         if self._handle:
-            call("release", self._loader, self._handle, c_void_p(raw(event)))
+            event = None if event is None else field("event", event, c_void_p)
+            call("release", self._loader, self._handle, c_void_p(event))
         self._handle = 0
         self._capsules.clear()
 
@@ -318,7 +364,7 @@ class Batch(contextlib.AbstractContextManager):
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("a batch is not copied or moved: do that with its tensor")
         # -1: the consumer waits by itself. None: CUDA's legacy default stream, whose number is 1.
-        stream = self.info.ready_stream if stream == -1 else stream or 1
+        stream = self.info.ready_stream if stream == -1 else field("stream", stream or 1, c_void_p)
         what, name, tensor = "dlpack_legacy", b"dltensor", c_void_p()
         if max_version and max_version[0] >= 1:
             what, name = "dlpack", b"dltensor_versioned"

@@ -261,7 +261,8 @@ options parsed(int count, char **words) {
             if (std::strncmp(word, number.name, length) != 0)
                 continue;
             *number.value = std::strtoull(word + length, &end, 10);
-            is_known = end != word + length && *end == 0;
+            is_known = word[length] != '-' && end != word + length && *end == 0 &&
+                       *number.value <= UINT32_MAX; /* strtoull wraps and saturates */
         }
         if (std::strncmp(word, "driver=", 7) == 0)
             out.driver = word + 7, is_known = true;

@@ -22,6 +22,7 @@
 #endif
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -136,7 +137,12 @@ int main(int argc, char **argv) {
         std::fprintf(stderr, "usage: trainer_libtorch STORE [STEPS]\n");
         return 2;
     }
-    const int steps = argc == 3 ? std::atoi(argv[2]) : 100;
+    char *rest = argc == 3 ? argv[2] : nullptr;
+    const long steps = argc == 3 ? std::strtol(argv[2], &rest, 10) : 100;
+    if (steps < 1 || steps > INT_MAX || (argc == 3 && *rest != '\0')) {
+        std::fprintf(stderr, "STEPS = %s: must be a number from 1 on\n", argv[2]);
+        return 2;
+    }
     std::vector<unsigned char> scratch(WAVETRAIN_SCRATCH_BYTES);
     Source source = {};
     source.uri = argv[1];
@@ -198,6 +204,6 @@ int main(int argc, char **argv) {
     // AGAIN where a tensor of a batch lives: delete it and close again, else the memory stays.
     uint32_t held = 0;
     check("close", wavetrain_close(loader, WAVETRAIN_FOREVER, &held));
-    std::printf("loss %.4f -> %.4f over %d steps of %u crops\n", first, last, steps, SAMPLES);
+    std::printf("loss %.4f -> %.4f over %ld steps of %u crops\n", first, last, steps, SAMPLES);
     return 0;
 }

@@ -182,9 +182,12 @@ struct config : wavetrain_config {
         return shape(span<const std::uint64_t>(extents));
     }
     config &shape(span<const std::uint64_t> extents) noexcept {
-        sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses over 16 */
-        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
-            sample_shape[axis] = extents[axis];
+        sample_rank = 0;
+        for (const std::uint64_t extent : extents) {
+            if (sample_rank++ == WAVETRAIN_RANK_MAX)
+                break; /* open refuses 17 */
+            sample_shape[sample_rank - 1] = extent;
+        }
         return *this;
     }
 

@@ -181,9 +181,11 @@ inline Dtype dtype_from_name(const std::string &name) {
 
 /* wavetrain_config with what must be set; everything else can be assigned as a field. */
 struct Config : config {
-    Config(std::uint32_t samples, std::initializer_list<std::uint64_t> extents,
+    Config(std::int64_t samples, std::initializer_list<std::uint64_t> extents,
            Dtype output = Dtype::F32) {
-        samples_per_batch = samples;
+        samples_per_batch = static_cast<std::uint32_t>(samples);
+        if (samples_per_batch != samples)
+            refuse("config", WAVETRAIN_INVALID, "samples_per_batch: must be 1 to 1048576");
         dtype = static_cast<std::uint32_t>(output);
         shape(span<const std::uint64_t>(extents.begin(), extents.size()));
         validate();

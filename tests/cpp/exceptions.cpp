@@ -63,6 +63,9 @@ static bool says(const std::exception &error, const std::string &text) {
 static void wrong_arguments_are_invalid_arguments() {
     thrown_by<wavetrain::InvalidArgument>([] { Config(0, { BOX }); });
     thrown_by<wavetrain::InvalidArgument>([] { Config(1, {}); });
+    for (const std::int64_t wrong : { std::int64_t(-1), (std::int64_t(1) << 32) + 2 })
+        CHECK(says(thrown_by<wavetrain::InvalidArgument>([&] { Config(wrong, { BOX }); }),
+                   "samples_per_batch"));
     const auto error = thrown_by<wavetrain::InvalidArgument>([] {
         Pipeline pipeline(settings());
         pipeline.push({ numbered(cube, 1), Sample(cube, { { 0, 3 }, { 0, 3 }, { 0, 3 } }, 77) });

@@ -269,6 +269,67 @@ def a_config_takes_names_of_types_and_refuses_nonsense():
             pass
 
 
+def refused(kind, name, call):
+    """The call raises exactly this class, and the text begins with the name."""
+    try:
+        call()
+    except Exception as error:
+        assert type(error) is kind and str(error).startswith(name), f"{type(error)}: {error}"
+        return
+    raise AssertionError(f"{name} was taken")
+
+
+def numbers_that_the_struct_would_cut_are_refused_by_name():
+    base = dict(samples_per_batch=1, sample_shape=(4,))
+    for name, wrong in dict(
+            samples_per_batch=2**32 + 2, n_batch_slots=2**32 + 3, max_chunk_uncompressed_bytes=2**64,
+            n_io_threads=-1, device=2**31, numa_node=-2**31 - 1, pop_timeout_s=-1.0,
+            consumer_stream=2**64 + 1, pad_value=2**53 + 1, drop_last=-1, dtype=0).items():
+        refused(ValueError, name, lambda: train.Config(**{**base, name: wrong}))
+    for name, wrong in dict(
+            samples_per_batch=2.0, n_batch_slots="3", lookahead_samples=8.5, pad_value="0",
+            n_decode_threads=float("nan"), max_host_memory_bytes=1e9, dtype=1.0).items():
+        refused(TypeError, name, lambda: train.Config(**{**base, name: wrong}))
+    refused(ValueError, "pop_timeout_s = nan", lambda: train.Config(
+        **base, pop_timeout_s=float("nan")))
+    refused(ValueError, "cuda_driver", lambda: train.Config(**base, cuda_driver="a\0b"))
+    refused(ValueError, "enable_gds", lambda: train.Config(**base, enable_gds=2))
+    for shape, kind, name in (((2**64,), ValueError, "sample_shape[0]"), ((4, 4.5), TypeError,
+                              "sample_shape[1]"), ((1,) * 17, ValueError, "the number of axes"),
+                              ((), ValueError, "the number of axes")):
+        refused(kind, name, lambda: train.Config(samples_per_batch=1, sample_shape=shape))
+    refused(ValueError, "aabb axis 1 stop", lambda: train.Sample("a", [(0, 4), (0, 2**64 + 16)]))
+    refused(ValueError, "aabb axis 0 start", lambda: train.Sample("a", [slice(-2**63 - 1, 4)]))
+    refused(TypeError, "aabb axis 0 start", lambda: train.Sample("a", [(0.5, 4)]))
+    refused(TypeError, "aabb axis 0 stop", lambda: train.Sample("a", [(0, 4.0)]))
+    refused(ValueError, "the number of axes", lambda: train.Sample("a", [(0, 1)] * 17))
+    refused(ValueError, "the number of axes", lambda: train.Sample("a", []))
+    for tag, kind in ((2**64, ValueError), (-1, ValueError), (1.5, TypeError)):
+        refused(kind, "tag", lambda: train.Sample("a", [(0, 4)], tag=tag))
+
+
+def numbers_at_their_limits_and_those_of_numpy_are_taken():
+    limits = train.Config(
+        samples_per_batch=2**32 - 1, sample_shape=[2**64 - 1], max_read_op_bytes=2**64 - 1,
+        device=-2**31, numa_node=2**31 - 1, pad_value=2**53, drop_last=True,
+        pop_timeout_s=float("inf")).native()
+    assert limits.samples_per_batch == 2**32 - 1 and limits.sample_shape[0] == 2**64 - 1
+    assert limits.device == -2**31 and limits.numa_node == 2**31 - 1 and limits.drop_last == 1
+    assert limits.pad_value == 2**53 and limits.max_read_op_bytes == 2**64 - 1
+    ends = train.Sample("a", [(-2**63, 2**63 - 1)], tag=2**64 - 1)
+    assert ends.aabb == ((-2**63, 2**63 - 1),) and ends.tag == 2**64 - 1
+    numpy = module("numpy")
+    config = train.Config(
+        samples_per_batch=numpy.uint8(3), sample_shape=numpy.array([4, 5]), dtype=numpy.dtype("<u2"),
+        n_io_threads=numpy.int64(2), pad_value=numpy.float32(0.5), drop_last=numpy.bool_(True),
+        enable_gds=numpy.bool_(False), pop_timeout_s=numpy.float64(2)).native()
+    assert (config.samples_per_batch, config.sample_shape[:3]) == (3, [4, 5, 0])
+    assert (config.n_io_threads, config.pad_value, config.drop_last) == (2, 0.5, 1)
+    assert (config.dtype, config.enable_gds) == (train.Dtype.U16, 1)
+    assert train.Sample("a", [numpy.array([2, 8])[0:2].tolist()]).aabb == ((2, 8),)
+    assert train.Sample("a", [(numpy.int16(2), numpy.uint64(8))], tag=numpy.uint64(7)).tag == 7
+
+
 # ---- Tensors ------------------------------------------------------------------------------------
 
 def numpy_sees_the_slot_itself_and_may_write_to_it():
