@@ -160,7 +160,7 @@ impl Settings {
         let grown = bill(&geometry);
         assert!(grown <= cap);
         let mut spare = (cap - grown) & !(MEMORY_PAGE_BYTES - 1);
-        let slab_more = SLAB_WISH_BYTES.saturating_sub(geometry.slab_bytes).min(spare);
+        let slab_more = self.slab_wish(&geometry, &target_bytes, spare) - geometry.slab_bytes;
         geometry.slab_bytes += slab_more;
         spare -= slab_more;
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
@@ -170,6 +170,29 @@ impl Settings {
             geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
         }
         Ok(geometry)
+    }
+
+    /// Bytes of staging that are asked for, of which the least that the floor has and `spare` bytes
+    /// are there. Chunks that fill the usual wish alone would be staged, and so decoded, one after
+    /// the other: of those there is one for each decoder, as far as the common scratch can give
+    /// that many decoders theirs, and one that is read meanwhile.
+    fn slab_wish(&self, floor: &Geometry, target_bytes: impl Fn(u64) -> u64, spare: u64) -> u64 {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        if chunk_bytes <= SLAB_WISH_BYTES {
+            let more = SLAB_WISH_BYTES.saturating_sub(floor.slab_bytes);
+            return floor.slab_bytes + more.min(spare);
+        }
+        let (each, staged) =
+            (align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES), floor.slab_bytes);
+        let more = |decoders: u64| {
+            let scratch = (each * decoders).saturating_sub(floor.pool_bytes);
+            (decoders - 1) * staged + scratch
+        };
+        let decoders =
+            (1..=u64::from(self.decode_threads)).rev().find(|count| more(*count) <= spare);
+        let decoders = decoders.unwrap_or(1);
+        let is_read_ahead = more(decoders) + staged <= spare;
+        (decoders + u64::from(is_read_ahead)) * staged
     }
 }
 

@@ -25,10 +25,11 @@ use crate::pipeline::lift::Lift;
 use crate::pipeline::scratch::{Hold, scratch_need};
 use crate::pipeline::worker::Worker;
 use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, ChunkBytes, Codec};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Need};
 use crate::stats::Tally;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask};
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Batch slots that together have this many bytes are not in any cache when they are read: rows of
@@ -107,12 +108,19 @@ pub fn run_assemble(
     let head = instance.tables.chunks.read(instance.wave_row(wave, first));
     let mut hands = Hands::new(instance, worker, head.array, part.as_ref());
     hands.large = large.map(|hold| instance.common_scratch.part(hold.offset, hold.bytes));
-    for chunk in first..first + count {
+    let (mut chunk, limit) = (first, first + count);
+    while chunk < limit {
         let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
         // Chunks of one read may overlap, so other workers may read the same bytes.
         let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-        if let Err((status, why)) = hands.assemble(wave, &task, encoded) {
-            fail_task(instance, wave, chunk, hands.record, status, &why);
+        let mates = chunk..limit.min(chunk + 1 + task.mates);
+        let shared = hands.shared(wave, mates.clone(), encoded);
+        for mate in mates {
+            let task = instance.tables.chunks.read(instance.wave_row(wave, mate));
+            if let Err((status, why)) = hands.assemble(wave, &task, encoded, shared) {
+                fail_task(instance, wave, mate, hands.record, status, &why);
+            }
+            chunk = mate + 1;
         }
     }
     hands.end();
@@ -172,12 +180,39 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Decodes a chunk from `encoded` and scatters it; or fills what needs no bytes.
+    /// Decodes once what the tasks `mates`, which are one chunk, need of it together. None where
+    /// each is to be decoded for itself: what is refused must not depend on what others need.
+    pub fn shared<'b>(
+        &mut self,
+        wave: u32,
+        mates: Range<u32>,
+        encoded: &'b [u8],
+    ) -> Option<ChunkBytes<'b>> {
+        let instance = self.instance;
+        let task = |mate: u32| instance.tables.chunks.read(instance.wave_row(wave, mate));
+        let mut tasks = mates.map(task).filter(|task| task.kind == ChunkKind::Data);
+        let (head, next) = (tasks.next()?, tasks.next()?);
+        let both = head.need.span.hull(next.need.span);
+        let span = tasks.fold(both, |span, task| span.hull(task.need.span));
+        let _range = instance.profiler.range(profiler::DECODE);
+        let start = (instance.os.now_ns)();
+        let mut own = None;
+        let record = self.record.of_file(head.file, &mut own);
+        let whole = ChunkTask { need: Need::of(span), ..head };
+        let chunk = self.decoded(record, &whole, encoded).ok()?;
+        let ns = (instance.os.now_ns)() - start;
+        self.decode.observe(ns, head.bytes, chunk.bytes.len() as u64);
+        Some(chunk)
+    }
+
+    /// Decodes a chunk from `encoded`, unless it is there as `shared`, and scatters it; or fills
+    /// what needs no bytes.
     pub fn assemble(
         &mut self,
         wave: u32,
         task: &ChunkTask,
         encoded: &[u8],
+        shared: Option<ChunkBytes<'_>>,
     ) -> Result<(), (Status, Why)> {
         let instance = self.instance;
         if task.kind == ChunkKind::Broken {
@@ -195,7 +230,9 @@ impl<'a> Hands<'a> {
         if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
             chunk.bytes = instance.chunk_memory.view(kept.offset, record.chunk_bytes);
         }
-        if task.kind == ChunkKind::Data {
+        if let (ChunkKind::Data, Some(shared)) = (task.kind, shared) {
+            chunk = shared;
+        } else if task.kind == ChunkKind::Data {
             let _range = instance.profiler.range(profiler::DECODE);
             if HAS_DEVICES && let Some(room) = self.room(record, task) {
                 let found = self.decoded_into(&room, record, task, encoded)?;

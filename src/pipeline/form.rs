@@ -2,6 +2,9 @@
 //!
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
+//!
+//! A chunk that is settled farther behind too, because a later batch needs it, goes along before
+//! its turn: it is then read and decoded once for all of them, and takes no more staging.
 
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
@@ -32,7 +35,7 @@ impl Planner {
         if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
             return false;
         }
-        self.sort_prefix(count);
+        self.sort_prefix(tasks);
         self.fill_wave(instance, wave, count, tasks)
     }
 
@@ -55,14 +58,19 @@ impl Planner {
         };
     }
 
-    /// Settled entries at the front that fit one wave: how many, how many of them are tasks, and
-    /// whether the wave is full.
-    fn settled_prefix(&self, instance: &Instance, share: u64) -> (u64, u32, bool) {
+    /// Settled entries at the front that fit one wave, and how many tasks they and what goes along
+    /// with them are, which `sorted` then has; and whether the wave is full.
+    fn settled_prefix(&mut self, instance: &Instance, share: u64) -> (u64, u32, bool) {
         let chunks_max = instance.settings.config.max_chunks_per_wave;
         let pairs_max = instance.settings.pairs_per_wave;
         let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
+        self.attempts += 1;
         while self.first + count < self.limit {
-            let entry = self.entry(self.first + count);
+            let entry = *self.entry(self.first + count);
+            if entry.taken == self.attempts {
+                count += 1;
+                continue;
+            }
             let more = match entry.place {
                 Place::New | Place::Waiting(_) => return (count, tasks, false),
                 Place::Gone => {
@@ -80,26 +88,42 @@ impl Planner {
             if !fits {
                 return (count, tasks, true);
             }
+            self.sorted[tasks as usize] = count as u32;
             count += 1;
             tasks += 1;
             pairs += entry.pair_count;
             bytes += more;
+            let mut before = entry;
+            while let Some((at, twin)) = self.settled_twin(&before)
+                && tasks < chunks_max
+                && pairs + twin.pair_count <= pairs_max
+            {
+                self.window[index(at % self.window.len() as u64)].taken = self.attempts;
+                self.sorted[tasks as usize] = (at - self.first) as u32;
+                tasks += 1;
+                pairs += twin.pair_count;
+                before = twin;
+            }
         }
         (count, tasks, tasks == chunks_max)
     }
 
+    /// The next window entry whose chunk is read from the same place, and its number.
+    fn settled_twin(&self, entry: &Planned) -> Option<(u64, Planned)> {
+        let twin = (entry.twin > 0).then(|| *self.entry(entry.twin))?;
+        let place = |place: Place| match place {
+            Place::Data { offset, bytes, stat } => Some((offset, bytes, stat)),
+            _ => None,
+        };
+        let is_same = place(entry.place).is_some_and(|here| place(twin.place) == Some(here));
+        is_same.then_some((entry.twin, twin))
+    }
+
     /// Sorts the tasks of the prefix: those that are read first, by file and offset; then the
     /// others, by batch and array.
-    fn sort_prefix(&mut self, count: u64) {
-        let mut tasks = 0;
-        for offset in 0..count {
-            if !matches!(self.entry(self.first + offset).place, Place::Gone) {
-                self.sorted[tasks] = offset as u32;
-                tasks += 1;
-            }
-        }
+    fn sort_prefix(&mut self, tasks: u32) {
         let (window, first) = (&*self.window, self.first);
-        sort_by_key(&mut self.sorted[..tasks], |offset| {
+        sort_by_key(&mut self.sorted[..tasks as usize], |offset| {
             let entry = &window[index((first + *offset as u64) % window.len() as u64)];
             match entry.place {
                 Place::Data { offset, bytes, .. } => {
@@ -123,6 +147,10 @@ impl Planner {
         };
         let reads = self.write_reads(instance, wave, data, slab_start);
         let ops = self.write_idle(instance, wave, reads, data..tasks as usize);
+        for task in 0..tasks as usize {
+            let at = self.first + u64::from(self.sorted[task]);
+            self.window[index(at % self.window.len() as u64)].place = Place::Gone;
+        }
         self.write_order(instance, wave, reads.0);
         self.first += count;
         self.drop_gone();
@@ -201,7 +229,8 @@ impl Planner {
             };
             tables.ops.write(base + ops as usize, read);
             for task in first..limit {
-                self.write_task(instance, wave, task, slab_offset, offset, &mut pairs);
+                let mates = self.mates(task, limit);
+                self.write_task(instance, wave, task, (slab_offset, offset, mates), &mut pairs);
             }
             slab += staged;
             ops += 1;
@@ -231,12 +260,22 @@ impl Planner {
             };
             instance.tables.ops.write(instance.wave_row(wave, ops), idle);
             for task in first..limit {
-                self.write_task(instance, wave, task, 0, 0, &mut pairs);
+                self.write_task(instance, wave, task, (0, 0, 0), &mut pairs);
             }
             ops += 1;
             first = limit;
         }
         ops
+    }
+
+    /// Tasks behind `task`, before `limit`, that are of the same chunk.
+    fn mates(&self, task: usize, limit: usize) -> u32 {
+        let of = |task: usize| {
+            let entry = self.task(task);
+            (entry.array_id, entry.file, entry.chunk)
+        };
+        let shares = |other: &usize| self.task(*other).is_shared && of(*other) == of(task);
+        (task + 1..limit).take_while(shares).count() as u32
     }
 
     /// `slab` is where byte `start` of the file is staged.
@@ -245,8 +284,7 @@ impl Planner {
         instance: &Instance,
         wave: u32,
         task: usize,
-        slab: u64,
-        start: u64,
+        (slab, start, mates): (u64, u64, u32),
         pairs: &mut u32,
     ) {
         let entry = self.task(task);
@@ -270,6 +308,7 @@ impl Planner {
                 file: entry.file,
                 chunk: entry.chunk,
                 number: entry.number,
+                mates,
                 pair_first: *pairs,
                 pair_count: entry.pair_count,
                 need: entry.need,

@@ -19,6 +19,7 @@ use crate::base::arena::Carver;
 use crate::base::math::index;
 use crate::base::sort::sort;
 use crate::batch::{SampleGeometry, SlotState};
+use crate::cache::hash_words;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::os::FileStat;
 use crate::pipeline::Instance;
@@ -50,7 +51,7 @@ pub(super) enum Place {
     Missing,
     /// Is the outside of a sample.
     Pad,
-    /// Failed and was reported.
+    /// Failed and was reported, or went to a wave before its turn.
     Gone,
 }
 
@@ -66,6 +67,12 @@ pub(super) struct Planned {
     pub(super) number: u64,
     /// Bytes of the decoded chunk to decode.
     pub(super) need: Need,
+    /// Several batches that need the chunk decode it once.
+    pub(super) is_shared: bool,
+    /// Number of the next window entry with the same chunk, if it is known; 0: none.
+    pub(super) twin: u64,
+    /// Count of the attempt to form a wave that took it last.
+    pub(super) taken: u64,
     /// Its place in the cache of decoded chunks, pinned.
     pub(super) kept: Option<Kept>,
     /// Number of the sample behind its batch.
@@ -121,6 +128,10 @@ pub struct Planner {
     /// Number of the window entry that decodes the chunk in each slot of the cache.
     pub(super) owners: &'static mut [u64],
     pub(super) scouted: Scouted,
+    /// Number of the last window entry of a chunk, by hash: a later one takes the place of another.
+    twins: &'static mut [u64],
+    /// Attempts to form a wave.
+    pub(super) attempts: u64,
     /// Scratch of `form`: positions in the window, then ranks of reads.
     pub(super) sorted: &'static mut [u32],
     pub(super) ranks: &'static mut [u32],
@@ -140,6 +151,9 @@ impl Planner {
             chunk: 0,
             number: 0,
             need: Need::NONE,
+            is_shared: false,
+            twin: 0,
+            taken: 0,
             kept: None,
             sample_limit: 0,
             pair_first: 0,
@@ -167,6 +181,8 @@ impl Planner {
                 &0,
             ),
             scouted: Scouted::NONE,
+            twins: carver.slice("plan window", settings.window_chunks as u64, &0),
+            attempts: 0,
             sorted: carver.slice("plan window", chunks, &0),
             ranks: carver.slice("plan window", chunks, &0),
         }
@@ -349,6 +365,7 @@ impl Planner {
             return false;
         }
         let before = self.limit;
+        let is_shared = is_shared(instance, &self.record);
         let mut uses = 0u64;
         while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty()
         {
@@ -361,6 +378,9 @@ impl Planner {
             let Some((position, need)) = position else { break };
             uses += self.pair_limit - pair_first;
             self.plan(&mut current, Place::New, position, need, pair_first);
+            if is_shared {
+                self.link_twin(self.limit - 1);
+            }
         }
         let chunks = self.limit - before;
         if self.merge.is_empty() {
@@ -438,6 +458,9 @@ impl Planner {
             chunk,
             number: current.chunk_number,
             need,
+            is_shared: false,
+            twin: 0,
+            taken: 0,
             kept: None,
             sample_limit: current.sample_limit,
             pair_first: pairs,
@@ -446,4 +469,27 @@ impl Planner {
         current.chunk_number += 1;
         self.limit += 1;
     }
+
+    /// Makes window entry number `at` known to the one before it with the same chunk.
+    fn link_twin(&mut self, at: u64) {
+        let window = self.window.len() as u64;
+        let entry = &mut self.window[index(at % window)];
+        entry.is_shared = true;
+        let key = (entry.array_id, entry.file, entry.chunk);
+        let place = hash_words(&[key.0, key.1, key.2]) % self.twins.len() as u64;
+        let before = core::mem::replace(&mut self.twins[index(place)], at);
+        if (self.first..at).contains(&before) {
+            let before = &mut self.window[index(before % window)];
+            if (before.array_id, before.file, before.chunk) == key {
+                before.twin = at;
+            }
+        }
+    }
+}
+
+/// Whether several batches that need a chunk of the array decode it once: where decoding costs, and
+/// where the chunk is not kept or taken to a device batch by batch.
+fn is_shared(instance: &Instance, record: &ArrayRecord) -> bool {
+    let is_kept = instance.settings.cache_memory_bytes > 0;
+    instance.engine().is_none() && !is_kept && !record.is_read_partly()
 }

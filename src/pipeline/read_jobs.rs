@@ -400,7 +400,8 @@ impl Stream<'_> {
         while at < limit {
             let next = self.task(at);
             let next_end = end.max(next.offset + next.bytes);
-            if next.offset > end || next_end - head.offset > STREAM_BYTES {
+            let is_more = next_end > end;
+            if next.offset > end || is_more && next_end - head.offset > STREAM_BYTES {
                 break;
             }
             end = next_end;
@@ -433,11 +434,18 @@ impl Stream<'_> {
         drop(range);
         let ns = (self.file.instance.os.now_ns)() - start;
         self.io.observe(ns, got, needed.min(got));
-        for chunk in chunks {
+        let mut chunk = chunks.start;
+        while chunk < chunks.end {
             let task = self.task(chunk);
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
-            if let Err(failure) = self.hands.assemble(self.wave, &task, encoded) {
-                self.fail_decode(chunk, failure);
+            let mates = chunk..chunks.end.min(chunk + 1 + task.mates);
+            let shared = self.hands.shared(self.wave, mates.clone(), encoded);
+            for mate in mates {
+                let task = self.task(mate);
+                if let Err(failure) = self.hands.assemble(self.wave, &task, encoded, shared) {
+                    self.fail_decode(mate, failure);
+                }
+                chunk = mate + 1;
             }
         }
         Ok(())

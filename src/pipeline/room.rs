@@ -41,7 +41,8 @@ impl State {
     }
 
     /// Chunks from `first`, which is `task` and needs `need` of a slab, that one worker takes:
-    /// those of the same batch and array, up to RUN_BYTES. How many, and what they need of a slab.
+    /// those of the same batch and array, up to RUN_BYTES, each with its mates, of which there are
+    /// none on the way to a device. How many, and what they need of a slab.
     pub fn run_length(
         &mut self,
         instance: &Instance,
@@ -50,7 +51,7 @@ impl State {
         first: u32,
         most: u32,
     ) -> (u32, Need) {
-        let mut count = 1;
+        let mut count = 1 + task.mates;
         let mut bytes = task.cost();
         while count < most {
             let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
@@ -63,7 +64,7 @@ impl State {
                 break;
             }
             need = more;
-            count += 1;
+            count += 1 + next.mates;
         }
         (count, need)
     }

@@ -2,7 +2,8 @@
 //!
 //! In: the pieces of files that a wave's chunks lie in, sorted by file and offset. Out: reads of at
 //! most a given size, each covering whole pieces in order. A piece that is larger than the cap is a
-//! read of its own. Nothing that no chunk needs is read: a gap of one byte ends a read.
+//! read of its own, with the pieces inside of it, which take no more staging then. Nothing that no
+//! chunk needs is read: a gap of one byte ends a read.
 
 use crate::base::math::align_up;
 use crate::limits::DIRECT_ALIGN;
@@ -51,7 +52,8 @@ pub fn merge_pieces(
             let next = piece(limit);
             let same_file = (next.array_id, next.file) == (start.array_id, start.file);
             let merged_end = end.max(next.offset + next.bytes);
-            if !same_file || next.offset > end || merged_end - start.offset > read_bytes_max {
+            let is_too_much = merged_end > end && merged_end - start.offset > read_bytes_max;
+            if !same_file || next.offset > end || is_too_much {
                 break;
             }
             end = merged_end;
@@ -103,5 +105,11 @@ mod tests {
         let pieces = [(0, 0, 10), (0, 10, 10), (0, 20, 50), (0, 70, 1)];
         assert_eq!(merged(&pieces, 20), [(0, 2, 20), (2, 3, 50), (3, 4, 1)]);
         assert_eq!(merged(&pieces, 1).len(), 4);
+    }
+
+    #[test]
+    fn pieces_inside_of_one_over_the_cap_need_no_other_read() {
+        let pieces = [(0, 0, 50), (0, 0, 50), (0, 10, 40), (0, 20, 31)];
+        assert_eq!(merged(&pieces, 20), [(0, 3, 50), (3, 4, 31)]);
     }
 }

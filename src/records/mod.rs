@@ -44,6 +44,11 @@ impl Span {
     pub fn bytes(self) -> u64 {
         self.limit - self.first
     }
+
+    /// From the first byte of the two spans to the last.
+    pub fn hull(self, other: Span) -> Span {
+        Span { first: self.first.min(other.first), limit: self.limit.max(other.limit) }
+    }
 }
 
 /// What is needed of a decoded chunk: strips of equal length at equal distances.

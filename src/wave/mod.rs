@@ -54,6 +54,8 @@ pub struct ChunkTask {
     pub chunk: u64,
     /// Number of the chunk in the plan of its batch.
     pub number: u64,
+    /// Tasks right behind it, of the same read, that are the same chunk for other batches.
+    pub mates: u32,
     /// First of its samples in the pairs of the wave.
     pub pair_first: u32,
     /// Number of samples that touch it.
@@ -88,6 +90,7 @@ impl ChunkTask {
         file: 0,
         chunk: 0,
         number: 0,
+        mates: 0,
         pair_first: 0,
         pair_count: 0,
         need: Need::NONE,
