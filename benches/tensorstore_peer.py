@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Streams a request list through tensorstore, the fastest way that its Python interface has.
 
-    tensorstore_peer.py REQUESTS.jsonl --batch N [--threads 2] [--dtype f32|bf16] [--mapped]
-                        [--cache-bytes 0] [--depth 2] [--verify]
+    tensorstore_peer.py REQUESTS.jsonl --batch N [--sample-shape 64,128,128] [--threads 2]
+                        [--dtype f32|bf16|i64|u64] [--mapped] [--cache-bytes 0] [--depth 2] [--verify]
+
+Arrays of zarr v2 and v3; a box may have axes of extent 1 that the sample shape does not have.
 
 Each box is one asynchronous write of the array, cast lazily, into its place in a batch buffer; all
 work is done by tensorstore's C++ threads. `--depth` batches are in flight, in a ring of four buffers
@@ -21,6 +23,7 @@ import numpy as np
 import tensorstore as ts
 
 RING = 4
+DTYPES = ["f32", "bf16", "i64", "u64"]
 
 
 def peak_rss_bytes():
@@ -44,14 +47,26 @@ def open_arrays(uris, options):
             "file_io_mode": {"mode": "memmap" if options.mapped else "default"},
         }
     )
-    target = ts.float32 if options.dtype == "f32" else ts.bfloat16
+    target = (ts.float32, ts.bfloat16, ts.int64, ts.uint64)[DTYPES.index(options.dtype)]
     arrays = {}
     for uri in uris:
         store = {"driver": "file", "path": uri.rstrip("/") + "/"}
-        spec = {"driver": "zarr3", "kvstore": store}
+        driver = "zarr" if (Path(uri) / ".zarray").is_file() else "zarr3"
+        spec = {"driver": driver, "kvstore": store}
         array = ts.open(spec, context=context, read=True, open=True).result()
         arrays[uri] = ts.cast(array, target)
     return context, target, arrays
+
+
+def slices_of(box, shape):
+    """The box as tensorstore takes it: a plain index drops its axis."""
+    spare = len(box) - len(shape)
+    found = []
+    for first, limit in box:
+        is_dropped = spare > 0 and limit - first == 1
+        spare -= is_dropped
+        found.append(first if is_dropped else slice(first, limit))
+    return tuple(found)
 
 
 def main():
@@ -61,7 +76,8 @@ def main():
     parser.add_argument("requests", type=Path)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32")
+    parser.add_argument("--sample-shape", help="default: that of the first box")
     parser.add_argument("--mapped", action="store_true")
     parser.add_argument("--cache-bytes", type=int, default=0)
     parser.add_argument("--depth", type=int, default=2)
@@ -71,18 +87,20 @@ def main():
     requests = [json.loads(line) for line in options.requests.read_text().splitlines()]
     batches = [requests[at : at + options.batch] for at in range(0, len(requests), options.batch)]
     shape = [end - begin for begin, end in requests[0]["box"]]
+    if options.sample_shape:
+        shape = [int(extent) for extent in options.sample_shape.split(",")]
 
     begin = time.perf_counter()
     context, target, arrays = open_arrays({request["uri"] for request in requests}, options)
     open_seconds = time.perf_counter() - begin
-    ring = [np.full((options.batch, *shape), -1, target.numpy_dtype) for _ in range(RING)]
+    ring = [np.full((options.batch, *shape), 1, target.numpy_dtype) for _ in range(RING)]
     windows = [ts.array(buffer, dtype=target, copy=False, context=context) for buffer in ring]
 
     def submit(number):
         window = windows[number % RING]
         writes = []
         for place, request in enumerate(batches[number]):
-            part = tuple(slice(first, limit) for first, limit in request["box"])
+            part = slices_of(request["box"], shape)
             source = arrays[request["uri"]][part][ts.d[:].translate_to[0]]
             writes.append(window[place, ...].write(source).commit)
         return writes
