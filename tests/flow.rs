@@ -114,7 +114,7 @@ fn pops_that_did_not_wait_are_not_in_pop_wait() {
     push(&loader, &array, 1);
     drop(expect_batch(loader.pop(FOREVER).unwrap()));
     assert_eq!(waited(), 1, "the pop made it");
-    assert!(matches!(loader.pop(1), Ok(Pop::Starved(_))));
+    assert!(matches!(loader.pop(SECOND), Ok(Pop::Starved(_))));
     assert_eq!(waited(), 2, "it waited in vain");
     loader.flush().unwrap();
     assert!(matches!(loader.pop(FOREVER), Ok(Pop::End)));
