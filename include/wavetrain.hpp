@@ -448,6 +448,8 @@ template <class Iterator, class Sentinel> class range_source;
  * most for reads in flight, and never for batches or tensors (see "Lifetimes" above). What keeps it
  * then, a read that hangs longer among it, keeps its memory; close() says so beforehand. */
 class [[nodiscard]] loader {
+    template <class T> using if_float = std::enable_if_t<std::is_floating_point_v<T>, status>;
+
 public:
     loader() noexcept = default;
     loader(loader &&other) noexcept : handle_(other.detach()) {}
@@ -536,6 +538,11 @@ public:
             handle_ = 0;
         return closed;
     }
+    /* Timeouts are whole nanoseconds: 0.5 would be 0, and a NaN anything. */
+    template <class T> if_float<T> push(const sample &, T) = delete;
+    template <class T> if_float<T> pop(batch &, T, error * = nullptr) = delete;
+    template <class T> if_float<T> pump(T) = delete;
+    template <class T> if_float<T> close(T, std::uint32_t * = nullptr) = delete;
     /* Ends the loaders whose objects went while something kept them, and which nothing keeps any
      * more; how many are kept still. */
     static std::size_t close_kept() noexcept {
@@ -636,6 +643,9 @@ public:
         return popped;
     }
     wavetrain::status try_pop(batch &out) noexcept(is_noexcept) { return pop(out, 0); }
+    /* As loader's. */
+    template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+    wavetrain::status pop(batch &, T) = delete;
 
     /* Check it behind the loop. OK: every batch came out, or you left early; STARVED: a wait ran
      * out, and next goes on; else the error that ended the stream. */

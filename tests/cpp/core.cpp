@@ -223,6 +223,25 @@ static void a_batch_is_held_until_its_owner_goes() {
     CHECK(wavetrain_release(from.handle(), number, nullptr) == WAVETRAIN_OK && held_by(from) == 0);
 }
 
+/* How many of the calls that wait take a timeout of this type. */
+template <class T> constexpr auto pushes(int)
+    -> decltype(std::declval<loader &>().push(sample(), T()), 1) { return 1; }
+template <class T> constexpr int pushes(long) { return 0; }
+template <class T> constexpr auto pops(int)
+    -> decltype(std::declval<loader &>().pop(std::declval<batch &>(), T()), 1) { return 1; }
+template <class T> constexpr int pops(long) { return 0; }
+template <class T> constexpr auto pumps(int)
+    -> decltype(std::declval<loader &>().pump(T()), 1) { return 1; }
+template <class T> constexpr int pumps(long) { return 0; }
+template <class T> constexpr auto closes(int)
+    -> decltype(std::declval<loader &>().close(T()), 1) { return 1; }
+template <class T> constexpr int closes(long) { return 0; }
+template <class T> constexpr int takers() {
+    return pushes<T>(0) + pops<T>(0) + pumps<T>(0) + closes<T>(0);
+}
+static_assert(takers<std::uint64_t>() == 4 && takers<int>() == 4, "nanoseconds");
+static_assert(takers<double>() == 0 && takers<float>() == 0, "a fraction of one would be lost");
+
 static void a_pop_waits_as_long_as_the_config_says() {
     config impatient = cube_settings();
     impatient.pop_timeout_ns = 1;
