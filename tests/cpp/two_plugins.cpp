@@ -54,6 +54,11 @@ static void each_closes_its_own_and_goes(char **paths, const char *cube, int sco
     }
     two.loader = two.keep(cube);
     CHECK(one.loader != two.loader);
+    /* Of a copy that was unloaded, perhaps from the same addresses. */
+    static wavetrain_loader before[2];
+    CHECK_STATUS(one.ask(before[0]), WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(two.ask(before[1]), WAVETRAIN_SHUTDOWN);
+    before[0] = one.loader, before[1] = two.loader;
     CHECK_STATUS(one.ask(one.loader), WAVETRAIN_OK);
     CHECK_STATUS(two.ask(two.loader), WAVETRAIN_OK);
     if (scope == RTLD_LOCAL) {
