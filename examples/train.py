@@ -350,8 +350,8 @@ class Batch(contextlib.AbstractContextManager):
         if hasattr(event, "wait_event"):
             event = (getattr(event, "record_event", None) or event.record)()
         if self._handle:
-            event = None if event is None else field("event", event, c_void_p)
-            call("release", self._loader, self._handle, c_void_p(event))
+            number = None if event is None else field("event", event, c_void_p)
+            call("release", self._loader, self._handle, c_void_p(number))  # the event lives on
         self._handle = 0
         self._capsules.clear()
 
