@@ -1,6 +1,7 @@
 //! Places, entries and entry numbers, each rule at its edge and one past it.
 
 use super::*;
+use crate::limits::compressed_bytes_max;
 use crate::records::{Codec, IndexLayout};
 
 /// 6 chunks of 100 bytes in a shard, zstd.
