@@ -200,11 +200,11 @@ fn fill_request(
     why: &mut Why,
 ) -> Result<(), Status> {
     let rank = source.begin.len();
-    if rank == 0 || rank > RANK_MAX || source.end.len() != rank {
+    if rank > RANK_MAX || source.end.len() != rank {
         return Err(fail!(
             why,
             Rank,
-            "a box of {rank} begins and {} ends: 1 to {RANK_MAX} of each are needed",
+            "a box of {rank} begins and {} ends: 0 to {RANK_MAX} of each are needed",
             source.end.len()
         ));
     }

@@ -21,8 +21,10 @@ pub struct QueuedSample {
     pub name: u64,
     /// The caller's tag.
     pub tag: u64,
-    /// Axes of the box.
+    /// Axes of the box; 1 of a box of rank 0.
     pub rank: u32,
+    /// The box has rank 0, and stands here as [0, 1) along one axis.
+    pub is_scalar: bool,
     /// Flush was called behind this sample.
     pub ends_segment: bool,
     /// First element along each axis.
@@ -71,6 +73,7 @@ impl Queue {
             name: 0,
             tag: 0,
             rank: 0,
+            is_scalar: false,
             ends_segment: false,
             begin: [0; RANK_MAX],
             end: [0; RANK_MAX],
@@ -117,11 +120,13 @@ impl Queue {
         let mut sample = QueuedSample {
             name,
             tag,
-            rank: begin.len() as u32,
+            rank: begin.len().max(1) as u32,
+            is_scalar: begin.is_empty(),
             ends_segment: false,
             begin: [0; RANK_MAX],
             end: [0; RANK_MAX],
         };
+        sample.end[0] = 1;
         sample.begin[..begin.len()].copy_from_slice(begin);
         sample.end[..end.len()].copy_from_slice(end);
         let at = index(self.limit % self.samples.len() as u64);

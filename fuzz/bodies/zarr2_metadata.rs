@@ -146,6 +146,14 @@ fn check_dtype(record: &ArrayRecord, text: &str) {
         assert_eq!((text, shown), ("bfloat16", "bfloat16"));
         return;
     }
+    if let Some(time) = record.time {
+        assert_eq!((record.dtype, record.dtype_bytes), (Dtype::I64, 8));
+        assert_eq!(&shown[1..3], if time.is_delta { "m8" } else { "M8" });
+        assert_eq!(shown.starts_with('>'), record.byte_order == ByteOrder::Big);
+        // A step of one unit is not written out.
+        assert!(shown == text || time.scale == 1 && !text.contains(&format!("{time}")), "{text}");
+        return;
+    }
     let bytes: u32 = text[2..].parse().expect("a size");
     assert_eq!(bytes, record.dtype_bytes);
     assert_eq!(text[1..], shown[1..]);
@@ -156,6 +164,10 @@ fn check_dtype(record: &ArrayRecord, text: &str) {
 
 /// A null fill is zeros; an integer element is the number of the document, in all its bits.
 fn check_fill(record: &ArrayRecord, fill: &Value) {
+    if record.time.is_some() && (fill.is_null() || fill == "NaT") {
+        assert_eq!(record.fill[..8], i64::MIN.to_ne_bytes());
+        return;
+    }
     if fill.is_null() {
         assert_eq!(record.fill, [0; ELEMENT_BYTES_MAX]);
         return;
@@ -195,7 +207,7 @@ const EXTENTS: [&str; 14] = [
     "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
 ];
 
-const DTYPES: [&str; 24] = [
+const DTYPES: [&str; 28] = [
     "\"<u2\"",
     "\">u2\"",
     "\"|u1\"",
@@ -217,6 +229,10 @@ const DTYPES: [&str; 24] = [
     "\"|V17\"",
     "\"|u2\"",
     "\"<M8[ns]\"",
+    "\">m8[25s]\"",
+    "\"<M8\"",
+    "\"<m8[0D]\"",
+    "\"<U10\"",
     "\"|O\"",
     "[[\"a\", \"<u2\"]]",
     "\"<\\u0075\\u0032\"",

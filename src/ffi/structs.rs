@@ -273,8 +273,8 @@ unsafe fn fill_request(target: &mut Request, sample: &Sample, why: &mut Why) -> 
     // SAFETY: one box of this size is readable.
     let source = unsafe { read_sized(sample.boxes, sizes, "box_bytes", why)? };
     let rank = source.rank as usize;
-    if rank == 0 || rank > RANK_MAX {
-        return Err(fail!(why, Rank, "a box of rank {rank}: must be 1 to {RANK_MAX}"));
+    if rank > RANK_MAX {
+        return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));
     }
     if source.uri.is_null() || source.uri_bytes > URI_BYTES_MAX as u64 {
         let bytes = source.uri_bytes;

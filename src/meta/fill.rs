@@ -12,7 +12,7 @@ use super::node::Reader;
 use super::zarr_name;
 use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
-use crate::records::Dtype;
+use crate::records::{Dtype, Time};
 use crate::status::Status;
 use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 
@@ -45,6 +45,19 @@ impl FloatFormat {
     const fn nan(self) -> u64 {
         self.infinity() | 1 << (self.mantissa_bits - 1)
     }
+}
+
+/// A time as `value` spells it: "NaT", or the number of its int64.
+pub(super) fn fill_of_time(
+    reader: &mut Reader<'_>,
+    value: Value<'_>,
+) -> Result<[u8; ELEMENT_BYTES_MAX], Status> {
+    if value.as_str().is_some_and(|text| text == *"NaT") {
+        let mut fill = [0; ELEMENT_BYTES_MAX];
+        fill[..size_of::<i64>()].copy_from_slice(&Time::NONE.to_ne_bytes());
+        return Ok(fill);
+    }
+    fill_from_value(reader, value, Dtype::I64, Dtype::I64.bytes())
 }
 
 /// One element of `dtype` as `value` spells it, in the first `dtype_bytes` bytes.

@@ -17,6 +17,7 @@ const SHOWN_URI_BYTES: usize = 200;
 /// "c.0.1.2" for the default encoding, "0.1.2" and "0/1/2" for v2; "c" and "0" for rank 0.
 pub fn write_file_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
     assert!(file.len() == record.axes());
+    let file = if record.is_scalar { &[] } else { file };
     let mut is_first = match record.key_encoding {
         KeyEncoding::Default => {
             out.push_str("c");
@@ -60,7 +61,8 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
             return Err(fail!(
                 why,
                 Unsupported,
-                "{}: scheme {}:// is not read: give a path or a file:// uri",
+                "{}: scheme {}:// is not read: mount the store and give its path, or answer for \
+                 its files in config.files (under paths of yours)",
                 Tail(uri, SHOWN_URI_BYTES),
                 Tail(name, 20)
             ));

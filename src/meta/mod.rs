@@ -80,13 +80,15 @@ pub fn describe(record: &ArrayRecord) -> Description {
         return zarr2::describe_zarr2(record);
     }
     let mut dtype_name = Text::new();
-    match record.dtype {
-        Dtype::Raw => {
-            // Never cut: the number has at most three digits.
-            let _ = write!(dtype_name, "r{}", record.dtype_bytes * 8);
+    // Never cut: numbers of at most three digits, and the longest unit.
+    let _ = match (record.time, record.dtype) {
+        (Some(time), _) => {
+            let name = if time.is_delta { "numpy.timedelta64" } else { "numpy.datetime64" };
+            write!(dtype_name, "{name}{time}")
         }
-        other => dtype_name.push_str(zarr_name(other)),
-    }
+        (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
+        (_, other) => write!(dtype_name, "{}", zarr_name(other)),
+    };
     let mut codecs = Text::new();
     let levels = record.shard_levels as usize;
     for level in 0..=levels {

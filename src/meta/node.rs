@@ -167,6 +167,16 @@ impl<'w> Reader<'w> {
         self.unsupported(value, format_args!("{what} {name} is not read, only {known}"))
     }
 
+    /// `value` names a type of texts, or of other things that have no fixed size.
+    #[cold]
+    pub fn no_numbers(&mut self, value: Value<'_>, name: Str<'_>) -> Status {
+        let way = "write numbers, such as the places of its words in a list";
+        self.unsupported(
+            value,
+            format_args!("data type {name} is text or objects, not read: {way}"),
+        )
+    }
+
     /// `value` has more of something than is read.
     #[cold]
     #[inline(never)]

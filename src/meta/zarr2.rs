@@ -19,7 +19,9 @@ use super::zarr3::{check_grid, set_strides};
 use crate::base::text::{List, Text, part_of};
 use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
-use crate::records::{ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, KeyEncoding, Number};
+use crate::records::{
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, KeyEncoding, Number, TIME_UNITS, Time,
+};
 use crate::status::{Status, Why};
 use core::fmt::Write;
 
@@ -42,6 +44,9 @@ pub(super) const TYPES: [Dtype; 14] = [
     Dtype::C64,
     Dtype::C128,
 ];
+
+/// Bytes of the longest type string, a time of "[2147483647generic]".
+const DTYPE_BYTES: usize = 24;
 
 /// The codecs that are read without their parameters, by their numcodecs ids.
 const CODEC_NAMES: &str = "zstd blosc gzip zlib lz4 crc32c";
@@ -67,6 +72,7 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     let mut record = ArrayRecord::EMPTY;
     record.document = DocumentKind::Zarr2Array;
     read_shapes(reader, shape, chunks, &mut record)?;
+    record.time = read_time(dtype);
     (record.dtype, record.dtype_bytes, record.byte_order) = read_dtype(reader, dtype)?;
     let is_column_major = reader.choice(order, "C F", Status::Decode)? == 1;
     record.fill = fill_from_zarr2(reader, fill, &record)?;
@@ -120,12 +126,15 @@ fn read_dtype(
     if name == *"bfloat16" {
         return Ok((Dtype::Bf16, Dtype::Bf16.bytes(), ByteOrder::Little));
     }
-    // The longest string that is read has 4 bytes.
-    let mut buffer = [0; 8];
+    let mut buffer = [0; DTYPE_BYTES];
     let text = name.decode_into(&mut buffer).unwrap_or("");
     let Some((order @ ("<" | ">" | "|"), kind)) = text.split_at_checked(1) else {
         return Err(unknown_dtype(reader, value, name));
     };
+    if kind.starts_with(['U', 'S', 'O', 'T']) {
+        return Err(reader.no_numbers(value, name));
+    }
+    let kind = if read_time(value).is_some() { "i8" } else { kind };
     if let Some(digits) = kind.strip_prefix('V') {
         return read_void(reader, value, name, digits);
     }
@@ -143,6 +152,30 @@ fn read_dtype(
         }
     };
     Ok((dtype, dtype.bytes(), byte_order))
+}
+
+/// The times that a type string names: "<M8[ns]", "<m8[25s]", "<M8".
+fn read_time(value: Value<'_>) -> Option<Time> {
+    let mut buffer = [0; DTYPE_BYTES];
+    let text = value.as_str()?.decode_into(&mut buffer)?;
+    let (_, kind) = text.split_at_checked(1)?;
+    let (is_delta, rest) = match kind.split_at_checked(2)? {
+        ("M8", rest) => (false, rest),
+        ("m8", rest) => (true, rest),
+        _ => return None,
+    };
+    if rest.is_empty() {
+        return Some(Time { is_delta, unit: 0, scale: 1 });
+    }
+    let rest = rest.strip_prefix('[')?.strip_suffix(']')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (scale, unit) = rest.split_at(digits);
+    let scale = match scale {
+        "" => 1,
+        _ => scale.parse().ok().filter(|scale| (1..=i32::MAX as u32).contains(scale))?,
+    };
+    let unit = TIME_UNITS.split(' ').position(|known| known == unit)? as u8;
+    Some(Time { is_delta, unit, scale })
 }
 
 /// A void type of `digits` bytes.
@@ -165,8 +198,8 @@ fn read_void(
 }
 
 fn unknown_dtype(reader: &mut Reader<'_>, value: Value<'_>, name: Str<'_>) -> Status {
-    let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, c16 \
-                 behind < or >";
+    let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, c16, \
+                 M8 and m8 behind < or >";
     reader.unknown(value, "data type", name, known)
 }
 
@@ -225,8 +258,12 @@ pub(super) fn describe_zarr2(record: &ArrayRecord) -> Description {
         ByteOrder::Big => ">",
     };
     let known = TYPES.iter().position(|dtype| *dtype == record.dtype);
-    // Never cut: the longest name is "bfloat16".
+    // Never cut: the longest name is that of a time.
     let _ = match (known, record.dtype) {
+        _ if record.time.is_some() => {
+            let kind = if record.time.is_some_and(|time| time.is_delta) { 'm' } else { 'M' };
+            record.time.map_or(Ok(()), |time| write!(dtype_name, "{order}{kind}8{time}"))
+        }
         (Some(place), _) => {
             write!(dtype_name, "{order}{}", part_of(TYPE_NAMES, ' ', place))
         }

@@ -7,15 +7,15 @@
 //! that keep the value as a double (z5) spell whole numbers as 7.0; 0 and 1 stand for booleans.
 //!
 //! Invariant: null is zeros, which is what zarr-python 3 and tensorstore read (the specification
-//! leaves missing chunks undefined then). A spelling that those two read differently is refused,
+//! leaves missing chunks undefined then), and NaT where elements are times, as for zarr-python. A spelling that those two read differently is refused,
 //! above all "0x..." for floats, bits in v3 and a number to tensorstore in v2.
 
-use super::fill::{bytes_from_base64, fill_from_value, write_bits};
+use super::fill::{bytes_from_base64, fill_from_value, fill_of_time, write_bits};
 use super::node::Reader;
 use super::zarr_name;
 use crate::json::{Kind, Str, Value};
 use crate::limits::ELEMENT_BYTES_MAX;
-use crate::records::{ArrayRecord, ByteOrder, Dtype};
+use crate::records::{ArrayRecord, ByteOrder, Dtype, Time};
 use crate::status::Status;
 
 /// Below this magnitude every whole number is an f64, and no other is rounded to it.
@@ -30,6 +30,10 @@ pub(super) fn fill_from_zarr2(
     let ArrayRecord { dtype, dtype_bytes, .. } = *record;
     let kind = value.kind();
     match dtype {
+        _ if record.time.is_some() && kind == Kind::Null => {
+            return Ok(element(Time::NONE as u64, dtype_bytes));
+        }
+        _ if record.time.is_some() => return fill_of_time(reader, value),
         _ if kind == Kind::Null => return Ok([0; ELEMENT_BYTES_MAX]),
         Dtype::Raw => return base64(reader, value, record),
         Dtype::C64 | Dtype::C128 if kind == Kind::String => return base64(reader, value, record),

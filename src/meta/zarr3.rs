@@ -8,7 +8,7 @@
 
 use super::ZARR_NAMES;
 use super::codecs::read_codecs;
-use super::fill::fill_from_value;
+use super::fill::{fill_from_value, fill_of_time};
 use super::filters::check_sizes;
 use super::grid::{check_shard_edges, read_chunk_grid};
 use super::node::{Member, Reader};
@@ -17,7 +17,7 @@ use crate::base::text::List;
 use crate::grid::{AxisGrid, EdgeRun};
 use crate::json::{Str, Value};
 use crate::limits::{CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
-use crate::records::{ArrayRecord, DTYPES, DocumentKind, Dtype, KeyEncoding};
+use crate::records::{ArrayRecord, DTYPES, DocumentKind, Dtype, KeyEncoding, TIME_UNITS, Time};
 use crate::status::{Status, Why};
 
 /// The record of the array whose `zarr.json` is `json`; `uri` names it in texts. The runs of a
@@ -43,11 +43,18 @@ pub fn array_from_zarr3(
     record.rank = extents.len() as u32;
     record.shape[..extents.len()].copy_from_slice(&extents);
 
-    (record.dtype, record.dtype_bytes) = read_dtype(reader, data_type)?;
+    record.time = read_time(reader, data_type)?;
+    (record.dtype, record.dtype_bytes) = match record.time {
+        Some(_) => (Dtype::I64, Dtype::I64.bytes()),
+        None => read_dtype(reader, data_type)?,
+    };
     read_chunk_grid(reader, chunk_grid, &mut record, table)?;
     (record.key_encoding, record.separator) = read_key_encoding(reader, encoding)?;
     read_codecs(reader, codecs, &mut record)?;
-    record.fill = fill_from_value(reader, fill, record.dtype, record.dtype_bytes)?;
+    record.fill = match record.time {
+        Some(_) => fill_of_time(reader, fill)?,
+        None => fill_from_value(reader, fill, record.dtype, record.dtype_bytes)?,
+    };
 
     check_shard_edges(reader, chunk_grid, &record, table)?;
     check_grid(reader, shape, chunk_grid, &record)?;
@@ -100,6 +107,18 @@ pub(super) fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
     must_understand.and_then(Value::as_bool) == Some(false)
 }
 
+/// The times that elements are, as zarr-python names numpy's.
+fn read_time(reader: &mut Reader<'_>, value: Value<'_>) -> Result<Option<Time>, Status> {
+    let extension = reader.extension(value)?;
+    let Some(place) = extension.name.place_in("numpy.datetime64 numpy.timedelta64") else {
+        return Ok(None);
+    };
+    let [unit, scale, ..] = reader.configuration(&extension, "unit scale_factor", 2)?;
+    let unit = reader.choice(unit, TIME_UNITS, Status::Unsupported)? as u8;
+    let scale = reader.integer(scale, 1, i64::from(i32::MAX))? as u32;
+    Ok(Some(Time { is_delta: place == 1, unit, scale }))
+}
+
 /// The element type and its bytes.
 fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32), Status> {
     let extension = reader.extension(value)?;
@@ -117,7 +136,13 @@ fn read_dtype(reader: &mut Reader<'_>, value: Value<'_>) -> Result<(Dtype, u32),
     let known = name.place_in(ZARR_NAMES).map(|place| DTYPES[place]);
     let known = known.filter(|dtype| *dtype != Dtype::Raw).map(|dtype| (dtype, dtype.bytes()));
     let Some(dtype) = known.or_else(|| raw_from_name(name)) else {
-        let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128";
+        let texts = "string fixed_length_utf32 variable_length_utf8 null_terminated_bytes \
+                     variable_length_bytes bytes";
+        if name.place_in(texts).is_some() {
+            return Err(reader.no_numbers(value, name));
+        }
+        let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128, and numpy's \
+                     datetime64 and timedelta64";
         return Err(reader.unknown(value, "data type", name, known));
     };
     reader.configuration(&extension, "", 0)?;

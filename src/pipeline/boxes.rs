@@ -11,7 +11,7 @@ use crate::limits::RANK_MAX;
 use crate::pipeline::Instance;
 use crate::plan::files_touched;
 use crate::queue::QueuedSample;
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, Dtype};
 use crate::status::{Status, Why};
 
 /// What holds for an array in this instance, whatever the box.
@@ -21,8 +21,16 @@ pub fn check_record(
     why: &mut Why,
 ) -> Result<(), Status> {
     let settings = &instance.settings;
-    if record.rank == 0 {
-        return Err(fail!(why, Rank, "an array of rank 0 has no boxes"));
+    if let Some(time) = record.time
+        && !matches!(settings.dtype, Dtype::I64 | Dtype::Raw)
+    {
+        let name = if time.is_delta { "timedelta64" } else { "datetime64" };
+        return Err(fail!(
+            why,
+            Dtype,
+            "{name}{time} is read as its int64 bits alone: set dtype to i64, not {}",
+            settings.dtype.name()
+        ));
     }
     let cast = Cast::find(record.dtype, record.dtype_bytes, settings.dtype, settings.dtype_bytes);
     if cast.is_none() {
@@ -62,15 +70,11 @@ pub fn source_box(
     sample: &QueuedSample,
     why: &mut Why,
 ) -> Result<(Corner, Corner), Status> {
-    if sample.rank != record.rank {
-        return Err(fail!(
-            why,
-            Rank,
-            "the box has {} axes, the array {}: shape {}",
-            sample.rank,
-            record.rank,
-            List(&record.shape[..record.axes()])
-        ));
+    if (sample.rank, sample.is_scalar) != (record.rank, record.is_scalar) {
+        let boxed = if sample.is_scalar { 0 } else { sample.rank };
+        let axes = if record.is_scalar { 0 } else { record.axes() };
+        let shape = List(&record.shape[..axes]);
+        return Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}"));
     }
     let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
     for axis in 0..record.axes() {

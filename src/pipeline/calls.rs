@@ -76,7 +76,8 @@ impl Instance {
     /// Whether the box has the sample shape, apart from dropped axes of extent 1.
     ///
     /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same.
+    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
+    /// rank 0 is one element, whatever the axes of a sample of one.
     fn check_request(&self, request: &Request) -> Result<(), Failure> {
         let config = &self.settings.config;
         let shape = &config.sample_shape[..config.sample_rank as usize];
@@ -98,7 +99,8 @@ impl Instance {
                 fits &= extent == 1;
             }
         }
-        if fits && matched == shape.len() {
+        let is_scalar = request.rank == 0 && shape.iter().all(|extent| *extent == 1);
+        if is_scalar || fits && matched == shape.len() {
             return Ok(());
         }
         let status = if request.rank < shape.len() { Status::Rank } else { Status::Invalid };

@@ -96,6 +96,7 @@ pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Opt
     instance.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|mut record| {
         record.bind_edges(instance.edges.rows(edge_first, EDGE_RUNS_MAX));
+        record.give_axis();
         instance.records.write(array as usize, record);
     });
     let state = &mut *instance.lock.lock();

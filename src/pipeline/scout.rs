@@ -75,7 +75,7 @@ fn foresee_sample(
         _ => return Step::Later,
     }
     let (record, array_id) = (instance.array_record(array), state.arrays.id(array));
-    if record.is_read_partly() || record.rank == 0 {
+    if record.is_read_partly() {
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);

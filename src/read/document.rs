@@ -5,11 +5,13 @@
 //! cannot be read now is never taken for one of another format.
 
 use crate::base::math::index;
+use crate::base::text::Tail;
 use crate::fail;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
-use crate::read::shown;
+use crate::read::foreign::foreign;
+use crate::read::{SHOWN_BYTES, shown};
 use crate::records::{DOCUMENT_KINDS, DocumentKind};
 use crate::status::{Status, Why};
 
@@ -45,7 +47,8 @@ fn path_of(uri: &str, file_name: &str) -> Path {
 }
 
 /// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, which
-/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it.
+/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it. Where there is
+/// none, the text says what stands there instead.
 pub fn read_document<'a>(
     store: &Store,
     mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
@@ -63,6 +66,9 @@ pub fn read_document<'a>(
                 return Ok(bytes.map(|bytes| Document { kind, bytes }));
             }
         }
+    }
+    if let Some(what) = foreign(store, &mut open, uri) {
+        return Err(fail!(why, NotFound, "{}: {what}", Tail(uri, SHOWN_BYTES)));
     }
     let [first, second, third] = DOCUMENT_KINDS;
     let path = document_path(uri, first);

@@ -6,6 +6,7 @@
 
 mod document;
 mod files;
+mod foreign;
 mod listing;
 mod locate;
 mod merge;

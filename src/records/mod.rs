@@ -10,9 +10,11 @@
 
 mod codec;
 mod dtype;
+mod time;
 
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
+pub use time::{TIME_UNITS, Time};
 
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
 use crate::grid::{self, AxisGrid, Cell, EdgeRun};
@@ -158,6 +160,11 @@ pub struct ArrayRecord {
     pub dtype: Dtype,
     /// Bytes of one element, 1 to ELEMENT_BYTES_MAX.
     pub dtype_bytes: u32,
+    /// The times that elements, which are int64 then, are.
+    pub time: Option<Time>,
+    /// Stands for an array of rank 0 where boxes are read: rank and extent are 1 here, and its file
+    /// is that of rank 0.
+    pub is_scalar: bool,
     /// Byte order of the elements in a decoded chunk.
     pub byte_order: ByteOrder,
     /// Extents of the array; an extent may be 0.
@@ -200,6 +207,8 @@ impl ArrayRecord {
         rank: 0,
         dtype: Dtype::U8,
         dtype_bytes: 1,
+        time: None,
+        is_scalar: false,
         byte_order: ByteOrder::Little,
         shape: [0; RANK_MAX],
         file_grid: [AxisGrid::Regular; RANK_MAX],
@@ -217,6 +226,14 @@ impl ArrayRecord {
         key_encoding: KeyEncoding::Default,
         separator: b'/',
     };
+
+    /// Gives an array of rank 0 the one axis that a box of rank 0 stands for.
+    pub fn give_axis(&mut self) {
+        if self.rank == 0 {
+            (self.rank, self.is_scalar, self.shape[0]) = (1, true, 1);
+            self.pack_chunk();
+        }
+    }
 
     /// Number of axes, to index with.
     pub fn axes(&self) -> usize {

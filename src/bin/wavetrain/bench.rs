@@ -160,7 +160,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
         }
     }
     let Some(file) = file else { return usage("bench needs --requests FILE") };
-    let requests = Requests::read(&file)?;
+    let requests = Requests::read(&file, false)?;
     Ok(Some(Options { flags, requests, repeat, verify, json }))
 }
 

@@ -26,7 +26,8 @@ Writes boxes of arrays as .npy files.
   wavetrain crop --requests REQS.jsonl -o OUT.npy
   wavetrain crop --requests REQS.jsonl --out-dir DIR
 
-A BOX is begin:end per axis: 0:64,0:128,32:160 (--box=-16:48,.. where it starts with a minus).
+A BOX is begin:end per axis: 0:64,0:128,32:160 (--box=-16:48,.. where it starts with a minus);
+\"\" of an array without axes.
 A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads standard input.
 
   -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
@@ -34,8 +35,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
       --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
-      --keep-going      go on after a failing request; stacked, its row holds pad-value (zeros
-                        where its uri is refused)
+      --keep-going      go on after a failing request, or a line that is none; stacked, its row
+                        holds pad-value (zeros where its uri or its line is refused)
       --json            one line per request on standard output
 
 Exit code: 0 when every byte was written, 1 when a request failed, 2 for a wrong command line.
@@ -99,8 +100,11 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let groups = groups(&options, &infos);
     let stack = open_target(&options, &groups)?;
     let count = options.requests.items.len();
-    let mut sink =
-        Sink { options: &options, stack, stacked: 0, endings: vec![None; count], told: 0 };
+    let mut endings = vec![None; count];
+    for (index, text) in &options.requests.malformed {
+        endings[*index] = Some((Status::Invalid, text.clone()));
+    }
+    let mut sink = Sink { options: &options, stack, stacked: 0, endings, told: 0 };
     for group in &groups {
         match run_group(&options, group, &infos, &mut sink) {
             Ok(()) => {}
@@ -155,13 +159,13 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
         (None, Some(path)) => Target::Folder(path),
         _ => return usage("crop needs -o FILE or --out-dir DIR, and not both"),
     };
+    keep_going |= flags.config.on_error == ON_ERROR_SKIP;
     let by_words = !words.is_empty();
     let requests = match file {
         Some(_) if by_words => return usage("give either URI BOX or --requests FILE"),
-        Some(path) => Requests::read(&path)?,
+        Some(path) => Requests::read(&path, keep_going)?,
         None => Requests::from_words(&words)?,
     };
-    keep_going |= flags.config.on_error == ON_ERROR_SKIP;
     if keep_going {
         flags.config.on_error = ON_ERROR_SKIP;
     }
@@ -181,6 +185,9 @@ fn groups(options: &Options, infos: &[Result<ArrayInfo, Failure>]) -> Vec<Group>
     let mut groups: Vec<Group> = Vec::new();
     let mut unknown = Vec::new();
     for (index, (uri, extent)) in options.requests.items.iter().enumerate() {
+        if options.requests.malformed.contains_key(&index) {
+            continue;
+        }
         let shape = sample_shape(config, extent.shape());
         let known = infos[*uri]
             .as_ref()
@@ -242,6 +249,9 @@ fn open_target(options: &Options, groups: &[Group]) -> Outcome<Option<Writer>> {
         }
         Target::File(path) => path,
     };
+    if groups.is_empty() {
+        return Ok(None);
+    }
     let [group] = groups else {
         let other = groups.iter().find(|group| group.shape != groups[0].shape);
         return failed(match other {
@@ -260,7 +270,7 @@ fn open_target(options: &Options, groups: &[Group]) -> Outcome<Option<Writer>> {
     };
     let mut shape = group.shape.clone();
     if !options.unstacked {
-        shape.insert(0, group.indexes.len() as u64);
+        shape.insert(0, options.requests.items.len() as u64);
     }
     Writer::create(path, group.dtype, group.dtype_bytes, &shape).map(Some)
 }

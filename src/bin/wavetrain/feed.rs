@@ -166,6 +166,8 @@ pub fn set_shape(config: &mut Config, shape: &[u64]) -> Outcome<()> {
     if shape.len() > config.sample_shape.len() {
         return failed(format!("a box of {} axes", shape.len()));
     }
+    // Of an array without axes a sample of one element.
+    let shape = if shape.is_empty() { &[1] } else { shape };
     config.sample_shape[..shape.len()].copy_from_slice(shape);
     config.sample_rank = shape.len() as u32;
     Ok(())

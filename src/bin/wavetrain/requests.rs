@@ -1,12 +1,12 @@
 //! Requests: which box of which array.
 //!
 //! They come from the command line (`URI BOX ...`) or from a file of JSON lines
-//! `{"uri": "...", "box": [[0,64],[0,128]]}`. What goes out has 1 to 16 axes, each of extent >= 1,
+//! `{"uri": "...", "box": [[0,64],[0,128]]}`. What goes out has 0 to 16 axes, each of extent >= 1,
 //! as many begins as ends; whether it fits an array is for the library to say.
 
 use crate::fault::{Fault, Outcome, failed, usage};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -30,6 +30,9 @@ impl Extent {
 
     /// The box as the command line writes it.
     pub fn text(&self) -> String {
+        if self.begin.is_empty() {
+            return "no axes".to_owned();
+        }
         let axes = self.begin.iter().zip(&self.end);
         axes.map(|(begin, end)| format!("{begin}:{end}")).collect::<Vec<_>>().join(",")
     }
@@ -42,6 +45,8 @@ pub struct Requests {
     pub uris: Vec<String>,
     /// The position of the uri and the box, per request.
     pub items: Vec<(usize, Extent)>,
+    /// Requests whose lines are none, and why; their items mean nothing.
+    pub malformed: BTreeMap<usize, String>,
     positions: HashMap<String, usize>,
 }
 
@@ -78,11 +83,15 @@ impl Requests {
 
     /// "request 3 (0:64,0:128 of /data/a.zarr)".
     pub fn name(&self, index: usize) -> String {
+        if self.malformed.contains_key(&index) {
+            return format!("request {index}");
+        }
         format!("request {index} ({} of {})", self.items[index].1.text(), self.uri(index))
     }
 
-    /// Reads a file of JSON lines, or standard input for "-".
-    pub fn read(path: &Path) -> Outcome<Requests> {
+    /// Reads a file of JSON lines, or standard input for "-". A line that is no request is told of
+    /// where `keeps_going`, else it fails the file.
+    pub fn read(path: &Path, keeps_going: bool) -> Outcome<Requests> {
         let source: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(io::stdin().lock())
         } else {
@@ -90,15 +99,23 @@ impl Requests {
             Box::new(BufReader::new(file))
         };
         let mut requests = Requests::default();
-        for (index, line) in source.lines().enumerate() {
+        for (index, line) in source.split(b'\n').enumerate() {
             let line = line.map_err(|error| Fault::path(path, &error))?;
-            if line.trim().is_empty() {
+            let line = std::str::from_utf8(&line).map_err(|_| "not UTF-8".to_owned());
+            if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
                 continue;
             }
-            let (uri, extent) = request_from_line(&line).map_err(|reason| {
-                Fault::Failed(format!("{}, line {}: {reason}", path.display(), index + 1))
-            })?;
-            requests.add(&uri, extent);
+            match line.and_then(request_from_line) {
+                Ok((uri, extent)) => requests.add(&uri, extent),
+                Err(reason) => {
+                    let text = format!("{}, line {}: {reason}", path.display(), index + 1);
+                    if !keeps_going {
+                        return failed(text);
+                    }
+                    requests.malformed.insert(requests.items.len(), text);
+                    requests.add("", Extent { begin: Vec::new(), end: Vec::new() });
+                }
+            }
         }
         if requests.items.is_empty() {
             return failed(format!("{}: no requests in it", path.display()));
@@ -135,7 +152,10 @@ impl Requests {
 /// None where the text does not look like a box at all, so that it can be a uri.
 fn extent_from_text(text: &str) -> Option<Result<Extent, String>> {
     let of_box = |c: char| c.is_ascii_digit() || ":,- ".contains(c);
-    if text.is_empty() || !text.contains(':') || !text.chars().all(of_box) {
+    if text.is_empty() {
+        return Some(Ok(Extent { begin: Vec::new(), end: Vec::new() }));
+    }
+    if !text.contains(':') || !text.chars().all(of_box) {
         return None;
     }
     Some(extent_from_axes(text.split(',').map(|axis| {
@@ -171,7 +191,6 @@ fn extent_from_axes(axes: impl Iterator<Item = Option<(i64, i64)>>) -> Result<Ex
         extent.end.push(end);
     }
     match extent.begin.len() {
-        0 => Err("a box has at least one axis".to_owned()),
         rank if rank > RANK_MAX => Err(format!("{rank} axes are more than {RANK_MAX}")),
         _ => Ok(extent),
     }
@@ -192,6 +211,8 @@ mod tests {
         assert_eq!(uris, ["a", "a", "b"]);
         assert_eq!(requests.items[0].1.shape(), [4, 5]);
         assert_eq!(requests.items[0].1.text(), "0:4,-2:3");
+        // The box of an array without axes.
+        assert_eq!(words(&["a", ""]).ok().unwrap().items[0].1.shape(), [0; 0]);
     }
 
     #[test]
@@ -208,7 +229,7 @@ mod tests {
             r#"{"uri":"a","box":[[0,4]],"tag":1}"#,
             r#"{"uri":"a","box":[[0,4.5]]}"#,
             r#"{"uri":"a","box":[[0,4,1]]}"#,
-            r#"{"uri":"a","box":[]}"#,
+            r#"{"uri":"a","box":[[]]}"#,
             r#"{"uri":1,"box":[[0,4]]}"#,
             r#"{"box":[[0,4]]}"#,
             "[]",
