@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Compares wavetrain, tensorstore and the physical limit on the scenarios of benches/data.py.
+"""Compares wavetrain, tensorstore, the zarrs crate and the physical limit on lists of benches/data.py.
 
     python3 -m venv .venv && .venv/bin/pip install zarr numpy tensorstore ml_dtypes matplotlib
     .venv/bin/python benches/data.py DATA
+    cargo build --release --manifest-path benches/zarrs_peer/Cargo.toml
     .venv/bin/python benches/compare.py DATA --verify
     .venv/bin/python benches/compare.py DATA --repeats 5 --out results.jsonl
     .venv/bin/python tools/plot.py results.jsonl -o throughput.svg
 
-Goes out: one line of JSON per run in the results file, appended, and a markdown table of medians on
-standard output. `--table results.jsonl` only makes the table again.
+Goes out: one line of JSON per run in the results file, and on standard output a markdown table of
+medians, with the worst ratios under it: these are what may be claimed. A results file that is there
+is gone on with: what it holds is not run again, unless wavetrain was built anew, which is refused.
+`--table results.jsonl` only makes the table again.
 
 In every repeat each program runs once, in an order shuffled from a seed, so that what changes on the
 machine meets all alike. Before a run this waits until other processes leave the CPUs alone (at most
@@ -18,8 +21,9 @@ disturbed, and the table marks it (*). The page cache is warm, unless --cold: th
 dropped from it before every run (posix_fadvise, which needs no privilege).
 
 Programs: wavetrain, wavetrain-cache (chunk_cache_bytes 512 MiB, lookahead 512), tensorstore and
-tensorstore-mapped, both also with a cache of 512 MiB (-cache), and limit-MODE (benches/limit).
-A program that cannot run says why once and is left out of the table.
+tensorstore-mapped, both also with a cache of 512 MiB (-cache), zarrs and zarrs-cache
+(benches/zarrs_peer, where it is built), and limit-MODE (benches/limit). A program that cannot run a
+list says why once and is left out of that row.
 """
 
 import argparse
@@ -32,6 +36,7 @@ import statistics
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -45,21 +50,26 @@ PROGRAMS = [
     "tensorstore-mapped",
     "tensorstore-cache",
     "tensorstore-mapped-cache",
+    "zarrs",
+    "zarrs-cache",
     "limit-prefix",
     "limit-shared",
     "limit-mapped",
 ]
 
 
+def is_called(name, patterns):
+    """Whether one of the comma-separated names or globs is this name's."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split(","))
+
+
 def chosen(scenarios, patterns, families):
-    """The scenarios whose family is named, and whose name is or matches one of the patterns."""
-    found = set()
+    """The scenarios of these families whose name is or matches one of the patterns."""
     for pattern in patterns.split(","):
-        names = [s["name"] for s in scenarios if fnmatch.fnmatchcase(s["name"], pattern)]
-        if not names:
+        if not any(is_called(scenario["name"], pattern) for scenario in scenarios):
             sys.exit(f"--scenarios: nothing is called {pattern}")
-        found.update(names)
-    return [s for s in scenarios if s["name"] in found and s["family"] in families.split(",")]
+    families = families.split(",")
+    return [s for s in scenarios if is_called(s["name"], patterns) and s["family"] in families]
 
 
 def build(arguments):
@@ -72,21 +82,26 @@ def build(arguments):
 
 def command_of(program, scenario, data, options, executables):
     requests = str(data / scenario["requests"])
-    threads = str(options.threads)
-    shared = ["--batch", str(scenario["batch"]), "--threads", threads]
+    dtype = options.dtype if scenario["dtype"] == "f32" else scenario["dtype"]
+    shape = ["--sample-shape", ",".join(str(extent) for extent in scenario["sample_shape"])]
+    shared = ["--batch", str(scenario["batch"]), "--threads", str(options.threads)]
     shared += ["--verify"] if options.verify else []
     family, _, variant = program.partition("-")
+    cache = ["--cache-bytes", str(CACHE_BYTES)] if variant.endswith("cache") else []
     if family == "limit":
-        return [executables["limit"], requests, *shared, "--mode", variant]
-    shared += ["--dtype", options.dtype]
-    has_cache = variant.endswith("cache")
+        return [executables["limit"], requests, *shared, "--dtype", dtype, "--mode", variant]
+    if family == "zarrs":
+        return [executables["zarrs"], requests, *shared, "--dtype", dtype, *cache]
     if family == "wavetrain":
         cache = ["--chunk-cache-bytes", str(CACHE_BYTES), "--lookahead-samples", "512"]
         start = [executables["wavetrain"], "bench", "--json", "--requests", requests]
-        return [*start, *shared, "--backend", "host", *(cache if has_cache else [])]
+        # An unsigned word has no cast of its own: its bits are copied.
+        kind = ["--dtype", "raw", "--dtype-bytes", "8"] if dtype == "u64" else ["--dtype", dtype]
+        start += [*shared, *shape, *kind, "--backend", "host"]
+        return [*start, *(cache if variant == "cache" else [])]
     flags = ["--mapped"] if variant.startswith("mapped") else []
-    flags += ["--cache-bytes", str(CACHE_BYTES)] if has_cache else []
-    return [sys.executable, str(HERE / "tensorstore_peer.py"), requests, *shared, *flags]
+    peer = [sys.executable, str(HERE / "tensorstore_peer.py"), requests]
+    return [*peer, *shared, *shape, "--dtype", dtype, *flags, *cache]
 
 
 def busy_seconds():
@@ -153,69 +168,105 @@ def machine():
 
 
 def verify(scenario, data, options, executables):
-    """Whether every program runs and gives every batch with the same CRC-32."""
-    crcs = {}
+    """Whether every program that can read the list gives every batch with the same CRC-32."""
+    crcs, silent = {}, []
     for program in options.programs:
-        if program.startswith("limit") and options.dtype != "f32":
-            continue
-        command = command_of(program, scenario, data, options, executables)
-        figures, words = run(command, 0)
+        figures, words = run(command_of(program, scenario, data, options, executables), 0)
         if figures is None:
-            print(f"{scenario['name']}: {program} did not run: {words}", file=sys.stderr)
-            crcs[program] = None
-            continue
-        crcs[program] = figures["crcs"]
-    known = {program: tuple(found) for program, found in crcs.items() if found}
-    is_same = len(set(known.values())) == 1 and len(known) > 1
-    count = len(next(iter(known.values()), ()))
-    verdict = "IDENTICAL" if is_same else "DIFFERENT"
+            print(f"{scenario['name']}: {program} left out: {words}", file=sys.stderr)
+            silent.append(program)
+        else:
+            crcs[program] = tuple(figures["crcs"])
+    # The limit may decline a list; whoever else does has failed.
+    is_same = len(set(crcs.values())) == 1 and len(crcs) > 1
+    is_same &= all(program.startswith("limit") for program in silent)
+    count = len(next(iter(crcs.values()), ()))
     print(
-        f"{scenario['name']:18} {count} batches, {len(known)} of {len(crcs)} programs: {verdict}",
+        f"{scenario['name']:22} {count} batches, {len(crcs)} of {len(options.programs)} programs: "
+        f"{'IDENTICAL' if is_same else 'DIFFERENT'}",
         flush=True,
     )
     if not is_same:
-        for program, found in known.items():
+        for program, found in crcs.items():
             print(f"    {program}: {[f'{crc:08x}' for crc in found[:4]]} ...")
-    return is_same and len(known) == len(crcs)
+    return is_same
 
 
-def measure(scenario, data, options, executables, results):
-    """Runs all programs --repeats times; the rows."""
-    if not options.cold:
-        warm(scenario)
-    dice = random.Random(options.seed)
-    rows, broken = [], set()
-    for repeat in range(options.repeats):
-        order = [program for program in options.programs if program not in broken]
-        dice.shuffle(order)
-        for program in order:
-            if options.cold:
-                drop(scenario)
-            command = command_of(program, scenario, data, options, executables)
-            figures, words = run(command, options.quiet_wait)
-            if figures is None:
-                print(f"{scenario['name']}: {program} left out: {words}", file=sys.stderr)
-                broken.add(program)
-                continue
-            figures.update(
-                program=program,
-                scenario=scenario["name"],
-                repeat=repeat,
-                dtype=options.dtype,
-                threads=options.threads,
-                cold=options.cold,
-                machine=machine(),
-                time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            )
-            rows.append(figures)
-            results.write(json.dumps(figures) + "\n")
+def conditions_of(options, executables):
+    """What rows must have in common to stand in one table."""
+    build = zlib.crc32(Path(executables["wavetrain"]).read_bytes())
+    return {
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "cold": options.cold,
+        "machine": machine(),
+        "build": f"{build:08x}",
+    }
+
+
+def read_rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def measure(scenarios, options, executables):
+    """Runs what the results file does not have yet of --repeats runs on each list; the rows."""
+    conditions = conditions_of(options, executables)
+    rows = read_rows(options.out)
+    for row in rows:
+        for name, value in conditions.items():
+            if row[name] != value:
+                sys.exit(f"{options.out} is of {name} {row[name]}, not {value}: name another --out")
+    done = {(row["scenario"], row["program"], row["repeat"]) for row in rows}
+    broken = {(row["scenario"], row["program"]) for row in rows if "left_out" in row}
+    with options.out.open("a") as results:
+
+        def keep(row):
+            rows.append(row)
+            results.write(json.dumps(row) + "\n")
             results.flush()
-    return rows
+
+        for number, scenario in enumerate(scenarios):
+            name, is_warm = scenario["name"], options.cold
+            say(f"{number + 1} of {len(scenarios)}: {name}")
+            dice = random.Random(f"{options.seed} {name}")
+            for repeat in range(options.repeats):
+                order = list(options.programs)
+                dice.shuffle(order)
+                for program in order:
+                    if (name, program) in broken or (name, program, repeat) in done:
+                        continue
+                    if not is_warm:
+                        warm(scenario)
+                        is_warm = True
+                    if options.cold:
+                        drop(scenario)
+                    command = command_of(program, scenario, options.data, options, executables)
+                    figures, words = run(command, options.quiet_wait)
+                    row = {"scenario": name, "program": program, "repeat": repeat, **conditions}
+                    row["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                    if figures is None:
+                        say(f"  {program} left out: {words}")
+                        broken.add((name, program))
+                        keep({**row, "left_out": words})
+                        continue
+                    keep({**figures, **row})
+                    say(
+                        f"  {repeat + 1} of {options.repeats}: {program:24} "
+                        f"{figures['seconds']:6.2f} s, {figures['cpu_seconds']:6.2f} CPU s, "
+                        f"{figures['samples_per_s']:.0f} samples/s"
+                    )
+    names = {scenario["name"] for scenario in scenarios}
+    return [row for row in rows if row["scenario"] in names]
 
 
 def medians(rows):
     """Program to the medians of its runs."""
     found = {}
+    rows = [row for row in rows if "left_out" not in row]
     for program in dict.fromkeys(row["program"] for row in rows):
         runs = [row for row in rows if row["program"] == program]
         quiet = [row for row in runs if row["foreign_cores"] < QUIET_CORES]
@@ -231,70 +282,120 @@ def medians(rows):
 
 
 def best_of(found, family, is_cached=False):
-    """The fastest program of a family: its name and its medians."""
+    """Of a family's programs the fastest: its name, its medians, and the least CPU that one took."""
     names = [
         program
         for program in found
-        if program.startswith(family) and program.endswith("-cache") == is_cached
+        if program.partition("-")[0] == family and program.endswith("-cache") == is_cached
     ]
-    return max(((n, found[n]) for n in names), key=lambda item: item[1]["samples_per_s"], default=None)
+    if not names:
+        return None
+    fastest = max(names, key=lambda name: found[name]["samples_per_s"])
+    least = min(found[name]["cpu_seconds"] for name in names)
+    return {**found[fastest], "program": fastest, "least_cpu_seconds": least}
+
+
+def ratios(found, family, is_cached=False):
+    """How many times as fast as the family's best wavetrain is, and how many times as thrifty."""
+    ours, theirs = best_of(found, "wavetrain", is_cached), best_of(found, family, is_cached)
+    if not ours or not theirs:
+        return None
+    rate = ours["samples_per_s"] / theirs["samples_per_s"]
+    return rate, theirs["least_cpu_seconds"] / ours["cpu_seconds"]
+
+
+def by_scenario(rows):
+    names = dict.fromkeys(row["scenario"] for row in rows)
+    return {name: medians([row for row in rows if row["scenario"] == name]) for name in names}
+
+
+def lines_of(head, rows):
+    return ["| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows]]
 
 
 def table(rows):
-    """The markdown table: rates in samples/s, memory in MiB."""
+    """The markdown tables: rates in samples/s, memory in MiB."""
 
     def rate(best):
-        mark = "*" if best and best[1]["is_noisy"] else ""
-        return f"{best[1]['samples_per_s']:.0f}{mark}" if best else "-"
+        return f"{best['samples_per_s']:.0f}{'*' if best['is_noisy'] else ''}" if best else "-"
 
-    def value(best, name, scale, digits):
-        return f"{best[1][name] / scale:.{digits}f}" if best and name in best[1] else "-"
+    def value(best, name, scale=1, digits=2):
+        return f"{best[name] / scale:.{digits}f}" if best and name in best else "-"
 
-    def ratio(one, other):
-        known = one and other
-        return f"{one[1]['samples_per_s'] / other[1]['samples_per_s']:.2f}" if known else "-"
+    def pair(found, family, is_cached=False, mark=""):
+        both = ratios(found, family, is_cached)
+        return [f"{mark}{both[0]:.2f}{mark}", f"{both[1]:.2f}"] if both else ["-", "-"]
 
-    head = [
-        "scenario", "limit", "wavetrain", "CPU s", "peak RSS", "bill", "tensorstore", "CPU s",
-        "peak RSS", "**ratio to tensorstore**", "ratio to limit", "CPU ratio to limit",
-        "wavetrain cached", "tensorstore cached", "ratio",
-    ]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        found = medians([row for row in rows if row["scenario"] == scenario])
-        limit, peer = best_of(found, "limit"), best_of(found, "tensorstore")
-        ours = best_of(found, "wavetrain")
-        cached, peer_cached = best_of(found, "wavetrain", True), best_of(found, "tensorstore", True)
-        cpu = "-"
-        if ours and limit:
-            least = min(f["cpu_seconds"] for p, f in found.items() if p.startswith("limit"))
-            cpu = f"{ours[1]['cpu_seconds'] / least:.2f}"
-        cells = [
-            scenario,
-            f"{rate(limit)} ({limit[0].removeprefix('limit-')})" if limit else "-",
-            rate(ours),
-            value(ours, "cpu_seconds", 1, 2),
-            value(ours, "peak_rss_bytes", 2**20, 0),
-            value(ours, "bill_bytes", 2**20, 0),
-            rate(peer),
-            value(peer, "cpu_seconds", 1, 2),
-            value(peer, "peak_rss_bytes", 2**20, 0),
-            f"**{ratio(ours, peer)}**",
-            ratio(ours, limit),
-            cpu,
-            rate(cached),
-            rate(peer_cached),
-            ratio(cached, peer_cached),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+    all_found = by_scenario(rows)
+    plain, cached = [], []
+    for name, found in all_found.items():
+        ours, peer, other, limit = (
+            best_of(found, family) for family in ("wavetrain", "tensorstore", "zarrs", "limit")
+        )
+        cells = [name, rate(ours), value(ours, "cpu_seconds")]
+        cells += [value(ours, "peak_rss_bytes", 2**20, 0), value(ours, "bill_bytes", 2**20, 0)]
+        cells += [rate(peer), value(peer, "least_cpu_seconds")]
+        cells += [value(peer, "peak_rss_bytes", 2**20, 0)]
+        cells += [rate(other), value(other, "least_cpu_seconds")]
+        cells += [f"{rate(limit)} ({limit['program'].removeprefix('limit-')})" if limit else "-"]
+        cells += pair(found, "tensorstore", mark="**")
+        plain.append(cells + pair(found, "zarrs") + pair(found, "limit"))
+        families = ("wavetrain", "tensorstore", "zarrs")
+        cells = [name, *(rate(best_of(found, family, True)) for family in families)]
+        cached.append(cells + pair(found, "tensorstore", True, "**") + pair(found, "zarrs", True))
+    head = ["scenario", "wavetrain", "CPU s", "peak RSS", "bill", "tensorstore", "CPU s"]
+    head += ["peak RSS", "zarrs", "CPU s", "limit", "**to tensorstore**", "CPU", "to zarrs", "CPU", "to limit", "CPU"]
     first = rows[0]
     conditions = (
-        f"{first['machine']}; {first['threads']} threads, {first['dtype']}, page cache "
-        f"{'dropped before each run' if first['cold'] else 'warm'}; medians of up to "
-        f"{max(row['repeat'] for row in rows) + 1} runs. Rates in samples/s, memory in MiB; limit: the "
-        "fastest mode; CPU ratio: to the thriftiest; tensorstore: the faster of plain and mapped reads."
+        f"{first['machine']}; {first['threads']} threads, {first['dtype']} (labels: integers), page "
+        f"cache {'dropped before each run' if first['cold'] else 'warm'}; medians of up to "
+        f"{max(row['repeat'] for row in rows) + 1} runs. Rates in samples/s, memory in MiB; of "
+        "tensorstore and of the limit the fastest mode. Ratios above 1: wavetrain is faster, or, "
+        "under CPU, takes fewer CPU seconds than the thriftiest mode."
     )
-    return "\n".join([conditions, "", *lines])
+    found = [conditions, "", *lines_of(head, plain)]
+    if any(best_of(medians, "wavetrain", True) for medians in all_found.values()):
+        head = ["512 MiB of kept chunks", "wavetrain", "tensorstore", "zarrs"]
+        head += ["**to tensorstore**", "CPU", "to zarrs", "CPU"]
+        found += ["", *lines_of(head, cached)]
+    return "\n".join([*found, "", *claims(all_found), *left_out(rows)])
+
+
+def claims(all_found):
+    """The worst ratio of each kind, and where it was seen."""
+    for is_cached in (False, True):
+        for family in ("tensorstore", "zarrs", "limit"):
+            known = {name: ratios(found, family, is_cached) for name, found in all_found.items()}
+            known = {name: pair for name, pair in known.items() if pair}
+            if not known:
+                continue
+            worst = [min(known, key=lambda name: known[name][at]) for at in (0, 1)]
+            yield (
+                f"Claim: on every row{' with kept chunks' if is_cached else ''} at least "
+                f"{known[worst[0]][0]:.2f} of {family} by the clock ({worst[0]}) and "
+                f"{known[worst[1]][1]:.2f} by CPU seconds ({worst[1]}); {len(known)} rows."
+            )
+
+
+def left_out(rows):
+    """Who could not run what, by reason."""
+    reasons = {}
+    for row in rows:
+        if "left_out" in row:
+            family = row["program"].partition("-")[0]
+            reasons.setdefault(f"{family}: {row['left_out']}", {})[row["scenario"]] = None
+    for reason, names in reasons.items():
+        yield f"Left out of {', '.join(names)}: {reason}"
+
+
+def zarrs_peer():
+    """The peer on the zarrs crate, if it is built."""
+    path = HERE / "zarrs_peer" / "target" / "release" / "zarrs-peer"
+    if path.exists():
+        return str(path)
+    manifest = path.parents[2].relative_to(HERE.parent) / "Cargo.toml"
+    say(f"zarrs is left out: cargo build --release --manifest-path {manifest}")
+    return None
 
 
 def main():
@@ -302,7 +403,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, nargs="?")
-    parser.add_argument("--scenarios", help="comma-separated names; default: all")
+    parser.add_argument("--scenarios", default="*", help="comma-separated names or globs")
+    parser.add_argument("--families", default="volumes,kinds")
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -314,34 +416,33 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--wavetrain", help="the tool, else cargo builds it")
     parser.add_argument("--limit", help="the limit program, else cargo builds it")
+    parser.add_argument("--zarrs", default=None, help="the zarrs peer, else benches/zarrs_peer's")
     parser.add_argument("--table", type=Path, help="make the table of these results, run nothing")
     options = parser.parse_args()
     if options.table:
-        rows = [json.loads(line) for line in options.table.read_text().splitlines()]
-        return print(table(rows))
+        return print(table(read_rows(options.table)))
     if options.data is None:
         parser.error("DATA is missing")
-    options.programs = options.programs.split(",")
     scenarios = json.loads((options.data / "scenarios.json").read_text())
-    if options.scenarios:
-        by_name = {scenario["name"]: scenario for scenario in scenarios}
-        scenarios = [by_name[name] for name in options.scenarios.split(",")]
+    scenarios = chosen(scenarios, options.scenarios, options.families)
     executables = {
         "wavetrain": options.wavetrain
         or build(["build", "--release", "--features", "cli", "--bin", "wavetrain"]),
         "limit": options.limit or build(["bench", "--no-run", "--bench", "limit"]),
+        "zarrs": options.zarrs or zarrs_peer(),
     }
+    options.programs = [
+        name
+        for name in options.programs.split(",")
+        if executables.get(name.partition("-")[0], "") is not None
+        # What is not f32 only wavetrain and tensorstore make.
+        and (options.dtype == "f32" or name.startswith(("wavetrain", "tensorstore")))
+    ]
     run.children = sum(os.times()[2:4])
     if options.verify:
         verdicts = [verify(scenario, options.data, options, executables) for scenario in scenarios]
         sys.exit(0 if all(verdicts) else 1)
-    if options.dtype != "f32":
-        options.programs = [name for name in options.programs if not name.startswith("limit")]
-    rows = []
-    with options.out.open("a") as results:
-        for scenario in scenarios:
-            rows += measure(scenario, options.data, options, executables, results)
-    print(table(rows))
+    print(table(measure(scenarios, options, executables)))
 
 
 if __name__ == "__main__":

@@ -114,7 +114,8 @@ def clips(seed: int) -> np.ndarray:
     """[160, 480000] i16: clips of half a minute."""
     found = np.empty((160, 480_000), np.int16)
     for number, clip in enumerate(found):
-        clip[:] = (30000 * voice(np.random.default_rng([seed, 20, number]), clip.size)).clip(-32768, 32767)
+        wave = voice(np.random.default_rng([seed, 20, number]), clip.size)
+        clip[:] = (30000 * wave).clip(-32768, 32767)
     return found
 
 

@@ -1,6 +1,6 @@
-//! From the bytes of a chunk to rows of f32.
+//! From the bytes of a chunk to rows of a sample.
 
-use crate::plan::{Piece, SOURCE_BYTES, Triple, linear};
+use crate::plan::{Piece, Place, RANK, linear, places};
 use std::ops::Range;
 use wavetrain::decode::unshuffle::{Shuffle, unshuffle};
 use zstd_safe::zstd_sys;
@@ -40,6 +40,15 @@ pub fn zstd(context: *mut zstd_sys::ZSTD_DCtx, source: &[u8], target: &mut [u8],
     }
 }
 
+/// Decodes a whole LZ4 block.
+fn lz4(source: &[u8], target: &mut [u8]) {
+    let (from, to) = (source.as_ptr().cast(), target.as_mut_ptr().cast());
+    // SAFETY: both ranges are live slices with their lengths.
+    let bytes =
+        unsafe { lz4_sys::LZ4_decompress_safe(from, to, source.len() as i32, target.len() as i32) };
+    assert!(bytes as usize == target.len(), "lz4 refuses a block");
+}
+
 /// Decodes the blocks of a blosc1 chunk that hold bytes of `need`.
 pub fn blosc(
     context: *mut zstd_sys::ZSTD_DCtx,
@@ -75,7 +84,11 @@ pub fn blosc(
             if size == stream_target.len() {
                 stream_target.copy_from_slice(stream);
             } else {
-                zstd(context, stream, stream_target, stream_bytes);
+                match flags >> 5 {
+                    1 => lz4(stream, stream_target),
+                    4 => zstd(context, stream, stream_target, stream_bytes),
+                    other => panic!("blosc's compressor {other} is not known here"),
+                }
             }
             rest = behind;
         }
@@ -83,64 +96,93 @@ pub fn blosc(
     }
 }
 
-/// Writes the rows of a piece as f32. `source` starts at element `first` of the chunk.
+/// From the type of an array to that of samples.
+pub trait Cast<T>: Copy {
+    fn cast(self) -> T;
+}
+
+macro_rules! casts {
+    ($($from:ty => $to:ty),*) => {
+        $(impl Cast<$to> for $from {
+            #[inline(always)]
+            fn cast(self) -> $to {
+                self as $to
+            }
+        })*
+    };
+}
+
+casts!(u8 => f32, u16 => f32, i16 => f32, u32 => f32, u64 => f32, f32 => f32, u32 => i64, u64 => u64);
+
+/// Writes the rows of a piece. `source` starts at element `first` of the chunk.
 ///
 /// # Safety
 /// As for [`scatter_rows`].
-pub unsafe fn scatter(
+pub unsafe fn scatter<S: Cast<T>, T>(
     piece: &Piece,
-    chunk: Triple,
+    chunk: Place,
     source: &[u8],
     first: usize,
-    sample: *mut f32,
-    shape: Triple,
+    sample: *mut T,
+    shape: Place,
 ) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2; the rest is the caller's promise, handed on.
-        return unsafe { scatter_avx2(piece, chunk, source, first, sample, shape) };
+        return unsafe { scatter_avx2::<S, T>(piece, chunk, source, first, sample, shape) };
     }
     // SAFETY: the caller's promise, handed on.
-    unsafe { scatter_rows(piece, chunk, source, first, sample, shape) }
+    unsafe { scatter_rows::<S, T>(piece, chunk, source, first, sample, shape) }
 }
 
 /// [`scatter_rows`], compiled for wide vectors.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn scatter_avx2(
+unsafe fn scatter_avx2<S: Cast<T>, T>(
     piece: &Piece,
-    chunk: Triple,
+    chunk: Place,
     source: &[u8],
     first: usize,
-    sample: *mut f32,
-    shape: Triple,
+    sample: *mut T,
+    shape: Place,
 ) {
     // SAFETY: the caller's promise, handed on.
-    unsafe { scatter_rows(piece, chunk, source, first, sample, shape) }
+    unsafe { scatter_rows::<S, T>(piece, chunk, source, first, sample, shape) }
 }
 
 /// # Safety
-/// `sample` points to a sample of `shape`, the piece lies in it, and nobody else writes its rows.
+/// `sample` points to a sample of `shape`, the piece lies in it, and nobody else writes its rows;
+/// `S` is a number, for which all bytes are valid.
 #[inline(always)]
-unsafe fn scatter_rows(
+unsafe fn scatter_rows<S: Cast<T>, T>(
     piece: &Piece,
-    chunk: Triple,
+    chunk: Place,
     source: &[u8],
     first: usize,
-    sample: *mut f32,
-    shape: Triple,
+    sample: *mut T,
+    shape: Place,
 ) {
-    let count = piece.limit[2] - piece.first[2];
-    for z in 0..piece.limit[0] - piece.first[0] {
-        for y in 0..piece.limit[1] - piece.first[1] {
-            let at = linear([piece.first[0] + z, piece.first[1] + y, piece.first[2]], chunk);
-            let row = &source[(at - first) * SOURCE_BYTES..][..count * SOURCE_BYTES];
-            let to = [piece.target[0] + z, piece.target[1] + y, piece.target[2]];
-            // SAFETY: the caller's promise: these elements are in the sample and ours.
-            let target =
-                unsafe { std::slice::from_raw_parts_mut(sample.add(linear(to, shape)), count) };
-            for (target, element) in target.iter_mut().zip(row.as_chunks::<2>().0) {
-                *target = f32::from(u16::from_le_bytes(*element));
+    let mut extent: Place = std::array::from_fn(|axis| piece.limit[axis] - piece.first[axis]);
+    let mut count = 1;
+    // Axes that are whole in both make one row with the axis before them.
+    for axis in (0..RANK).rev() {
+        count *= extent[axis];
+        let is_whole = extent[axis] == chunk[axis] && extent[axis] == shape[axis];
+        extent[axis] = 1;
+        if !is_whole {
+            break;
+        }
+    }
+    for step in places([0; RANK], extent) {
+        let at = linear(std::array::from_fn(|axis| piece.first[axis] + step[axis]), chunk);
+        let to = linear(std::array::from_fn(|axis| piece.target[axis] + step[axis]), shape);
+        let row = &source[(at - first) * size_of::<S>()..][..count * size_of::<S>()];
+        let row = row.as_ptr().cast::<S>();
+        for element in 0..count {
+            // SAFETY: the caller's promise: these elements are in the sample and ours; the row
+            // holds as many.
+            unsafe {
+                sample.add(to + element).write(row.add(element).read_unaligned().cast());
             }
         }
     }

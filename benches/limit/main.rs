@@ -1,13 +1,15 @@
 //! The physical limit of a request list on this machine: the shortest loop that does the same work.
 //!
 //! In: a request list as `wavetrain bench` takes it, of boxes of one shape in arrays as
-//! benches/data.py writes them: rank 3, uint16, sharded, index at the end, zstd or blosc-zstd or
-//! uncompressed. Out: one JSON line on standard output.
+//! benches/data.py writes them: up to five axes, sharded or not, zstd, blosc with zstd or lz4, or
+//! uncompressed. What it does not know (gzip) it refuses by name. Out: one JSON line on standard
+//! output.
 //!
 //! What touches what is worked out before the clock starts, and neither sizes nor contents are
-//! checked beyond what zstd does itself: a loader has to do both. Each thread takes the next chunk,
-//! reads it, decodes it into its own buffer and writes the rows that the box needs as f32 into a
-//! ring of four batches. It meets the others only where it would overtake the ring.
+//! checked beyond what zstd and lz4 do themselves: a loader has to do both. Each thread takes the
+//! next chunk, reads it, decodes it into its own buffer and writes the rows that the box needs into
+//! a ring of four batches. It meets the others only where it would overtake the ring. Shards are
+//! open before the clock starts; the file of a single chunk is opened when it is read.
 //!
 //! The modes differ in how much of a chunk is touched:
 //!
@@ -15,17 +17,19 @@
 //!         an uncompressed chunk one pread spans the first to the last needed byte
 //! whole   every touched chunk is read and decoded whole
 //! shared  like prefix, but a chunk that several samples of a batch touch is decoded once
-//! mapped  like prefix, from a memory map: no pread, and uncompressed rows are cast in place
+//! mapped  like prefix, from a memory map of each shard: no pread, and uncompressed rows are cast in
+//!         place
 //!
-//! zstd is called directly with one context per thread; the frames of blosc are walked here; only
-//! its unshuffle is the library's own ([`wavetrain::decode::unshuffle`]).
+//! zstd and lz4 are called directly, zstd with one context per thread; the frames of blosc are
+//! walked here; only its unshuffle is the library's own ([`wavetrain::decode::unshuffle`]).
 
 mod decode;
 mod plan;
 
-use plan::{Codec, Load, SOURCE_BYTES, Work, plan};
+use plan::{Array, Codec, Load, MISSING, Work, plan};
 use serde_json::json;
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -37,7 +41,7 @@ const USAGE: &str = "\
 The physical limit of a request list.
 
   cargo bench --bench limit -- REQUESTS.jsonl --batch N [--threads 2] [--repeat R] [--verify]
-                               [--mode prefix|whole|shared|mapped]
+                               [--dtype f32|i64|u64] [--mode prefix|whole|shared|mapped]
 
 --verify adds crcs, the CRC-32 of every batch. --repeat R gives the repeat of median time.
 Figures are those of `wavetrain bench --json` where they have the same name.
@@ -63,19 +67,20 @@ struct Options {
     repeat: usize,
     mode: Mode,
     mode_name: String,
+    dtype: String,
     verify: bool,
 }
 
-/// Batch buffers that all threads write, each its own rows.
-struct Ring(Vec<*mut f32>);
+/// Batch buffers that all threads write, each its own rows. Words, so that all types align.
+struct Ring(Vec<*mut u64>);
 
 // SAFETY: pieces of a batch cover disjoint rows, and `run` lets nobody into a buffer whose last
 // batch is not complete.
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    fn buffer(&self, batch: usize) -> *mut f32 {
-        self.0[batch % RING]
+    fn buffer(&self, batch: usize) -> *mut u8 {
+        self.0[batch % RING].cast()
     }
 }
 
@@ -103,7 +108,7 @@ fn options(arguments: &[String]) -> Result<Options> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--verify" => _ = found.insert("--verify", ""),
-            "--batch" | "--threads" | "--repeat" | "--mode" => {
+            "--batch" | "--threads" | "--repeat" | "--dtype" | "--mode" => {
                 let value = rest.next().ok_or_else(|| format!("{argument} needs a value"))?;
                 found.insert(argument, value);
             }
@@ -131,6 +136,7 @@ fn options(arguments: &[String]) -> Result<Options> {
             other => return Err(format!("no mode {other}").into()),
         },
         mode_name: mode_name.to_owned(),
+        dtype: found.get("--dtype").copied().unwrap_or("f32").to_owned(),
         verify: found.contains_key("--verify"),
     })
 }
@@ -159,9 +165,11 @@ fn measure(options: &Options) -> Result<()> {
 
 /// All loads on all threads, once.
 fn run(work: &Work, options: &Options) -> Figures {
-    let batch_elements = work.batch * work.sample_shape.iter().product::<usize>();
+    let element_bytes = if options.dtype == "f32" { 4 } else { 8 };
+    let sample_bytes = work.sample_shape.iter().product::<usize>() * element_bytes;
+    let words = (work.batch * sample_bytes).div_ceil(8);
     // Written once, so that no page is taken while the clock runs.
-    let mut buffers: Vec<Vec<f32>> = (0..RING).map(|_| vec![f32::NAN; batch_elements]).collect();
+    let mut buffers: Vec<Vec<u64>> = (0..RING).map(|_| vec![u64::MAX; words]).collect();
     let ring = Ring(buffers.iter_mut().map(|buffer| buffer.as_mut_ptr()).collect());
     let crcs = Mutex::new(vec![0; work.batch_loads.len()]);
     let remaining: Vec<AtomicUsize> = work.batch_loads.iter().map(|n| (*n).into()).collect();
@@ -177,14 +185,13 @@ fn run(work: &Work, options: &Options) -> Figures {
                     while batch >= RING && !is_done[batch - RING].load(Ordering::Acquire) {
                         std::thread::yield_now();
                     }
-                    worker.load(work, load, options.mode, ring.buffer(batch));
+                    worker.load(work, load, options, ring.buffer(batch));
                     if remaining[batch].fetch_sub(1, Ordering::AcqRel) > 1 {
                         continue;
                     }
                     if options.verify {
                         let samples = (work.samples - batch * work.batch).min(work.batch);
-                        let bytes = samples * (batch_elements / work.batch) * size_of::<f32>();
-                        let start = ring.buffer(batch).cast_const().cast();
+                        let (start, bytes) = (ring.buffer(batch), samples * sample_bytes);
                         // SAFETY: the batch is complete and its buffer not yet free again.
                         let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
                         crcs.lock().expect("no thread failed")[batch] = crc32fast::hash(bytes);
@@ -234,9 +241,14 @@ impl Drop for Worker {
 impl Worker {
     fn new(work: &Work) -> Worker {
         let arrays = || work.arrays.iter();
-        let chunk = arrays().map(|array| array.chunk.iter().product::<usize>() * SOURCE_BYTES);
+        let chunk =
+            arrays().map(|array| array.chunk.iter().product::<usize>() * array.element_bytes);
         let entries = arrays().flat_map(|array| &array.shards).flat_map(|shard| &shard.entries);
-        let encoded = entries.map(|entry| entry.1 as usize).max().unwrap_or(0);
+        let encoded = entries
+            .filter(|entry| **entry != MISSING)
+            .map(|entry| entry.1 as usize)
+            .max()
+            .unwrap_or(0);
         let decoded = chunk.max().unwrap_or(0);
         Worker {
             // SAFETY: takes nothing; null is caught by zstd's own error in the first call.
@@ -247,18 +259,28 @@ impl Worker {
         }
     }
 
-    fn load(&mut self, work: &Work, load: &Load, mode: Mode, batch: *mut f32) {
+    fn load(&mut self, work: &Work, load: &Load, options: &Options, batch: *mut u8) {
         let array = &work.arrays[load.array];
         let shard = &array.shards[load.shard];
         let (offset, bytes) = shard.entries[load.chunk];
+        if (offset, bytes) == MISSING {
+            let part = &mut self.decoded[load.need.clone()];
+            part.fill(0);
+            return write(work, array, load, &options.dtype, &self.decoded, 0, batch);
+        }
         let is_plain = array.codec == Codec::None;
         let part = if is_plain { load.need.clone() } else { 0..bytes as usize };
-        let encoded = if mode == Mode::Mapped {
+        let encoded = if options.mode == Mode::Mapped {
             &shard.map[offset as usize..][part]
         } else {
             let target = &mut self.encoded[..part.len()];
-            shard.file.read_exact_at(target, offset + part.start as u64).expect("a readable chunk");
-            &*target
+            let mut read = |file: &File| file.read_exact_at(target, offset + part.start as u64);
+            match &shard.file {
+                Some(file) => read(file),
+                None => File::open(&shard.path).and_then(|file| read(&file)),
+            }
+            .expect("a readable chunk");
+            &self.encoded[..part.len()]
         };
         let decoded = match array.codec {
             Codec::None => encoded,
@@ -277,15 +299,52 @@ impl Worker {
                 &self.decoded[..]
             }
         };
-        let first = if is_plain { load.need.start / SOURCE_BYTES } else { 0 };
-        let sample_elements: usize = work.sample_shape.iter().product();
-        for piece in &load.pieces {
-            // SAFETY: the ring's buffers hold a batch, the piece lies in its sample, and no other
-            // load of the batch covers its rows.
-            unsafe {
-                let sample = batch.add(piece.sample * sample_elements);
-                decode::scatter(piece, array.chunk, decoded, first, sample, work.sample_shape);
+        let first = if is_plain { load.need.start / array.element_bytes } else { 0 };
+        write(work, array, load, &options.dtype, decoded, first, batch);
+    }
+}
+
+/// The rows that samples need of a chunk, decoded from its element `first` on.
+fn write(
+    work: &Work,
+    array: &Array,
+    load: &Load,
+    dtype: &str,
+    decoded: &[u8],
+    first: usize,
+    batch: *mut u8,
+) {
+    let sample_elements: usize = work.sample_shape.iter().product();
+    macro_rules! all {
+        ($from:ty, $to:ty) => {
+            for piece in &load.pieces {
+                let batch = batch.cast::<$to>();
+                // SAFETY: the ring's buffers hold a batch, the piece lies in its sample, and no
+                // other load of the batch covers its rows.
+                unsafe {
+                    let sample = batch.add(piece.sample * sample_elements);
+                    let shape = work.sample_shape;
+                    decode::scatter::<$from, $to>(
+                        piece,
+                        array.chunk,
+                        decoded,
+                        first,
+                        sample,
+                        shape,
+                    );
+                }
             }
-        }
+        };
+    }
+    match (array.dtype, dtype) {
+        ("u8", "f32") => all!(u8, f32),
+        ("u16", "f32") => all!(u16, f32),
+        ("i16", "f32") => all!(i16, f32),
+        ("u32", "f32") => all!(u32, f32),
+        ("u64", "f32") => all!(u64, f32),
+        ("f32", "f32") => all!(f32, f32),
+        ("u32", "i64") => all!(u32, i64),
+        ("u64", "u64") => all!(u64, u64),
+        (from, to) => panic!("no cast from {from} to {to} here"),
     }
 }

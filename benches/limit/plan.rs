@@ -10,13 +10,16 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Bytes of a source element.
-pub const SOURCE_BYTES: usize = 2;
+/// Axes of everything here: arrays of fewer have axes of extent 1 before their own.
+pub const RANK: usize = 5;
 
 /// Coordinates or extents.
-pub type Triple = [usize; 3];
+pub type Place = [usize; RANK];
+
+/// Offset and length of a chunk that does not exist, as a shard's index has it.
+pub const MISSING: (u64, u64) = (u64::MAX, u64::MAX);
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Codec {
@@ -25,18 +28,23 @@ pub enum Codec {
     Blosc,
 }
 
-/// A file of an array, with its map where the mode asks for one.
+/// A file of an array, with its map where the mode asks for one. The only chunk of an array that
+/// is not sharded has a file of its own, which is opened when it is read.
 pub struct Shard {
-    pub file: File,
+    pub path: PathBuf,
+    pub file: Option<File>,
     pub map: &'static [u8],
     /// Offset and length of every chunk.
     pub entries: Vec<(u64, u64)>,
 }
 
 pub struct Array {
-    pub shard: Triple,
-    pub chunk: Triple,
-    pub shard_counts: Triple,
+    pub shard: Place,
+    pub chunk: Place,
+    pub shard_counts: Place,
+    /// As the tool writes it: u8, u16, i16, u32, u64 or f32.
+    pub dtype: &'static str,
+    pub element_bytes: usize,
     pub codec: Codec,
     pub shards: Vec<Shard>,
 }
@@ -46,10 +54,10 @@ pub struct Piece {
     /// In the batch.
     pub sample: usize,
     /// In the chunk.
-    pub first: Triple,
-    pub limit: Triple,
+    pub first: Place,
+    pub limit: Place,
     /// Where `first` goes in the sample.
-    pub target: Triple,
+    pub target: Place,
 }
 
 /// One chunk to be read and decoded, once.
@@ -70,7 +78,7 @@ pub struct Work {
     pub batch_loads: Vec<usize>,
     pub samples: usize,
     pub batch: usize,
-    pub sample_shape: Triple,
+    pub sample_shape: Place,
 }
 
 /// Opens the arrays and cuts the requests into loads, in the order in which threads take them.
@@ -83,7 +91,7 @@ pub fn plan(options: &Options) -> Result<Work> {
         batch_loads: Vec::new(),
         samples: 0,
         batch: options.batch,
-        sample_shape: [0; 3],
+        sample_shape: [0; RANK],
     };
     let mut shared: BTreeMap<(usize, usize, usize), Load> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -98,7 +106,7 @@ pub fn plan(options: &Options) -> Result<Work> {
             }
         };
         let (begin, end) = request_box(&request)?;
-        let shape = [0, 1, 2].map(|axis| end[axis] - begin[axis]);
+        let shape = each(|axis| end[axis] - begin[axis]);
         if work.samples > 0 && shape != work.sample_shape {
             return Err("all boxes have one shape".into());
         }
@@ -131,17 +139,19 @@ pub fn plan(options: &Options) -> Result<Work> {
     if work.samples == 0 { Err("no requests".into()) } else { Ok(work) }
 }
 
-fn request_box(request: &Value) -> Result<(Triple, Triple)> {
-    let axes = request["box"].as_array().filter(|axes| axes.len() == 3).ok_or("not a 3-d box")?;
-    let side = |at: usize| -> Result<Triple> {
-        let mut side = [0; 3];
-        for (axis, value) in side.iter_mut().enumerate() {
-            let place = axes[axis][at].as_u64().ok_or("a box outside its array")?;
-            *value = usize::try_from(place)?;
-        }
-        Ok(side)
-    };
-    Ok((side(0)?, side(1)?))
+fn request_box(request: &Value) -> Result<(Place, Place)> {
+    let axes = request["box"].as_array().filter(|axes| axes.len() <= RANK).ok_or("no box")?;
+    let (mut begin, mut end) = ([0; RANK], [1; RANK]);
+    for (axis, pair) in (RANK - axes.len()..).zip(axes) {
+        let side = |at: usize| pair[at].as_u64().ok_or("a box outside its array");
+        (begin[axis], end[axis]) = (side(0)? as usize, side(1)? as usize);
+    }
+    Ok((begin, end))
+}
+
+/// A place, axis by axis.
+fn each(of_axis: impl FnMut(usize) -> usize) -> Place {
+    std::array::from_fn(of_axis)
 }
 
 /// Every chunk that the box touches, with the part of it that it needs.
@@ -149,92 +159,167 @@ fn box_loads(
     array: &Array,
     number: usize,
     (batch, sample): (usize, usize),
-    begin: Triple,
-    end: Triple,
+    begin: Place,
+    end: Place,
     mode: Mode,
 ) -> Vec<Load> {
     let chunk = array.chunk;
-    let first = [0, 1, 2].map(|axis| begin[axis] / chunk[axis]);
-    let limit = [0, 1, 2].map(|axis| end[axis].div_ceil(chunk[axis]));
-    let per = [0, 1, 2].map(|axis| array.shard[axis] / chunk[axis]);
-    let mut loads = Vec::new();
-    for z in first[0]..limit[0] {
-        for y in first[1]..limit[1] {
-            for x in first[2]..limit[2] {
-                let at = [z, y, x];
-                let origin = [0, 1, 2].map(|axis| at[axis] * chunk[axis]);
-                let low = [0, 1, 2].map(|axis| begin[axis].max(origin[axis]));
-                let high = [0, 1, 2].map(|axis| end[axis].min(origin[axis] + chunk[axis]));
-                let from = [0, 1, 2].map(|axis| low[axis] - origin[axis]);
-                let to = [0, 1, 2].map(|axis| high[axis] - origin[axis]);
-                let last = [0, 1, 2].map(|axis| to[axis] - 1);
-                let need = match mode {
-                    Mode::Whole => 0..chunk.iter().product(),
-                    _ => linear(from, chunk)..linear(last, chunk) + 1,
-                };
-                loads.push(Load {
-                    batch,
-                    array: number,
-                    shard: linear([0, 1, 2].map(|axis| at[axis] / per[axis]), array.shard_counts),
-                    chunk: linear([0, 1, 2].map(|axis| at[axis] % per[axis]), per),
-                    need: need.start * SOURCE_BYTES..need.end * SOURCE_BYTES,
-                    pieces: vec![Piece {
-                        sample,
-                        first: from,
-                        limit: to,
-                        target: [0, 1, 2].map(|axis| low[axis] - begin[axis]),
-                    }],
-                });
-            }
+    let per = each(|axis| array.shard[axis] / chunk[axis]);
+    let first = each(|axis| begin[axis] / chunk[axis]);
+    let limit = each(|axis| end[axis].div_ceil(chunk[axis]));
+    let load = |at: Place| {
+        let origin = each(|axis| at[axis] * chunk[axis]);
+        let low = each(|axis| begin[axis].max(origin[axis]));
+        let high = each(|axis| end[axis].min(origin[axis] + chunk[axis]));
+        let from = each(|axis| low[axis] - origin[axis]);
+        let to = each(|axis| high[axis] - origin[axis]);
+        let need = match mode {
+            Mode::Whole => 0..chunk.iter().product(),
+            _ => linear(from, chunk)..linear(each(|axis| to[axis] - 1), chunk) + 1,
+        };
+        Load {
+            batch,
+            array: number,
+            shard: linear(each(|axis| at[axis] / per[axis]), array.shard_counts),
+            chunk: linear(each(|axis| at[axis] % per[axis]), per),
+            need: need.start * array.element_bytes..need.end * array.element_bytes,
+            pieces: vec![Piece {
+                sample,
+                first: from,
+                limit: to,
+                target: each(|axis| low[axis] - begin[axis]),
+            }],
         }
-    }
-    loads
+    };
+    places(first, limit).map(load).collect()
 }
 
 /// The row-major number of a place.
-pub fn linear(at: Triple, extents: Triple) -> usize {
-    (at[0] * extents[1] + at[1]) * extents[2] + at[2]
+#[inline(always)]
+pub fn linear(at: Place, extents: Place) -> usize {
+    at.iter().zip(extents).fold(0, |number, (at, extent)| number * extent + at)
+}
+
+/// All places from `first` on that lie before `limit` on every axis, in row-major order.
+pub fn places(first: Place, limit: Place) -> impl Iterator<Item = Place> {
+    let mut next = (0..RANK).all(|axis| first[axis] < limit[axis]).then_some(first);
+    std::iter::from_fn(move || {
+        let found = next?;
+        let mut after = found;
+        next = (0..RANK).rev().find_map(|axis| {
+            after[axis] += 1;
+            if after[axis] < limit[axis] {
+                return Some(after);
+            }
+            after[axis] = first[axis];
+            None
+        });
+        Some(found)
+    })
+}
+
+/// What the metadata of either format says.
+struct Meta {
+    shape: Vec<usize>,
+    chunk: Vec<usize>,
+    /// Of a shard; without shards that of a chunk.
+    shard: Vec<usize>,
+    dtype: String,
+    codec: Codec,
+    is_sharded: bool,
+    /// What stands before the numbers of a chunk's key, and between them.
+    key: (&'static str, &'static str),
+}
+
+fn extents(value: &Value) -> Result<Vec<usize>> {
+    let items = value.as_array().ok_or("not a list of extents")?;
+    Ok(items.iter().map(|item| item.as_u64().map_or(0, |extent| extent as usize)).collect())
+}
+
+fn read_meta(path: &Path) -> Result<Meta> {
+    let not_ours = || format!("{}: not as benches/data.py writes it", path.display());
+    let codec_of = |name: &Value| match name.as_str() {
+        None => Ok(Codec::None),
+        Some("zstd") => Ok(Codec::Zstd),
+        Some("blosc") => Ok(Codec::Blosc),
+        Some(name) => Err(format!("{name} is not known here")),
+    };
+    if let Ok(text) = fs::read(path.join(".zarray")) {
+        let meta: Value = serde_json::from_slice(&text)?;
+        if meta["order"] != "C" || !meta["filters"].is_null() {
+            return Err(not_ours().into());
+        }
+        return Ok(Meta {
+            shape: extents(&meta["shape"])?,
+            chunk: extents(&meta["chunks"])?,
+            shard: extents(&meta["chunks"])?,
+            dtype: meta["dtype"].as_str().ok_or_else(not_ours)?.to_owned(),
+            codec: codec_of(&meta["compressor"]["id"])?,
+            is_sharded: false,
+            key: ("", if meta["dimension_separator"] == "/" { "/" } else { "." }),
+        });
+    }
+    let meta: Value = serde_json::from_slice(&fs::read(path.join("zarr.json"))?)?;
+    let sharding = &meta["codecs"][0]["configuration"];
+    let is_sharded = meta["codecs"][0]["name"] == "sharding_indexed";
+    let codecs = if is_sharded { &sharding["codecs"] } else { &meta["codecs"] };
+    let codecs = codecs.as_array().ok_or_else(not_ours)?;
+    let is_index_known = sharding["index_location"] == "end"
+        && sharding["index_codecs"].as_array().is_some_and(|codecs| codecs.len() == 2);
+    if codecs.len() > 2 || codecs[0]["name"] != "bytes" || is_sharded && !is_index_known {
+        return Err(not_ours().into());
+    }
+    let shard = extents(&meta["chunk_grid"]["configuration"]["chunk_shape"])?;
+    Ok(Meta {
+        shape: extents(&meta["shape"])?,
+        chunk: if is_sharded { extents(&sharding["chunk_shape"])? } else { shard.clone() },
+        shard,
+        dtype: meta["data_type"].as_str().ok_or_else(not_ours)?.to_owned(),
+        codec: codec_of(codecs.get(1).map_or(&Value::Null, |codec| &codec["name"]))?,
+        is_sharded,
+        key: ("c/", "/"),
+    })
 }
 
 fn open_array(path: &Path, mode: Mode) -> Result<Array> {
-    let meta: Value = serde_json::from_slice(&fs::read(path.join("zarr.json"))?)?;
-    let triple = |value: &Value| -> Result<Triple> {
-        let items = value.as_array().filter(|items| items.len() == 3).ok_or("not of rank 3")?;
-        Ok([0, 1, 2].map(|axis| items[axis].as_u64().map_or(0, |extent| extent as usize)))
-    };
-    let sharding = &meta["codecs"][0]["configuration"];
-    let inner = sharding["codecs"].as_array().ok_or("not sharded")?;
-    let is_known = meta["data_type"] == "uint16"
-        && meta["codecs"][0]["name"] == "sharding_indexed"
-        && sharding["index_location"] == "end"
-        && sharding["index_codecs"].as_array().is_some_and(|codecs| codecs.len() == 2)
-        && inner.len() <= 2;
-    if !is_known {
-        return Err(format!("{}: not as benches/data.py writes it", path.display()).into());
+    let meta = read_meta(path)?;
+    if mode == Mode::Mapped && !meta.is_sharded {
+        return Err("a file for each chunk: to map them costs more than to read them".into());
     }
-    let codec = match inner.get(1).map(|codec| &codec["name"]) {
-        None => Codec::None,
-        Some(name) if name == "zstd" => Codec::Zstd,
-        Some(name) if name == "blosc" => Codec::Blosc,
-        Some(name) => return Err(format!("codec {name}").into()),
+    let (dtype, element_bytes) = match meta.dtype.as_str() {
+        "uint8" | "|u1" => ("u8", 1),
+        "uint16" | "<u2" => ("u16", 2),
+        "int16" | "<i2" => ("i16", 2),
+        "uint32" | "<u4" => ("u32", 4),
+        "uint64" | "<u8" => ("u64", 8),
+        "float32" | "<f4" => ("f32", 4),
+        other => return Err(format!("type {other} is not known here").into()),
     };
-    let shape = triple(&meta["shape"])?;
-    let shard = triple(&meta["chunk_grid"]["configuration"]["chunk_shape"])?;
-    let chunk = triple(&sharding["chunk_shape"])?;
-    let shard_counts = [0, 1, 2].map(|axis| shape[axis].div_ceil(shard[axis]));
-    let per_shard = [0, 1, 2].iter().map(|axis| shard[*axis] / chunk[*axis]).product();
+    let rank = meta.shape.len();
+    let padded = |extents: &[usize]| -> Result<Place> {
+        let before = RANK.checked_sub(extents.len()).ok_or("too many axes")?;
+        Ok(each(|axis| if axis < before { 1 } else { extents[axis - before] }))
+    };
+    let (shape, shard, chunk) = (padded(&meta.shape)?, padded(&meta.shard)?, padded(&meta.chunk)?);
+    let shard_counts = each(|axis| shape[axis].div_ceil(shard[axis]));
+    let per_shard = (0..RANK).map(|axis| shard[axis] / chunk[axis]).product();
     let mut shards = Vec::new();
-    for number in 0..shard_counts.iter().product() {
-        let x = number % shard_counts[2];
-        let y = number / shard_counts[2] % shard_counts[1];
-        let z = number / shard_counts[2] / shard_counts[1];
-        let file = File::open(path.join(format!("c/{z}/{y}/{x}")))?;
-        shards.push(open_shard(file, per_shard, mode)?);
+    for at in places([0; RANK], shard_counts) {
+        let numbers: Vec<String> = at[RANK - rank..].iter().map(usize::to_string).collect();
+        let path = path.join(format!("{}{}", meta.key.0, numbers.join(meta.key.1)));
+        shards.push(if meta.is_sharded {
+            open_shard(path, per_shard, mode)?
+        } else {
+            let bytes = fs::metadata(&path).map(|data| data.len());
+            let entries = vec![bytes.map_or(MISSING, |bytes| (0, bytes))];
+            Shard { path, file: None, map: &[], entries }
+        });
     }
-    Ok(Array { shard, chunk, shard_counts, codec, shards })
+    Ok(Array { shard, chunk, shard_counts, dtype, element_bytes, codec: meta.codec, shards })
 }
 
-fn open_shard(file: File, chunks: usize, mode: Mode) -> Result<Shard> {
+fn open_shard(path: PathBuf, chunks: usize, mode: Mode) -> Result<Shard> {
+    let file = File::open(&path)?;
     let file_bytes = file.metadata()?.len();
     let mut index = vec![0; chunks * 16 + 4];
     let index_offset = file_bytes.checked_sub(index.len() as u64).ok_or("a shard cut short")?;
@@ -243,8 +328,9 @@ fn open_shard(file: File, chunks: usize, mode: Mode) -> Result<Shard> {
     for entry in index.as_chunks::<16>().0 {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| entry[at + byte]));
         let (offset, bytes) = (word(0), word(8));
-        if offset.checked_add(bytes).is_none_or(|end| end > index_offset) {
-            return Err("a chunk is missing".into());
+        let end = offset.checked_add(bytes);
+        if (offset, bytes) != MISSING && end.is_none_or(|end| end > index_offset) {
+            return Err("a chunk lies outside its shard".into());
         }
         entries.push((offset, bytes));
     }
@@ -262,5 +348,5 @@ fn open_shard(file: File, chunks: usize, mode: Mode) -> Result<Shard> {
         // SAFETY: the mapping has these bytes and is never undone; nobody writes the data set.
         map = unsafe { std::slice::from_raw_parts(start.cast(), bytes) };
     }
-    Ok(Shard { file, map, entries })
+    Ok(Shard { path, file: Some(file), map, entries })
 }
