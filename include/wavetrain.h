@@ -151,11 +151,11 @@ extern "C" {
  *                  link, the second is WAVETRAIN_INVALID.
  *   another major  Nothing holds.
  *
- * So the shared library is libwavetrain.so.MAJOR, and CMake's find_package takes the same major, not
- * older than what it is asked for. For the rest of the surface, minor and patch may add: functions,
- * fields at the end of structs (4.), statuses, constants; what used to be refused may work. The C++
- * headers are compiled into the program, so nothing of theirs is promised but that the same source
- * compiles. Rust crates follow cargo's rule: before 1.0 another minor may change them. */
+ * So the shared library is libwavetrain.so.MAJOR, and CMake's find_package takes the same major,
+ * not older than what it is asked for. Minor and patch may add functions, fields at the end of
+ * structs (4.), statuses and constants, and what used to be refused may work. The C++ headers are
+ * compiled into the program: of these the same source goes on compiling. The Rust crate keeps to
+ * cargo's rule, by which another minor may change it before 1.0. */
 
 #define WAVETRAIN_VERSION_MAJOR 0
 #define WAVETRAIN_VERSION_MINOR 1

@@ -218,19 +218,7 @@ fn archive_for_the_host_alone_is_smaller_and_says_what_it_lacks() {
 #[test]
 fn archive_has_the_same_bytes_from_another_folder_and_names_no_local_path() {
     let Some(folder) = archive() else { return };
-    let elsewhere = cc::folder("elsewhere");
-    let parts =
-        ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "include", "kernels", "src", "tools"];
-    for part in parts {
-        cc::run(Command::new("cp").arg("-R").arg(header::root().join(part)).arg(&elsewhere));
-    }
-    for bench in ["kernels", "limit", "scale", "stages"] {
-        // The manifest names them; the library does without.
-        let path = elsewhere.join("benches").join(if bench == "limit" { "limit" } else { "" });
-        std::fs::create_dir_all(&path).unwrap();
-        let name = if bench == "limit" { "main" } else { bench };
-        std::fs::write(path.join(format!("{name}.rs")), "").unwrap();
-    }
+    let elsewhere = pack::copy_of_the_tree("elsewhere");
     let again = cc::folder("archive-again");
     cc::run(pack::script_of(&elsewhere, "archive.sh").arg(&again));
     let bytes = std::fs::read(folder.join("libwavetrain.a")).unwrap();

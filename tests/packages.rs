@@ -57,6 +57,13 @@ fn user(route: &str) -> PathBuf {
     folder
 }
 
+/// tools/dist.sh on a day that does not depend on the tree's last commit. Crates that are only for
+/// other machines may have to be fetched.
+fn dist(mut script: Command, folder: &Path) -> Command {
+    script.arg(folder).env("SOURCE_DATE_EPOCH", "1700000000");
+    script
+}
+
 /// The packages, made once: (binary, source).
 fn packages() -> Option<&'static (PathBuf, PathBuf)> {
     static MADE: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
@@ -65,7 +72,7 @@ fn packages() -> Option<&'static (PathBuf, PathBuf)> {
             return None;
         }
         let folder = cc::folder("packages");
-        show(pack::script("dist.sh").arg(&folder).env("CARGO_NET_OFFLINE", "true"));
+        show(&mut dist(pack::script("dist.sh"), &folder));
         let machine = std::env::consts::ARCH;
         let binary = folder.join(format!("wavetrain-{}-{machine}-linux.tar.gz", version()));
         Some((binary, folder.join(format!("wavetrain-{}-src.tar.gz", version()))))
@@ -109,25 +116,19 @@ fn the_binary_package_has_what_its_description_says() {
         "lib/cmake/wavetrain/wavetrain-config.cmake",
         "lib/cmake/wavetrain/wavetrain-config-version.cmake",
         "lib/pkgconfig/wavetrain.pc",
+        "lib/debug/wavetrain.o",
+        "lib/unwind/libwavetrain.a",
+        "share/doc/wavetrain/CHANGELOG.md",
         "share/doc/wavetrain/README.md",
-        "share/doc/wavetrain/crates.txt",
+        "share/doc/wavetrain/SECURITY.md",
         "share/doc/wavetrain/symbols.txt",
+        "share/doc/wavetrain/wavetrain.spdx.json",
         "share/licenses/wavetrain/LICENSE",
-        "share/licenses/wavetrain/zstd-LICENSE",
+        "share/licenses/wavetrain/LICENSES.txt",
     ] {
         assert!(prefix.join(path).is_file(), "{path}");
     }
     let doc = prefix.join("share/doc/wavetrain");
-    let crates = fs::read_to_string(doc.join("crates.txt")).unwrap();
-    assert!(crates.lines().any(|line| line.starts_with("zstd-sys ")), "{crates}");
-    for line in crates.lines() {
-        let name = format!("{}-LICENSE", line.split(' ').next().unwrap());
-        let found = fs::read_dir(prefix.join("share/licenses/wavetrain")).unwrap();
-        let found = found.filter(|entry| {
-            entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with(&name)
-        });
-        assert!(found.count() > 0, "{name}");
-    }
     show(
         Command::new("sha256sum")
             .args(["--check", "--quiet"])
@@ -152,6 +153,9 @@ fn the_shared_library_exports_the_header_and_needs_only_libc() {
     let dynamic = show(Command::new("readelf").args(["-d", "-W"]).arg(&library));
     assert!(dynamic.contains("Library soname: [libwavetrain.so.0]"));
     assert!(!dynamic.contains("TEXTREL"));
+    let notes = show(Command::new("readelf").args(["-n", "-W"]).arg(&library));
+    assert!(notes.contains("Build ID: "));
+    assert!(cfg!(not(target_arch = "x86_64")) || notes.contains("SHSTK"));
     let needed: Vec<&str> = dynamic.lines().filter(|line| line.contains("(NEEDED)")).collect();
     for line in &needed {
         // An older glibc keeps threads and dlopen in libraries of their own.
@@ -225,27 +229,97 @@ fn find_package_takes_the_moved_package() {
     run_hello(&build.join("hello_shared"));
 }
 
+/// What CMake says of a package: whether a user's project takes it, and its words.
+fn configured(route: &str, project: &str, prefix: &Path, options: &[&str]) -> (bool, String) {
+    let folder = user(route);
+    fs::write(folder.join("CMakeLists.txt"), project).unwrap();
+    let output = Command::new("cmake")
+        .arg("-S")
+        .arg(&folder)
+        .arg("-B")
+        .arg(folder.join("build"))
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+        .args(options)
+        .output()
+        .unwrap();
+    // It breaks lines where it likes.
+    let text = String::from_utf8_lossy(&output.stderr);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (output.status.success(), words.join(" "))
+}
+
+/// One promise, which the header writes down under "Version": the same major, not older.
 #[test]
-fn find_package_refuses_a_version_that_is_not_there() {
+fn the_header_the_shared_librarys_name_and_find_package_promise_the_same() {
+    let Some(prefix) = unpacked("version") else { return };
+    let header = fs::read_to_string(prefix.join("include/wavetrain.h")).unwrap();
+    let major = header.split_once("#define WAVETRAIN_VERSION_MAJOR ").unwrap().1;
+    let major: u32 = major.lines().next().unwrap().parse().unwrap();
+    let library = prefix.join(format!("lib/libwavetrain.so.{major}"));
+    let dynamic = cc::run(Command::new("readelf").args(["-d", "-W"]).arg(&library));
+    assert!(dynamic.contains(&format!("Library soname: [libwavetrain.so.{major}]")));
     if !have(&["cmake"]) {
         return;
     }
-    let Some(prefix) = unpacked("version") else { return };
-    for wanted in ["0.9", "1.0", "0.0.1"] {
-        let folder = user(&format!("version-{wanted}"));
-        fs::write(folder.join("CMakeLists.txt"), find_package(wanted)).unwrap();
-        let output = Command::new("cmake")
-            .arg("-S")
-            .arg(&folder)
-            .arg("-B")
-            .arg(folder.join("build"))
-            .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
-            .output()
-            .unwrap();
-        assert!(!output.status.success(), "{wanted}");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(text.contains(&format!("version: {}", version())), "{wanted}: {text}");
+    let mut numbers = version().split('.').map(|number| number.parse::<u32>().unwrap());
+    assert_eq!(numbers.next(), Some(major));
+    let (minor, patch) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let next_major = format!("{}.0", major + 1);
+    for (wanted, is_taken) in [
+        (version().to_string(), true),
+        (format!("{major}"), true),
+        (format!("{major}.0.1"), true),
+        (format!("{major}.{minor}.{}", patch + 1), false),
+        (format!("{major}.{}", minor + 1), false),
+        (next_major, false),
+    ] {
+        let project = find_package(&wanted);
+        let (took, text) = configured(&format!("version-{wanted}"), &project, &prefix, &[]);
+        assert_eq!(took, is_taken, "{wanted}: {text}");
+        assert!(took || text.contains(&format!("version: {}", version())), "{wanted}: {text}");
     }
+}
+
+#[test]
+fn find_package_refuses_a_package_of_another_machine_with_a_sentence() {
+    if !have(&["cmake"]) {
+        return;
+    }
+    let Some(prefix) = unpacked("machine") else { return };
+    let project = find_package("").replace("project(user C)", "project(user NONE)");
+    let project: String = project.lines().take(3).map(|line| format!("{line}\n")).collect();
+    let machine = std::env::consts::ARCH;
+    let system = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=riscv64"];
+    let windows = ["-DCMAKE_SYSTEM_NAME=Windows", "-DCMAKE_SYSTEM_PROCESSOR=AMD64"];
+    for (route, options, wanted) in [
+        ("riscv", &system[..], "not for Linux on riscv64: take the package of that machine"),
+        ("windows", &windows, "not for Windows on AMD64"),
+        ("32-bits", &["-DCMAKE_SIZEOF_VOID_P=4"], "not for 32 bits: take the package"),
+    ] {
+        let (took, text) = configured(route, &project, &prefix, options);
+        let said = format!("{}, which is for Linux on {machine} with 64 bits, ", version());
+        assert!(!took && text.contains(&said) && text.contains(wanted), "{route}: {text}");
+    }
+}
+
+#[test]
+fn the_archives_and_the_object_with_names_have_one_code() {
+    let Some(prefix) = unpacked("debug") else { return };
+    let sections = |file: &str| {
+        cc::run(Command::new("readelf").args(["-S", "-W"]).arg(prefix.join("lib").join(file)))
+    };
+    let code_bytes = |file: &str| {
+        let table = sections(file);
+        let line = table.lines().find(|line| line.contains(" .text ")).unwrap();
+        line.split(']').nth(1).unwrap().split_whitespace().nth(4).unwrap().to_string()
+    };
+    let bytes = code_bytes("libwavetrain.a");
+    assert_eq!(bytes, code_bytes("unwind/libwavetrain.a"));
+    assert_eq!(bytes, code_bytes("debug/wavetrain.o"));
+    assert!(sections("unwind/libwavetrain.a").contains(" .eh_frame "));
+    assert!(!sections("libwavetrain.a").contains(" .eh_frame "));
+    let names = sections("debug/wavetrain.o");
+    assert!(names.contains(" .debug_line ") && !names.contains(".llvmbc"), "{names}");
 }
 
 #[test]
@@ -365,12 +439,18 @@ fn the_source_package_builds_without_network_and_without_cargos_home() {
 }
 
 #[test]
-fn packages_have_the_same_bytes_on_two_runs() {
+fn packages_have_the_same_bytes_from_another_folder() {
     let Some((binary, source)) = packages() else { return };
+    let tree = pack::copy_of_the_tree("packages-tree");
     let again = cc::folder("packages-again");
-    show(pack::script("dist.sh").arg(&again).env("CARGO_NET_OFFLINE", "true"));
+    show(&mut dist(pack::script_of(&tree, "dist.sh"), &again));
     for package in [binary, source] {
         let other = fs::read(again.join(package.file_name().unwrap())).unwrap();
         assert!(fs::read(package).unwrap() == other, "{}", package.display());
+    }
+    show(Command::new("tar").arg("-xzf").arg(binary).arg("-C").arg(&again));
+    for path in [env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"), "/.cargo/"] {
+        let found = Command::new("grep").args(["-rlF", path]).arg(&again).output().unwrap();
+        assert!(found.stdout.is_empty(), "{path}: {}", String::from_utf8_lossy(&found.stdout));
     }
 }

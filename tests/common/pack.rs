@@ -50,6 +50,28 @@ pub fn script_of(tree: &Path, name: &str) -> Command {
     command
 }
 
+/// What the archive and the packages are made of, copied to another folder.
+pub fn copy_of_the_tree(place: &str) -> PathBuf {
+    let copy = cc::folder(place);
+    for part in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "CMakeLists.txt",
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "benches", // the manifest names them
+        "include",
+        "kernels",
+        "src",
+        "tools",
+    ] {
+        cc::run(Command::new("cp").arg("-R").arg(header::root().join(part)).arg(&copy));
+    }
+    copy
+}
+
 /// Where cargo builds.
 pub fn build_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_path_buf()
