@@ -184,8 +184,9 @@ fn archive_needs_only_libc() {
 }
 
 /// What the archive may take without the CUDA backend, and what that may take beside the texts of
-/// its kernels. Whoever makes it larger says here why that is worth it.
-const HOST_BYTES_MAX: u64 = 437_000;
+/// its kernels. Whoever makes it larger says here why that is worth it: constants stand apart from
+/// the code, which takes 24 bytes for each use of one; filters and faster decoders took the rest.
+const HOST_BYTES_MAX: u64 = 520_000;
 const DEVICE_BYTES_MAX: u64 = 59_000;
 
 fn archive_bytes(folder: &Path) -> u64 {

@@ -97,8 +97,9 @@ test -x "$wrapper" || { cp "$work/cc" "$wrapper.$$" && mv "$wrapper.$$" "$wrappe
 unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
-# A function is inlined where that makes its caller smaller, or where the source says so.
-set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=0
+# A function is inlined where that makes its caller smaller, or where the source says so. A table of
+# jumps takes 28 bytes for each, a comparison about 4: only large ones are worth it.
+set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=0 -C llvm-args=-min-jump-table-entries=16
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
 test -z "${HOST_ONLY:-}" || set -- "$@" --cfg wavetrain_host_only
 (cd "$root" && CC=$wrapper "$cargo" rustc --quiet --locked --package wavetrain --lib \
