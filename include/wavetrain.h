@@ -78,9 +78,12 @@
  *             sample holds pad_value and its status says why, and the stream goes on.
  *   DROPPED   reset or close came first.
  *
- * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). Of a
- * chunk without a checksum only what the boxes of a batch need is decoded, so damage in the rest is
- * not noticed; a chunk with one is verified whole. With a chunk cache every chunk is decoded whole.
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). What is
+ * absent is missing while its array is there, and the nearest folder above it that was there before
+ * (a files hook has no folders); else it is WAVETRAIN_IO. What is no regular file, a FIFO or a
+ * device, is WAVETRAIN_IO at once. Of a chunk without a checksum only what the boxes of a batch need
+ * is decoded, so damage in the rest is not noticed; a chunk with one is verified whole. With a chunk
+ * cache every chunk is decoded whole.
  *
  *
  * 4. Memory
@@ -114,7 +117,14 @@
  * starts none: work happens in jobs that your own job system runs (wavetrain_workers_hook), in
  * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them,
  * where batches are made on a device 1 MiB, because they call the driver.
+ * All other functions take 32 KiB of stack at most, and so do these with threads of ours. Where
+ * backend is AUTO or CUDA, open, memory_need and config_fit call the driver too: 1 MiB.
  * Only push, pop and close with a timeout wait, and hooks that you make wait.
+ *
+ * No function is a cancellation point: a thread that is cancelled (pthread_cancel) inside of one,
+ * also while it waits or works there, goes on until the call has returned and its results are
+ * written. What ends a wait is its timeout, or close. Hooks are called with cancellation off,
+ * whatever the thread, and must leave it off; threads of ours are never cancelled.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
  *

@@ -5,7 +5,7 @@
 
 use crate::abi::FilesHook;
 use crate::arrays::Uri;
-use crate::base::arena::Kind;
+use crate::base::arena::{Kind, split_end};
 use crate::base::math::align_up;
 use crate::config::Config;
 use crate::fail;
@@ -15,6 +15,7 @@ use crate::meta::{
     Group, GroupDocuments, Visit, array_from_document, group_from_documents, normalize_uri,
 };
 use crate::os::SYSTEM;
+use crate::os::cancel::Uncancelled;
 use crate::os::store::{Path, Store};
 use crate::pipeline::{self, GroupPlace};
 use crate::read::{Listing, read_document};
@@ -22,9 +23,12 @@ use crate::records::{ArrayRecord, DocumentKind};
 use crate::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::status::{Status, Why};
+use static_assertions::const_assert;
 
-/// Bytes of scratch that the functions here take.
+/// Bytes of scratch that the functions here take: a document, and the runs of a rectilinear grid.
 pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
+
+const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of::<EdgeRun>());
 
 /// What lies at a uri.
 pub enum Node<'a> {
@@ -37,7 +41,7 @@ pub enum Node<'a> {
 /// The documents of a group, and how to reach what is in it.
 pub struct GroupFiles<'a> {
     store: Store,
-    uri: Uri,
+    uri: &'a Uri,
     documents: GroupDocuments<'a>,
 }
 
@@ -70,16 +74,18 @@ impl GroupFiles<'_> {
     }
 }
 
-/// Reads and understands the metadata at `uri`. What it does not need of `scratch` is handed back.
+/// Reads and understands the metadata at `uri`, which is left in `normal`. What it does not need of
+/// `scratch` is handed back.
 pub fn load_node<'a>(
     uri: &str,
+    normal: &'a mut Uri,
     files: &FilesHook,
     scratch: &'a mut [u8],
     why: &mut Why,
 ) -> Result<(Node<'a>, &'a mut [u8]), Status> {
-    let mut normal = Uri::new();
     let store = Store::new(&SYSTEM, *files, false);
-    let (loaded, kind, document_bytes) = read(uri, &store, &mut normal, scratch, why)?;
+    let (loaded, kind, document_bytes) = read(uri, &store, normal, scratch, why)?;
+    let normal = &*normal;
     match loaded {
         Ok(record) => Ok((Node::Array(record), scratch)),
         Err(Status::NotFound) => {
@@ -138,16 +144,17 @@ fn read(
         ));
     }
     normalize_uri(uri, normal, why)?;
+    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
+    let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
     let Some(document) =
-        read_document(store, |path| store.open(path), normal.as_str(), scratch, why)?
+        read_document(store, |path| store.open(path), normal.as_str(), buffer, why)?
     else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
     };
     let _float = FloatEnvironment::enter();
-    let mut table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
     let (kind, bytes) = (document.kind, document.bytes);
-    let loaded = array_from_document(kind, bytes, normal.as_str(), &mut table, why);
+    let loaded = array_from_document(kind, bytes, normal.as_str(), table, why);
     Ok((loaded, kind, bytes.len()))
 }
 
@@ -166,6 +173,7 @@ pub fn fit<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
     let mut fitted = *config;
     for uri in uris {
         let record = load(uri?, &config.files, scratch, why)?;

@@ -5,6 +5,7 @@
 //! (include/wavetrain.h).
 
 use crate::abi;
+use crate::arrays::Uri;
 use crate::base::arena::Kind;
 use crate::config::Config;
 use crate::cuda::HAS_DEVICES;
@@ -15,6 +16,7 @@ use crate::ffi::host_job;
 use crate::info;
 use crate::limits::RANK_MAX;
 use crate::meta::{NodeKind, describe, normalize_uri};
+use crate::os::cancel::Uncancelled;
 use crate::os::{Os, SYSTEM};
 use crate::pipeline::{self, Handle, Popped};
 use crate::records::ArrayRecord;
@@ -217,6 +219,7 @@ fn fill_request(
 }
 
 pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
+    let _uncancelled = Uncancelled::enter();
     let settings = checked(config, why)?;
     let Some(place) = handles::reserve() else {
         return Err(fail!(why, OutOfMemory, "as many loaders are open as one process may have"));
@@ -245,6 +248,7 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
 
 /// Closes; on failure the status and the number of batches that are held.
 pub(crate) fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
+    let _uncancelled = Uncancelled::enter();
     let Some(instance) = handles::enter(token) else { return Err((Status::Shutdown, 0)) };
     instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
     if handles::retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
@@ -266,6 +270,7 @@ pub(crate) fn fill_memory(
     need: &mut abi::Memory,
     why: &mut Why,
 ) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
     let settings = checked(config, why)?;
     need.host_align = crate::os::memory::BLOCK_ALIGN;
     need.slot_bytes = settings.host_slots_bytes();
@@ -328,11 +333,13 @@ pub(crate) fn fill_node(
     info: &mut abi::ArrayInfo,
     why: &mut Why,
 ) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
     if !knows_groups {
         fill_array(&info::load(uri, files, scratch, why)?, info);
         return Ok(());
     }
-    match info::load_node(uri, files, scratch, why)? {
+    let mut normal = Uri::new();
+    match info::load_node(uri, &mut normal, files, scratch, why)? {
         (info::Node::Array(record), _) => fill_array(&record, info),
         (info::Node::Group(group), rest) => fill_group(&group, rest, info, why)?,
     }

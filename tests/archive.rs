@@ -23,7 +23,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 58] = [
+const LIBC: [&str; 61] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -33,6 +33,8 @@ const LIBC: [&str; 58] = [
     "dl_iterate_phdr",
     // The rest of its family is found by it, and only where there is a dynamic loader.
     "dlsym",
+    "fcntl",
+    "fcntl64",
     "free",
     "fstat",
     "fstat64",
@@ -75,6 +77,7 @@ const LIBC: [&str; 58] = [
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_self",
+    "pthread_setcancelstate",
     "pthread_sigmask",
     "sched_getaffinity",
     "sched_yield",
@@ -306,6 +309,31 @@ fn nonsense_is_refused_and_changes_nothing() {
 fn forked_child_gets_shutdown_and_the_parent_goes_on() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/fork.c"), &[&cube("fork")]);
+}
+
+#[test]
+fn threads_that_are_cancelled_end_behind_their_calls_and_the_loader_goes_on() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/cancel.c"), &[&cube("cancel")]);
+}
+
+#[test]
+fn public_functions_take_no_more_stack_than_the_header_says() {
+    let Some(folder) = archive() else { return };
+    let documents = cc::folder("stack-documents");
+    let sources = ["tests/data/metadata", "tests/data/metadata_v2"];
+    for (source, key) in sources.into_iter().zip(["zarr.json", ".zarray"]) {
+        for entry in std::fs::read_dir(header::root().join(source)).unwrap() {
+            let path = entry.unwrap().path();
+            let array = documents.join(format!("{key} {}", path.file_name().unwrap().display()));
+            std::fs::create_dir_all(&array).unwrap();
+            std::fs::copy(path, array.join(key)).unwrap();
+        }
+    }
+    std::fs::write(documents.join("zarr.json"), r#"{"zarr_format":3,"node_type":"group"}"#)
+        .unwrap();
+    let arguments = [&cube("stacks"), documents.to_str().unwrap()];
+    print!("{}", run(&build(folder, "tests/c/stacks.c"), &arguments));
 }
 
 #[test]

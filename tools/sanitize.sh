@@ -180,6 +180,7 @@ programs() {
         case $kind-$name in
         tsan-no_alloc) skip "$kind-$name" "it is about the calls of malloc alone"; continue ;;
         tsan-clash) skip "$kind-$name" "it is about the packed archive"; continue ;;
+        *-stacks) skip "$kind-$name" "it is about the stack of the packed archive"; continue ;;
         tsan-fatal) skip "$kind-$name" "it breaks a function that TSan calls"; continue ;;
         # It counts malloc by taking its place, which TSan does as well.
         tsan-pump | tsan-workers) flags="$flags -DKEEP_MALLOC" ;;

@@ -292,6 +292,26 @@ impl Region {
     }
 }
 
+/// Cuts `count` elements, each set to `init`, off the end of a block of any alignment, and hands out
+/// the bytes before them. None where the block is too small.
+pub fn split_end<T: Copy>(
+    block: &mut [u8],
+    count: usize,
+    init: T,
+) -> Option<(&mut [u8], &mut [T])> {
+    let wanted = block.len().checked_sub(count * size_of::<T>() + align_of::<T>())?;
+    let (before, behind) = block.split_at_mut(wanted);
+    let skipped = behind.as_ptr().align_offset(align_of::<T>());
+    let behind = behind.get_mut(skipped..)?;
+    let start = behind.as_mut_ptr().cast::<T>();
+    for position in 0..count {
+        // SAFETY: what is behind the skipped bytes has room for `count` elements and is aligned.
+        unsafe { start.add(position).write(init) };
+    }
+    // SAFETY: those were just written, and nobody else has the bytes that they lie in.
+    Some((before, unsafe { core::slice::from_raw_parts_mut(start, count) }))
+}
+
 /// The byte behind the last of `count` rows; None where rows overlap or numbers do.
 pub(super) fn limit_of_rows(offset: u64, row_bytes: u64, count: u64, pitch: u64) -> Option<u64> {
     let steps = count.checked_sub(1)?;

@@ -1,7 +1,9 @@
-//! Helpers without a stage of their own: text in fixed buffers, checked arithmetic, the arena.
+//! Helpers without a stage of their own: text in fixed buffers, checked arithmetic, the arena and
+//! what stands in it.
 
 pub mod arena;
 pub mod math;
+pub mod shelf;
 pub mod sort;
 pub mod text;
 

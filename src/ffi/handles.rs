@@ -9,6 +9,7 @@
 
 use crate::cache::hash_words;
 use crate::limits::INSTANCES_MAX;
+use crate::os::cancel::Uncancelled;
 use crate::os::{SYSTEM, fatal};
 use crate::pipeline::{Instance, Opened};
 use core::cell::UnsafeCell;
@@ -96,11 +97,13 @@ impl Reserved {
 }
 
 /// A call inside an instance. When it leaves, the work that it made is handed to the host, where
-/// the host runs jobs.
+/// the host runs jobs. Its thread is not cancelled meanwhile.
 pub struct Entered {
     number: usize,
     place: &'static Place,
     opened: Opened,
+    /// None only where nothing was done.
+    uncancelled: Option<Uncancelled>,
 }
 
 impl Deref for Entered {
@@ -119,8 +122,9 @@ impl Drop for Entered {
 
 impl Entered {
     /// Leaves an instance that nothing was done in: its host is handed no work.
-    fn leave_as_found(self) {
+    fn leave_as_found(mut self) {
         self.place.users.fetch_sub(1, SeqCst);
+        self.uncancelled = None;
         core::mem::forget(self);
     }
 }
@@ -149,6 +153,7 @@ pub fn enter_by_tensor(address: usize) -> Option<Entered> {
 
 fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered> {
     let place = PLACES.get(number)?;
+    let uncancelled = Some(Uncancelled::enter());
     place.users.fetch_add(1, SeqCst);
     let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
     // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was set
@@ -156,7 +161,7 @@ fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered
     let opened = is_open.then(|| unsafe { (*place.opened.get()).assume_init() });
     match opened {
         Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
-            Some(Entered { number, place, opened })
+            Some(Entered { number, place, opened, uncancelled })
         }
         _ => {
             place.users.fetch_sub(1, SeqCst);

@@ -5,6 +5,7 @@
 
 #[cfg(any(test, wavetrain_archive))]
 pub mod calls;
+pub mod cancel;
 pub mod direct;
 pub mod directory;
 pub mod fatal;
@@ -18,6 +19,7 @@ pub mod uring;
 pub mod workers;
 
 use crate::base::arena::Region;
+use crate::os::cancel::Uncancelled;
 use crate::os::direct::DirectAlign;
 use crate::os::uring::kernel::RingMemory;
 use core::ffi::c_void;
@@ -393,6 +395,7 @@ pub struct ThreadStart<T: 'static> {
 }
 
 extern "C" fn thread_entry<T: 'static>(start: *mut c_void) -> *mut c_void {
+    let _uncancelled = Uncancelled::enter();
     // SAFETY: `start_thread` passes a ThreadStart<T> that outlives the thread.
     let start = unsafe { &*start.cast::<ThreadStart<T>>() };
     if let Some(argument) = start.argument {

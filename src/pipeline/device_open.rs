@@ -23,20 +23,23 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     bill.add("rounding", Kind::Device, sizes.rest_bytes());
 }
 
-/// Takes what batches on a device need; None on the host.
+/// Takes what batches on a device need; nothing on the host.
+#[inline(never)] // what it makes on the way is not to stand on the stack of all that follows
 pub fn open_engine(
     settings: &Settings,
     geometry: &Geometry,
+    engine: &mut Option<Engine>,
     why: &mut Why,
-) -> Result<Option<Engine>, Status> {
+) -> Result<(), Status> {
     if !settings.is_cuda() {
-        return Ok(None);
+        return Ok(());
     }
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device);
-    Engine::open(context, &sizes, Consumer(config.consumer_stream), why).map(Some)
+    *engine = Some(Engine::open(context, &sizes, Consumer(config.consumer_stream), why)?);
+    Ok(())
 }
 
 /// The batch slots: of the engine, else of the host.

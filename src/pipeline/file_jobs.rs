@@ -6,17 +6,17 @@
 use crate::base::math::{coordinates_from_linear, index};
 use crate::fail;
 use crate::limits::{EDGE_RUNS_MAX, METADATA_SMALL_BYTES, RANK_MAX};
-use crate::meta::{array_from_document, write_file_key};
+use crate::meta::{array_from_document, write_file_key, write_folder_key};
 use crate::os::store::{Descriptors, Fault, Path, STALE};
-use crate::os::{Errno, FileStat};
+use crate::os::{Errno, FileKind, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::groups::{GroupPlace, refuse_group};
 use crate::pipeline::scratch::Hold;
 use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
 use crate::read::{
-    Document, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, locate,
-    open_leased, read_document, shown,
+    Document, Folder, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
+    folders_of, locate, open_leased, read_document, shown,
 };
 use crate::records::ArrayRecord;
 use crate::shard_index::Shard;
@@ -31,13 +31,28 @@ pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, f
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
+    let mut path = path_in(instance, array);
+    write_file_key(record, &coordinates[..axes], &mut path);
+    path
+}
+
+fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = ..folder.axes;
+    coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
+    let mut path = path_in(instance, array);
+    write_folder_key(record, &coordinates[axes], &mut path);
+    path
+}
+
+/// The path of an array, with a slash at its end.
+fn path_in(instance: &Instance, array: u32) -> Path {
     let mut path = Path::new();
     let uri = instance.array_uri(array);
     path.push_str(uri);
     if !uri.ends_with('/') {
         path.push_str("/");
     }
-    write_file_key(record, &coordinates[..axes], &mut path);
     path
 }
 
@@ -158,7 +173,7 @@ pub fn run_locate(
             }
         }
         Ok((_, stat)) => Outcome::Found(stat),
-        Err(OpenFault::Store(Fault::Absent)) => check_array(instance, question, &mut why),
+        Err(OpenFault::Store(Fault::Absent)) => look_above(instance, question, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
     instance.stats.meta.observe((instance.os.now_ns)() - start, 0, 0);
@@ -198,6 +213,9 @@ fn finish_locate(
 ) {
     let state = &mut *instance.lock.lock();
     let slot = lease.slot;
+    if opened.is_ok() || outcome == Outcome::Absent {
+        note_folders(instance, state, question, opened.is_ok());
+    }
     if outcome == Outcome::Absent {
         state.files.set_absent(slot, question.batch_id);
         state.arrays.set_checked(question.array, question.batch_id);
@@ -287,7 +305,48 @@ pub(super) fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Stat
     }
 }
 
-/// A file is absent: it is a missing chunk only if its array is still there.
+/// A file was found, or the nearest folder above it that was there before: what is absent below it
+/// is missing data, in this batch. A files hook knows no folders.
+fn note_folders(instance: &Instance, state: &mut State, question: &Question, is_found: bool) {
+    if instance.store.uses_hook() {
+        return;
+    }
+    let Question { array, array_id, file, batch_id, .. } = *question;
+    let folders = || folders_of(instance.array_record(array), file);
+    if is_found {
+        state.folders.note(array_id, folders(), batch_id);
+    } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), batch_id) {
+        state.folders.note(array_id, folders().skip_while(|folder| *folder != nearest), batch_id);
+    }
+}
+
+/// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
+/// above it that was there before.
+fn look_above(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
+    let Question { array, array_id, file, batch_id, .. } = *question;
+    match check_array(instance, question, why) {
+        Outcome::Absent => {}
+        outcome => return outcome,
+    }
+    let record = instance.array_record(array);
+    let nearest =
+        instance.lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
+    let Some((folder, false)) = nearest else { return Outcome::Absent };
+    let path = folder_path(instance, array, record, folder);
+    let fault = match instance.store.stat_path(&path) {
+        Ok(FileStat { kind: FileKind::Folder, .. }) => return Outcome::Absent,
+        Ok(_) => Fault::Absent,
+        Err(fault) => fault,
+    };
+    Outcome::Failed(fail!(
+        why,
+        Io,
+        "{}: {fault}: the folder was there and is gone, so the chunks in it are not missing data",
+        shown(&path)
+    ))
+}
+
+/// An array whose file is absent is still there.
 fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
     if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
         return Outcome::Absent;

@@ -89,10 +89,10 @@ pub struct Instance {
     /// The host's job system.
     host: Workers,
     /// Figures.
-    pub stats: StatsCells,
+    pub stats: &'static StatsCells,
     /// Bytes taken at open.
     pub host_bytes: u64,
-    lock: Mutex<State>,
+    lock: &'static Mutex<State>,
     /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
     planner: Mutex<Option<&'static mut Planner>>,
     work_ready: Condvar,
@@ -111,7 +111,7 @@ pub struct Instance {
     /// Batch slots: memory of the host, or addresses of the device, which nobody looks into.
     batches: Region,
     /// The device; None on the host.
-    engine: Option<Engine>,
+    engine: Option<&'static Engine>,
     /// Tiles of the units of each slab.
     device_tiles: Table<Tiles>,
     exports: Exports,
@@ -215,7 +215,7 @@ impl Instance {
 
     /// The device; None on the host.
     fn engine(&self) -> Option<&Engine> {
-        if HAS_DEVICES { self.engine.as_ref() } else { None }
+        self.engine.filter(|_| HAS_DEVICES)
     }
 
     /// A part of a slab, to be filled.

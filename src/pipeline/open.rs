@@ -61,6 +61,7 @@ const_assert!(DECODE_NEED_BYTES * 3 <= DECODE_STACK_BYTES * 2);
 const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
 
 /// The bill of a config, and the geometry behind it.
+#[inline(never)] // as said of `layout`
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
     let total = |geometry: &Geometry| host_total(&count(settings, geometry));
     let geometry = settings.solve(target_bytes, total, why)?;
@@ -84,7 +85,7 @@ fn host_total(bill: &Bill) -> u64 {
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
     // Counting builds nothing.
-    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, &mut Values::counted());
+    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, (&Values::COUNTED, None));
     let mut bill = carver.bill().clone();
     add_device_lines(&mut bill, settings, geometry);
     bill
@@ -134,16 +135,15 @@ pub fn open(
     let mut values = values_from_settings(settings, why)?;
     let block = Block::take(os, &hook, bytes, why)?;
     (values.host_bytes, values.handle) = (bytes, handle);
-    values.engine = match open_engine(settings, &geometry, why) {
-        Ok(engine) => engine,
-        Err(status) => {
-            block.give_back(os, &hook);
-            return Err(status);
-        }
-    };
+    let mut engine = None;
+    if let Err(status) = open_engine(settings, &geometry, &mut engine, why) {
+        block.give_back(os, &hook);
+        return Err(status);
+    }
     let mut carver = block.carver();
-    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, &mut values) else {
-        if let Some(engine) = values.engine.as_ref().filter(|_| HAS_DEVICES) {
+    let made = (&values, Some(&mut engine));
+    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, made) else {
+        if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
             engine.close();
         }
         block.give_back(os, &hook);
@@ -200,7 +200,6 @@ struct Values {
     failed_element: [u8; ELEMENT_BYTES_MAX],
     host_bytes: u64,
     handle: Handle,
-    engine: Option<Engine>,
 }
 
 fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
@@ -222,21 +221,18 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
         _ => PadMode::None,
     };
     let pad_element = (config.pad_value_set == 1).then_some(element);
-    Ok(Values { pad_mode, pad_element, failed_element: element, ..Values::counted() })
+    Ok(Values { pad_mode, pad_element, failed_element: element, ..Values::COUNTED })
 }
 
 impl Values {
     /// Of an instance that is only counted.
-    fn counted() -> Values {
-        Values {
-            pad_mode: PadMode::None,
-            pad_element: None,
-            failed_element: [0; ELEMENT_BYTES_MAX],
-            host_bytes: 0,
-            handle: Handle { token: 0, job: no_job },
-            engine: None,
-        }
-    }
+    const COUNTED: Values = Values {
+        pad_mode: PadMode::None,
+        pad_element: None,
+        failed_element: [0; ELEMENT_BYTES_MAX],
+        host_bytes: 0,
+        handle: Handle { token: 0, job: no_job },
+    };
 }
 
 extern "C" fn no_job(_argument: *mut c_void) {}
@@ -250,16 +246,18 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     share.min(settings.config.n_chunk_layout_cache).max(1)
 }
 
-/// Counts or builds everything that an instance has. None while counting.
+/// Counts or builds everything that an instance has. None while counting. What is large is built
+/// in a function of its own and lies beside the instance: all of it at once is too much for the
+/// stack of a caller.
 fn layout(
     carver: &mut Carver,
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    values: &mut Values,
+    (values, mut engine): (&Values, Option<&mut Option<Engine>>),
 ) -> Option<(&'static Instance, &'static [Start])> {
     let config = &settings.config;
-    let batches = carve_batches(carver, settings, values.engine.as_ref());
+    let batches = carve_batches(carver, settings, engine.as_deref().and_then(Option::as_ref));
     let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
     let tables = carve_tables(carver, settings, geometry);
@@ -272,53 +270,72 @@ fn layout(
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
-    let mut state = State::carve(carver, settings, geometry, files_max);
-    state.slots.set_loader(values.handle.token);
-    let instance = Instance {
-        os,
-        settings: settings.clone(),
-        geometry: *geometry,
-        process_id: (os.process_id)(),
-        token: values.handle.token,
-        store: Store::new(os, config.files, settings.reads_direct),
-        sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
-        profiler: Profiler::new(config.profiler),
-        host: Workers::new(config.workers, values.handle.job, values.handle.token),
-        stats: StatsCells::default(),
-        host_bytes: values.host_bytes,
-        records: state.arrays.records.share(),
-        edges: state.arrays.edges.share(),
-        uris: state.arrays.uris.share(),
-        geometry_table: state.slots.geometry.share(),
-        statuses: state.slots.statuses.share(),
-        lock: Mutex::new(state),
-        planner: Mutex::new(planners.first_mut()),
-        work_ready: Condvar::new(),
-        io_ready: Condvar::new(),
-        ring_ready: Condvar::new(),
-        batch_ready: Condvar::new(),
-        space_ready: Condvar::new(),
-        device_ready: Condvar::new(),
-        idle: Condvar::new(),
-        workers,
-        ring,
-        threads,
-        has_joined: AtomicBool::new(false),
-        tables,
-        batches,
-        engine: values.engine.take_if(|_| is_whole),
-        device_tiles,
-        exports,
-        common_scratch,
-        chunk_memory,
-        pad_mode: values.pad_mode,
-        pad_element: values.pad_element,
-        failed_element: values.failed_element,
-    };
-    let placed = carver.place("instance", instance);
+    let lock = carve_state(carver, settings, geometry, files_max);
+    let stats = carver.slice_from("instance", 1, |_| StatsCells::default()).first();
+    let take_engine = |_: &mut Carver| engine.as_mut().and_then(|one| one.take_if(|_| is_whole));
+    let engines = carver.slice_from("instance", 1, take_engine);
+    let instance = lock.zip(stats).map(|(lock, stats)| {
+        let mut state = lock.lock();
+        state.slots.set_loader(values.handle.token);
+        Instance {
+            os,
+            settings: settings.clone(),
+            geometry: *geometry,
+            process_id: (os.process_id)(),
+            token: values.handle.token,
+            store: Store::new(os, config.files, settings.reads_direct),
+            sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+            profiler: Profiler::new(config.profiler),
+            host: Workers::new(config.workers, values.handle.job, values.handle.token),
+            stats,
+            host_bytes: values.host_bytes,
+            records: state.arrays.records.share(),
+            edges: state.arrays.edges.share(),
+            uris: state.arrays.uris.share(),
+            geometry_table: state.slots.geometry.share(),
+            statuses: state.slots.statuses.share(),
+            lock,
+            planner: Mutex::new(planners.first_mut()),
+            work_ready: Condvar::new(),
+            io_ready: Condvar::new(),
+            ring_ready: Condvar::new(),
+            batch_ready: Condvar::new(),
+            space_ready: Condvar::new(),
+            device_ready: Condvar::new(),
+            idle: Condvar::new(),
+            workers,
+            ring,
+            threads,
+            has_joined: AtomicBool::new(false),
+            tables,
+            batches,
+            engine: engines.first().and_then(Option::as_ref),
+            device_tiles,
+            exports,
+            common_scratch,
+            chunk_memory,
+            pad_mode: values.pad_mode,
+            pad_element: values.pad_element,
+            failed_element: values.failed_element,
+        }
+    });
+    let placed = carver.place("instance", instance).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, placed, stacks);
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
+}
+
+/// What the lock guards.
+#[inline(never)] // as said of `layout`
+fn carve_state(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+    files_max: u32,
+) -> Option<&'static Mutex<State>> {
+    let make =
+        |carver: &mut Carver| Mutex::new(State::carve(carver, settings, geometry, files_max));
+    carver.slice_from("instance", 1, make).first()
 }
 
 fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> WaveTables {

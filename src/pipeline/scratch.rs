@@ -3,16 +3,17 @@
 //! In: a number of bytes. Out: a [`Hold`] on a part of the region until it is given back.
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
+use crate::base::arena::Carver;
+use crate::base::shelf::Shelf;
 use crate::decode::{block_need, target_need};
 use crate::device::{Way, way_of};
 use crate::limits::MEMORY_PAGE_BYTES;
 use crate::pipeline::Instance;
 use crate::pipeline::room::whole_bytes;
 use crate::wave::{ChunkKind, ChunkTask};
-use arrayvec::ArrayVec;
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
-const HOLDS_MAX: usize = 256;
+const HOLDS_MAX: u64 = 256;
 
 /// A part of the common scratch that is one worker's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +27,14 @@ pub struct Hold {
 /// Which parts of the common scratch are held.
 pub struct Pool {
     capacity: u64,
-    holds: ArrayVec<Hold, HOLDS_MAX>,
+    holds: Shelf<Hold>,
 }
 
 impl Pool {
     /// A pool of `capacity` bytes, all free.
-    pub fn new(capacity: u64) -> Pool {
-        Pool { capacity, holds: ArrayVec::new() }
+    pub fn carve(carver: &mut Carver, capacity: u64) -> Pool {
+        let places = carver.slice("common scratch", HOLDS_MAX, &Hold { offset: 0, bytes: 0 });
+        Pool { capacity, holds: Shelf::new(places) }
     }
 
     /// Takes `bytes` bytes at the lowest place where they fit, from the start of a page; None until
@@ -55,7 +57,7 @@ impl Pool {
     pub fn give_back(&mut self, hold: Hold) {
         let held = self.holds.iter().position(|held| *held == hold);
         assert!(held.is_some());
-        held.map(|at| self.holds.remove(at));
+        held.into_iter().for_each(|at| self.holds.remove(at));
     }
 
     /// The first gap of at least `bytes`: its place among the holds and its offset.
@@ -108,7 +110,8 @@ mod tests {
     #[test]
     fn holds_never_overlap_and_an_empty_pool_fits_its_capacity() {
         const PAGE: u64 = MEMORY_PAGE_BYTES;
-        let mut pool = Pool::new(64 * PAGE);
+        let holds = std::vec![Hold { offset: 0, bytes: 0 }; 256].leak();
+        let mut pool = Pool { capacity: 64 * PAGE, holds: Shelf::new(holds) };
         let mut live: Vec<Hold> = Vec::new();
         let mut state = 9u64;
         let mut refused = 0;

@@ -5,6 +5,7 @@
 
 use crate::arrays::Arrays;
 use crate::base::arena::Carver;
+use crate::base::shelf::Shelf;
 use crate::batch::{SlotState, Slots};
 use crate::cache::Fifo;
 use crate::chunk_cache::ChunkCache;
@@ -20,11 +21,10 @@ use crate::pipeline::host_jobs::Crew;
 use crate::pipeline::ring_jobs::RingState;
 use crate::pipeline::scratch::Pool;
 use crate::queue::Queue;
-use crate::read::{FileTable, PageCache, Requests};
+use crate::read::{FileTable, FolderTable, PageCache, Requests};
 use crate::settings::Settings;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask, Waves};
-use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
@@ -42,7 +42,7 @@ pub enum Life {
 }
 
 /// Most reasons of failed chunks that are remembered at a time; others are told without theirs.
-const KEPT_FAILURES_MAX: usize = 16;
+const KEPT_FAILURES_MAX: u64 = 16;
 
 /// Why the chunk in a slot of the cache failed.
 #[derive(Clone, Copy)]
@@ -76,6 +76,8 @@ pub struct State {
     pub arrays: Arrays,
     /// Files.
     pub files: FileTable,
+    /// Folders that files were found in.
+    pub folders: FolderTable,
     /// Index pages.
     pub pages: PageCache,
     /// Index lookups.
@@ -83,7 +85,7 @@ pub struct State {
     /// Decoded chunks that are kept.
     pub chunks: ChunkCache,
     /// Why chunks that were to be kept failed, for tasks that were planned to wait for them.
-    pub kept_failures: ArrayVec<KeptFailure, KEPT_FAILURES_MAX>,
+    pub kept_failures: Shelf<KeptFailure>,
     /// Waves.
     pub waves: Waves,
     /// What is on its way to a device.
@@ -155,6 +157,7 @@ impl State {
             queue: Queue::carve(carver, settings.lookahead_samples, settings.uri_pool_bytes),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
+            folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
             pages: PageCache::carve(carver, config.n_shard_index_cache),
             requests: Requests::carve(carver, config.metadata_io_concurrency),
             chunks: ChunkCache::carve(
@@ -170,7 +173,11 @@ impl State {
                 geometry.slab_bytes,
             ),
             device: DeviceState::carve(carver, settings, geometry.device),
-            kept_failures: ArrayVec::new(),
+            kept_failures: Shelf::new(carver.slice(
+                "chunk cache",
+                KEPT_FAILURES_MAX,
+                &KeptFailure { slot: 0, status: Status::Ok, why: Why::new() },
+            )),
             slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
             plan_wanted: false,
             planning: false,
@@ -178,7 +185,7 @@ impl State {
             warm_reads: 0,
             loads_wait_since: None,
             patching: 0,
-            pool: Pool::new(geometry.pool_bytes),
+            pool: Pool::carve(carver, geometry.pool_bytes),
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
             contexts,
@@ -279,7 +286,10 @@ impl State {
         }
         self.chunks.unpin(kept.slot);
         if self.chunks.is_free(kept.slot) {
-            self.kept_failures.retain(|failure| failure.slot != kept.slot);
+            let is_told = |failure: &KeptFailure| failure.slot == kept.slot;
+            while let Some(position) = self.kept_failures.iter().position(is_told) {
+                self.kept_failures.remove(position);
+            }
         }
     }
 
@@ -352,6 +362,7 @@ impl State {
         self.queue.clear();
         self.arrays.reset();
         self.files.reset();
+        self.folders.clear();
         self.requests.clear();
         self.chunks.clear();
         self.kept_failures.clear();

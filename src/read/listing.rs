@@ -23,12 +23,17 @@ pub fn list_folders(
     names_max: u32,
     visit: &mut dyn FnMut(&str),
 ) -> Result<Listing, Fault> {
-    let mut path = Path::new();
-    path.push_str(uri);
-    let fd = store.open_directory(&path)?;
+    let fd = open_folder(store, uri)?;
     let result = list_opened(store, fd, names_max, visit);
     store.close(fd);
     result
+}
+
+#[inline(never)] // a path is not to stand on the stack while the names are visited
+fn open_folder(store: &Store, uri: &str) -> Result<i32, Fault> {
+    let mut path = Path::new();
+    path.push_str(uri);
+    store.open_directory(&path)
 }
 
 fn list_opened(

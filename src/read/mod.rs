@@ -6,6 +6,7 @@
 
 mod document;
 mod files;
+mod folders;
 mod foreign;
 mod listing;
 mod locate;
@@ -18,6 +19,7 @@ pub use document::{
     read_document,
 };
 pub use files::{FileTable, Lease, LeaseOutcome};
+pub use folders::{Folder, FolderTable, folders_of};
 pub use listing::{Listing, list_folders};
 pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};

@@ -130,7 +130,6 @@ struct Request {
     users: u32,
     outcome: Outcome,
     why: Why,
-    data: [u8; PAGE_BYTES],
 }
 
 /// The lookups under way.
@@ -138,6 +137,8 @@ struct Request {
 pub struct Requests {
     cache: Cache,
     slots: &'static mut [Request],
+    /// The page that each has found.
+    data: &'static mut [[u8; PAGE_BYTES]],
     queue: Fifo,
     ended: u64,
 }
@@ -148,16 +149,11 @@ impl Requests {
     pub fn carve(carver: &mut Carver, count: u32) -> Requests {
         let question =
             Question { array: 0, array_id: 0, file: 0, inner: None, page: 0, batch_id: 0 };
-        let request = Request {
-            question,
-            users: 0,
-            outcome: Outcome::Pending,
-            why: Why::new(),
-            data: [0; PAGE_BYTES],
-        };
+        let request = Request { question, users: 0, outcome: Outcome::Pending, why: Why::new() };
         Requests {
             cache: Cache::carve(carver, "index lookups", count),
             slots: carver.slice("index lookups", count as u64, &request),
+            data: carver.slice("index lookups", count as u64, &[0; PAGE_BYTES]),
             queue: Fifo::carve(carver, "index lookups", count),
             ended: 0,
         }
@@ -210,7 +206,7 @@ impl Requests {
         request.outcome = outcome;
         self.ended += 1;
         match outcome {
-            Outcome::Found(_) => request.data = *page,
+            Outcome::Found(_) => self.data[slot as usize] = *page,
             Outcome::Failed(_) => request.why = *why,
             Outcome::Absent | Outcome::Pending => {}
         }
@@ -238,7 +234,7 @@ impl Requests {
 
     /// One entry of the page that was found.
     pub fn entry(&self, slot: u32, entry: usize) -> [u8; INDEX_ENTRY_BYTES] {
-        entry_of(&self.slots[slot as usize].data, entry)
+        entry_of(&self.data[slot as usize], entry)
     }
 
     /// One user has read the answer; after the last one the request is free.
