@@ -1,0 +1,100 @@
+//! The folders that files were found in: while one of them is away, what is below it is not missing
+//! data.
+//!
+//! In: files that are there. Out: of a file that is not, the nearest folder above it that was there
+//! before. Bounded: the folder that no file was found below for longest is forgotten first, those
+//! above it later. One that a batch has looked at, or found a file in, is not looked at again by it.
+
+use crate::base::arena::Carver;
+use crate::cache::{Cache, hash_words};
+use crate::records::{ArrayRecord, KeyEncoding};
+
+/// A folder of an array: of the files that agree in their first coordinates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Folder {
+    /// How many coordinates.
+    pub axes: usize,
+    /// Their linear number in the grid of these axes.
+    pub number: u64,
+}
+
+/// The folders above a file in its array, the nearest first.
+pub fn folders_of(record: &ArrayRecord, file: u64) -> impl Iterator<Item = Folder> + use<> {
+    let counts = record.file_counts();
+    let least = usize::from(record.key_encoding == KeyEncoding::V2);
+    let axes = if record.separator == b'/' { record.axes() } else { 0 };
+    let mut number = file;
+    (least..axes).rev().map(move |axis| {
+        number /= counts[axis];
+        Folder { axes: axis, number }
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FolderRecord {
+    array_id: u64,
+    folder: Folder,
+    /// Batch that saw last that it is there.
+    seen_by: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FolderTable {
+    cache: Cache,
+    records: &'static mut [FolderRecord],
+}
+
+impl FolderTable {
+    /// A table of `count` folders.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, count: u32) -> FolderTable {
+        let folder = Folder { axes: 0, number: 0 };
+        let record = FolderRecord { array_id: 0, folder, seen_by: 0 };
+        FolderTable {
+            cache: Cache::carve(carver, "file layouts", count),
+            records: carver.slice("file layouts", count as u64, &record),
+        }
+    }
+
+    fn find(&self, array_id: u64, folder: Folder) -> Option<u32> {
+        self.cache.find(hash(array_id, folder), |slot| {
+            let record = &self.records[slot as usize];
+            record.array_id == array_id && record.folder == folder
+        })
+    }
+
+    /// Notes that a batch saw these folders, the nearest first.
+    pub fn note(&mut self, array_id: u64, folders: impl Iterator<Item = Folder>, batch_id: u64) {
+        for folder in folders {
+            let known = self.find(array_id, folder);
+            let Some(slot) = known.or_else(|| self.cache.take(hash(array_id, folder))) else {
+                return;
+            };
+            self.cache.touch(slot);
+            self.records[slot as usize] = FolderRecord { array_id, folder, seen_by: batch_id };
+        }
+    }
+
+    /// The first of these folders that was there before, and whether this batch saw it.
+    pub fn nearest(
+        &self,
+        array_id: u64,
+        mut folders: impl Iterator<Item = Folder>,
+        batch_id: u64,
+    ) -> Option<(Folder, bool)> {
+        folders.find_map(|folder| {
+            let slot = self.find(array_id, folder)?;
+            Some((folder, self.records[slot as usize].seen_by == batch_id))
+        })
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        (0..self.records.len() as u32).for_each(|slot| self.cache.forget(slot));
+    }
+}
+
+fn hash(array_id: u64, folder: Folder) -> u64 {
+    hash_words(&[array_id, folder.axes as u64, folder.number])
+}
