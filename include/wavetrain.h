@@ -78,12 +78,12 @@
  *             sample holds pad_value and its status says why, and the stream goes on.
  *   DROPPED   reset or close came first.
  *
- * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). What is
- * absent is missing while its array is there, and the nearest folder above it that was there before
- * (a files hook has no folders); else it is WAVETRAIN_IO. What is no regular file, a FIFO or a
- * device, is WAVETRAIN_IO at once. Of a chunk without a checksum only what the boxes of a batch need
- * is decoded, so damage in the rest is not noticed; a chunk with one is verified whole. With a chunk
- * cache every chunk is decoded whole.
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). What
+ * is absent is missing while its array is there, and the nearest folder above it that was there
+ * before (a files hook has no folders); else it is WAVETRAIN_IO. What is no regular file, a FIFO
+ * or a device, is WAVETRAIN_IO at once. Of a chunk without a checksum only what the boxes of a
+ * batch need is decoded, so damage in the rest is not noticed; a chunk with one is verified whole.
+ * With a chunk cache every chunk is decoded whole.
  *
  *
  * 4. Memory
