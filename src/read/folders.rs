@@ -22,7 +22,8 @@ pub struct Folder {
 pub fn folders_of(record: &ArrayRecord, file: u64) -> impl Iterator<Item = Folder> + use<> {
     let counts = record.file_counts();
     let least = usize::from(record.key_encoding == KeyEncoding::V2);
-    let axes = if record.separator == b'/' { record.axes() } else { 0 };
+    let has_folders = record.separator == b'/' && !record.is_scalar;
+    let axes = if has_folders { record.axes() } else { 0 };
     let mut number = file;
     (least..axes).rev().map(move |axis| {
         number /= counts[axis];
