@@ -4,7 +4,7 @@
 //! In: a uri at which no document was found. Out: a sentence, or nothing. Invariant: only names and
 //! magic numbers are looked at; whatever cannot be looked at is no hint.
 
-use crate::os::FileStat;
+use crate::os::{FileKind, FileStat};
 use crate::os::store::{Fault, Path, Store};
 
 /// Formats of one file, by what it starts with.
@@ -58,7 +58,7 @@ pub(super) fn foreign(
         path.push_str(uri);
         path.push_str("/");
         path.push_str(name);
-        if store.stat_path(&path).is_ok_and(|stat| stat.is_regular) {
+        if store.stat_path(&path).is_ok_and(|stat| stat.kind == FileKind::Regular) {
             return Some(what);
         }
     }
