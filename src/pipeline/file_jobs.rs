@@ -24,6 +24,9 @@ use crate::status::{Status, Why};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// Answers that the planner is called for while lookups wait for a worker.
+const ANSWERS_READ: u64 = 16;
+
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 
@@ -239,7 +242,10 @@ fn finish_locate(
         state.pages.insert(epoch, index_page, page);
     }
     state.requests.finish(request, outcome, page, why);
-    state.plan_wanted = true;
+    // The planner reads answers by the dozen: it would not be done with one before the next comes.
+    // Whoever ends the last lookup calls it in any case.
+    let is_some = state.requests.ended().is_multiple_of(ANSWERS_READ);
+    state.plan_wanted |= is_some || !state.requests.has_queued();
 }
 
 /// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next

@@ -182,7 +182,13 @@ pub fn run_read(
         (None, _) => {}
     }
     let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
-    let result = file.read(target, read.offset, cached_only);
+    // A thread that may wait tries what need not: that it need not is worth knowing, and time tells
+    // it only where nobody else is at work.
+    let mut result = file.read(target, read.offset, !instance.store.uses_hook());
+    let is_cached = result != Err(OpenFault::Store(Fault::WouldBlock));
+    if !is_cached && !cached_only {
+        result = file.read(target, read.offset, false);
+    }
     let result = result.and_then(|()| file.check_unchanged());
     let again = result.err().filter(|fault| file.is_for_later(*fault));
     if again.is_none() {
@@ -201,15 +207,8 @@ pub fn run_read(
     match (cached_only, again.is_some()) {
         (true, true) => state.is_cold = true,
         (true, false) => {}
-        (false, _) => note_warmth(instance, state, (instance.os.now_ns)() - start, read.bytes),
+        (false, _) => state.note_cached(is_cached && !instance.store.uses_hook()),
     }
-}
-
-/// A blocking read that took about as long as a copy found its bytes cached; after a few of those
-/// the decoding threads try again themselves.
-fn note_warmth(instance: &Instance, state: &mut State, ns: u64, bytes: u64) {
-    let copy_ns = 20_000 + bytes / 2;
-    state.note_cached(ns < copy_ns && !instance.store.uses_hook());
 }
 
 impl State {

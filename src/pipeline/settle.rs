@@ -3,6 +3,9 @@
 //! In: window entries that are New or Waiting. Out: entries that are placed, missing or gone. What
 //! the caches of files and index pages do not know is asked for; equal questions share a lookup.
 //!
+//! Of files that are chunks no more are looked up ahead of those that are read than stay open until
+//! they are read: else each is opened twice.
+//!
 //! A chunk in a shard of a shard takes two lookups. Between them its entry may be New again, with
 //! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
 //! no lookup would ever be free; and the last to read one begins the next, so that something moves.
@@ -54,6 +57,8 @@ impl Planner {
         let limit = self.limit.min(first + RUN_CHUNKS);
         let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *instance.lock.lock();
+        let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining());
+        let files_left = files_left.max(1);
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
@@ -66,6 +71,11 @@ impl Planner {
             let mut own = None;
             let record = instance.array_record(entry.array).of_file(entry.file, &mut own);
             let mut why = Why::new();
+            let is_ahead = record.shard_levels == 0 && at - self.first >= files_left;
+            if is_new && is_ahead {
+                full.get_or_insert(at);
+                continue;
+            }
             if is_new && find_kept(instance, state, (entry, at), record, self.owners) {
                 step.progress = true;
                 continue;

@@ -261,6 +261,12 @@ impl FileTable {
         })
     }
 
+    /// Files that can be looked up ahead and are still open when they are read in turn: until then
+    /// as many others are looked up, and as many are read, which makes those younger.
+    pub fn ahead_max(&self) -> u64 {
+        self.records.len().min(self.open_max as usize) as u64 * 7 / 16
+    }
+
     /// Notes that a batch found the file absent.
     pub fn set_absent(&mut self, slot: u32, batch_id: u64) {
         self.records[slot as usize].absent_batch = Some(batch_id);

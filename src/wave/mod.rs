@@ -312,6 +312,11 @@ impl Waves {
         entry.by_order = 0;
     }
 
+    /// Chunks of all active waves that are not assembled yet.
+    pub fn remaining(&self) -> u64 {
+        self.waves.iter().filter(|wave| wave.is_active).map(|wave| u64::from(wave.remaining)).sum()
+    }
+
     /// `count` chunks are assembled; true when the wave became free.
     pub fn sub_remaining(&mut self, wave: u32, count: u32) -> bool {
         let entry = &mut self.waves[wave as usize];
