@@ -280,12 +280,16 @@ impl Instance {
         }
     }
 
-    /// Wakes a sleeping worker of each kind for which there is work.
+    /// Wakes a sleeping worker of each kind for which there is work. One at a time is called: it
+    /// wakes the next when it has taken a job, and one job rarely makes work for many.
     fn wake(&self, state: &State) {
-        if state.idle_decode > 0 && state.has_job(self, Role::Decode) {
+        let (decode, io) = (&state.is_decode_waking, &state.is_io_waking);
+        if state.idle_decode > 0 && !decode.get() && state.has_job(self, Role::Decode) {
+            decode.set(true);
             self.work_ready.signal();
         }
-        if state.idle_io > 0 && state.has_job(self, Role::Io) {
+        if state.idle_io > 0 && !io.get() && state.has_job(self, Role::Io) {
+            io.set(true);
             self.io_ready.signal();
         }
         self.wake_ring(state);
@@ -341,11 +345,13 @@ impl Instance {
                     state.idle_io += 1;
                     self.io_ready.wait(&mut state);
                     state.idle_io -= 1;
+                    state.is_io_waking.set(false);
                 }
                 _ => {
                     state.idle_decode += 1;
                     self.work_ready.wait(&mut state);
                     state.idle_decode -= 1;
+                    state.is_decode_waking.set(false);
                 }
             }
         }

@@ -25,6 +25,7 @@ use crate::read::{FileTable, FolderTable, PageCache, Requests};
 use crate::settings::Settings;
 use crate::status::{Failure, Status, Why};
 use crate::wave::{ChunkKind, ChunkTask, Waves};
+use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
@@ -122,6 +123,10 @@ pub struct State {
     pub idle_decode: u32,
     /// Threads that wait for an io job.
     pub idle_io: u32,
+    /// A thread that waits for a decoding job was called and did not come yet.
+    pub is_decode_waking: Cell<bool>,
+    /// A thread that waits for an io job was called and did not come yet.
+    pub is_io_waking: Cell<bool>,
     /// Threads that have not ended.
     pub threads: u32,
     /// Threads that were started and have not begun.
@@ -194,6 +199,8 @@ impl State {
             waiters: 0,
             idle_decode: 0,
             idle_io: 0,
+            is_decode_waking: Cell::new(false),
+            is_io_waking: Cell::new(false),
             threads: 0,
             starting: 0,
             stack_left: None,
