@@ -128,7 +128,7 @@ pub struct Sample {
     pub tag: u64,
 }
 
-/// What a popped batch holds: `wavetrain_batch_info`. Pointers are valid until release.
+/// What a popped batch holds: `wavetrain_batch_view`. Pointers are valid until release.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BatchInfo {
@@ -184,7 +184,7 @@ pub struct Metric {
     pub histogram: [u64; HISTOGRAM_BUCKETS],
 }
 
-/// Cumulative figures since open or stats_reset: `wavetrain_stats`.
+/// Cumulative figures since open or stats_reset: `wavetrain_stats_view`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
@@ -343,7 +343,7 @@ pub struct GroupEntry {
     pub translation: [f64; RANK_MAX],
 }
 
-/// What an array or a group is: `wavetrain_array_info`.
+/// What an array or a group is: `wavetrain_array_view`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ArrayInfo {
