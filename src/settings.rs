@@ -357,8 +357,7 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
 }
 
 fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let c = config;
-    let default = Config::default();
+    let (c, default) = (config, Config::default());
     let names = "enable_gds = auto|enable_gds = on|numa_strategy = auto|numa_strategy = pin|\
                  numa_node|metadata_latency";
     let are_default = [

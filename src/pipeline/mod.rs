@@ -13,6 +13,7 @@ mod boxes;
 mod calls;
 mod device_jobs;
 mod device_open;
+mod figures;
 mod file_jobs;
 mod form;
 mod groups;

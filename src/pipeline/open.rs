@@ -150,6 +150,7 @@ pub fn open(
         return Err(fail!(why, Internal, "the zstd workspace does not fit"));
     };
     assert!(carver.bill().total(Kind::Host) == bytes);
+    instance.lock.lock().slots.set_loader(handle.token);
     for condition in [
         &instance.work_ready,
         &instance.io_ready,
@@ -275,8 +276,7 @@ fn layout(
     let take_engine = |_: &mut Carver| engine.as_mut().and_then(|one| one.take_if(|_| is_whole));
     let engines = carver.slice_from("instance", 1, take_engine);
     let instance = lock.zip(stats).map(|(lock, stats)| {
-        let mut state = lock.lock();
-        state.slots.set_loader(values.handle.token);
+        let state = lock.lock();
         Instance {
             os,
             settings: settings.clone(),

@@ -4,8 +4,8 @@
 //! In: a uri at which no document was found. Out: a sentence, or nothing. Invariant: only names and
 //! magic numbers are looked at; whatever cannot be looked at is no hint.
 
-use crate::os::{FileKind, FileStat};
 use crate::os::store::{Fault, Path, Store};
+use crate::os::{FileKind, FileStat};
 
 /// Formats of one file, by what it starts with.
 const MAGICS: [(&[u8], &str); 9] = [

@@ -1,5 +1,5 @@
-/* plugin.cpp - a shared object with a copy of wavetrain in it, made twice and loaded side by side by
- * two_plugins.c. Compiled as most are: without -fvisibility=hidden.
+/* plugin.cpp - a shared object with a copy of wavetrain in it, made twice and loaded side by side
+ * by two_plugins.cpp. Compiled as most are: without -fvisibility=hidden.
  */
 #include "check.h"
 #include "wavetrain.hpp"

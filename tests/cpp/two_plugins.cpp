@@ -1,8 +1,8 @@
-/* two_plugins.cpp ONE TWO CUBE: loads two plugins with a copy of wavetrain each, beside each other or
- * with the names of the first in front of the second's, uses them in turn, and unloads them.
+/* two_plugins.cpp ONE TWO CUBE: loads two plugins with a copy of wavetrain each, beside each other
+ * or with the names of the first in front of the second's, uses them in turn, and unloads them.
  *
- * It has libstdc++ of its own: one that came with a plugin would keep that plugin, whatever is in it.
- */
+ * It has libstdc++ of its own: one that came with a plugin would keep that plugin, whatever is in
+ * it. */
 #include "check.h"
 
 #include <dlfcn.h>

@@ -87,7 +87,8 @@ static void check_batch(wavetrain_loader loader, wavetrain_batch batch, int firs
             for (int y = 0; y < BOX; y++)
                 for (int x = 0; x < BOX; x++)
                     CHECK(*voxel++ == sparse_at(0, corner(first + i, 0) + z,
-                                                corner(first + i, 1) + y, corner(first + i, 2) + x));
+                                                corner(first + i, 1) + y,
+                                                corner(first + i, 2) + x));
     }
 }
 
