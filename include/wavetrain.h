@@ -23,8 +23,18 @@
  * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
  * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
  * checksums or without; and zarr v2 directories, their chunks in C or F order, raw or compressed by
- * the same, without filters. A uri names the directory: its zarr.json is read, or its .zarray where
- * there is no zarr.json. A v2 fill value of null is zeros.
+ * the same. A uri names the directory: its zarr.json is read, or its .zarray where there is no
+ * zarr.json. A v2 fill value of null is zeros.
+ *
+ * Of both, filters and checksums of numcodecs are undone, on the host and of whole chunks: shuffle,
+ * delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either end;
+ * bitround and quantize need no undoing. What comes out is what numcodecs gives; a float
+ * that becomes an integer that cannot hold it is WAVETRAIN_DECODE. A chunk counts against
+ * max_chunk_uncompressed_bytes as its filters widen it.
+ *
+ * Elements are booleans, integers, floats, complex numbers or raw bits. datetime64 and timedelta64
+ * are int64 to wavetrain, "not a time" the least of them, and give I64 or RAW alone. Strings and
+ * objects are refused. An array of rank 0 has a box of rank 0, which is a sample of one element.
  * What it does not understand it refuses by name, before it reads data.
  *
  * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
@@ -291,7 +301,8 @@ typedef struct wavetrain_memory {
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, UTF-8, needs no NUL; a last '/' is dropped */
     uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
-    uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here */
+    uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here; of an
+                         * array of rank 0, 0: the sample shape has extents of 1 alone then */
     uint32_t reserved;  /* 0 */
     int64_t begin[WAVETRAIN_RANK_MAX];
     int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last; end - begin is the sample shape */
@@ -341,7 +352,7 @@ typedef struct wavetrain_metric {
 
 /* What compresses a chunk, whatever checksums are around or inside it. */
 enum {
-    WAVETRAIN_CODEC_NONE = 0, /* nothing: its bytes are used as they were read */
+    WAVETRAIN_CODEC_NONE = 0, /* nothing compressed it */
     WAVETRAIN_CODEC_ZSTD = 1,
     WAVETRAIN_CODEC_BLOSC = 2, /* with any codec inside */
     WAVETRAIN_CODEC_GZIP = 3,
@@ -474,10 +485,11 @@ typedef struct wavetrain_array_view {
     uint32_t index_at_start; /* 1: the index of a shard file lies before its chunks */
     uint64_t chunk_bytes;                    /* of a decoded chunk */
     uint8_t fill[16];                        /* one element, in this machine's byte order */
-    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it: "uint16"; of v2 "<u2" */
+    char dtype_name[WAVETRAIN_NAME_BYTES];   /* as the store spells it: "uint16", of v2 "<u2";
+        of times "numpy.datetime64[ns]", "<M8[ns]", and dtype is I64 */
     char codecs[WAVETRAIN_CODECS_TEXT_BYTES]; /* "bytes(little) zstd"; in order of encoding,
-        shards as "sharding_indexed[...](index at end, crc32c)", "transpose(1,0)" where it stands;
-        of zarr v2 "zstd order F" */
+        shards as "sharding_indexed[...](index at end, crc32c)", "transpose(1,0)" where it stands,
+        filters by name: "delta bytes(little) shuffle zstd"; of zarr v2 "delta zstd order F" */
     uint32_t kind;            /* WAVETRAIN_NODE_ARRAY; else a group, and all above is 0 */
     uint32_t entry_count;     /* that entries has */
     uint64_t entry_total;     /* that were found; more than entry_count: take a larger scratch */

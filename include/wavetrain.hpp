@@ -141,7 +141,7 @@ struct box : wavetrain_box {
         uri = name;
         uri_bytes = name_bytes;
         if (first.size() != last.size() || first.size() > WAVETRAIN_RANK_MAX)
-            return; /* rank stays 0 */
+            return (void)(rank = WAVETRAIN_RANK_MAX + 1);
         rank = static_cast<std::uint32_t>(first.size());
         for (std::size_t axis = 0; axis < first.size(); axis++) {
             begin[axis] = first[axis];

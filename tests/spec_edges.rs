@@ -110,15 +110,19 @@ fn an_extent_of_zero_has_padding_alone() {
 }
 
 #[test]
-fn an_array_of_rank_0_is_described_and_has_no_boxes() {
+fn an_array_of_rank_0_is_described_and_has_a_box_without_axes_alone() {
     let scratch = Scratch::new();
     let uri = Meta::u16(&[], &[], None).write(&scratch, "scalar", None);
     let found = info(&uri).unwrap_or_else(|failure| panic!("{failure:?}"));
     assert_eq!((found.rank, found.dtype, found.chunk_bytes), (0, Dtype::U16 as u32, 2));
-    let (span, says) = ((vec![0], vec![1]), "an array of rank 0 has no boxes");
+    let fill = Job::new(&uri, (vec![], vec![]), 7u16.to_le_bytes().to_vec());
+    stream(&config(Dtype::U16, &[1], 1), &[fill]);
+    let (span, says) = ((vec![0], vec![1]), "the box has 1 axes, the array 0: shape []");
     check(&scratch, &Bad { uri, span, status: Status::Rank, chunk: None, says });
     let shard = Meta::u16(&[], &[], Some(&[])).write(&scratch, "shard", None);
     assert_eq!(info(&shard).map(|info| info.shard_levels), Ok(1));
+    let fill = Job::new(&shard, (vec![], vec![]), 7u16.to_le_bytes().to_vec());
+    stream(&config(Dtype::U16, &[1], 1), &[fill]);
     let layered = r#"{"name":"transpose","configuration":{"order":[]}},{"name":"bytes""#;
     let turned = Meta::u16(&[], &[], None).text().replace(r#"{"name":"bytes""#, layered);
     assert!(info_of(&turned).is_ok());

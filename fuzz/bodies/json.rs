@@ -3,8 +3,8 @@
 //!
 //! The only differences, all in documents that our reader takes: serde_json refuses numbers beyond
 //! the largest f64 (ours are infinite) and nesting of exactly 128 levels; it reads `-0` as a float
-//! (ours is an integer too); and it knows no `NaN`, `Infinity` and `-Infinity`, so it gets a null in
-//! the place of each.
+//! (ours is an integer too); and it knows no `NaN`, `Infinity` and `-Infinity`, so it gets a null
+//! in the place of each.
 
 use serde_json::{Map, Number, Value as Other};
 use wavetrain::json::{self, Kind, Str, Value};

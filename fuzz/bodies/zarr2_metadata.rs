@@ -287,16 +287,16 @@ const FILTERS: [&str; 16] = [
     "[{\"id\": \"delta\", \"dtype\": \"<u2\", \"astype\": \"|i1\"}]",
     "[{\"id\": \"shuffle\", \"elementsize\": 2}, {\"id\": \"zlib\"}, {\"id\": \"fletcher32\"}]",
     "[{\"id\": \"shuffle\"}]",
-    "[{\"id\": \"fixedscaleoffset\", \"scale\": 10, \"offset\": -1.5, \"dtype\": \"<f4\", \"astype\": \
-     \"|u1\"}, {\"id\": \"crc32\"}]",
-    "[{\"id\": \"astype\", \"encode_dtype\": \">f8\", \"decode_dtype\": \"|u1\"}, {\"id\": \"adler32\", \
-     \"location\": \"end\"}]",
+    "[{\"id\": \"fixedscaleoffset\", \"scale\": 10, \"offset\": -1.5, \"dtype\": \"<f4\",\
+     \"astype\": \"|u1\"}, {\"id\": \"crc32\"}]",
+    "[{\"id\": \"astype\", \"encode_dtype\": \">f8\", \"decode_dtype\": \"|u1\"}, \
+     {\"id\": \"adler32\", \"location\": \"end\"}]",
     "[{\"id\": \"packbits\"}, {\"id\": \"crc32c\", \"location\": \"start\"}]",
     "[{\"id\": \"bitround\", \"keepbits\": 3}]",
     "[{\"id\": \"quantize\", \"digits\": 2, \"dtype\": \"<f8\", \"astype\": \"<f4\"}]",
     "[{\"id\": \"delta\", \"dtype\": \"<f4\", \"astype\": \"<f8\"}]",
-    "[{\"id\": \"astype\", \"encode_dtype\": \"<i8\", \"decode_dtype\": \"|b1\"}, {\"id\": \"astype\", \
-     \"encode_dtype\": \"<i8\", \"decode_dtype\": \"|b1\"}]",
+    "[{\"id\": \"astype\", \"encode_dtype\": \"<i8\", \"decode_dtype\": \"|b1\"}, \
+     {\"id\": \"astype\", \"encode_dtype\": \"<i8\", \"decode_dtype\": \"|b1\"}]",
     "[{\"id\": \"delta\"}]",
     "[{\"id\": \"vlen-utf8\"}]",
     "[{}]",

@@ -39,7 +39,7 @@ pub fn target_bytes(chunk_bytes: u64) -> u64 {
     align_up(chunk_bytes + (CRC_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
-/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk as its filters
+/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk, as filters
 /// leave it at its largest, and the checksum that it was compressed with.
 pub fn kept_bytes(record: &ArrayRecord) -> u64 {
     let before = record.codecs.iter().position(|codec| codec.is_compressor());

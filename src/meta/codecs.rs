@@ -3,7 +3,8 @@
 //!
 //! Comes in: the member `codecs`. Goes out: byte order, codec chain, axis orders, shard shapes and
 //! index layouts in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes`,
-//! `sharding_indexed` and `transpose`. Codecs from bytes to bytes are told in `byte_codecs`, numcodecs' filters in `filters`.
+//! `sharding_indexed` and `transpose`. Codecs from bytes to bytes are told in `byte_codecs`,
+//! numcodecs' filters in `filters`.
 //!
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.

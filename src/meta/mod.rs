@@ -95,7 +95,8 @@ pub fn describe(record: &ArrayRecord) -> Description {
         push_transpose(&mut codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
-    let is_of_elements = |codec: &Codec| matches!(codec, Codec::Filter(filter) if !matches!(filter, Filter::Shuffle(_)));
+    let is_of_elements =
+        |codec: &Codec| codec.is_filter() && !matches!(codec, Codec::Filter(Filter::Shuffle(_)));
     for codec in record.codecs.iter().filter(|codec| is_of_elements(codec)) {
         codecs.push_str(codec.name());
         codecs.push_str(" ");
@@ -144,6 +145,8 @@ fn zarr_name(dtype: Dtype) -> &'static str {
     part_of(ZARR_NAMES, ' ', dtype.place())
 }
 
+#[cfg(test)]
+mod filter_tests;
 #[cfg(test)]
 mod grid_tests;
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! that keep the value as a double (z5) spell whole numbers as 7.0; 0 and 1 stand for booleans.
 //!
 //! Invariant: null is zeros, which is what zarr-python 3 and tensorstore read (the specification
-//! leaves missing chunks undefined then), and NaT where elements are times, as for zarr-python. A spelling that those two read differently is refused,
+//! leaves missing chunks undefined then), and NaT where elements are times, as zarr-python has it.
+//! A spelling that those two read differently is refused,
 //! above all "0x..." for floats, bits in v3 and a number to tensorstore in v2.
 
 use super::fill::{bytes_from_base64, fill_from_value, fill_of_time, write_bits};

@@ -52,8 +52,8 @@ pub fn check_record(
         return Err(fail!(
             why,
             Budget,
-            "a chunk of {chunk_bytes} bytes{filtered} exceeds max_chunk_uncompressed_bytes = {cap}: \
-             raise it"
+            "a chunk of {chunk_bytes} bytes{filtered} exceeds max_chunk_uncompressed_bytes = \
+             {cap}: raise it"
         ));
     }
     Ok(())

@@ -75,8 +75,8 @@ impl Instance {
     /// Whether the box has the sample shape, apart from dropped axes of extent 1.
     ///
     /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
-    /// rank 0 is one element, whatever the axes of a sample of one.
+    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A
+    /// box of rank 0 is one element, whatever the axes of a sample of one.
     fn check_request(&self, request: &Request) -> Result<(), Failure> {
         let config = &self.settings.config;
         let shape = &config.sample_shape[..config.sample_rank as usize];

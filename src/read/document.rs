@@ -47,8 +47,8 @@ fn path_of(uri: &str, file_name: &str) -> Path {
 }
 
 /// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, which
-/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it. Where there is
-/// none, the text says what stands there instead.
+/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it. Where there
+/// is none, the text says what stands there instead.
 pub fn read_document<'a>(
     store: &Store,
     mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,

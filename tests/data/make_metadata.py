@@ -119,10 +119,10 @@ def groups_and_refused():
         (OUT / "refused_group.json").write_bytes((pathlib.Path(store) / "zarr.json").read_bytes())
     refused = {
         "numcodecs": {"compressors": [zarr.codecs.numcodecs.LZMA()]},
-        "checksum": {"compressors": [zarr.codecs.numcodecs.CRC32C(location="start")]},
+        "bz2": {"compressors": [zarr.codecs.numcodecs.BZ2()]},
         "snappy": {"compressors": [BloscCodec(cname="snappy")]},
         "string": {"dtype": "str"},
-        "datetime": {"dtype": "datetime64[s]"},
+        "text": {"dtype": "U5"},
         "nested": {
             "serializer": sharding((8, 20), (4, 10), (2, 5)),
             "chunks": (8, 20),
