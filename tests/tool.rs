@@ -306,6 +306,65 @@ fn keep_going_delivers_the_others_and_tells_each_request() {
 }
 
 #[test]
+fn a_line_that_is_no_request_costs_that_line_alone() {
+    let folder = folder("malformed");
+    let (uri, out) = (u16_array(&folder, "a"), folder.join("out.npy"));
+    let place = json!([[0, 2], [0, 2]]);
+    let no_box = json!({ "uri": uri }).to_string();
+    let lines = [no_box, line(&uri, place.clone()), "{".to_string(), line(&uri, place)];
+    let list = requests(&folder, &lines);
+    let path = out.to_str().unwrap();
+    let (_, error) = bad(1, &["crop", "--requests", &list, "-o", path]);
+    assert!(error.contains("line 1: no list 'box'") && !out.exists(), "{error}");
+    let command = ["crop", "--requests", &list, "-o", path, "--keep-going", "--json"];
+    let (told, error) = bad(1, &command);
+    let statuses: Vec<String> = told
+        .lines()
+        .enumerate()
+        .map(|(number, told)| {
+            let told: Value = serde_json::from_str(told).unwrap();
+            assert_eq!(told["index"], number);
+            told["status"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(statuses, ["INVALID", "OK", "INVALID", "OK"]);
+    assert!(error.contains("line 3: ") && error.ends_with("2 of 4 requests failed\n"), "{error}");
+    let (header, data) = npy(&out);
+    assert!(header.contains("'shape': (4, 2, 2), "), "{header}");
+    let sound = expected(2, 0..2, 0..2);
+    assert_eq!(data, [vec![0; 8], sound.clone(), vec![0; 8], sound].concat());
+    // Of nothing but such lines nothing is written.
+    let none = requests(&folder, &["{".to_string()]);
+    let other = folder.join("other.npy");
+    let command = ["crop", "--requests", &none, "-o", other.to_str().unwrap(), "--keep-going"];
+    let (_, error) = bad(1, &command);
+    assert!(error.ends_with("1 of 1 requests failed\n") && !other.exists(), "{error}");
+}
+
+#[test]
+fn an_array_without_axes_is_cropped_by_an_empty_box() {
+    let folder = folder("scalar");
+    let array = folder.join("a");
+    fs::create_dir_all(&array).unwrap();
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let metadata = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [], "data_type": "uint16",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [bytes],
+    });
+    fs::write(array.join("zarr.json"), metadata.to_string()).unwrap();
+    fs::write(array.join("c"), [7, 9]).unwrap();
+    let (uri, out) = (array.to_str().unwrap(), folder.join("out.npy"));
+    good(&["crop", uri, "", "-o", out.to_str().unwrap()]);
+    let (header, data) = npy(&out);
+    assert!(header.contains("'shape': (), ") && data == [7, 9], "{header}");
+    let list = requests(&folder, &[line(uri, json!([])), line(uri, json!([]))]);
+    good(&["crop", "--requests", &list, "-o", out.to_str().unwrap()]);
+    let (header, data) = npy(&out);
+    assert!(header.contains("'shape': (2,), ") && data == [7, 9, 7, 9], "{header}");
+}
+
+#[test]
 fn a_negative_start_is_given_as_a_flag_and_padded() {
     let folder = folder("negative");
     let (uri, out) = (u16_array(&folder, "a"), folder.join("out.npy"));
