@@ -10,7 +10,7 @@ use crate::cuda::{RESIDENT_WAVES, Sizes};
 use crate::device::{Layout, Need, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
 use crate::limits::{
-    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX,
+    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
     compressed_bytes_max,
 };
 use crate::settings::Settings;
@@ -134,10 +134,32 @@ impl Settings {
         Ok(())
     }
 
+    /// How many large chunks the samples of all batch slots lie in on the average, wherever they lie
+    /// and where chunks are cubes along the axes of a sample that are longer than 1.
+    ///
+    /// Worked example: 8 samples of 32^3 in 3 slots, f32. The least large chunk is 64^3; a sample
+    /// meets (64 + 31) / 64 of them along an axis, so 24 samples meet 79.
+    fn large_chunks_in_work(&self) -> u64 {
+        let extents = &self.config.sample_shape[..self.config.sample_rank as usize];
+        let axes = extents.iter().filter(|extent| **extent > 1).count() as u32;
+        let elements = SMALL_CHUNK_BYTES / u64::from(self.dtype_bytes);
+        let fits = |edge: &u64| edge.checked_pow(axes).is_some_and(|volume| volume <= elements);
+        // Ends: an edge is a power of two, so there are twenty at most.
+        let edges = core::iter::successors(Some(2u64), |edge| edge.checked_mul(2));
+        let edge = edges.take_while(|edge| *edge <= elements && fits(edge)).last().unwrap_or(1);
+        let samples = u64::from(self.config.samples_per_batch * self.config.n_batch_slots);
+        let meet = |chunks: u64, extent: &u64| {
+            let touched = chunks.saturating_mul(edge.saturating_add(extent - 1));
+            touched.div_ceil(edge).min(SAMPLES_MAX as u64)
+        };
+        extents.iter().fold(samples, meet)
+    }
+
     /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
     ///
     /// Everything but common scratch and staging is fixed; of what the cap leaves, staging gets its
-    /// wish, then the common scratch room for as many large chunks as there are decoders.
+    /// wish, then the common scratch room for as many large chunks as there are decoders, if the
+    /// samples can give them as many. With less room decoders wait for each other.
     pub fn solve(
         &self,
         target_bytes: impl Fn(u64) -> u64,
@@ -166,7 +188,7 @@ impl Settings {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         if chunk_bytes > SMALL_CHUNK_BYTES {
             let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
-            let wish = each * self.decode_threads as u64;
+            let wish = each * self.large_chunks_in_work().min(self.decode_threads as u64);
             geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
         }
         Ok(geometry)
@@ -225,5 +247,26 @@ mod tests {
             }
         }
         assert!(accepted > 100);
+    }
+
+    /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.
+    fn large_chunks(samples_per_batch: u32, sample_shape: &[u64]) -> u64 {
+        let mut config = Config { samples_per_batch, n_decode_threads: 8, ..Config::default() };
+        config.sample_rank = sample_shape.len() as u32;
+        config.sample_shape[..sample_shape.len()].copy_from_slice(sample_shape);
+        let mut why = Why::new();
+        let settings = settings_from_config(&config, 8, &mut why).unwrap();
+        let bill = |g: &Geometry| settings.slots_bytes() + g.slab_bytes + g.pool_bytes;
+        settings.solve(|chunk| chunk, bill, &mut why).unwrap().pool_bytes >> 24
+    }
+
+    #[test]
+    fn scratch_is_for_as_many_large_chunks_as_the_samples_in_work_lie_in() {
+        assert_eq!(large_chunks(1, &[16]), 4);
+        assert_eq!(large_chunks(1, &[1]), 3);
+        assert_eq!(large_chunks(8, &[16]), 8);
+        assert_eq!(large_chunks(8, &[32, 32, 32]), 8);
+        assert_eq!(large_chunks(1, &[128, 128, 128]), 8);
+        assert_eq!(large_chunks(1, &[1 << 40]), 8);
     }
 }

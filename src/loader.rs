@@ -14,7 +14,7 @@ use crate::ffi::entries::{EntryWriter, write_str};
 use crate::ffi::handles::{self, Entered};
 use crate::ffi::host_job;
 use crate::info;
-use crate::limits::RANK_MAX;
+use crate::limits::{INSTANCES_MAX, RANK_MAX};
 use crate::meta::{NodeKind, describe, normalize_uri};
 use crate::os::cancel::Uncancelled;
 use crate::os::{Os, SYSTEM};
@@ -222,7 +222,12 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
     let _uncancelled = Uncancelled::enter();
     let settings = checked(config, why)?;
     let Some(place) = handles::reserve() else {
-        return Err(fail!(why, OutOfMemory, "as many loaders are open as one process may have"));
+        return Err(fail!(
+            why,
+            OutOfMemory,
+            "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let \
+             one loader stream what several do"
+        ));
     };
     let token = place.token;
     let handle = Handle { token, job: host_job };

@@ -114,7 +114,13 @@ pub fn settings_from_config(
     let slot_bytes = sample_bytes
         .checked_mul(samples as u64)
         .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
-        .ok_or_else(|| fail!(why, Budget, "a batch of {samples} samples is over 16 TiB"))?;
+        .ok_or_else(|| {
+            fail!(
+                why,
+                Budget,
+                "a batch of {samples} samples is over 16 TiB: lower samples_per_batch"
+            )
+        })?;
     let lookahead_samples = match config.lookahead_samples {
         0 => derived_lookahead(samples, sample_bytes, config.chunk_cache_bytes),
         given if given < samples => {
@@ -404,7 +410,9 @@ fn sample_bytes(config: &Config, dtype_bytes: u32, why: &mut Why) -> Result<u64,
     product(&config.sample_shape[..config.sample_rank as usize])
         .and_then(|elements| elements.checked_mul(dtype_bytes as u64))
         .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
-        .ok_or_else(|| fail!(why, Budget, "sample_shape: one sample is over 16 TiB"))
+        .ok_or_else(|| {
+            fail!(why, Budget, "sample_shape: one sample is over 16 TiB: make it smaller")
+        })
 }
 
 impl Settings {

@@ -53,7 +53,8 @@ impl Block {
             return Err(fail!(
                 why,
                 Budget,
-                "memory.host_block has {} bytes, this config needs {bytes}",
+                "memory.host_block has {} bytes, this config needs {bytes}: give a larger one, or \
+                 set max_host_memory_bytes to what it has",
                 block.bytes
             ));
         }

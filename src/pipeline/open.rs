@@ -35,6 +35,7 @@ use crate::stats::StatsCells;
 use crate::status::{Status, Why};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
+use core::fmt::Write;
 use core::sync::atomic::AtomicBool;
 use static_assertions::const_assert;
 
@@ -133,7 +134,8 @@ pub fn open(
     // pad_value rounds to the output type the same way whatever the host set.
     let _float = FloatEnvironment::enter();
     let mut values = values_from_settings(settings, why)?;
-    let block = Block::take(os, &hook, bytes, why)?;
+    let block = Block::take(os, &hook, bytes, why)
+        .inspect_err(|status| name_largest_line(*status, &bill, why))?;
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut engine = None;
     if let Err(status) = open_engine(settings, &geometry, &mut engine, why) {
@@ -181,6 +183,36 @@ pub fn open(
         instance.sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
     Ok(opened)
+}
+
+/// Adds the way out to the text of memory that was not to be had.
+fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
+    let lines = bill.lines().iter().filter(|line| line.kind == Kind::Host);
+    if let (Status::OutOfMemory, Some(line)) = (status, lines.max_by_key(|line| line.bytes)) {
+        let (name, bytes) = (line.name, line.bytes);
+        // A text that is cut at its capacity is still the best there is.
+        let _ = write!(why, "; {bytes} of them are for {name}: lower {}", fields_of_line(name));
+    }
+}
+
+/// The fields of a config that make a line of the bill smaller.
+fn fields_of_line(name: &str) -> &'static str {
+    match name {
+        "batch slots" => "samples_per_batch, sample_shape or n_batch_slots",
+        "staging slabs" | "common scratch" => {
+            "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
+        }
+        "decode scratch" | "decoders" => "n_decode_threads or max_chunk_uncompressed_bytes",
+        "io buffers" => "n_io_threads",
+        "workers" | "thread stacks" => "n_io_threads or n_decode_threads",
+        "chunk cache" | "chunk cache tables" => "chunk_cache_bytes",
+        "array metadata" => "n_array_meta_cache",
+        "file layouts" => "n_chunk_layout_cache",
+        "index pages" => "n_shard_index_cache",
+        "index lookups" => "metadata_io_concurrency",
+        "sample queue" | "uris" => "lookahead_samples",
+        _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
+    }
 }
 
 fn no_ring(errno: Errno, why: &mut Why) -> Status {
@@ -427,7 +459,7 @@ fn start_threads(
     starts: &'static [Start],
     why: &mut Why,
 ) -> Result<(), Status> {
-    for (start, handle) in starts.iter().zip(instance.threads) {
+    for (started, (start, handle)) in starts.iter().zip(instance.threads).enumerate() {
         {
             let state = &mut *instance.lock.lock();
             state.threads += 1;
@@ -440,10 +472,20 @@ fn start_threads(
                 state.threads -= 1;
                 state.starting -= 1;
                 let note = match errno.0 {
-                    libc::EINVAL => ": large thread-local variables of the program fill our stacks",
-                    _ => "",
+                    libc::EINVAL => "large thread-local variables of the program fill our stacks: ",
+                    _ => "raise RLIMIT_NPROC, or the pids limit of the container, or ",
                 };
-                return Err(fail!(why, OutOfMemory, "starting threads: {errno}{note}"));
+                let config = &instance.settings.config;
+                return Err(fail!(
+                    why,
+                    OutOfMemory,
+                    "starting threads: {started} of {} were, the next one: {errno}: {note}lower \
+                     n_io_threads = {} or n_decode_threads (of which there are {}), or set \
+                     thread_mode = pump or hook",
+                    starts.len(),
+                    config.n_io_threads,
+                    instance.settings.decode_threads
+                ));
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::budget;
 use crate::fault::{Fault, Outcome, failed, usage};
-use crate::feed::{self, Stop};
+use crate::feed::{self, ElementType, Stop};
 use crate::fields::{ConfigFlags, fields_help};
 use crate::report;
 use crate::requests::Requests;
@@ -14,9 +14,9 @@ use crate::system;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
-use wavetrain::abi::{ArrayInfo, Stats};
+use wavetrain::abi::Stats;
 use wavetrain::config::BACKEND_CUDA;
-use wavetrain::loader::{self, Batch, Failure, Loader};
+use wavetrain::loader::{self, Batch, Loader};
 
 const HELP: &str = "\
 Streams the boxes of a request list and measures.
@@ -67,8 +67,8 @@ struct Repeat {
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
-    let infos = feed::array_infos(&options.requests.uris);
-    prepare(&mut options, &infos)?;
+    let types = feed::element_types(&options.requests.uris);
+    prepare(&mut options, &types)?;
     let config = options.flags.config;
     let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
@@ -94,7 +94,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "samples_per_s": median.samples as f64 / median.seconds,
         "open_seconds": open_seconds,
         "first_batch_seconds": repeats[0].first_batch_seconds,
-        "voxel_gb_per_s": source_bytes(&options.requests, &infos) / median.seconds * 1e-9,
+        "voxel_gb_per_s": source_bytes(&options.requests, &types) / median.seconds * 1e-9,
         "cpu_seconds": median.cpu_seconds,
         "peak_rss_bytes": peak_rss_bytes,
         "bill_bytes": budget::total(&bill),
@@ -166,7 +166,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
 /// the failure of another comes out of the stream, in order.
-fn prepare(options: &mut Options, infos: &[Result<ArrayInfo, Failure>]) -> Outcome<()> {
+fn prepare(options: &mut Options, types: &[Option<ElementType>]) -> Outcome<()> {
     let requests = &options.requests;
     let shape = requests.items[0].1.shape();
     if let Some(other) = requests.items.iter().position(|item| item.1.shape() != shape) {
@@ -178,7 +178,7 @@ fn prepare(options: &mut Options, infos: &[Result<ArrayInfo, Failure>]) -> Outco
     }
     feed::set_shape(&mut options.flags.config, &shape)?;
     if !options.flags.caps_given() {
-        let readable = requests.uris.iter().zip(infos).filter(|(_, info)| info.is_ok());
+        let readable = requests.uris.iter().zip(types).filter(|(_, found)| found.is_some());
         let uris: Vec<&str> = readable.map(|(uri, _)| uri.as_str()).collect();
         feed::fit(&mut options.flags.config, &uris).map_err(|failure| Fault::library(&failure))?;
     }
@@ -238,9 +238,9 @@ fn check_repeats(repeats: &[Repeat]) -> Outcome<()> {
 }
 
 /// Bytes of the requested voxels in the types of their arrays.
-fn source_bytes(requests: &Requests, infos: &[Result<ArrayInfo, Failure>]) -> f64 {
+fn source_bytes(requests: &Requests, types: &[Option<ElementType>]) -> f64 {
     let of_item = |(uri, extent): &(usize, crate::requests::Extent)| {
-        let element = infos[*uri].as_ref().map_or(0, |info| info.dtype_bytes);
+        let element = types[*uri].map_or(0, |(_, bytes)| bytes);
         extent.shape().iter().fold(f64::from(element), |all, axis| all * *axis as f64)
     };
     requests.items.iter().map(of_item).sum()

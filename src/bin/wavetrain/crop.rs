@@ -6,14 +6,13 @@
 //! same, so that its failure comes out of the stream in order, in the library's words.
 
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
-use crate::feed::{self, Receiver, Stop};
+use crate::feed::{self, ElementType, Receiver, Stop};
 use crate::fields::{ConfigFlags, fields_help};
 use crate::npy::Writer;
 use crate::report;
 use crate::requests::Requests;
 use crate::system;
 use std::path::{Path, PathBuf};
-use wavetrain::abi::ArrayInfo;
 use wavetrain::config::{Config, ON_ERROR_SKIP};
 use wavetrain::loader::{Batch, Failure};
 use wavetrain::records::Dtype;
@@ -96,8 +95,8 @@ struct Sink<'a> {
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(options) = options(parser)? else { return Ok(()) };
-    let infos = feed::array_infos(&options.requests.uris);
-    let groups = groups(&options, &infos);
+    let types = feed::element_types(&options.requests.uris);
+    let groups = groups(&options, &types);
     let stack = open_target(&options, &groups)?;
     let count = options.requests.items.len();
     let mut endings = vec![None; count];
@@ -106,7 +105,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     }
     let mut sink = Sink { options: &options, stack, stacked: 0, endings, told: 0 };
     for group in &groups {
-        match run_group(&options, group, &infos, &mut sink) {
+        match run_group(&options, group, &types, &mut sink) {
             Ok(()) => {}
             Err(Stop::Tool(fault)) => return Err(fault),
             Err(Stop::Library(failure)) if options.keep_going && failure.tag == 0 => {
@@ -180,7 +179,7 @@ fn word(value: std::ffi::OsString) -> Outcome<String> {
 }
 
 /// Groups requests by shape and type, in the order of their first request.
-fn groups(options: &Options, infos: &[Result<ArrayInfo, Failure>]) -> Vec<Group> {
+fn groups(options: &Options, types: &[Option<ElementType>]) -> Vec<Group> {
     let config = &options.flags.config;
     let mut groups: Vec<Group> = Vec::new();
     let mut unknown = Vec::new();
@@ -189,11 +188,7 @@ fn groups(options: &Options, infos: &[Result<ArrayInfo, Failure>]) -> Vec<Group>
             continue;
         }
         let shape = sample_shape(config, extent.shape());
-        let known = infos[*uri]
-            .as_ref()
-            .ok()
-            .and_then(|info| Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes)));
-        let kind = match (options.source, known) {
+        let kind = match (options.source, types[*uri]) {
             (true, known) => known,
             (false, _) => Dtype::from_code(config.dtype).map(|dtype| (dtype, type_bytes(config))),
         };
@@ -278,7 +273,7 @@ fn open_target(options: &Options, groups: &[Group]) -> Outcome<Option<Writer>> {
 fn run_group(
     options: &Options,
     group: &Group,
-    infos: &[Result<ArrayInfo, Failure>],
+    types: &[Option<ElementType>],
     sink: &mut Sink<'_>,
 ) -> Result<(), Stop> {
     let requests = &options.requests;
@@ -289,10 +284,10 @@ fn run_group(
     set_batch(&mut config, &options.flags, group);
     if !options.flags.caps_given() {
         let mut uris: Vec<&str> = Vec::new();
-        let mut seen = vec![false; infos.len()];
+        let mut seen = vec![false; types.len()];
         for index in &group.indexes {
             let uri = requests.items[*index].0;
-            if infos[uri].is_ok() && !std::mem::replace(&mut seen[uri], true) {
+            if types[uri].is_some() && !std::mem::replace(&mut seen[uri], true) {
                 uris.push(&requests.uris[uri]);
             }
         }

@@ -8,9 +8,9 @@ use crate::requests::Requests;
 use crate::system;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use wavetrain::abi::ArrayInfo;
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Batch, Failure, Loader, Pop, Request};
+use wavetrain::records::Dtype;
 
 /// Most requests that are offered in one push.
 const PUSH_MAX: usize = 1024;
@@ -146,10 +146,18 @@ pub fn open(config: &Config) -> Result<Loader, Failure> {
     Loader::open(&config)
 }
 
-/// What each array is, or why it cannot be read.
-pub fn array_infos(uris: &[String]) -> Vec<Result<ArrayInfo, Failure>> {
+/// An element type and its bytes.
+pub type ElementType = (Dtype, u32);
+
+/// The element type of each array; None of one that cannot be read. Nothing else of an array is
+/// kept: there may be a great many.
+pub fn element_types(uris: &[String]) -> Vec<Option<ElementType>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
-    uris.iter().map(|uri| loader::array_info(uri, &mut scratch)).collect()
+    let type_of = |uri: &String| {
+        let info = loader::array_info(uri, &mut scratch).ok()?;
+        Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes))
+    };
+    uris.iter().map(type_of).collect()
 }
 
 /// Raises the caps of `config` to what the arrays need.

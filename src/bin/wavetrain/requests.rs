@@ -120,6 +120,8 @@ impl Requests {
         if requests.items.is_empty() {
             return failed(format!("{}: no requests in it", path.display()));
         }
+        // Nothing is added any more, and each uri is here twice.
+        requests.positions = HashMap::new();
         Ok(requests)
     }
 
