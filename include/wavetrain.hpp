@@ -140,8 +140,9 @@ struct box : wavetrain_box {
         : wavetrain_box() {
         uri = name;
         uri_bytes = name_bytes;
+        rank = WAVETRAIN_RANK_MAX + 1;
         if (first.size() != last.size() || first.size() > WAVETRAIN_RANK_MAX)
-            return (void)(rank = WAVETRAIN_RANK_MAX + 1);
+            return;
         rank = static_cast<std::uint32_t>(first.size());
         for (std::size_t axis = 0; axis < first.size(); axis++) {
             begin[axis] = first[axis];

@@ -265,7 +265,8 @@ static void push_says_which_sample_it_refused() {
     CHECK(from.last_error(why).ok() && why.status == WAVETRAIN_INVALID && why.tag == 31);
     const std::int64_t first[2] = { 0, 0 }, last[3] = { 1, 1, 1 };
     CHECK(from.push(wavetrain::box(cube, strlen(cube), first, last)) == WAVETRAIN_RANK);
-    CHECK(from.push(sample()) == WAVETRAIN_RANK); /* its rank is 0 */
+    CHECK(wavetrain::box(cube, strlen(cube), first, last).rank > WAVETRAIN_RANK_MAX);
+    CHECK(from.push(sample()) == WAVETRAIN_INVALID); /* a scalar of no array */
     CHECK(from.push(wavetrain::box(cube, { 0, 0 }, { BOX, BOX })) == WAVETRAIN_RANK);
     /* Six samples are two batches, the default lookahead; two more may be in a slot already. */
     std::uint64_t number = 1;
