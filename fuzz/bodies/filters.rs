@@ -15,6 +15,9 @@ use wavetrain::records::{
 };
 use wavetrain::status::{Status, Why};
 
+/// Largest chunk between its filters: several can each make eight bytes of one.
+const WORKING_BYTES_MAX: u64 = 1 << 15;
+
 /// Why a chunk has no expected bytes.
 enum No {
     /// It is to be refused.
@@ -27,6 +30,9 @@ enum No {
 pub fn run(data: &[u8]) {
     let choices = &mut Choices::of(data);
     let record = chosen_record(choices);
+    if record.working_bytes() > WORKING_BYTES_MAX {
+        return;
+    }
     let encoded = encoded(&record, choices);
     let whole = Span { first: 0, limit: record.chunk_bytes };
     let first = choices.below(record.chunk_bytes);
