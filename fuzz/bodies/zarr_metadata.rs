@@ -375,8 +375,8 @@ const DTYPES: [&str; 16] = [
 ];
 
 const FILLS: [&str; 21] = [
-    "\"NaT\"",
     "42",
+    "\"NaT\"",
     "NaN",
     "-Infinity",
     "0",
