@@ -260,7 +260,7 @@ fn attributes_that_are_not_finite_stand_in_nobodys_way() {
         let store = fixtures::store(&format!("xarray_v{version}/t"));
         let group = store.uri.strip_suffix("/t").unwrap();
         let mut scratch = vec![0; SCRATCH_BYTES];
-        let failure = loader::array_info(group, &mut scratch).expect_err("a group");
+        let failure = loader::array_info(group, &mut scratch).err().expect("a group");
         assert_eq!(failure.status, Status::NotFound);
         let text = failure.text.as_str();
         assert!(

@@ -154,13 +154,15 @@ fn parameters_of_filters_are_those_that_numcodecs_takes() {
 fn v3_filters_stand_in_front_of_bytes_and_fit_the_elements_that_they_are_given() {
     let scale = codec("fixedscaleoffset", json!({"scale": 8, "offset": -1.5, "astype": "int32"}));
     let delta = codec("delta", json!({"dtype": "<i4", "astype": "i2"}));
-    let shuffle = codec("shuffle", json!({}));
+    let shuffle = codec("shuffle", json!({"elementsize": 2}));
     let chain = json!([scale, delta, little(), shuffle, codec("crc32", json!({}))]);
     let record = zarr3(json!("float32"), json!(0), chain).unwrap();
     assert_eq!(texts(&record).1, "fixedscaleoffset delta bytes(little) shuffle crc32");
-    // Without a size the elements of the array are shuffled, whatever the filters made of them.
-    assert_eq!(record.codecs[2], Codec::Filter(Filter::Shuffle(4)));
-    assert_eq!(record.encoded_bytes(5), Some(5 * 2 + 4));
+    assert_eq!(record.codecs[2], Codec::Filter(Filter::Shuffle(2)));
+    assert_eq!(record.encoded_bytes(4), Some(5 * 2 + 4));
+    // Without a size the elements of the array are shuffled.
+    let bare = zarr3(json!("float32"), json!(0), json!([little(), codec("shuffle", json!({}))]));
+    assert_eq!(bare.unwrap().codecs[0], Codec::Filter(Filter::Shuffle(4)));
     for (chain, status, part) in [
         (
             json!([delta, little()]),
