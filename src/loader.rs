@@ -220,7 +220,7 @@ fn fill_request(
 
 pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
-    let settings = checked(config, why)?;
+    let mut settings = checked(config, why)?;
     let Some(place) = handles::reserve() else {
         return Err(fail!(
             why,
@@ -234,10 +234,10 @@ pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Res
     let mut opened = pipeline::open(os, &settings, handle, why);
     if HAS_DEVICES
         && let Err(status) = opened
-        && let Some(on_host) = settings.on_the_host((status, why), pipeline::floor_bytes)
+        && settings.take_the_host((status, why), pipeline::floor_bytes)
     {
         why.clear();
-        opened = pipeline::open(os, &on_host, handle, why);
+        opened = pipeline::open(os, &settings, handle, why);
     }
     match opened {
         Ok(opened) => {

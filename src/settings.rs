@@ -421,18 +421,19 @@ impl Settings {
         HAS_DEVICES && self.is_cuda
     }
 
-    /// The same on the host, where its device was found and ended an open with `status`; None where
-    /// that is an error. `floor` as for `limit_derived_threads`: threads take more of the host's
-    /// memory when batches lie in it, too.
-    pub fn on_the_host(
-        &self,
+    /// Takes the host, where its device was found and ended an open with `status`; false where that
+    /// is an error. `floor` as for `limit_derived_threads`: threads take more of the host's memory
+    /// when batches lie in it, too.
+    pub fn take_the_host(
+        &mut self,
         (status, why): (Status, &Why),
         floor: impl Fn(&Settings) -> u64,
-    ) -> Option<Settings> {
-        let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda())?;
-        let mut host = Settings { is_cuda: false, backend_reason: reason, ..self.clone() };
-        host.limit_derived_threads(floor);
-        Some(host)
+    ) -> bool {
+        let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda());
+        let Some(reason) = reason else { return false };
+        (self.is_cuda, self.backend_reason) = (false, reason);
+        self.limit_derived_threads(floor);
+        true
     }
 
     /// The cap on host bytes, pinned ones included.

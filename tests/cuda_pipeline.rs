@@ -258,7 +258,8 @@ fn the_threads_that_were_derived_for_a_device_fit_the_host_that_is_taken_instead
             let mut settings = settings_from_config(&config, cpus, &mut why).unwrap();
             assert!(settings.is_cuda());
             settings.limit_derived_threads(floor_bytes);
-            let host = settings.on_the_host((Status::Cuda, &why), floor_bytes).unwrap();
+            let mut host = settings.clone();
+            assert!(host.take_the_host((Status::Cuda, &why), floor_bytes));
             let billed = bill_of(&host, &mut why);
             assert!(billed.is_ok(), "{samples_per_batch} samples, {cpus} CPUs: {why}");
         }

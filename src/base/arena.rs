@@ -176,14 +176,15 @@ impl Carver {
     }
 
     /// One value, which stays where it is until close. None while counting. Never inlined: a large
-    /// value would be written member by member, in more code than whatever makes it.
+    /// value would be written member by member, in more code than whatever makes it, and stand on
+    /// the stack of the caller for as long as that runs.
     #[inline(never)]
-    pub fn place<T>(&mut self, name: &'static str, value: T) -> Option<&'static T> {
+    pub fn place<T>(&mut self, name: &'static str, make: impl FnOnce() -> T) -> Option<&'static T> {
         let align = (align_of::<T>() as u64).max(64);
         let start = self.take(name, size_of::<T>() as u64, align)?.cast::<T>();
         // SAFETY: the bytes are ours alone and aligned for T.
         unsafe {
-            start.write(value);
+            start.write(make());
             Some(start.as_ref())
         }
     }

@@ -9,7 +9,7 @@ struct Block([u8; 1 << 16]);
 fn layout(carver: &mut Carver) -> (usize, u64) {
     let numbers = carver.slice::<u32>("numbers", 100, &7);
     let region = carver.region("bytes", 1000, 256);
-    let _ = carver.place("one", 5u8);
+    let _ = carver.place("one", || 5u8);
     (numbers.len(), region.bytes())
 }
 

@@ -69,6 +69,12 @@ pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Stat
     Ok((count(settings, &geometry), geometry))
 }
 
+/// The bytes of a config's block, and the geometry behind them.
+#[inline(never)] // as said of `layout`
+fn host_bytes(settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
+    bill(settings, why).map(|(bill, geometry)| (bill.total(Kind::Host), geometry))
+}
+
 /// The least bill that a config can be opened with.
 pub fn floor_bill(settings: &Settings) -> Bill {
     count(settings, &settings.floor_geometry(target_bytes))
@@ -128,14 +134,13 @@ pub fn open(
     handle: Handle,
     why: &mut Why,
 ) -> Result<Opened, Status> {
-    let (bill, geometry) = bill(settings, why)?;
-    let bytes = bill.total(Kind::Host);
+    let (bytes, geometry) = host_bytes(settings, why)?;
     let hook = settings.config.memory;
     // pad_value rounds to the output type the same way whatever the host set.
     let _float = FloatEnvironment::enter();
     let mut values = values_from_settings(settings, why)?;
     let block = Block::take(os, &hook, bytes, why)
-        .inspect_err(|status| name_largest_line(*status, &bill, why))?;
+        .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut engine = None;
     if let Err(status) = open_engine(settings, &geometry, &mut engine, why) {
@@ -186,6 +191,7 @@ pub fn open(
 }
 
 /// Adds the way out to the text of memory that was not to be had.
+#[inline(never)]
 fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
     let lines = bill.lines().iter().filter(|line| line.kind == Kind::Host);
     if let (Status::OutOfMemory, Some(line)) = (status, lines.max_by_key(|line| line.bytes)) {
@@ -307,7 +313,7 @@ fn layout(
     let stats = carver.slice_from("instance", 1, |_| StatsCells::default()).first();
     let take_engine = |_: &mut Carver| engine.as_mut().and_then(|one| one.take_if(|_| is_whole));
     let engines = carver.slice_from("instance", 1, take_engine);
-    let instance = lock.zip(stats).map(|(lock, stats)| {
+    let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
         let state = lock.lock();
         Instance {
             os,
@@ -350,8 +356,9 @@ fn layout(
             pad_element: values.pad_element,
             failed_element: values.failed_element,
         }
-    });
-    let placed = carver.place("instance", instance).and_then(Option::as_ref);
+    };
+    let make = || lock.zip(stats).map(make);
+    let placed = carver.place("instance", make).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, placed, stacks);
     let placed = placed.filter(|_| is_whole)?;
     Some((placed, starts))
