@@ -173,16 +173,23 @@ unsafe fn scatter_rows<S: Cast<T>, T>(
             break;
         }
     }
+    let inner = (0..RANK).rev().find(|axis| extent[*axis] > 1).unwrap_or(0);
+    let rows = std::mem::replace(&mut extent[inner], 1);
+    let pitch = |extents: Place| extents[inner + 1..].iter().product::<usize>();
+    let (from_pitch, to_pitch) = (pitch(chunk), pitch(shape));
     for step in places([0; RANK], extent) {
         let at = linear(std::array::from_fn(|axis| piece.first[axis] + step[axis]), chunk);
         let to = linear(std::array::from_fn(|axis| piece.target[axis] + step[axis]), shape);
-        let row = &source[(at - first) * size_of::<S>()..][..count * size_of::<S>()];
-        let row = row.as_ptr().cast::<S>();
-        for element in 0..count {
-            // SAFETY: the caller's promise: these elements are in the sample and ours; the row
-            // holds as many.
-            unsafe {
-                sample.add(to + element).write(row.add(element).read_unaligned().cast());
+        for row in 0..rows {
+            let start = (at - first + row * from_pitch) * size_of::<S>();
+            let from = source[start..][..count * size_of::<S>()].as_ptr().cast::<S>();
+            for element in 0..count {
+                // SAFETY: the caller's promise: these elements are in the sample and ours; the row
+                // holds as many.
+                unsafe {
+                    let to = sample.add(to + row * to_pitch + element);
+                    to.write(from.add(element).read_unaligned().cast());
+                }
             }
         }
     }
