@@ -113,7 +113,7 @@ ROWS = {
     "tiny_raw": Row(("tiny_raw",), (32, 32, 32), 3, 1024, 32),
     "tiny_zstd": Row(("tiny_zstd",), (32, 32, 32), 3, 1024, 32),
     "tiny_sharded": Row(("tiny_sharded",), (32, 32, 32), 3, 4096, 32),
-    "giant_zstd": Row(("giant_zstd",), (40, 40, 40), 3, 160, 16),
+    "giant_zstd": Row(("giant_zstd",), (40, 40, 40), 3, 96, 16),
     "gzip": Row(("gzip",), (24, 80, 80), 3, 512, 16),
     "zlib_v2": Row(("zlib_v2",), (24, 80, 80), 3, 512, 16),
     "lz4_v2": Row(("lz4_v2",), (40, 112, 112), 3, 1024, 16),
