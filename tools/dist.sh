@@ -10,7 +10,8 @@
 #
 # In: the source tree; the crates in cargo's cache or to be fetched (CARGO_NET_OFFLINE=true forbids
 # that). Out: the same bytes for the same tree and compilers, wherever it lies: files in order, owned
-# by nobody, dated by the last commit (SOURCE_DATE_EPOCH says otherwise).
+# by nobody, dated by the last commit, or by Cargo.toml where there is no git (SOURCE_DATE_EPOCH says
+# otherwise).
 #
 # Both trees may be moved after they were unpacked. The source archive has no tests, benches, tool or
 # fuzz targets: the crates that those need are thirty times those of the library.
@@ -37,7 +38,7 @@ umask 022
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 case $version in *.*.*) ;; *) fail "Cargo.toml tells no version" ;; esac
 major=${version%%.*}
-epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/Cargo.toml")}
 export SOURCE_DATE_EPOCH="$epoch"
 
 # pack NAME: the folder NAME in the work folder as OUT_DIR/NAME.tar.gz.

@@ -7,8 +7,8 @@
 #
 # In: tools/parts.txt, Cargo.lock, the sources that cargo took, the compiler, and the archive, whose
 # checksum the bill tells. Out: the same bytes for the same of these and the same SOURCE_DATE_EPOCH
-# (the last commit's, where there is none). A crate of `cargo tree` without a line in the table is an
-# error. CARGO and RUSTC name other tools.
+# (the last commit's, where there is none; that of Cargo.toml, where there is no git). A crate of
+# `cargo tree` without a line in the table is an error. CARGO and RUSTC name other tools.
 set -eu
 
 fail() {
@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
-epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/Cargo.toml")}
 sha256() {
     sha256sum <"$1" | cut -d' ' -f1
 }
