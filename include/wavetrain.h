@@ -41,7 +41,8 @@
  * is compressed as one; a *shard* is a file of many chunks and their index. A *wave* is a group of
  * chunks that are read and decoded together. A *slot* is the memory of one batch.
  *
- * Link libwavetrain.a with -lpthread -ldl. It defines nothing but the functions below.
+ * Link libwavetrain.a with -lpthread -ldl. It defines nothing but the functions below. On x86-64 it
+ * keeps a program's shadow stack (SHSTK); indirect branch tracking (IBT) it does not know.
  *
  *
  * 2. A first program (examples/hello.c has it with every check)
