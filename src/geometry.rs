@@ -210,8 +210,8 @@ impl Settings {
             let scratch = (each * decoders).saturating_sub(floor.pool_bytes);
             (decoders - 1) * staged + scratch
         };
-        let decoders =
-            (1..=u64::from(self.decode_threads)).rev().find(|count| more(*count) <= spare);
+        let most = self.large_chunks_in_work().clamp(1, u64::from(self.decode_threads));
+        let decoders = (1..=most).rev().find(|count| more(*count) <= spare);
         let decoders = decoders.unwrap_or(1);
         let is_read_ahead = more(decoders) + staged <= spare;
         (decoders + u64::from(is_read_ahead)) * staged
@@ -247,6 +247,26 @@ mod tests {
             }
         }
         assert!(accepted > 100);
+    }
+
+    #[test]
+    fn chunks_that_fill_the_slab_are_staged_for_each_decoder_as_far_as_there_is_room() {
+        let chunk_bytes = 32 << 20;
+        let mut config = Config {
+            max_chunk_uncompressed_bytes: chunk_bytes,
+            n_decode_threads: 2,
+            sample_rank: 3,
+            ..Config::default()
+        };
+        config.sample_shape[..3].copy_from_slice(&[32, 64, 64]);
+        let bill = |g: &Geometry| g.slab_bytes + g.pool_bytes;
+        let mut staged = |mib: u64| {
+            config.max_host_memory_bytes = mib << 20;
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            settings.solve(|chunk| chunk, bill, &mut why).unwrap().slab_bytes / chunk_bytes
+        };
+        assert_eq!([100, 135, 200, 1000].map(&mut staged), [1, 2, 3, 3]);
     }
 
     /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.
