@@ -18,7 +18,7 @@
  * to one type, stacked in one tensor. You push samples, each an array (uri) and a box in it. You
  * pop batches [samples_per_batch, sample_shape...] in the order of the pushes. Between the two,
  * wavetrain loads the metadata, finds the chunks that the boxes touch, reads and decodes each of
- * them once per batch, casts, and scatters into the batch, with many batches in flight.
+ * them at most once per batch, casts, and scatters into the batch, with many batches in flight.
  *
  * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
  * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
