@@ -217,12 +217,11 @@ def times():
                 str(path), shape=(40,), chunks=(8,), dtype=dtype, zarr_format=version,
                 fill_value=np.array(fills[fill], dtype)[()])
             array[:37] = bits.view(dtype.newbyteorder("<"))
-            array[37:] = array.fill_value
+            (path / ("4" if version == 2 else "c/4")).unlink()
             seen = zarr.open_array(str(path), mode="r")[...]
             seen = seen.astype(seen.dtype.newbyteorder("<")).view("<i8")
-            assert (seen[:37] == bits).all(), name
+            assert (seen[:32] == bits[:32]).all(), name
             element = np.array(array.fill_value, dtype.newbyteorder("<")).tobytes()
-            (path / ("4" if version == 2 else "c/4")).unlink()
             entry(name, "zarr", "i64", seen, (8,), None, ["zstd"], element, APART)
     # Null is no time.
     path = ROOT / "stores" / "time_v2_null"
