@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wavetrain::records::{DTYPES, Dtype};
 
 /// The packs by name.
@@ -108,6 +108,9 @@ fn temporary() -> PathBuf {
 /// The folder of an unpacked pack. Its name says which file it came from, and it appears whole or
 /// not at all, so that test programs can share it.
 fn unpacked(name: &str, packed: &[u8]) -> PathBuf {
+    // Tests of one program are threads, which would share the partial folder.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let tmp = temporary();
     let target = tmp.join(format!("{name}-{:08x}", crc32c::crc32c(packed)));
     if !target.exists() {
