@@ -134,8 +134,8 @@ impl Settings {
         Ok(())
     }
 
-    /// How many large chunks the samples of all batch slots lie in on the average, wherever they lie
-    /// and where chunks are cubes along the axes of a sample that are longer than 1.
+    /// How many large chunks the samples of all batch slots lie in on the average, wherever they
+    /// lie and where chunks are cubes along the axes of a sample that are longer than 1.
     ///
     /// Worked example: 8 samples of 32^3 in 3 slots, f32. The least large chunk is 64^3; a sample
     /// meets (64 + 31) / 64 of them along an axis, so 24 samples meet 79.

@@ -2,6 +2,8 @@
 //!
 //! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
 //! accepted stream every array whose chunks are within their caps.
+//!
+//! Over 500 lines because every field of a config is checked here, in one order.
 
 use crate::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
 use crate::assemble::units::chunk_records_max;
@@ -421,9 +423,8 @@ impl Settings {
         HAS_DEVICES && self.is_cuda
     }
 
-    /// Takes the host, where its device was found and ended an open with `status`; false where that
-    /// is an error. `floor` as for `limit_derived_threads`: threads take more of the host's memory
-    /// when batches lie in it, too.
+    /// Takes the host, where the device ended an open with `status`; false where that is an error.
+    /// `floor` as for `limit_derived_threads`: batches in the host's memory leave less to threads.
     pub fn take_the_host(
         &mut self,
         (status, why): (Status, &Why),

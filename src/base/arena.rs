@@ -293,8 +293,8 @@ impl Region {
     }
 }
 
-/// Cuts `count` elements, each set to `init`, off the end of a block of any alignment, and hands out
-/// the bytes before them. None where the block is too small.
+/// Cuts `count` elements, each set to `init`, off the end of a block of any alignment, and hands
+/// out the bytes before them. None where the block is too small.
 pub fn split_end<T: Copy>(
     block: &mut [u8],
     count: usize,

@@ -21,8 +21,8 @@ pub fn write_file_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &
     write_key(record, file, out);
 }
 
-/// Appends the key of the folder of the files whose first coordinates these are: "c/0/1" and "c" for
-/// the default encoding, "0/1" for v2; not of one that has no such folders.
+/// Appends the key of the folder of the files whose first coordinates these are: "c/0/1" and "c"
+/// for the default encoding, "0/1" for v2; not of one that has no such folders.
 pub fn write_folder_key<const N: usize>(record: &ArrayRecord, first: &[u64], out: &mut Text<N>) {
     assert!(first.len() < record.axes() && record.separator == b'/');
     write_key(record, first, out);

@@ -32,6 +32,7 @@ mod settle;
 mod slot_return;
 mod state;
 mod tensors;
+mod ways_out;
 mod work;
 mod worker;
 

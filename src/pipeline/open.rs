@@ -2,6 +2,8 @@
 //!
 //! In: settings and a block source. Out: a running instance. Invariant: on failure every byte,
 //! descriptor and thread that was taken is given back.
+//!
+//! Over 500 lines because the layout of all memory stands in one place.
 
 use crate::abi::HostJob;
 use crate::assemble::axis::PadMode;
@@ -22,12 +24,13 @@ use crate::os::store::Store;
 use crate::os::sync::{Condvar, Mutex};
 use crate::os::thread_locals;
 use crate::os::workers::Workers;
-use crate::os::{Errno, Os, ThreadStart, start_thread};
+use crate::os::{Os, ThreadStart, start_thread};
 use crate::pipeline::Instance;
 use crate::pipeline::device_open::{add_device_lines, carve_batches, carve_tiles, open_engine};
 use crate::pipeline::planner::Planner;
 use crate::pipeline::ring_jobs::RingReader;
 use crate::pipeline::state::State;
+use crate::pipeline::ways_out::{name_largest_line, no_ring};
 use crate::pipeline::worker::Worker;
 use crate::settings::Settings;
 use crate::simd::FloatEnvironment;
@@ -35,7 +38,6 @@ use crate::stats::StatsCells;
 use crate::status::{Status, Why};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
-use core::fmt::Write;
 use core::sync::atomic::AtomicBool;
 use static_assertions::const_assert;
 
@@ -190,48 +192,6 @@ pub fn open(
     Ok(opened)
 }
 
-/// Adds the way out to the text of memory that was not to be had.
-#[inline(never)]
-fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
-    let lines = bill.lines().iter().filter(|line| line.kind == Kind::Host);
-    if let (Status::OutOfMemory, Some(line)) = (status, lines.max_by_key(|line| line.bytes)) {
-        let (name, bytes) = (line.name, line.bytes);
-        // A text that is cut at its capacity is still the best there is.
-        let _ = write!(why, "; {bytes} of them are for {name}: lower {}", fields_of_line(name));
-    }
-}
-
-/// The fields of a config that make a line of the bill smaller.
-fn fields_of_line(name: &str) -> &'static str {
-    match name {
-        "batch slots" => "samples_per_batch, sample_shape or n_batch_slots",
-        "staging slabs" | "common scratch" => {
-            "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
-        }
-        "decode scratch" | "decoders" => "n_decode_threads or max_chunk_uncompressed_bytes",
-        "io buffers" => "n_io_threads",
-        "workers" | "thread stacks" => "n_io_threads or n_decode_threads",
-        "chunk cache" | "chunk cache tables" => "chunk_cache_bytes",
-        "array metadata" => "n_array_meta_cache",
-        "file layouts" => "n_chunk_layout_cache",
-        "index pages" => "n_shard_index_cache",
-        "index lookups" => "metadata_io_concurrency",
-        "sample queue" | "uris" => "lookahead_samples",
-        _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
-    }
-}
-
-fn no_ring(errno: Errno, why: &mut Why) -> Status {
-    let status = match errno.0 {
-        libc::ENOMEM | libc::EMFILE | libc::ENFILE => Status::OutOfMemory,
-        _ => Status::Unsupported,
-    };
-    why.fail(
-        status,
-        format_args!("reader: the system gives no io_uring: {errno}; use auto or threads"),
-    )
-}
-
 /// What is derived from the settings once, apart from sizes.
 struct Values {
     pad_mode: PadMode,
@@ -293,7 +253,7 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    (values, mut engine): (&Values, Option<&mut Option<Engine>>),
+    (values, engine): (&Values, Option<&mut Option<Engine>>),
 ) -> Option<(&'static Instance, &'static [Start])> {
     let config = &settings.config;
     let batches = carve_batches(carver, settings, engine.as_deref().and_then(Option::as_ref));
@@ -308,11 +268,8 @@ fn layout(
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
-    let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
-    let lock = carve_state(carver, settings, geometry, files_max);
-    let stats = carver.slice_from("instance", 1, |_| StatsCells::default()).first();
-    let take_engine = |_: &mut Carver| engine.as_mut().and_then(|one| one.take_if(|_| is_whole));
-    let engines = carver.slice_from("instance", 1, take_engine);
+    let shared = carve_state(carver, os, settings, geometry);
+    let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
         let state = lock.lock();
         Instance {
@@ -347,7 +304,7 @@ fn layout(
             has_joined: AtomicBool::new(false),
             tables,
             batches,
-            engine: engines.first().and_then(Option::as_ref),
+            engine,
             device_tiles,
             exports,
             common_scratch,
@@ -357,24 +314,35 @@ fn layout(
             failed_element: values.failed_element,
         }
     };
-    let make = || lock.zip(stats).map(make);
-    let placed = carver.place("instance", make).and_then(Option::as_ref);
+    let placed = carver.place("instance", || shared.map(make)).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, placed, stacks);
-    let placed = placed.filter(|_| is_whole)?;
-    Some((placed, starts))
+    placed.filter(|_| is_whole).map(|placed| (placed, starts))
 }
 
-/// What the lock guards.
+/// What the lock guards, and the figures.
 #[inline(never)] // as said of `layout`
 fn carve_state(
     carver: &mut Carver,
+    os: &Os,
     settings: &Settings,
     geometry: &Geometry,
-    files_max: u32,
-) -> Option<&'static Mutex<State>> {
+) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
+    let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let make =
         |carver: &mut Carver| Mutex::new(State::carve(carver, settings, geometry, files_max));
-    carver.slice_from("instance", 1, make).first()
+    let locks = carver.slice_from("instance", 1, make);
+    let stats = carver.slice_from("instance", 1, |_| StatsCells::default());
+    locks.first().zip(stats.first())
+}
+
+/// The engine in its place.
+#[inline(never)] // as said of `layout`
+fn carve_engine(
+    carver: &mut Carver,
+    mut engine: Option<&mut Option<Engine>>,
+) -> Option<&'static Engine> {
+    let take = |_: &mut Carver| engine.as_mut().and_then(|engine| engine.take());
+    carver.slice_from("instance", 1, take).first().and_then(Option::as_ref)
 }
 
 fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> WaveTables {

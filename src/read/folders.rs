@@ -3,7 +3,7 @@
 //!
 //! In: files that are there. Out: of a file that is not, the nearest folder above it that was there
 //! before. Bounded: the folder that no file was found below for longest is forgotten first, those
-//! above it later. One that a batch has looked at, or found a file in, is not looked at again by it.
+//! above it later. One that a batch has looked at, or found a file in, it does not look at again.
 
 use crate::base::arena::Carver;
 use crate::cache::{Cache, hash_words};

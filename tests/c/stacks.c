@@ -1,6 +1,6 @@
-/* stacks.c ARRAY [DOCUMENTS]: how much stack each public function takes, beside what a thread has in
- * use when it does nothing. The header promises STACK_BYTES at most, apart from calls that work for
- * a loader without threads of ours.
+/* stacks.c ARRAY [DOCUMENTS]: how much stack each public function takes, beside what a thread has
+ * in use when it does nothing. The header promises STACK_BYTES at most, apart from calls that work
+ * for a loader without threads of ours.
  *
  * Each call is made on a thread of its own, whose stack was painted before it began. DOCUMENTS is a
  * folder of metadata documents, good and bad ones, each in a folder of its own.
