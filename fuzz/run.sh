@@ -48,8 +48,7 @@ missing() {
 # A sanitizer takes a large part of each stack.
 [[ $sanitizer == none ]] || export RUSTFLAGS="${RUSTFLAGS:-} --cfg wavetrain_sanitizer"
 
-# Without cfg(fuzzing), for which miniz_oxide leaves out its comparison of checksums: what is fuzzed is
-# what ships.
+# Without cfg(fuzzing), which any crate may look at: what is fuzzed is what ships.
 build() {
   cargo +nightly fuzz build --no-cfg-fuzzing -s "$sanitizer" --target-dir "$folder" "$1" \
     > "$logs/$1.build" 2>&1 ||

@@ -1,5 +1,5 @@
-//! DEFLATE data (RFC 1951) and its zlib wrapper (RFC 1950) through miniz_oxide, in a state that
-//! lives in our arena.
+//! DEFLATE data (RFC 1951) and its zlib wrapper (RFC 1950), by tables that live in our arena. The
+//! loops are `wavetrain_loops`'.
 //!
 //! In: deflate data at the front of a slice, or exactly one zlib stream. Out: its bytes in the
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
@@ -7,15 +7,12 @@
 
 use crate::fail;
 use crate::status::{Status, Why};
-use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::inflate_flags::{
-    TINFL_FLAG_COMPUTE_ADLER32, TINFL_FLAG_PARSE_ZLIB_HEADER,
-    TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
-};
-use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+use wavetrain_loops::inflate::{Broken, Progress, Tables, inflate};
+use wavetrain_loops::sums::adler32;
 
-/// Bytes of a zlib header and its checksum.
-const ZLIB_WRAPPER_BYTES: usize = 6;
+/// Bytes of a zlib header, and of the checksum at the end.
+const HEADER_BYTES: usize = 2;
+const CHECKSUM_BYTES: usize = 4;
 
 /// Number of the only compression method of zlib and gzip.
 pub(super) const METHOD_DEFLATE: u8 = 8;
@@ -28,22 +25,13 @@ const FLAG_DICTIONARY: u8 = 0x20;
 /// The tables of one stream, about 11 KB. One thread uses them at a time.
 #[derive(Default)]
 pub struct Inflater {
-    state: DecompressorOxide,
-}
-
-/// How far one stream went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Inflated {
-    /// Bytes of the source that it took.
-    pub source_bytes: usize,
-    /// Bytes of the target that it filled.
-    pub target_bytes: usize,
+    tables: Tables,
 }
 
 impl Inflater {
     /// Without a stream. It goes into the arena: threads that decode have small stacks.
     pub fn new() -> Inflater {
-        Inflater { state: DecompressorOxide::new() }
+        Inflater { tables: Tables::new() }
     }
 
     /// Decodes the deflate data at the front of `source` into the front of `target`. DECODE where
@@ -53,8 +41,8 @@ impl Inflater {
         source: &[u8],
         target: &mut [u8],
         why: &mut Why,
-    ) -> Result<Inflated, Status> {
-        self.run(source, target, 0, "deflate", why)
+    ) -> Result<Progress, Status> {
+        self.run(source, target, "deflate", why)
     }
 
     /// Decodes the zlib stream `source` and returns how many bytes of `target` it filled. DECODE as
@@ -67,49 +55,50 @@ impl Inflater {
         why: &mut Why,
     ) -> Result<usize, Status> {
         check_zlib_header(source, why)?;
-        let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_COMPUTE_ADLER32;
-        let inflated = self.run(source, target, flags, "zlib", why)?;
-        let behind = source.len() - inflated.source_bytes;
-        if behind > 0 {
+        let data = &source[HEADER_BYTES..];
+        let Progress { source_bytes, target_bytes } = self.run(data, target, "zlib", why)?;
+        let Some((stored, behind)) = data[source_bytes..].split_first_chunk::<CHECKSUM_BYTES>()
+        else {
+            let here = source.len();
+            return Err(fail!(why, Decode, "zlib data of {here} bytes is cut in its checksum"));
+        };
+        let (stored, computed) = (u32::from_be_bytes(*stored), adler32(&target[..target_bytes]));
+        if stored != computed {
+            return Err(fail!(
+                why,
+                Decode,
+                "zlib adler32 mismatch: stored {stored:#010x}, computed {computed:#010x}"
+            ));
+        }
+        if !behind.is_empty() {
+            let behind = behind.len();
             return Err(fail!(why, Decode, "{behind} bytes behind the end of the zlib data"));
         }
-        Ok(inflated.target_bytes)
+        Ok(target_bytes)
     }
 
     fn run(
         &mut self,
         source: &[u8],
         target: &mut [u8],
-        flags: u32,
         format: &str,
         why: &mut Why,
-    ) -> Result<Inflated, Status> {
-        self.state.init();
-        let flags = flags | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-        let (status, source_bytes, target_bytes) =
-            decompress(&mut self.state, source, target, 0, flags);
+    ) -> Result<Progress, Status> {
+        let (progress, outcome) = inflate(&mut self.tables, source, target);
+        let Progress { source_bytes, target_bytes } = progress;
         assert!(source_bytes <= source.len() && target_bytes <= target.len());
         let (here, wanted) = (source.len(), target.len());
-        Err(match status {
-            TINFLStatus::Done => return Ok(Inflated { source_bytes, target_bytes }),
-            TINFLStatus::HasMoreOutput => {
+        Err(match outcome {
+            Ok(()) => return Ok(progress),
+            Err(Broken::Full) => {
                 fail!(why, Decode, "{format} data holds more than the {wanted} bytes expected")
             }
-            TINFLStatus::FailedCannotMakeProgress => fail!(
+            Err(Broken::Cut) => fail!(
                 why,
                 Decode,
                 "{format} data of {here} bytes is cut: {target_bytes} are there where it ends"
             ),
-            TINFLStatus::Adler32Mismatch => {
-                let stored = self.state.adler32_header().unwrap_or(0);
-                let computed = self.state.adler32().unwrap_or(0);
-                fail!(
-                    why,
-                    Decode,
-                    "zlib adler32 mismatch: stored {stored:#010x}, computed {computed:#010x}"
-                )
-            }
-            _ => fail!(
+            Err(Broken::Wrong) => fail!(
                 why,
                 Decode,
                 "{format} data of {here} bytes is broken near byte {source_bytes}"
@@ -132,7 +121,7 @@ fn check_zlib_header(source: &[u8], why: &mut Why) -> Result<(), Status> {
     if flags & FLAG_DICTIONARY != 0 {
         return Err(fail!(why, Unsupported, "zlib data with a preset dictionary"));
     }
-    if source.len() < ZLIB_WRAPPER_BYTES {
+    if source.len() < HEADER_BYTES + CHECKSUM_BYTES {
         return Err(fail!(why, Decode, "zlib data of {} bytes is cut", source.len()));
     }
     Ok(())

@@ -257,4 +257,6 @@ mod chain_tests;
 #[cfg(test)]
 mod codec_tests;
 #[cfg(test)]
+mod margin_tests;
+#[cfg(test)]
 mod zstd_tests;

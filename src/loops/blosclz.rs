@@ -13,6 +13,7 @@
 //! match, so a literal follows: 00 "d".
 
 use crate::repeat::repeat;
+use crate::simd::blosclz_instructions;
 
 /// Instructions below are literals.
 const MATCH_FIRST: u8 = 32;
@@ -61,6 +62,8 @@ pub fn decompress(source: &[u8], target: &mut [u8]) -> Result<usize, &'static st
             repeat(target, done, found.distance, found.length);
             done += found.length;
         }
+        let (taken, filled) = blosclz_instructions(rest, target, done);
+        (rest, done) = (&rest[taken..], filled);
         let Some((next, behind)) = rest.split_first() else { return Ok(done) };
         instruction = *next;
         rest = behind;

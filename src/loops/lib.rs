@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
+//! inflate          deflate data
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
 //! simd             instructions of some CPUs only, and which of them are here
@@ -17,6 +18,7 @@ pub mod blosclz;
 pub mod casts;
 pub mod convert;
 pub mod filters;
+pub mod inflate;
 pub mod lz4;
 mod repeat;
 pub mod simd;

@@ -8,6 +8,7 @@
 //! that are added, up to the first that is not 255. The last sequence ends behind its literals.
 
 use crate::repeat::{literals, repeat};
+use crate::simd::lz4_sequences;
 
 /// Length code that says more bytes follow.
 const LENGTH_MORE: usize = 15;
@@ -25,6 +26,8 @@ pub fn block(source: &[u8], target: &mut [u8]) -> Result<usize, &'static str> {
     let (mut rest, mut done) = (source, 0);
     // Ends: every turn takes a byte of the source, or returns.
     loop {
+        let (taken, filled) = lz4_sequences(rest, target, done);
+        (rest, done) = (&rest[taken..], filled);
         let (token, behind) = rest.split_first().ok_or(CUT)?;
         rest = behind;
         let count = length(usize::from(token >> 4), &mut rest)?;

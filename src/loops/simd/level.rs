@@ -15,7 +15,7 @@ pub struct Level(Tier);
 pub(super) enum Tier {
     /// What every CPU of the target has: SSE2, NEON.
     Baseline,
-    /// AVX2 and F16C, which came together (Haswell, Excavator, Zen).
+    /// AVX2, F16C, BMI1, BMI2 and PCLMULQDQ, which came together (Haswell, Excavator, Zen).
     Avx2,
     /// AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4).
     Avx512,
@@ -92,9 +92,9 @@ fn look() -> u8 {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
     /// Bits of cpuid(1).ecx.
     const SSE42_BIT: u32 = 1 << 20;
-    const AVX_F16C_OSXSAVE: u32 = 1 << 28 | 1 << 29 | 1 << 27;
+    const AVX_F16C_OSXSAVE_PCLMUL: u32 = 1 << 28 | 1 << 29 | 1 << 27 | 1 << 1;
     /// Bits of cpuid(7, 0).ebx and .ecx.
-    const AVX2: u32 = 1 << 5;
+    const AVX2_BMI: u32 = 1 << 5 | 1 << 3 | 1 << 8;
     const AVX512: u32 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31;
     const GFNI: u32 = 1 << 8;
     /// The system saves the upper halves of ymm; also opmasks, zmm, and zmm16 to 31.
@@ -105,11 +105,11 @@ fn look() -> u8 {
     let basic = __cpuid(1).ecx;
     let sse42 = if has(basic, SSE42_BIT) { SSE42 } else { 0 };
     let mut tier = Tier::Baseline;
-    if has(basic, AVX_F16C_OSXSAVE) && __cpuid(0).eax >= 7 {
+    if has(basic, AVX_F16C_OSXSAVE_PCLMUL) && __cpuid(0).eax >= 7 {
         // SAFETY: OSXSAVE says that the system has switched xgetbv on.
         let saved = unsafe { saved_registers() };
         let extended = __cpuid_count(7, 0);
-        if saved & YMM_SAVED == YMM_SAVED && has(extended.ebx, AVX2) {
+        if saved & YMM_SAVED == YMM_SAVED && has(extended.ebx, AVX2_BMI) {
             tier = Tier::Avx2;
             if saved & ZMM_SAVED == ZMM_SAVED && has(extended.ebx, AVX512) {
                 let has_gfni = has(extended.ecx, GFNI);
@@ -139,7 +139,11 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_level_is_what_the_standard_library_detects() {
-        let avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
+        let avx2 = std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("f16c")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+            && std::is_x86_feature_detected!("pclmulqdq");
         let avx512 = avx2
             && std::is_x86_feature_detected!("avx512f")
             && std::is_x86_feature_detected!("avx512bw")

@@ -4,14 +4,26 @@
 //! Invariant: every path gives the same bytes as the portable code beside it, so results never
 //! depend on the CPU.
 //!
-//! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters.
+//! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters. `lz4`,
+//! `blosclz` and `inflate` are inner loops of dictionary coders, with the copies of `copies`;
+//! `checksums` are those of gzip and zlib.
 
+#[cfg(target_arch = "x86_64")]
+mod blosclz;
+#[cfg(target_arch = "x86_64")]
+mod checksums;
+#[cfg(target_arch = "x86_64")]
+mod copies;
 #[cfg(target_arch = "x86_64")]
 mod crc32c;
 #[cfg(target_arch = "x86_64")]
 mod floats;
+#[cfg(target_arch = "x86_64")]
+mod inflate;
 mod kernels;
 mod level;
+#[cfg(target_arch = "x86_64")]
+mod lz4;
 #[cfg(not(target_arch = "x86_64"))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -20,9 +32,17 @@ mod rows;
 mod unshuffle;
 
 #[cfg(target_arch = "x86_64")]
+pub use blosclz::blosclz_instructions;
+#[cfg(target_arch = "x86_64")]
+pub use checksums::{adler32_sums, crc32_folded};
+#[cfg(target_arch = "x86_64")]
 pub use crc32c::crc32c_state;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use inflate::inflate_symbols;
 pub use kernels::{Kernel, LevelKernel, RowsKernels};
 pub use level::Level;
+#[cfg(target_arch = "x86_64")]
+pub use lz4::lz4_sequences;
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::*;
 #[cfg(target_arch = "x86_64")]

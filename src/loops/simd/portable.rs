@@ -2,6 +2,37 @@
 //! say that they do not exist, and the portable code of their callers does the work.
 
 use super::{Kernel, Level, RowsKernels};
+use crate::inflate::{Bits, Stop, Tables};
+
+/// Nothing moves.
+pub fn lz4_sequences(_source: &[u8], _target: &mut [u8], done: usize) -> (usize, usize) {
+    (0, done)
+}
+
+/// Nothing moves.
+pub fn blosclz_instructions(_source: &[u8], _target: &mut [u8], done: usize) -> (usize, usize) {
+    (0, done)
+}
+
+/// Nothing moves.
+pub(crate) fn inflate_symbols(
+    _tables: &Tables,
+    _bits: &mut Bits<'_>,
+    _target: &mut [u8],
+    _done: &mut usize,
+) -> Stop {
+    Stop::Room
+}
+
+/// Nothing is folded.
+pub fn crc32_folded(_state: u32, _bytes: &[u8]) -> Option<([u8; 16], &[u8])> {
+    None
+}
+
+/// All bytes are left.
+pub fn adler32_sums(sums: (u32, u32), bytes: &[u8]) -> ((u32, u32), &[u8]) {
+    (sums, bytes)
+}
 
 /// A pair of element types that a vector path could convert.
 pub trait Wide<T> {}

@@ -1,0 +1,102 @@
+//! Sequences of LZ4 blocks with AVX2, as long as there is room for whole vectors.
+//!
+//! In: a block and its target. Out: how far whole sequences went. Invariant: what is at all unusual
+//! (an end that is near, an offset that is wrong) is left to the portable loop, which is the only
+//! one that judges: a sequence is taken whole, or not at all.
+
+use super::Level;
+use super::copies::{
+    OVER_BYTES, SHORT_BYTES, align_loop, literals, literals_16, longer, repeat_long, repeat_near,
+    repeat_short,
+};
+use super::level::Tier;
+
+/// Bytes of the source that each look finds: a token, 16 literals, an offset.
+const SOURCE_MARGIN: usize = 32;
+
+/// Bytes of the target: 16 literals and a short match.
+const TARGET_MARGIN: usize = 64;
+
+/// Decodes whole sequences from the front of `source` into `target` from `done` on. Returns how
+/// many bytes of the source they took, and how many of the target are there then: nothing moves
+/// where a margin is short, or the CPU has no AVX2.
+#[inline]
+pub fn lz4_sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
+    let room = source.len() >= SOURCE_MARGIN && target.len() - done >= TARGET_MARGIN;
+    if !room || Level::here().tier() < Tier::Avx2 {
+        return (0, done);
+    }
+    // SAFETY: the CPU has AVX2.
+    unsafe { sequences(source, target, done) }
+}
+
+#[target_feature(enable = "avx2,bmi2")]
+fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
+    assert!(source.len() >= SOURCE_MARGIN && target.len() - done >= TARGET_MARGIN);
+    // SAFETY: every place is compared with the last one before it is used; behind the last ones the
+    // margins are left.
+    unsafe {
+        let start = target.as_ptr();
+        let (mut from, mut to) = (source.as_ptr(), target.as_mut_ptr().add(done));
+        let (from_last, to_last) =
+            (from.add(source.len() - SOURCE_MARGIN), to.add(target.len() - done - TARGET_MARGIN));
+        // Ends: every turn takes a token, or is the last.
+        'all: while from <= from_last && to <= to_last {
+            let (mut token, mut count, mut next, mut end, mut distance, mut copied);
+            // What most sequences are, without a jump but the last. Where it lies changes its rate
+            // by a fifth, and nothing else keeps the compiler from moving it.
+            align_loop();
+            loop {
+                token = usize::from(*from);
+                count = token >> 4;
+                if count == 15 {
+                    (next, end) = (from.add(1), to);
+                    (distance, copied) = (0, start);
+                    break;
+                }
+                literals_16(from.add(1), to);
+                (next, end) = (from.add(count + 3), to.add(count));
+                distance = usize::from(next.sub(2).cast::<u16>().read_unaligned().to_le());
+                copied = end.wrapping_sub(distance).cast_const();
+                if distance < 8 || copied < start || token & 15 == 15 {
+                    break;
+                }
+                repeat_short(copied, end);
+                (from, to) = (next, end.add((token & 15) + 4));
+                if from > from_last || to > to_last {
+                    break 'all;
+                }
+            }
+            if count == 15 {
+                if !longer(&mut next, from_last, &mut count)
+                    || count > from_last.offset_from_unsigned(next)
+                    || count > to_last.offset_from_unsigned(to)
+                {
+                    break;
+                }
+                literals(next, to, count);
+                (next, end) = (next.add(count + 2), to.add(count));
+                distance = usize::from(next.sub(2).cast::<u16>().read_unaligned().to_le());
+                copied = end.wrapping_sub(distance).cast_const();
+            }
+            if distance == 0 || copied < start {
+                break;
+            }
+            let mut length = (token & 15) + 4;
+            if length > SHORT_BYTES {
+                if !longer(&mut next, from_last, &mut length)
+                    || length > to_last.add(TARGET_MARGIN - OVER_BYTES).offset_from_unsigned(end)
+                {
+                    break;
+                }
+                repeat_long(end, distance, length);
+            } else if distance >= 8 {
+                repeat_short(copied, end);
+            } else {
+                repeat_near(end, distance);
+            }
+            (from, to) = (next, end.add(length));
+        }
+        (from.offset_from_unsigned(source.as_ptr()), to.offset_from_unsigned(start))
+    }
+}
