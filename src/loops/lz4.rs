@@ -62,6 +62,13 @@ pub fn block(source: &[u8], target: &mut [u8]) -> Result<usize, &'static str> {
 fn length(code: usize, rest: &mut &[u8]) -> Result<usize, &'static str> {
     let mut length = code;
     if code == LENGTH_MORE {
+        // Eight at a time: what does not become smaller has one for each 255 literals.
+        while let Some((bytes, behind)) = rest.split_first_chunk::<8>()
+            && *bytes == [255; 8]
+        {
+            length += 8 * 255;
+            *rest = behind;
+        }
         // Ends: every turn takes a byte of the source.
         loop {
             let (byte, behind) = rest.split_first().ok_or(CUT)?;

@@ -205,6 +205,16 @@ pub(super) unsafe fn longer(next: &mut *const u8, last: *const u8, length: &mut 
         if byte != 255 {
             return true;
         }
+        while last.addr() - next.addr() >= 8 {
+            // SAFETY: eight bytes are left before `last`.
+            let bytes = unsafe { next.cast::<u64>().read_unaligned() };
+            if bytes != u64::MAX {
+                break;
+            }
+            // SAFETY: as before.
+            *next = unsafe { next.add(8) };
+            *length += 8 * 255;
+        }
     }
     false
 }
