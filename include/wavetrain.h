@@ -385,7 +385,8 @@ typedef struct wavetrain_stats_view {
     uint64_t samples_failed;         /* that pop gave out with a status (on_error = SKIP) */
     uint64_t batches_emitted;        /* popped */
     uint64_t waves_emitted;          /* waves whose last chunk was assembled */
-    uint64_t chunks_planned;         /* distinct chunks that batches needed, missing ones too */
+    uint64_t chunks_planned;         /* distinct chunks that batches needed, missing ones too; of
+                                        uncompressed chunks parts that lie far from each other */
     uint64_t chunks_to_load;         /* of them, those that had to be read */
     uint64_t chunks_dispatched;      /* of them, those handed to workers */
     uint64_t chunks_missing;         /* chunks that do not exist */

@@ -10,7 +10,7 @@ use common::fixtures::Scratch;
 use common::synth::Meta;
 use std::fs;
 use wavetrain::abi::Stats;
-use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::status::Status;
 
 /// Elements of the one chunk: 400,000 bytes, so that zstd makes four blocks.
@@ -132,5 +132,20 @@ fn a_file_that_is_a_chunk_is_opened_once() {
         let stats = counted(&config, &jobs);
         // The document is one more.
         assert_eq!((stats.chunks_planned, stats.files_opened), (CHUNKS, CHUNKS + 1));
+    }
+}
+
+#[test]
+fn samples_far_apart_in_an_uncompressed_chunk_read_what_each_needs() {
+    let scratch = Scratch::new();
+    let meta = Meta::u16(&[ELEMENTS], &[ELEMENTS], None);
+    let uri = meta.write(&scratch, "raw", Some(&pixels()));
+    // Two that overlap, and one that is nearly the whole chunk away.
+    let jobs = [7, 107, ELEMENTS as i64 - HEAD].map(|begin| job(&uri, begin));
+    for thread_mode in [THREADS_OWN, THREADS_PUMP] {
+        let config = Config { thread_mode, ..u16_config(&[HEAD as u64], 3) };
+        let stats = counted(&config, &jobs);
+        assert_eq!(stats.io.input_bytes, 2 * (HEAD as u64 + 100) + 2 * HEAD as u64);
+        assert_eq!((stats.chunks_planned, stats.chunk_uses), (2, 3));
     }
 }

@@ -326,7 +326,10 @@ impl State {
                 let mut own = None;
                 let record = instance.array_record(read.array).of_file(read.file, &mut own);
                 let need = self.read_need(instance, wave, &read);
-                if record.working_bytes() > SMALL_CHUNK_BYTES || !fits_slab(instance, need) {
+                // Of a chunk that is read partly a worker's place holds what is read.
+                let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
+                    || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES;
+                if !is_small || !fits_slab(instance, need) {
                     if let Some(job) = self.lease_read(instance, wave, first, true) {
                         return Some(job);
                     }

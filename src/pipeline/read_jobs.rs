@@ -25,8 +25,13 @@ use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Reads in a row that find their bytes cached before the decoding threads try themselves.
-const WARM_READS: u32 = 16;
+/// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
+/// read in six wait although all is cached: more than a fifth is storage.
+const MISS_WEIGHT: u32 = 4;
+
+/// Weight at which reads go to the threads that may wait: four misses in a row. At none, after as
+/// much as sixteen hits, the decoding threads try again themselves.
+const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
 
 /// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
 /// second level until they are decoded, and only chunks that are large take a call each.
@@ -204,20 +209,18 @@ pub fn run_read(
     } else {
         entry.ready.push(op);
     }
-    match (cached_only, again.is_some()) {
-        (true, true) => state.is_cold = true,
-        (true, false) => {}
-        (false, _) => state.note_cached(is_cached && !instance.store.uses_hook()),
-    }
+    state.note_cached(is_cached && !instance.store.uses_hook());
 }
 
 impl State {
-    /// Notes whether a read by a thread that may wait found its bytes in the page cache.
+    /// Notes whether a read found its bytes in the page cache.
     pub fn note_cached(&mut self, is_cached: bool) {
-        self.warm_reads = if is_cached { self.warm_reads + 1 } else { 0 };
-        if self.warm_reads >= WARM_READS {
-            self.is_cold = false;
-            self.warm_reads = 0;
+        self.miss_weight = match is_cached {
+            true => self.miss_weight.saturating_sub(1),
+            false => (self.miss_weight + MISS_WEIGHT).min(COLD_WEIGHT),
+        };
+        if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
+            self.is_cold = self.miss_weight > 0;
         }
     }
 }
@@ -289,8 +292,8 @@ pub fn run_stream(
     instance.stats.io.add(&stream.io);
     let state = &mut *instance.lock.lock();
     stream.file.give_back(state, fault);
-    if let Some(fault) = fault {
-        state.is_cold |= matches!(fault, OpenFault::Store(Fault::WouldBlock));
+    state.note_cached(fault != Some(OpenFault::Store(Fault::WouldBlock)));
+    if fault.is_some() {
         leave_reads(state, (wave, first), reads, done);
     }
     if done > chunks.start {

@@ -97,10 +97,10 @@ pub struct State {
     pub plan_wanted: bool,
     /// A worker runs the planner.
     pub planning: bool,
-    /// The last cached-only read had to wait: reads go to the threads that may.
+    /// Of the last reads many had to wait: reads go to the threads that may.
     pub is_cold: bool,
-    /// Reads in a row that found everything cached.
-    pub warm_reads: u32,
+    /// How many, against those that found everything cached.
+    pub miss_weight: u32,
     /// Metadata loads found no descriptor: leases that had ended by then. They wait for another.
     pub loads_wait_since: Option<u64>,
     /// Slots whose patching was handed out, as bits.
@@ -187,7 +187,7 @@ impl State {
             plan_wanted: false,
             planning: false,
             is_cold: false,
-            warm_reads: 0,
+            miss_weight: 0,
             loads_wait_since: None,
             patching: 0,
             pool: Pool::carve(carver, geometry.pool_bytes),

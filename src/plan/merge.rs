@@ -1,13 +1,18 @@
-//! Many walks as one: every distinct chunk once, with all the samples that touch it.
+//! Many walks as one: every distinct chunk once, with all the samples that touch it; of a chunk that
+//! is read partly, each part that others are far from.
 //!
-//! In: one cursor per sample, each strictly increasing. Out: positions in increasing order; the
-//! samples of a position in increasing order. Invariant: `heap` is a binary heap by (position,
+//! In: one cursor per sample, each strictly increasing. Out: positions in increasing order, those of
+//! parts several times; the samples of each in increasing order. Invariant: `heap` is a binary heap by (position,
 //! sample) of the samples whose walk is not over.
 
 use crate::base::arena::Carver;
 use crate::plan::Cursor;
 use crate::plan::need::Part;
 use crate::records::{ArrayRecord, Need};
+
+/// Bytes that samples may read together beyond what each reads for itself, before they are far from
+/// each other: out of the page cache they take about as long as the chunk of work that is saved.
+const APART_BYTES: u64 = 64 << 10;
 
 /// See the module. Samples are numbered in their batch.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ impl Merge {
         }
     }
 
-    /// The next chunk and what its samples read of it; `take` gets each of them.
+    /// The next chunk, or part of one, and what its samples read of it; `take` gets each of them.
     pub fn next(
         &mut self,
         record: &ArrayRecord,
@@ -59,18 +64,29 @@ impl Merge {
             return None;
         }
         let position = self.cursors[self.heap[0] as usize].position();
-        let mut part = Part::NONE;
+        let mut own = None;
+        let in_file = record.of_file(position.0, &mut own);
+        let (mut part, mut apart_bytes) = (Part::NONE, APART_BYTES);
         while self.len > 0 && self.cursors[self.heap[0] as usize].position() == position {
             let sample = self.heap[0];
+            let more = self.cursors[sample as usize].part(record);
+            if record.is_read_partly() {
+                let mut both = part;
+                both.add(&more, record.axes());
+                apart_bytes += more.need(in_file).bytes();
+                if part != Part::NONE && both.need(in_file).bytes() > apart_bytes {
+                    break;
+                }
+            }
             take(sample);
-            part.add(&self.cursors[sample as usize].part(record), record.axes());
+            part.add(&more, record.axes());
             if !self.cursors[sample as usize].advance(record) {
                 self.len -= 1;
                 self.heap[0] = self.heap[self.len];
             }
             self.sink();
         }
-        Some((position, part.need(record.of_file(position.0, &mut None))))
+        Some((position, part.need(in_file)))
     }
 
     fn sink(&mut self) {
@@ -105,15 +121,19 @@ mod tests {
     use super::*;
     use core::ptr::NonNull;
     use std::collections::BTreeMap;
+    use std::vec;
     use std::vec::Vec;
+
+    fn carver() -> Carver {
+        let block = std::boxed::Box::leak(vec![0u64; 1 << 14].into_boxed_slice());
+        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
+        // SAFETY: the block is leaked, used once, and large enough after alignment.
+        unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 17) - 4096) }
+    }
 
     #[test]
     fn shared_chunks_come_out_once_with_all_their_samples() {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 14].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 17) - 4096) };
+        let mut carver = carver();
         let mut merge = Merge::carve(&mut carver, 16);
         let record = record(&[40, 40], &[16, 16], &[4, 8]);
         let mut expected: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
@@ -133,5 +153,38 @@ mod tests {
             got.push((position, samples));
         }
         assert_eq!(got, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn parts_of_a_chunk_that_are_far_from_each_other_come_out_one_by_one() {
+        let mut carver = carver();
+        let mut merge = Merge::carve(&mut carver, 5);
+        let mut record = record(&[1 << 20], &[1 << 20], &[1 << 20]);
+        (record.dtype_bytes, record.chunk_strides[0]) = (1, 1);
+        // Two that overlap, two as far as those that go together may be, one a byte farther.
+        let (third, fourth) = (500_000, 500_000 + 4000 + APART_BYTES);
+        let begins = [0, 1000, third, fourth, fourth + 4000 + APART_BYTES + 1];
+        for (sample, begin) in begins.into_iter().enumerate() {
+            let (lo, hi) = (padded(&[begin]), padded(&[begin + 4000]));
+            merge.add(sample as u32, Cursor::start(&record, &lo, &hi));
+        }
+        let mut got = Vec::new();
+        loop {
+            let mut samples = Vec::new();
+            let next = merge.next(&record, |sample| samples.push(sample));
+            let Some((position, need)) = next else { break };
+            got.push((position, samples, need.bytes()));
+        }
+        let far = |samples, bytes| ((0, 0), samples, bytes);
+        let both = 8000 + APART_BYTES;
+        assert_eq!(got, [far(vec![0, 1], 5000), far(vec![2, 3], both), far(vec![4], 4000)]);
+        record.codecs.push(crate::records::Codec::Zstd);
+        for sample in 0..2 {
+            let begin = u64::from(sample) * 500_000;
+            let (lo, hi) = (padded(&[begin]), padded(&[begin + 4000]));
+            merge.add(sample, Cursor::start(&record, &lo, &hi));
+        }
+        let next = merge.next(&record, |_| {}).unwrap();
+        assert_eq!((next.1.bytes(), merge.is_empty()), (504_000, true));
     }
 }

@@ -77,6 +77,11 @@ impl Need {
     pub fn strip_bytes(&self) -> u64 {
         self.span.bytes() - u64::from(self.strip_count - 1) * u64::from(self.strip_pitch)
     }
+
+    /// Bytes of all strips.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.strip_count) * self.strip_bytes()
+    }
 }
 
 /// Bytes of a decoded chunk: all of them, or those that somebody needs.
