@@ -10,6 +10,7 @@ use common::fixtures::Scratch;
 use common::synth::{ABSENT, Meta, shard_bytes};
 use std::time::{Duration, Instant};
 use store::Spec;
+use wavetrain::config::Config;
 use wavetrain::loader::Pop;
 use wavetrain::records::Dtype;
 
@@ -93,7 +94,8 @@ fn the_figures_of_a_stream_add_up() {
     let spec = Spec { seed: 2, edge: EDGE, shard: 16, chunk: 4, zstd: true, sparse: false };
     let begins = (0..30u64).map(|n| [n * 5 % 21, n * 7 % 21, n * 3 % 21]);
     let jobs: Vec<Job> = begins.map(|at| cube_job(&scratch, "a", spec, at, 11)).collect();
-    let config = config(Dtype::U16, &[11; 3], 4);
+    // With one slot no chunk is decoded for two batches at once.
+    let config = Config { n_batch_slots: 1, ..config(Dtype::U16, &[11; 3], 4) };
     let loader = open(&config);
     let bytes = stream_through(&loader, &config, &jobs, 0) as u64;
     let stats = loader.stats().unwrap_or_else(|failure| panic!("{failure}"));

@@ -83,11 +83,14 @@ impl World {
         World { arrays, jobs, _scratch: scratch }
     }
 
+    /// The array and the key of a document, a file of chunks or a folder of such. None of what is
+    /// only looked at for a hint.
     fn array_of(&self, path: &str) -> Option<(&Array, String)> {
-        self.arrays.iter().find_map(|array| {
+        let found = self.arrays.iter().find_map(|array| {
             let key = path.strip_prefix(&array.uri)?.strip_prefix('/')?;
             Some((array, key.to_string()))
-        })
+        });
+        found.filter(|(_, key)| World::is_metadata(path) || key.split('/').next() == Some("c"))
     }
 
     /// Whether a path is the metadata of an array, or what would be that of another format.
@@ -132,14 +135,17 @@ impl World {
     }
 }
 
-/// The elements that a file holds.
+/// The elements that a file holds, or the files of a folder, whose key has less numbers.
 fn cell_span(array: &Array, key: &str) -> ([i64; 3], [i64; 3]) {
     let numbers: Vec<u64> =
         key.split('/').skip(1).map(|word| word.parse().expect("a number")).collect();
-    assert_eq!(numbers.len(), 3, "{key}");
-    let begin = std::array::from_fn(|axis| (numbers[axis] * array.cell[axis]) as i64);
+    assert!(numbers.len() <= 3, "{key}");
+    let begin = std::array::from_fn(|axis| {
+        numbers.get(axis).map_or(0, |number| (number * array.cell[axis]) as i64)
+    });
     let end = std::array::from_fn(|axis| {
-        ((numbers[axis] + 1) * array.cell[axis]).min(array.shape[axis]) as i64
+        let behind = numbers.get(axis).map(|number| (number + 1) * array.cell[axis]);
+        behind.map_or(array.shape[axis], |behind| behind.min(array.shape[axis])) as i64
     });
     (begin, end)
 }
