@@ -207,6 +207,8 @@ fn the_same_pushes_make_the_same_set_of_reads_with_threads() {
             n_decode_threads: decoders,
             n_io_threads: readers,
             max_read_op_bytes: 1,
+            // What batches in flight share is a matter of time.
+            n_batch_slots: 1,
             ..small_config()
         };
         let mut reads = chunk_reads(&config, &jobs);

@@ -310,8 +310,8 @@ fn a_line_that_is_no_request_costs_that_line_alone() {
     let folder = folder("malformed");
     let (uri, out) = (u16_array(&folder, "a"), folder.join("out.npy"));
     let place = json!([[0, 2], [0, 2]]);
-    let no_box = json!({ "uri": uri }).to_string();
-    let lines = [no_box, line(&uri, place.clone()), "{".to_string(), line(&uri, place)];
+    let (no_box, cut) = (json!({ "uri": uri }).to_string() + "\n", "{\n".to_string());
+    let lines = [no_box, line(&uri, place.clone()), cut, line(&uri, place)];
     let list = requests(&folder, &lines);
     let path = out.to_str().unwrap();
     let (_, error) = bad(1, &["crop", "--requests", &list, "-o", path]);
@@ -500,7 +500,8 @@ fn bench_with_a_chunk_cache_tells_its_hits_and_gives_the_same_bytes() {
     assert!(kept["chunk_cache"]["hits"].as_u64() > Some(0));
     let cache = kept["chunk_cache"].as_object().unwrap();
     let count = |key: &str| cache[key].as_u64().unwrap();
-    assert_eq!(count("hits") + count("misses"), plain["chunks_decoded"].as_u64().unwrap());
+    // Batches in flight share chunks without a cache, too.
+    assert!(count("hits") + count("misses") >= plain["chunks_decoded"].as_u64().unwrap());
     assert_eq!(count("misses"), kept["chunks_decoded"].as_u64().unwrap());
 }
 

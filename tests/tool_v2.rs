@@ -46,15 +46,15 @@ fn inspect_says_why_a_v2_array_is_rejected() {
     let folder = scratch.copy_of(fixtures::store("v2_rank2_F_dot"), "array");
     let path = folder.join(".zarray");
     let text = fs::read_to_string(&path).unwrap();
-    let delta = "\"filters\": [{\"id\": \"delta\"}]";
-    let changed = text.replace("\"filters\": null", delta).replace("\"filters\":null", delta);
+    let base64 = "\"filters\": [{\"id\": \"base64\"}]";
+    let changed = text.replace("\"filters\": null", base64).replace("\"filters\":null", base64);
     assert_ne!(text, changed);
     fs::write(&path, changed).unwrap();
     let output = tool(&["inspect", folder.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/.zarray: filters[0].id at byte "), "{error}");
-    assert!(error.contains("filter \"delta\" is not read"), "{error}");
+    assert!(error.contains("filter \"base64\" is not read"), "{error}");
 }
 
 #[test]
