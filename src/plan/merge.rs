@@ -1,9 +1,9 @@
-//! Many walks as one: every distinct chunk once, with all the samples that touch it; of a chunk that
-//! is read partly, each part that others are far from.
+//! Many walks as one: every distinct chunk once, with all the samples that touch it; of a chunk
+//! that is read partly, each part that others are far from.
 //!
-//! In: one cursor per sample, each strictly increasing. Out: positions in increasing order, those of
-//! parts several times; the samples of each in increasing order. Invariant: `heap` is a binary heap by (position,
-//! sample) of the samples whose walk is not over.
+//! In: one cursor per sample, each strictly increasing. Out: positions in increasing order, those
+//! of parts several times; the samples of each in increasing order. Invariant: `heap` is a binary
+//! heap by (position, sample) of the samples whose walk is not over.
 
 use crate::base::arena::Carver;
 use crate::plan::Cursor;
