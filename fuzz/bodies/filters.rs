@@ -311,9 +311,20 @@ fn rounded(value: Value, dtype: Dtype) -> f64 {
         (Value::Whole(whole), Dtype::F32) => f64::from(whole as f32),
         (Value::Float(float), Dtype::F32) => f64::from(float as f32),
         (Value::Whole(whole), Dtype::F16) => f16::from_f32(whole as f32).to_f64(),
-        (Value::Float(float), Dtype::F16) => f16::from_f64(float).to_f64(),
+        (Value::Float(float), Dtype::F16) => half_of(float).to_f64(),
         (value, _) => value.float(),
     }
+}
+
+/// The nearest binary16, through an f32 that is odd where it is not exact. `f16::from_f64` leaves
+/// the lower half of the bits out of account, which numpy does not.
+fn half_of(value: f64) -> f16 {
+    let near = value as f32;
+    if value.is_nan() || f64::from(near) == value {
+        return f16::from_f32(near);
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f16::from_f32(f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1))
 }
 
 /// The bytes of values as a type; None where one does not fit.
@@ -326,7 +337,7 @@ fn bytes_of(number: Number, values: &[Value]) -> Option<Vec<u8>> {
                 Value::Whole(whole) => *whole != 0,
                 Value::Float(float) => *float != 0.0,
             }),
-            Dtype::F16 => u64::from(f16::from_f64(rounded(*value, Dtype::F16)).to_bits()),
+            Dtype::F16 => u64::from(half_of(rounded(*value, Dtype::F16)).to_bits()),
             Dtype::F32 => u64::from((rounded(*value, Dtype::F32) as f32).to_bits()),
             Dtype::F64 => value.float().to_bits(),
             dtype => {
