@@ -130,8 +130,10 @@ fn a_file_that_is_a_chunk_is_opened_once() {
     };
     for config in [tiny, Config { thread_mode: THREADS_PUMP, ..tiny }] {
         let stats = counted(&config, &jobs);
-        // The document is one more.
-        assert_eq!((stats.chunks_planned, stats.files_opened), (CHUNKS, CHUNKS + 1));
+        // The document is one more; one of a read that had to wait may be given up for another.
+        assert_eq!(stats.chunks_planned, CHUNKS);
+        let again = stats.files_opened - (CHUNKS + 1);
+        assert!(again <= CHUNKS / 20, "{again} files were opened twice");
     }
 }
 
