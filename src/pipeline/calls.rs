@@ -352,9 +352,10 @@ impl Instance {
         self.give_slot_back(slot, event)
     }
 
-    /// A slot that was kept is free.
+    /// A slot that was kept is free. A planner that had another to take did not wait for it, and
+    /// is not called: when a consumer releases must not decide what waves form.
     pub(super) fn slot_freed(&self, state: &mut State) {
-        state.plan_wanted = true;
+        state.plan_wanted |= state.slots.in_state(SlotState::Free) == 1;
         if state.life == Life::Closing {
             self.idle.broadcast();
         }

@@ -17,11 +17,16 @@ use wavetrain::config::{
 };
 use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
+use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::{Status, Why};
 
 /// No test waits this long unless something hangs.
 pub const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// A system whose page cache has everything: no read is left to another thread.
+pub static WARM: Os =
+    Os { read: |fd, target, at, _| (SYSTEM.read)(fd, target, at, false), ..SYSTEM };
 
 /// What pinned memory may take beside the least that a config asks for on the host.
 const PINNED_BYTES: u64 = 64 << 20;
