@@ -156,6 +156,9 @@ pub struct Os {
     pub ring_enter: fn(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno>,
     /// Pins a block for OP_READ_FIXED, or gives the pinned one up.
     pub ring_register: fn(ring: &RingMemory, block: Option<Region>) -> Result<(), Errno>,
+    /// Lets a ring wait for what it reads of a file that was opened without waiting: else it gives
+    /// EAGAIN instead. Where it fails the ring says so.
+    pub ring_waits: fn(fd: i32),
     /// Adds one to the count of an eventfd.
     pub ring_wake: fn(event: i32),
     /// Nanoseconds of a clock that never goes back.
@@ -202,6 +205,7 @@ pub static SYSTEM: Os = Os {
     ring_close: uring::kernel::ring_close,
     ring_enter: uring::kernel::ring_enter,
     ring_register: uring::kernel::ring_register,
+    ring_waits: uring::kernel::ring_waits,
     ring_wake: uring::kernel::ring_wake,
     now_ns,
     thread_start,
@@ -260,9 +264,6 @@ fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
         // SAFETY: the path is NUL-terminated by the assertion.
         let fd = unsafe { libc::open(path.as_ptr().cast(), common | at_once) };
         if fd >= 0 {
-            // A read of a regular file waits for its storage: io_uring would refuse to otherwise.
-            // SAFETY: the descriptor is ours. Where it fails the flag stays, and reads say so.
-            unsafe { libc::fcntl(fd, libc::F_SETFL, flags & libc::O_DIRECT) };
             return Ok(fd);
         }
         match last_errno() {

@@ -12,7 +12,7 @@ use crate::os::{Errno, FileKind, FileStat};
 use crate::pipeline::Instance;
 use crate::pipeline::groups::{GroupPlace, refuse_group};
 use crate::pipeline::scratch::Hold;
-use crate::pipeline::state::State;
+use crate::pipeline::state::{PLAN_EVERY, State};
 use crate::pipeline::worker::Worker;
 use crate::read::{
     Document, Folder, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
@@ -24,39 +24,47 @@ use crate::status::{Status, Why};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Answers that the planner is called for while lookups wait for a worker.
-const ANSWERS_READ: u64 = 16;
-
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 
 pub(super) fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+    let mut path = Path::new();
+    write_file_path(instance, array, record, file, &mut path);
+    path
+}
+
+/// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
+pub(super) fn write_file_path(
+    instance: &Instance,
+    array: u32,
+    record: &ArrayRecord,
+    file: u64,
+    path: &mut Path,
+) {
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
-    let mut path = path_in(instance, array);
-    write_file_key(record, &coordinates[..axes], &mut path);
-    path
+    write_array_path(instance, array, path);
+    write_file_key(record, &coordinates[..axes], path);
 }
 
 fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
     let mut coordinates = [0; RANK_MAX];
     let axes = ..folder.axes;
     coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
-    let mut path = path_in(instance, array);
+    let mut path = Path::new();
+    write_array_path(instance, array, &mut path);
     write_folder_key(record, &coordinates[axes], &mut path);
     path
 }
 
-/// The path of an array, with a slash at its end.
-fn path_in(instance: &Instance, array: u32) -> Path {
-    let mut path = Path::new();
+/// Writes the path of an array, with a slash at its end.
+fn write_array_path(instance: &Instance, array: u32, path: &mut Path) {
     let uri = instance.array_uri(array);
     path.push_str(uri);
     if !uri.ends_with('/') {
         path.push_str("/");
     }
-    path
 }
 
 pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
@@ -151,13 +159,14 @@ pub fn run_locate(
     let start = (instance.os.now_ns)();
     let mut own = None;
     let record = instance.array_record(question.array).of_file(question.file, &mut own);
-    let path = file_path(instance, question.array, record, question.file);
+    let mut path = Path::new();
+    write_file_path(instance, question.array, record, question.file, &mut path);
     let mut why = Why::new();
     let opened = open_as_asked(instance, &path, question, lease);
     if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
         return;
     }
-    let mut found = [0; PAGE_BYTES];
+    let mut found = None;
     let (buffer, sums) = worker.buffer.rows(0, worker.buffer.bytes()).split_at_mut(PIECE_BYTES);
     let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
     let sums = &mut sums[..sums_bytes];
@@ -168,7 +177,7 @@ pub fn run_locate(
             let (file, page) = ((open.fd, &path, stat), (shard, question.page, lease.check));
             match locate(&instance.store, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
-                    found = located.page;
+                    found = Some(located.page);
                     checked = located.checked;
                     Outcome::Found(stat)
                 }
@@ -187,7 +196,7 @@ pub fn run_locate(
     };
     misses.fetch_add(1, Relaxed);
     let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
-    let result = (outcome, &found, checked, &why);
+    let result = (outcome, found.as_ref(), checked, &why);
     finish_locate(instance, (request, question, lease), opened, result);
 }
 
@@ -206,7 +215,8 @@ fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: Open
     true
 }
 
-type LocateResult<'a> = (Outcome, &'a [u8; PAGE_BYTES], Option<(u64, &'a [u8])>, &'a Why);
+/// What a lookup gave: of an index the page that was asked for, of a file that is a chunk none.
+type LocateResult<'a> = (Outcome, Option<&'a [u8; PAGE_BYTES]>, Option<(u64, &'a [u8])>, &'a Why);
 
 fn finish_locate(
     instance: &Instance,
@@ -232,7 +242,8 @@ fn finish_locate(
         close_forgotten(instance, state.forget_file(slot));
     }
     // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
-    if let (Outcome::Found(stat), Some((known, epoch))) = (outcome, state.files.known(slot))
+    if let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
+        (outcome, page, state.files.known(slot))
         && stat == known
     {
         let index_page = question.index_page();
@@ -242,9 +253,7 @@ fn finish_locate(
         state.pages.insert(epoch, index_page, page);
     }
     state.requests.finish(request, outcome, page, why);
-    // The planner reads answers by the dozen: it would not be done with one before the next comes.
-    // Whoever ends the last lookup calls it in any case.
-    let is_some = state.requests.ended().is_multiple_of(ANSWERS_READ);
+    let is_some = state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
     state.plan_wanted |= is_some || !state.requests.has_queued();
 }
 

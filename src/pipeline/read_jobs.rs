@@ -13,6 +13,7 @@ use crate::pipeline::assemble_jobs::{Hands, fail_task};
 use crate::pipeline::async_jobs::Begun;
 use crate::pipeline::file_jobs::{
     close_forgotten, file_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
+    write_file_path,
 };
 use crate::pipeline::state::State;
 use crate::pipeline::worker::Worker;
@@ -25,14 +26,6 @@ use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
-/// read in six wait although all is cached: more than a fifth is storage.
-const MISS_WEIGHT: u32 = 4;
-
-/// Weight at which reads go to the threads that may wait: four misses in a row. At none, after as
-/// much as sixteen hits, the decoding threads try again themselves.
-const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
-
 /// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
 /// second level until they are decoded, and only chunks that are large take a call each.
 const STREAM_BYTES: u64 = 256 << 10;
@@ -43,8 +36,8 @@ struct LeasedFile<'a> {
     lease: &'a Lease,
     record: &'static ArrayRecord,
     read: &'a ReadOp,
-    /// Empty where only the descriptor is needed.
-    path: Path,
+    /// Empty where the descriptor is enough. Not held here, because it is long and this moves.
+    path: &'a Path,
     /// Descriptors and state of the file; why it cannot be used.
     opened: Result<(Descriptors, FileStat), OpenFault>,
     /// It was shorter than it looked, as far as is known.
@@ -55,18 +48,22 @@ struct LeasedFile<'a> {
 
 impl<'a> LeasedFile<'a> {
     /// Opens the file of `read`, if it is not open, which must be as it was when its chunks were
-    /// located.
-    fn open(instance: &'a Instance, lease: &'a Lease, read: &'a ReadOp) -> LeasedFile<'a> {
+    /// located. `path`: room for its path.
+    fn open(
+        instance: &'a Instance,
+        lease: &'a Lease,
+        read: &'a ReadOp,
+        path: &'a mut Path,
+    ) -> LeasedFile<'a> {
         let record = instance.array_record(read.array);
         // An open file of the system is read by its descriptor alone.
-        let needs_path = lease.open.is_none() || instance.store.uses_hook();
-        let path = match needs_path {
-            true => file_path(instance, read.array, record, read.file),
-            false => Path::new(),
-        };
+        if lease.open.is_none() || instance.store.uses_hook() {
+            write_file_path(instance, read.array, record, read.file, path);
+        }
+        let path = &*path;
         let opened = match lease.open {
             Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
-            None => open_counted(instance, &path, lease),
+            None => open_counted(instance, path, lease),
         };
         let mut file = LeasedFile {
             instance,
@@ -95,10 +92,10 @@ impl<'a> LeasedFile<'a> {
     fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
         let store = &self.instance.store;
-        let mut result = store.read_exact(open.fd, &self.path, target, offset, cached_only);
+        let mut result = store.read_exact(open.fd, self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
             // It was opened just now: there is no older descriptor to blame.
-            result = store.read_again((open.fd, stat), &self.path, target, offset);
+            result = store.read_again((open.fd, stat), self.path, target, offset);
         }
         // A hook is not asked whether the file is what it was, so its no may be the answer.
         if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
@@ -115,7 +112,7 @@ impl<'a> LeasedFile<'a> {
         if self.instance.store.uses_hook() {
             return Ok(());
         }
-        let mut now = self.instance.store.stat(open.fd, &self.path);
+        let mut now = self.instance.store.stat(open.fd, self.path);
         if now == Err(STALE) {
             // The bytes are here: only their descriptor is of no more use.
             let path = file_path(self.instance, self.read.array, self.record, self.read.file);
@@ -177,10 +174,11 @@ pub fn run_read(
     (cached_only, ticket): (bool, Option<u64>),
 ) {
     let start = (instance.os.now_ns)();
-    let mut file = LeasedFile::open(instance, lease, read);
+    let mut path = Path::new();
+    let mut file = LeasedFile::open(instance, lease, read, &mut path);
     match (ticket, file.opened) {
         (Some(ticket), Ok(opened)) => {
-            let begun = Begun { wave, op, ticket, lease, opened, path: &file.path };
+            let begun = Begun { wave, op, ticket, lease, opened, path: file.path };
             return instance.begin_read(read, &begun);
         }
         (Some(ticket), Err(_)) => instance.give_up_read(ticket),
@@ -210,19 +208,6 @@ pub fn run_read(
         entry.ready.push(op);
     }
     state.note_cached(is_cached && !instance.store.uses_hook());
-}
-
-impl State {
-    /// Notes whether a read found its bytes in the page cache.
-    pub fn note_cached(&mut self, is_cached: bool) {
-        self.miss_weight = match is_cached {
-            true => self.miss_weight.saturating_sub(1),
-            false => (self.miss_weight + MISS_WEIGHT).min(COLD_WEIGHT),
-        };
-        if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
-            self.is_cold = self.miss_weight > 0;
-        }
-    }
 }
 
 /// Bytes that the chunks of a read need of it.
@@ -283,7 +268,8 @@ pub fn run_stream(
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
     let staging = worker.staging.rows(0, worker.staging.bytes());
     let hands = Hands::new(instance, worker, head.array, part);
-    let file = LeasedFile::open(instance, lease, head);
+    let mut path = Path::new();
+    let file = LeasedFile::open(instance, lease, head, &mut path);
     let mut stream =
         Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
     let (done, fault) = stream.run(reads, staging);

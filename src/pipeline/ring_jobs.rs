@@ -244,6 +244,7 @@ impl RingReader {
                 (entry.open.fd, target, read.offset + entry.done)
             }
         };
+        (instance.os.ring_waits)(fd);
         let is_queued = ring.read(fd, target, offset, u64::from(place));
         assert!(is_queued);
     }

@@ -42,6 +42,18 @@ pub enum Life {
     Closing,
 }
 
+/// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
+/// read in six wait although all is cached: more than a fifth is storage.
+const MISS_WEIGHT: u32 = 4;
+
+/// Weight at which reads go to the threads that may wait: four misses in a row. At none, after as
+/// much as sixteen hits, the decoding threads try again themselves.
+const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
+
+/// Lookups and chunks that end before the planner is called again, while there are more: it would
+/// not be done with one before the next comes.
+pub(super) const PLAN_EVERY: u32 = 16;
+
 /// Most reasons of failed chunks that are remembered at a time; others are told without theirs.
 const KEPT_FAILURES_MAX: u64 = 16;
 
@@ -230,6 +242,17 @@ impl State {
         false
     }
 
+    /// Notes whether a read found its bytes in the page cache.
+    pub fn note_cached(&mut self, is_cached: bool) {
+        self.miss_weight = match is_cached {
+            true => self.miss_weight.saturating_sub(1),
+            false => (self.miss_weight + MISS_WEIGHT).min(COLD_WEIGHT),
+        };
+        if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
+            self.is_cold = self.miss_weight > 0;
+        }
+    }
+
     /// The last chunk of a batch is there.
     pub fn complete_slot(&mut self, instance: &Instance, slot: u32) {
         match self.slots.complete(slot, instance.skips_errors()) {
@@ -267,10 +290,11 @@ impl State {
                 self.complete_slot(instance, head.slot);
             }
         }
+        let left = self.waves.waves[wave as usize].remaining - count;
+        self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
         if self.waves.sub_remaining(wave, count) {
             instance.stats.waves_emitted.fetch_add(1, Relaxed);
         }
-        self.plan_wanted = true;
     }
 
     /// The failed samples of a batch are filled.

@@ -199,16 +199,23 @@ impl Requests {
         self.queue.push(slot);
     }
 
-    /// Ends a lookup. `page` is what was found of the index.
-    pub fn finish(&mut self, slot: u32, outcome: Outcome, page: &[u8; PAGE_BYTES], why: &Why) {
+    /// Ends a lookup. `page` is what was found of the index, if the file has one.
+    pub fn finish(
+        &mut self,
+        slot: u32,
+        outcome: Outcome,
+        page: Option<&[u8; PAGE_BYTES]>,
+        why: &Why,
+    ) {
         let request = &mut self.slots[slot as usize];
         assert!(request.outcome == Outcome::Pending);
         request.outcome = outcome;
         self.ended += 1;
-        match outcome {
-            Outcome::Found(_) => self.data[slot as usize] = *page,
-            Outcome::Failed(_) => request.why = *why,
-            Outcome::Absent | Outcome::Pending => {}
+        if let Outcome::Failed(_) = outcome {
+            request.why = *why;
+        }
+        if let Some(page) = page {
+            self.data[slot as usize] = *page;
         }
     }
 

@@ -278,6 +278,15 @@ pub fn ring_register(ring: &RingMemory, block: Option<Region>) -> Result<(), Err
     if failed != 0 { Err(last_errno()) } else { Ok(()) }
 }
 
+/// The entry `Os::ring_waits` of the real system.
+pub fn ring_waits(fd: i32) {
+    // SAFETY: changes a flag of a descriptor that is ours, and no memory.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK);
+    }
+}
+
 /// The entry `Os::ring_wake` of the real system.
 pub fn ring_wake(event: i32) {
     let one = 1u64;
