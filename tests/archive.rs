@@ -75,6 +75,7 @@ const LIBC: [&str; 61] = [
     "pthread_mutex_destroy",
     "pthread_mutex_init",
     "pthread_mutex_lock",
+    "pthread_mutex_trylock",
     "pthread_mutex_unlock",
     "pthread_self",
     "pthread_setcancelstate",
