@@ -23,7 +23,7 @@ use store::Spec;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 61] = [
+const LIBC: [&str; 62] = [
     "__errno_location",
     "abort",
     "bcmp",
