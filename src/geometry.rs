@@ -44,6 +44,11 @@ pub struct Geometry {
     pub device: Layout,
 }
 
+/// How many times smaller than its bytes a chunk is taken to be staged, where it is asked how many
+/// are at a time: of chunks that are smaller still, and as large as the cap, not every decoder gets
+/// one at once.
+const PACKED_TIMES: u64 = 4;
+
 impl Settings {
     /// The least geometry that streams every chunk up to the cap: common scratch for one large
     /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded
@@ -159,7 +164,7 @@ impl Settings {
     ///
     /// Everything but common scratch and staging is fixed; of what the cap leaves, staging gets its
     /// wish, then the common scratch room for as many large chunks as there are decoders, if the
-    /// samples can give them as many. With less room decoders wait for each other.
+    /// samples can give them as many, and staging too. With less room decoders wait for each other.
     pub fn solve(
         &self,
         target_bytes: impl Fn(u64) -> u64,
@@ -188,7 +193,9 @@ impl Settings {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         if chunk_bytes > SMALL_CHUNK_BYTES {
             let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
-            let wish = each * self.large_chunks_in_work().min(self.decode_threads as u64);
+            let staged = PACKED_TIMES * geometry.slab_bytes / chunk_bytes;
+            let decoders = staged.clamp(1, u64::from(self.decode_threads));
+            let wish = each * self.large_chunks_in_work().min(decoders);
             geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
         }
         Ok(geometry)
@@ -284,9 +291,9 @@ mod tests {
     fn scratch_is_for_as_many_large_chunks_as_the_samples_in_work_lie_in() {
         assert_eq!(large_chunks(1, &[16]), 4);
         assert_eq!(large_chunks(1, &[1]), 3);
-        assert_eq!(large_chunks(8, &[16]), 8);
-        assert_eq!(large_chunks(8, &[32, 32, 32]), 8);
-        assert_eq!(large_chunks(1, &[128, 128, 128]), 8);
-        assert_eq!(large_chunks(1, &[1 << 40]), 8);
+        assert_eq!(large_chunks(8, &[16]), 4);
+        assert_eq!(large_chunks(8, &[32, 32, 32]), 4);
+        assert_eq!(large_chunks(1, &[128, 128, 128]), 4);
+        assert_eq!(large_chunks(1, &[1 << 40]), 4);
     }
 }
