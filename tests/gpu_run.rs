@@ -7,10 +7,20 @@ mod cc;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while a program is written, and while one is started. A child that is forked meanwhile
+/// inherits the open file until its own exec, and the kernel runs no file that is open for writing.
+static WRITE_OR_FORK: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    WRITE_OR_FORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A program that is a line of sh.
 fn program(folder: &Path, name: &str, line: &str) {
+    let _alone = alone();
     let path = folder.join("bin").join(name);
     fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -24,7 +34,10 @@ fn packed(test: &str, gpu: &str, identity: &str) -> PathBuf {
     fs::write(folder.join("data/default-0/zarr.json"), "{}").unwrap();
     fs::write(folder.join("version.txt"), "v7\n").unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    fs::copy(root.join("tools/gpu_run.sh"), folder.join("run.sh")).unwrap();
+    {
+        let _alone = alone();
+        fs::copy(root.join("tools/gpu_run.sh"), folder.join("run.sh")).unwrap();
+    }
     program(&folder, "gpu", gpu);
     program(&folder, "test-identity", identity);
     program(&folder, "train_cuda", "echo \"$4 $6\"");
@@ -40,7 +53,12 @@ fn run(folder: &Path) -> (String, Option<i32>) {
     // Another one may be there.
     command.env("CHECKER", folder.join("sanitizer/bin/compute-sanitizer"));
     command.env("PARTS", "device identity units rates overlap stream train sanitizer nonsense");
-    let output = command.output().unwrap();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = {
+        let _alone = alone();
+        command.spawn().unwrap()
+    };
+    let output = child.wait_with_output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     println!("{table}");
     (table, output.status.code())
@@ -123,6 +141,7 @@ fn a_checker_that_says_nothing_is_a_failure_and_one_that_cannot_start_is_skipped
 #[test]
 fn the_helper_of_the_checker_becomes_the_program_whose_name_comes_last() {
     let Some(compiler) = cc::find("cc", &["cc", "gcc"]) else { return };
+    let _alone = alone();
     let helper = cc::folder("gpu-run-helper").join("TreeLauncherSubreaper");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/subreaper.c");
     let strict = ["-Wall", "-Wextra", "-Werror", "-O2", "-static"];
