@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use wavetrain::abi::{
     FILE_ABSENT, FILE_FAILED, FatalHook, FilesHook, HostJob, ProfilerHook, WorkersHook,
 };
-use wavetrain::ffi::wavetrain_read_done;
+use wavetrain::surface::c::wavetrain_read_done;
 
 /// A job and its argument.
 #[derive(Clone, Copy)]

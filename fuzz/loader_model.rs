@@ -8,15 +8,15 @@
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error};
-use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN};
-use wavetrain::export::{
+use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
+use wavetrain::batch::exports::{
     DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor, VERSION as DLPACK_VERSION,
     data_type,
 };
-use wavetrain::ffi::*;
-use wavetrain::limits::{RANK_MAX, TENSORS_PER_SLOT};
+use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 /// Steps of pump mode after which what was pushed must have come out.
 const STEPS_MAX: usize = 200_000;

@@ -38,50 +38,48 @@
 //! Below all of them is the package `wavetrain-loops` (src/loops): the loops that every byte
 //! passes, optimised for speed where the rest of the packed archive is for size.
 #![no_std]
+#![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("wavetrain supports Linux on x86-64 (tested) and aarch64 (should build)");
 
-pub mod ffi;
-pub mod info;
-pub mod loader;
+// Tests, benches and fuzz targets see every room, other crates what is re-exported here.
+#[cfg(feature = "internals")]
+pub use rooms::*;
+#[cfg(not(feature = "internals"))]
+use rooms::*;
 
-pub mod backend;
-pub mod config;
-pub mod geometry;
-pub mod pipeline;
-pub mod settings;
+pub use base::{abi, status};
+pub use setup::config;
+pub use surface::loader;
 
-pub mod arrays;
-pub mod assemble;
-pub mod batch;
-pub mod decode;
-pub mod device;
-pub mod export;
-pub mod json;
-pub mod meta;
-pub mod plan;
-pub mod queue;
-pub mod read;
-pub mod shard_index;
-pub mod wave;
+#[path = ""]
+mod rooms {
+    pub mod surface;
 
-pub mod abi;
-pub mod base;
-pub mod cache;
-pub mod chunk_cache;
-pub mod cuda;
-pub mod grid;
-pub mod kernels;
-pub mod limits;
-pub mod os;
-pub mod records;
-pub mod simd;
-pub mod stats;
-pub mod status;
+    pub mod engine;
+    pub mod jobs;
+    pub mod state;
 
-#[cfg(wavetrain_archive)]
-mod panic;
+    pub mod intake;
+    pub mod setup;
+    pub mod source;
+
+    pub mod assemble;
+    pub mod batch;
+    pub mod chunk_cache;
+    pub mod decode;
+    pub mod device;
+    pub mod plan;
+    pub mod read;
+    pub mod records;
+    pub mod wave;
+
+    pub mod base;
+    pub mod cuda;
+    pub mod os;
+    pub mod simd;
+}
 
 #[cfg(test)]
 extern crate std;

@@ -12,10 +12,10 @@ mod header;
 use core::mem::{offset_of, size_of};
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
+use wavetrain::base::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::config::*;
-use wavetrain::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
-use wavetrain::meta::NodeKind;
 use wavetrain::records::{Codec, DTYPES};
+use wavetrain::source::zarr::NodeKind;
 use wavetrain::status;
 
 /// What both compilers must agree on: "wavetrain_box.rank" is its offset, "sizeof wavetrain_box" a

@@ -471,7 +471,7 @@ fn a_defect_ends_the_process_after_the_last_words_of_the_host() {
                 .arg(pack::unstripped(folder))
                 .args(places.split(' ').map(|place| &place[1..])),
         );
-        for found in ["src/os/mod.rs:", "wavetrain_pump", "src/ffi/"] {
+        for found in ["src/os/mod.rs:", "wavetrain_pump", "src/surface/c/"] {
             assert!(lines.contains(found), "{errors}{lines}");
         }
     }

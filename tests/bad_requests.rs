@@ -10,12 +10,12 @@ use common::surface::{Open, sample_box, sample_of, text_of};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error, Sample, SampleBox};
+use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::config::{Config, ON_ERROR_SKIP};
-use wavetrain::ffi::*;
-use wavetrain::limits::{RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::loader::{Loader, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 #[test]
 fn a_missing_array_is_not_found() {

@@ -143,7 +143,8 @@ fn a_bill_below_the_floor_still_lists_the_smallest_geometry() {
     let mut need = Memory::EMPTY;
     let mut error = Error::EMPTY;
     // SAFETY: three live structs of their own sizes.
-    let code = unsafe { wavetrain::ffi::wavetrain_memory_need(&config, &mut need, &mut error) };
+    let code =
+        unsafe { wavetrain::surface::c::wavetrain_memory_need(&config, &mut need, &mut error) };
     assert_eq!((code, error.status), (Status::Budget as i32, Status::Budget as i32));
     let lines = &need.lines[..need.line_count as usize];
     assert!(lines.len() > 10);

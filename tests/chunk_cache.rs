@@ -183,7 +183,11 @@ fn the_cache_and_its_tables_are_what_the_config_says() {
             let mut memory = wavetrain::abi::Memory::EMPTY;
             // SAFETY: both structs live during the call; the error is optional.
             let code = unsafe {
-                wavetrain::ffi::wavetrain_memory_need(&config, &mut memory, std::ptr::null_mut())
+                wavetrain::surface::c::wavetrain_memory_need(
+                    &config,
+                    &mut memory,
+                    std::ptr::null_mut(),
+                )
             };
             assert_eq!(code, 0);
             memory.host_bytes

@@ -20,9 +20,9 @@ use wavetrain::abi::{LogHook, Stats};
 use wavetrain::config::{Config, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::entries::NAMES;
 use wavetrain::cuda::handles::{Event, Stream};
-use wavetrain::ffi::wavetrain_stats;
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
+use wavetrain::surface::c::wavetrain_stats;
 
 /// Entries whose failure costs nothing: times, free memory, names, texts, whose stream one is.
 const UNNEEDED: [&str; 6] = [

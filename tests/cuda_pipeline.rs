@@ -19,10 +19,10 @@ use common::synth::{self, Meta};
 use wavetrain::abi::{MemoryLine, SCRATCH_BYTES, Stats};
 use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
+use wavetrain::engine::open::{bill as bill_of, floor_bytes};
 use wavetrain::loader::{Loader, Pop, Request, config_fit, memory_need};
-use wavetrain::pipeline::{bill as bill_of, floor_bytes};
 use wavetrain::records::Dtype;
-use wavetrain::settings::settings_from_config;
+use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
 
 // ---- Caps -------------------------------------------------------------------------------------

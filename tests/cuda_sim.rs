@@ -14,8 +14,8 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
 use wavetrain::cuda::handles::*;
+use wavetrain::cuda::kernels::{ASSEMBLE, COPY};
 use wavetrain::cuda::{CuResult, DeviceContext, Driver, Entered, module};
-use wavetrain::kernels::{ASSEMBLE, COPY};
 use wavetrain::status::Why;
 
 const BYTES: u64 = 4096;

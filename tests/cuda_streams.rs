@@ -23,10 +23,10 @@ use wavetrain::abi::BatchInfo;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::CuResult;
 use wavetrain::cuda::handles::{CaptureMode, DevicePointer, Event, Stream};
-use wavetrain::ffi::{wavetrain_dlpack, wavetrain_pump, wavetrain_release};
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::{wavetrain_dlpack, wavetrain_pump, wavetrain_release};
 use workers::{JobSystem, Run};
 
 /// Bytes of a batch.

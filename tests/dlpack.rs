@@ -16,16 +16,16 @@ use std::mem::{offset_of, size_of};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use wavetrain::config::{Config, THREADS_PUMP};
-use wavetrain::export::{
+use wavetrain::base::limits::TENSORS_PER_SLOT;
+use wavetrain::batch::exports::{
     DEVICE_CPU, DlDataType, DlDevice, DlManagedTensor, DlManagedTensorVersioned, DlTensor,
     DlVersion,
 };
-use wavetrain::ffi::*;
-use wavetrain::limits::TENSORS_PER_SLOT;
+use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::{DTYPES, Dtype};
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 /// Extent of the array along both axes, and of a sample.
 const EDGE: u64 = 64;

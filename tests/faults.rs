@@ -35,10 +35,10 @@ use wavetrain::abi::{FilesHook, MemoryHook};
 use wavetrain::config::{
     Config, MISSING_ERROR, ON_ERROR_SKIP, READER_DIRECT, READER_THREADS, READER_URING, THREADS_PUMP,
 };
-use wavetrain::ffi::wavetrain_close;
 use wavetrain::loader::{Failure, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::wavetrain_close;
 use world::{SHAPE, World};
 
 const SAMPLES_PER_BATCH: usize = 4;

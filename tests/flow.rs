@@ -56,7 +56,7 @@ fn push(loader: &Loader, array: &Path, tag: u64) -> usize {
 fn close(loader: &Loader, timeout_ns: u64) -> Status {
     // SAFETY: the held count is optional.
     let code = unsafe {
-        wavetrain::ffi::wavetrain_close(loader.token(), timeout_ns, std::ptr::null_mut())
+        wavetrain::surface::c::wavetrain_close(loader.token(), timeout_ns, std::ptr::null_mut())
     };
     Status::from_code(code).unwrap()
 }

@@ -13,13 +13,13 @@ use std::fs;
 use wavetrain::abi::{
     ArrayInfo, Error, FilesHook, NO_INDEX, SOURCE_CONSOLIDATED, SOURCE_FOLDER, SOURCE_NGFF,
 };
+use wavetrain::base::limits::REFUSAL_NAMES_MAX;
 use wavetrain::config::Config;
-use wavetrain::ffi::wavetrain_array_info;
-use wavetrain::limits::REFUSAL_NAMES_MAX;
 use wavetrain::loader::{self, EntryView, GroupView, Loader, Node};
-use wavetrain::meta::NodeKind;
 use wavetrain::os::{Errno, Os, SYSTEM};
+use wavetrain::source::zarr::NodeKind;
 use wavetrain::status::Status;
+use wavetrain::surface::c::wavetrain_array_info;
 
 fn scratch() -> Vec<u8> {
     vec![0xA5; loader::SCRATCH_BYTES]

@@ -23,10 +23,10 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, ProfilerHook};
 use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_HOOK, THREADS_OWN, THREADS_PUMP};
-use wavetrain::ffi::{host_job, wavetrain_read_done};
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::{host_job, wavetrain_read_done};
 use workers::{JobSystem, Run};
 
 const SAMPLES: usize = 3;
@@ -432,7 +432,9 @@ fn close_waits_for_reads_in_flight_and_says_again() {
         let loader = std::mem::ManuallyDrop::new(loader);
         let close = |timeout_ns: u64| {
             // SAFETY: no pointer is handed in.
-            unsafe { wavetrain::ffi::wavetrain_close(token, timeout_ns, std::ptr::null_mut()) }
+            unsafe {
+                wavetrain::surface::c::wavetrain_close(token, timeout_ns, std::ptr::null_mut())
+            }
         };
         for timeout_ns in [0, 1_000_000] {
             assert_eq!(close(timeout_ns), Status::Again as i32);
@@ -476,7 +478,7 @@ unsafe extern "C" fn begin(user: *mut c_void, name: *const c_char) {
         let look = move || {
             let mut error = wavetrain::abi::Error::EMPTY;
             // SAFETY: the error is whole.
-            unsafe { wavetrain::ffi::wavetrain_last_error(token, &mut error) }
+            unsafe { wavetrain::surface::c::wavetrain_last_error(token, &mut error) }
         };
         std::thread::spawn(look).join().unwrap();
     }

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 use std::path::PathBuf;
+use wavetrain::base::limits::EDGE_RUNS_MAX;
 use wavetrain::base::text::Text;
-use wavetrain::grid::EdgeRun;
-use wavetrain::limits::EDGE_RUNS_MAX;
-use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
 use wavetrain::records::ArrayRecord;
+use wavetrain::records::grid::EdgeRun;
+use wavetrain::source::zarr::{array_from_zarr3, describe, write_file_key};
 use wavetrain::status::{Status, Why};
 
 fn bytes_of(name: &str) -> Vec<u8> {

@@ -8,9 +8,9 @@ use common::drive::{Job, Span, stream};
 use common::fixtures::Scratch;
 use common::layers::{IndexForm, Layer, Layered};
 use std::fs;
-use wavetrain::info::SCRATCH_BYTES;
 use wavetrain::loader::array_info;
 use wavetrain::status::Status;
+use wavetrain::surface::info::SCRATCH_BYTES;
 
 const INNER_BYTES: u64 = 100;
 

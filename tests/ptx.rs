@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use wavetrain::kernels::{ASSEMBLE, COPY, Kernel};
+use wavetrain::cuda::kernels::{ASSEMBLE, COPY, Kernel};
 
 fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")

@@ -10,10 +10,10 @@ use common::layers::{IndexForm, Layer, Layered};
 use common::synth::{Meta, write_text};
 use wavetrain::abi::ArrayInfo;
 use wavetrain::config::PAD_CONSTANT;
-use wavetrain::info::SCRATCH_BYTES;
 use wavetrain::loader::array_info;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::info::SCRATCH_BYTES;
 
 fn info(uri: &str) -> Result<ArrayInfo, (Status, String)> {
     let failure = |failure: wavetrain::loader::Failure| (failure.status, failure.text.to_string());

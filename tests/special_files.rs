@@ -14,8 +14,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use wavetrain::config::{Config, READER_DIRECT, READER_URING, THREADS_PUMP};
 use wavetrain::loader::{self, Node, SCRATCH_BYTES};
-use wavetrain::meta::NodeKind;
 use wavetrain::records::Dtype;
+use wavetrain::source::zarr::NodeKind;
 use wavetrain::status::{Failure, Status};
 
 /// What can lie at a path, and what the text calls it.

@@ -174,8 +174,9 @@ fn floor_bytes(config: &Config) -> u64 {
     let config = Config { max_host_memory_bytes: 1, ..*config };
     let mut need = Memory::EMPTY;
     // SAFETY: both structs live during the call; the error is optional.
-    let code =
-        unsafe { wavetrain::ffi::wavetrain_memory_need(&config, &mut need, std::ptr::null_mut()) };
+    let code = unsafe {
+        wavetrain::surface::c::wavetrain_memory_need(&config, &mut need, std::ptr::null_mut())
+    };
     assert_eq!(Status::from_code(code), Some(Status::Budget));
     need.host_bytes
 }
@@ -310,7 +311,7 @@ fn disturb(epoch: &Epoch<'_>, poppers: usize, mut dice: Dice) {
                 let timeout = pick(&mut dice, &[0, MILLISECOND, 1000 * MILLISECOND]);
                 // SAFETY: the held count is optional.
                 let code = unsafe {
-                    wavetrain::ffi::wavetrain_close(token, timeout, std::ptr::null_mut())
+                    wavetrain::surface::c::wavetrain_close(token, timeout, std::ptr::null_mut())
                 };
                 match Status::from_code(code) {
                     Some(Status::Ok) => break,

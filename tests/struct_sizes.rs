@@ -14,12 +14,12 @@ use std::ffi::{CString, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr::{null, null_mut};
 use wavetrain::abi::*;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{Config, THREADS_PUMP};
-use wavetrain::ffi::*;
-use wavetrain::limits::RANK_MAX;
 use wavetrain::loader::SCRATCH_BYTES;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 const OK: i32 = Status::Ok as i32;
 const INVALID: i32 = Status::Invalid as i32;

@@ -12,8 +12,8 @@ use std::fs;
 use std::path::PathBuf;
 use wavetrain::base::text::Text;
 use wavetrain::config::{Config, PAD_CONSTANT};
-use wavetrain::meta::{array_from_document, describe, write_file_key};
 use wavetrain::records::{ArrayRecord, DocumentKind, Dtype};
+use wavetrain::source::zarr::{array_from_document, describe, write_file_key};
 use wavetrain::status::{Status, Why};
 
 fn bytes_of(name: &str) -> Vec<u8> {

@@ -5,10 +5,10 @@ use crate::{fact, row};
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use wavetrain::cuda::handles::{EVENT_DEFAULT, MEM_HOST_PORTABLE, STREAM_NON_BLOCKING};
+use wavetrain::cuda::kernels::{ASSEMBLE, COPY};
 use wavetrain::cuda::{
     DeviceContext, DevicePointer, Driver, DriverPath, Entered, Event, Function, Stream, module,
 };
-use wavetrain::kernels::{ASSEMBLE, COPY};
 use wavetrain::status::Why;
 
 /// Threads of a block of both kernels.
@@ -43,7 +43,7 @@ impl Gpu {
         let entered = context.enter().expect("the context");
         let free = || driver.mem_get_info().expect("cuMemGetInfo").0;
         let before = free();
-        let mut function = |kernel: &wavetrain::kernels::Kernel| {
+        let mut function = |kernel: &wavetrain::cuda::kernels::Kernel| {
             let module =
                 module::load(&entered, kernel.ptx, &mut why).unwrap_or_else(|_| panic!("{why}"));
             driver.module_get_function(module, kernel.entry).expect("the kernel")

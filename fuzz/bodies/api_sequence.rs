@@ -24,13 +24,13 @@ use wavetrain::abi::{
     ArrayInfo, BatchInfo, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox, Stats,
 };
 use wavetrain::assemble::value_element;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{
     BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_HOOK, THREADS_OWN, THREADS_PUMP,
 };
-use wavetrain::ffi::*;
-use wavetrain::limits::RANK_MAX;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 /// Calls of one input.
 const CALLS_MAX: usize = 60;

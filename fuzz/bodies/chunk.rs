@@ -14,11 +14,11 @@ use flate2::{Compression, Decompress, FlushDecompress, write::GzEncoder, write::
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::ops::Range;
+use wavetrain::base::limits::CODECS_MAX;
 use wavetrain::decode::unshuffle::{Shuffle, unshuffle};
 use wavetrain::decode::{
     Scratch, block_need, blosc, decode_chunk, decode_filtered, kept_bytes, target_need,
 };
-use wavetrain::limits::CODECS_MAX;
 use wavetrain::records::{ArrayRecord, Codec, Span};
 use wavetrain::status::{Status, Why};
 

@@ -8,8 +8,8 @@
 use super::choices::Choices;
 use super::guard::with_bench;
 use half::f16;
+use wavetrain::base::limits::CODECS_MAX;
 use wavetrain::decode::{Scratch, block_need, decode_chunk, kept_bytes, target_need};
-use wavetrain::limits::CODECS_MAX;
 use wavetrain::records::{
     ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Number, Span, Sum, SumKind, Types,
 };

@@ -7,14 +7,14 @@
 
 use serde_json::Value;
 use std::path::{Component, Path};
-use wavetrain::grid::EdgeRun;
-use wavetrain::json;
-use wavetrain::limits::{EDGE_RUNS_MAX, ENTRY_PATH_BYTES};
-use wavetrain::meta::{
+use wavetrain::base::limits::{EDGE_RUNS_MAX, ENTRY_PATH_BYTES};
+use wavetrain::records::DocumentKind;
+use wavetrain::records::grid::EdgeRun;
+use wavetrain::source::json;
+use wavetrain::source::zarr::{
     Detail, Entry, GroupDocuments, GroupRefusal, NodeKind, array_from_document,
     group_from_documents, node_kind,
 };
-use wavetrain::records::DocumentKind;
 use wavetrain::status::{Status, Why};
 
 const KINDS: [NodeKind; 6] = [

@@ -7,8 +7,8 @@
 //! in the place of each.
 
 use serde_json::{Map, Number, Value as Other};
-use wavetrain::json::{self, Kind, Str, Value};
-use wavetrain::limits::JSON_DEPTH_MAX;
+use wavetrain::base::limits::JSON_DEPTH_MAX;
+use wavetrain::source::json::{self, Kind, Str, Value};
 
 /// Members that are looked up by name in one object: a lookup passes over the whole object.
 const LOOKUPS_MAX: usize = 8;

@@ -6,9 +6,11 @@
 
 use serde_json::Value;
 use std::path::{Component, Path};
-use wavetrain::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
-use wavetrain::meta::{Detail, Entry, Group, GroupDocuments, NodeKind, group_from_documents};
+use wavetrain::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use wavetrain::records::DocumentKind;
+use wavetrain::source::zarr::{
+    Detail, Entry, Group, GroupDocuments, NodeKind, group_from_documents,
+};
 use wavetrain::status::{Status, Why};
 
 /// An entry as the oracle compares it.
@@ -67,7 +69,7 @@ fn checked(entry: &Entry<'_>) -> Seen {
                 assert_eq!(transform.scale, [1.0; RANK_MAX]);
                 assert_eq!(transform.translation, [0.0; RANK_MAX]);
             }
-            let text = |text: wavetrain::json::Str<'_>| text.chars().collect::<String>();
+            let text = |text: wavetrain::source::json::Str<'_>| text.chars().collect::<String>();
             let mut names: Vec<String> = level.axes.iter().map(|axis| text(axis.name)).collect();
             let axes = names.clone();
             names.sort_unstable();

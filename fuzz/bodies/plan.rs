@@ -16,7 +16,7 @@ use wavetrain::assemble::axis::{AxisFault, PadMode, runs, source_range};
 use wavetrain::assemble::cast::Cast;
 use wavetrain::assemble::{SampleBox, Target, fill_outside, scatter};
 use wavetrain::base::arena::{Carver, Region};
-use wavetrain::limits::RANK_MAX;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::plan::{Cursor, Merge, files_touched};
 use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, Dtype, Need};
 use wavetrain::simd::FloatEnvironment;

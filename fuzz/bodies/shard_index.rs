@@ -7,11 +7,11 @@
 //! bit 6: one behind it), one byte of cells per axis, eight bytes of shard size (little endian),
 //! then entries: of the shard, and where there is one, of the last inner shard that they gave.
 
-use wavetrain::limits::INDEX_ENTRY_BYTES;
-use wavetrain::records::{ArrayRecord, ByteOrder, Codec, IndexLayout};
-use wavetrain::shard_index::{
+use wavetrain::base::limits::INDEX_ENTRY_BYTES;
+use wavetrain::read::shard_index::{
     Entry, EntryBytes, IndexPlace, Shard, entry_count, entry_numbers, page_of_entry, parse_entry,
 };
+use wavetrain::records::{ArrayRecord, ByteOrder, Codec, IndexLayout};
 use wavetrain::status::{Status, Why};
 
 /// Bytes before the entries.

@@ -4,9 +4,9 @@
 //! Input: a byte, and the uri; bit 0 of the byte puts "file:///" before it, bit 1 puts a thousand
 //! times its first part before it.
 
+use wavetrain::base::limits::URI_BYTES_MAX;
 use wavetrain::base::text::Text;
-use wavetrain::limits::URI_BYTES_MAX;
-use wavetrain::meta::normalize_uri;
+use wavetrain::source::zarr::normalize_uri;
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.

@@ -7,11 +7,11 @@
 
 use super::choices::Choices;
 use serde_json::Value;
+use wavetrain::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
 use wavetrain::base::text::Text;
-use wavetrain::grid::AxisGrid;
-use wavetrain::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
-use wavetrain::meta::{array_from_document, array_from_zarr2, describe, write_file_key};
+use wavetrain::records::grid::AxisGrid;
 use wavetrain::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding};
+use wavetrain::source::zarr::{array_from_document, array_from_zarr2, describe, write_file_key};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.

@@ -7,15 +7,15 @@
 
 use super::choices::Choices;
 use serde_json::Value;
-use wavetrain::base::text::Text;
-use wavetrain::grid::{AxisGrid, Cell, EdgeRun, cell, cell_at};
-use wavetrain::limits::{
+use wavetrain::base::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
     SHARD_LEVELS_MAX,
 };
-use wavetrain::meta::{array_from_zarr3, describe, write_file_key};
+use wavetrain::base::text::Text;
+use wavetrain::read::shard_index::entry_count;
+use wavetrain::records::grid::{AxisGrid, Cell, EdgeRun, cell, cell_at};
 use wavetrain::records::{ArrayRecord, Dtype, KeyEncoding};
-use wavetrain::shard_index::entry_count;
+use wavetrain::source::zarr::{array_from_zarr3, describe, write_file_key};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.

@@ -6,7 +6,7 @@
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [b'w', b'a', b'v', b'e', document @ ..] = data else { return };
-    let Ok(value) = wavetrain::json::parse(document) else { return };
+    let Ok(value) = wavetrain::source::json::parse(document) else { return };
     let Some(number) = value.as_u64() else { return };
     let buffer = vec![0xA5u8; 16];
     if cfg!(sanitize = "address") {

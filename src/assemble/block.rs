@@ -5,7 +5,7 @@
 //! are contiguous in the target. Invariant: the rows are disjoint and cover the block exactly; axes
 //! that lie seamlessly in both layouts become one, so a plane or a whole chunk can be one row.
 
-use crate::limits::RANK_MAX;
+use crate::base::limits::RANK_MAX;
 use arrayvec::ArrayVec;
 
 /// One axis of a block.

@@ -23,7 +23,7 @@
 //! Where rounding needs the float unit, the thread holds a [`crate::simd::FloatEnvironment`].
 
 use crate::base::arena::{Rows, RowsMut};
-use crate::limits::ELEMENT_BYTES_MAX;
+use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, Dtype};
 use crate::simd::{Level, RowsPath};
 use wavetrain_loops::casts::{

@@ -2,7 +2,7 @@
 
 use super::cast::*;
 use crate::base::arena::{Region, RowsMut};
-use crate::limits::ELEMENT_BYTES_MAX;
+use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{FloatEnvironment, Level};
 use std::vec;

@@ -21,8 +21,8 @@ pub use sample_box::SampleBox;
 pub use value::value_element;
 
 use crate::base::arena::{Region, RowsMut};
+use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::index;
-use crate::limits::ELEMENT_BYTES_MAX;
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
 use block::{Block, BlockPlane};
 use cast::{Cast, Plane};

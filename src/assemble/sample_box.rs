@@ -7,8 +7,8 @@
 use super::axis::{PadMode, Run, Runs, runs, source_range};
 use super::block::{Block, BlockAxis};
 use super::cast::Cast;
+use crate::base::limits::RANK_MAX;
 use crate::base::math::product;
-use crate::limits::RANK_MAX;
 use crate::records::ArrayRecord;
 use arrayvec::ArrayVec;
 

@@ -20,7 +20,7 @@ use super::block::{Block, BlockAxis};
 use super::fill_element;
 use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
 pub use super::vectors::{Path, TILE_THREADS, TILE_VECTORS};
-use crate::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ByteOrder, Dtype};
 use arrayvec::ArrayVec;
 use core::mem::offset_of;

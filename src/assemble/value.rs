@@ -3,7 +3,7 @@
 //! In: a double and a type. Out: the element's bytes in the machine's order, the rest 0. Invariant:
 //! integers are exact or refused; floats round as casts do.
 
-use crate::limits::ELEMENT_BYTES_MAX;
+use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::records::Dtype;
 use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 

@@ -12,8 +12,8 @@
 //!
 //! Over 500 lines because every view of raw memory stands in one place, to be checked as a whole.
 
+use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::{align_up, index};
-use crate::limits::MEMORY_PAGE_BYTES;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 

@@ -1,10 +1,15 @@
 //! Helpers without a stage of their own: text in fixed buffers, checked arithmetic, the arena and
 //! what stands in it.
 
+pub mod abi;
 pub mod arena;
+pub mod cache;
+pub mod limits;
 pub mod math;
 pub mod shelf;
 pub mod sort;
+pub mod stats;
+pub mod status;
 pub mod text;
 
 #[cfg(test)]

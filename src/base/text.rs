@@ -248,7 +248,7 @@ mod tests {
             check(value);
         }
         for _ in 0..20_000 {
-            state = crate::cache::hash_words(&[state]);
+            state = crate::base::cache::hash_words(&[state]);
             check((state >> 40) as f64 / 10f64.powi((state % 9) as i32));
             check(-((state >> 11) as f64));
         }

@@ -25,8 +25,8 @@ mod uses;
 mod window;
 
 use crate::base::arena::Carver;
+use crate::base::limits::CHUNK_BYTES_MAX;
 use crate::base::math::div_ceil;
-use crate::limits::CHUNK_BYTES_MAX;
 use order::{Order, lateness_from_use};
 use runs::Runs;
 use uses::{Foreseen, Uses};

@@ -2,7 +2,7 @@
 
 use super::tests::cache;
 use super::*;
-use crate::cache::hash_words;
+use crate::base::cache::hash_words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 

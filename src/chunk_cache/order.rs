@@ -161,7 +161,7 @@ impl Latest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::hash_words;
+    use crate::base::cache::hash_words;
     use std::collections::BTreeMap;
     use std::vec;
     use std::vec::Vec;

@@ -5,7 +5,7 @@
 
 use super::tests::cache;
 use super::*;
-use crate::cache::hash_words;
+use crate::base::cache::hash_words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 

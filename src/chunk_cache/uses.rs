@@ -9,8 +9,8 @@
 
 use super::{BILL_LINE, ChunkKey, NEVER, NONE, Slot};
 use crate::base::arena::Carver;
+use crate::base::cache::hash_words;
 use crate::base::math::index;
-use crate::cache::hash_words;
 
 #[derive(Clone, Copy, Debug)]
 struct Use {

@@ -16,7 +16,7 @@
 use super::order::{LATEST_MAX, NEVER_LATENESS, Order};
 use super::runs::Runs;
 use super::{EVICTIONS_MAX, Slot};
-use crate::limits::SAMPLES_MAX;
+use crate::base::limits::SAMPLES_MAX;
 use static_assertions::const_assert;
 
 /// Distance of what is never used again: beyond every lookahead, so that it goes first even where

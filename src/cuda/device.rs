@@ -4,13 +4,13 @@
 //! can run our kernels, and either the context that was current, which stays its owner's, or the
 //! device's primary one, retained.
 
+use crate::base::status::{Status, Why};
 use crate::base::text::Text;
 use crate::cuda::context::Entered;
 use crate::cuda::driver::Driver;
 use crate::cuda::handles::{Context, Device, DeviceAttribute};
 use crate::cuda::result::CuResult;
 use crate::fail;
-use crate::status::{Status, Why};
 
 /// `device`: the device of the current context.
 pub const CURRENT: i32 = -1;

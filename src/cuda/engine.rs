@@ -21,13 +21,13 @@
 
 use crate::base::arena::Region;
 use crate::base::math::{align_up, index};
+use crate::base::status::Status;
 use crate::cuda::context::Entered;
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
 use crate::cuda::handles::{DevicePointer, Event, Function, Module, Stream};
 use crate::cuda::result::CuResult;
 use crate::os::sync::Mutex;
-use crate::status::Status;
 use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::fmt;

@@ -7,13 +7,13 @@
 //! `dlopen` is itself looked up by `dlsym`. By its name it would make the linker warn of every
 //! program that is linked with -static; so such a program links, and finds no driver.
 
+use crate::base::limits::URI_BYTES_MAX;
+use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};
 use crate::cuda::driver::Driver;
 use crate::cuda::entries::Entries;
 use crate::fail;
-use crate::limits::URI_BYTES_MAX;
 use crate::os::sync::Mutex;
-use crate::status::{Status, Why};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
 

@@ -5,6 +5,7 @@
 //! driver, which takes some of what it needs as a stream is used for the first time.
 
 use crate::base::arena::Region;
+use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{
@@ -14,10 +15,9 @@ use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
+use crate::cuda::kernels::ASSEMBLE;
 use crate::cuda::module;
-use crate::kernels::ASSEMBLE;
 use crate::os::sync::Mutex;
-use crate::status::{Status, Why};
 use arrayvec::ArrayVec;
 use core::ffi::c_void;
 use core::ptr::NonNull;

@@ -23,6 +23,7 @@ pub mod engine;
 pub mod entries;
 mod fences;
 pub mod handles;
+pub mod kernels;
 pub mod library;
 mod make;
 pub mod module;

@@ -3,12 +3,12 @@
 //! In: PTX with a NUL, in an entered context. Out: a [`Module`], or a status with the first line of
 //! what the driver's compiler said and what to do about it.
 
+use crate::base::status::{Status, Why};
 use crate::cuda::context::Entered;
 use crate::cuda::driver::Driver;
 use crate::cuda::handles::{Function, JitOption, Module};
 use crate::cuda::result::CuResult;
 use crate::fail;
-use crate::status::{Status, Why};
 use core::ffi::{CStr, c_void};
 use core::ptr;
 

@@ -2,7 +2,7 @@
 //!
 //! Source of the numbers and names: cuda.h of CUDA 13.0, `CUresult`.
 
-use crate::status::Status;
+use crate::base::status::Status;
 use core::fmt;
 
 /// `CUresult`: 0 is success. A plain number, because any driver may return one that is newer than

@@ -14,9 +14,9 @@ use super::decoder::Decoder;
 use super::unshuffle::{Shuffle, unshuffle};
 use super::{Filtered, Want, blosclz, lz4};
 use crate::base::math::index;
+use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{ChunkBytes, Span};
-use crate::status::{Status, Why};
 use core::ops::Range;
 
 /// Bytes of a header.

@@ -1,7 +1,7 @@
 //! BloscLZ streams: the errors of `wavetrain_loops`' decoder with their context.
 
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::status::{Status, Why};
 
 /// Decodes `source` and returns how many bytes of `target` it filled. DECODE where the stream is
 /// broken, cut, or holds more than the target, which then holds anything.

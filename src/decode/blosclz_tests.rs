@@ -2,7 +2,7 @@
 //! the oracle; it is linked from c-blosc 1.21.
 
 use super::blosclz::decompress;
-use crate::status::{Status, Why};
+use crate::base::status::{Status, Why};
 use blosc_src as _;
 use std::ffi::c_void;
 use std::string::String;

@@ -8,7 +8,7 @@ use super::inflate::Inflater;
 use super::zstd::Context;
 use super::{crc32, crc32c};
 use crate::base::arena::Carver;
-use crate::status::Status;
+use crate::base::status::Status;
 
 /// Everything that some codec keeps while it decodes a chunk.
 pub struct Decoder {

@@ -14,11 +14,11 @@ use super::crc32::crc32;
 use super::crc32c::crc32c;
 use super::{Decoder, Scratch, Want, decompress};
 use crate::base::math::index;
+use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{
     ArrayRecord, ByteOrder, ChunkBytes, Codec, Dtype, Filter, Number, Span, Sum, SumKind, Types,
 };
-use crate::status::{Status, Why};
 use core::ops::Range;
 use wavetrain_loops::filters::{Kind, Number as Element, OutOfRange};
 use wavetrain_loops::filters::{as_type, undelta, unpack_bits, unscale};

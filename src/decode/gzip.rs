@@ -9,8 +9,8 @@
 
 use super::crc32::crc32;
 use super::inflate::{Inflater, METHOD_DEFLATE};
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::status::{Status, Why};
 
 const MAGIC: [u8; 2] = [0x1F, 0x8B];
 

@@ -5,8 +5,8 @@
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
 //! bytes before it, and nothing is written behind it. A checksum that is there is verified.
 
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::status::{Status, Why};
 use wavetrain_loops::inflate::{Broken, Progress, Tables, inflate};
 use wavetrain_loops::sums::adler32;
 

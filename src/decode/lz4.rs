@@ -3,8 +3,8 @@
 //! In: a block (lz4_Block_format.md), or a little-endian u32 and a block. Out: its bytes, or a
 //! status with the reason. The loop is `wavetrain_loops`'.
 
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::status::{Status, Why};
 
 /// Bytes of the size that numcodecs writes before a block.
 const SIZE_BYTES: usize = 4;

@@ -3,7 +3,7 @@
 
 use super::inflate::Inflater;
 use super::{blosclz, lz4};
-use crate::status::Why;
+use crate::base::status::Why;
 use blosc_src as _;
 use flate2::{Decompress, FlushDecompress};
 use std::ffi::c_void;

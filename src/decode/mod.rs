@@ -17,11 +17,11 @@ pub mod inflate;
 pub mod lz4;
 pub mod zstd;
 
+use crate::base::limits::CODECS_MAX;
 use crate::base::math::{align_up, index};
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::limits::CODECS_MAX;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
-use crate::status::{Status, Why};
 use unshuffle::Shuffle;
 
 pub use decoder::Decoder;

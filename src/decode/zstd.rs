@@ -6,8 +6,8 @@
 //! as the window, so a frame that declares a window of gigabytes needs no memory for it.
 
 use crate::base::math::index;
+use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::status::{Status, Why};
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;

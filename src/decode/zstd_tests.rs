@@ -2,7 +2,7 @@
 //! golden files), and frames of every kind that a chunk may be. Hand-made ones say what they are.
 
 use super::zstd::test_support::{compress, context};
-use crate::status::{Status, Why};
+use crate::base::status::{Status, Why};
 use std::vec;
 use std::vec::Vec;
 

@@ -28,9 +28,9 @@
 mod codecs;
 
 use crate::base::arena::Carver;
+use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::RESIDENT_WAVES;
-use crate::limits::MEMORY_PAGE_BYTES;
 pub use codecs::{WAYS, Way, way_of};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.

@@ -10,8 +10,8 @@
 //!    └───(clear)─────┘
 //! ```
 
-use crate::abi::FatalHook;
-use crate::limits::INSTANCES_MAX;
+use crate::base::abi::FatalHook;
+use crate::base::limits::INSTANCES_MAX;
 use crate::os::sleep_forever;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};

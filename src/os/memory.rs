@@ -2,11 +2,11 @@
 //!
 //! Taken once at open, given back once after close.
 
-use crate::abi::MemoryHook;
+use crate::base::abi::MemoryHook;
 use crate::base::arena::Carver;
+use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::os::Os;
-use crate::status::{Status, Why};
 use core::ptr::NonNull;
 
 /// Alignment of the block.

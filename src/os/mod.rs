@@ -10,6 +10,8 @@ pub mod direct;
 pub mod directory;
 pub mod fatal;
 pub mod memory;
+#[cfg(wavetrain_archive)]
+mod panic;
 pub mod profiler;
 pub mod sink;
 pub mod store;

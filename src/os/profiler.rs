@@ -4,7 +4,7 @@
 //! no lock of the state held. A range ends where its value is dropped, so ranges of one thread are
 //! nested as the scopes are. Names are the stages of `wavetrain_stats_view`.
 
-use crate::abi::ProfilerHook;
+use crate::base::abi::ProfilerHook;
 use core::ffi::CStr;
 
 /// A planning step.

@@ -2,7 +2,7 @@
 //!
 //! Lines are built in a fixed buffer on the caller's stack and handed over with no lock held.
 
-use crate::abi::LogHook;
+use crate::base::abi::LogHook;
 use crate::base::text::Text;
 use crate::os::Os;
 use core::fmt::{self, Write};

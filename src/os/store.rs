@@ -4,10 +4,10 @@
 //! every other failure, because only the first is data (a missing chunk). EINTR and short reads go
 //! on here, so that callers see whole reads only.
 
-use crate::abi::{FILE_ABSENT, FilesHook};
+use crate::base::abi::{FILE_ABSENT, FilesHook};
 use crate::base::arena::Region;
+use crate::base::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
 use crate::base::text::Text;
-use crate::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
 use crate::os::{Errno, FileKind, FileStat, Os};
 use core::fmt;
 

@@ -3,7 +3,7 @@
 //! The argument of a job is the loader's token, not an address: a job that the host runs after
 //! close touches no memory that was given back.
 
-use crate::abi::{HostJob, WorkersHook};
+use crate::base::abi::{HostJob, WorkersHook};
 use core::ptr::without_provenance_mut;
 
 /// See the module.

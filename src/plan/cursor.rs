@@ -4,8 +4,8 @@
 //! strictly increasing, both row-major. Invariant: `file` and `chunk` lie in the ranges that the
 //! box touches.
 
+use crate::base::limits::RANK_MAX;
 use crate::base::math::linear_from_coordinates;
-use crate::limits::RANK_MAX;
 use crate::plan::need::Part;
 use crate::records::ArrayRecord;
 
@@ -129,7 +129,7 @@ pub fn files_touched(record: &ArrayRecord, lo: &[u64; RANK_MAX], hi: &[u64; RANK
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::grid::{self, AxisGrid, EdgeList, EdgeRun};
+    use crate::records::grid::{self, AxisGrid, EdgeList, EdgeRun};
     use std::vec::Vec;
 
     pub fn record(shape: &[u64], file: &[u64], chunk: &[u64]) -> ArrayRecord {
@@ -177,7 +177,7 @@ pub(super) mod tests {
         let record = record(&[21, 34, 50], &[8, 12, 20], &[4, 3, 10]);
         let mut state = 5u64;
         let mut random = |limit: u64| {
-            state = crate::cache::hash_words(&[state]);
+            state = crate::base::cache::hash_words(&[state]);
             state % limit
         };
         for _ in 0..300 {
@@ -282,7 +282,7 @@ pub(super) mod tests {
     fn a_cursor_over_random_edges_visits_every_voxel_in_its_place() {
         let mut state = 11u64;
         let mut random = |limit: u64| {
-            state = crate::cache::hash_words(&[state]);
+            state = crate::base::cache::hash_words(&[state]);
             state % limit
         };
         let (mut sharded, mut several) = (0, 0);

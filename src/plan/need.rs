@@ -3,7 +3,7 @@
 //! In: the parts of boxes that lie in the chunk. Out: one run of bytes, or strips of them where
 //! what lies between is worth leaving out. Invariant: every voxel of the parts lies in a strip.
 
-use crate::limits::RANK_MAX;
+use crate::base::limits::RANK_MAX;
 use crate::records::{ArrayRecord, Need, Span};
 
 /// Fewest bytes between strips that are left out: a page. At 5 to 8 GB/s out of the page cache they
@@ -69,7 +69,7 @@ mod tests {
     fn every_voxel_lies_in_a_strip_and_no_byte_before_or_behind_the_span_is_needed() {
         let mut state = 5u64;
         let mut random = |limit: u64| {
-            state = crate::cache::hash_words(&[state]);
+            state = crate::base::cache::hash_words(&[state]);
             state % limit
         };
         let (mut stripped, mut whole) = (0, 0);

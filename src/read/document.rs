@@ -4,16 +4,16 @@
 //! is too small. Invariant: only "does not exist" makes the next name be tried, so a document that
 //! cannot be read now is never taken for one of another format.
 
+use crate::base::limits::METADATA_BYTES_MAX;
 use crate::base::math::index;
+use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
-use crate::limits::METADATA_BYTES_MAX;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
 use crate::read::foreign::foreign;
 use crate::read::{SHOWN_BYTES, shown};
 use crate::records::{DOCUMENT_KINDS, DocumentKind};
-use crate::status::{Status, Why};
 
 /// What the attributes of a zarr v2 array or group lie in, beside its document.
 pub const ATTRIBUTES_FILE_NAME: &str = ".zattrs";

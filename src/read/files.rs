@@ -13,7 +13,7 @@
 //! once however many workers want it.
 
 use crate::base::arena::Carver;
-use crate::cache::{Cache, List, hash_words};
+use crate::base::cache::{Cache, List, hash_words};
 use crate::os::FileStat;
 use crate::os::store::Descriptors;
 use crate::read::sums::{IndexChecks, InnerChecks, SumRing};

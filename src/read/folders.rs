@@ -6,7 +6,7 @@
 //! above it later. One that a batch has looked at, or found a file in, it does not look at again.
 
 use crate::base::arena::Carver;
-use crate::cache::{Cache, hash_words};
+use crate::base::cache::{Cache, hash_words};
 use crate::records::{ArrayRecord, KeyEncoding};
 
 /// A folder of an array: of the files that agree in their first coordinates.

@@ -2,7 +2,7 @@
 //!
 //! In: a uri. Out: names, in the order of the file system. Invariant: what is left out is told.
 
-use crate::limits::DIRECTORY_READ_BYTES;
+use crate::base::limits::DIRECTORY_READ_BYTES;
 use crate::os::directory::Entries;
 use crate::os::store::{Fault, Path, Store};
 

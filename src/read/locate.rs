@@ -5,6 +5,7 @@
 //! a checksum per group of pages is kept, so that a page that was evicted can be fetched and
 //! checked again without reading the rest. An index without CRC is read page by page.
 
+use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::decode::crc32c::crc32c;
 use crate::fail;
@@ -12,10 +13,9 @@ use crate::os::FileStat;
 use crate::os::store::{Descriptors, Fault, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
+use crate::read::shard_index::{IndexPlace, Shard};
 use crate::read::{PageCheck, SUM_BYTES};
 use crate::records::ArrayRecord;
-use crate::shard_index::{IndexPlace, Shard};
-use crate::status::{Status, Why};
 
 /// What a visit found.
 pub struct Located {

@@ -5,8 +5,8 @@
 //! read of its own, with the pieces inside of it, which take no more staging then. Nothing that no
 //! chunk needs is read: a gap of one byte ends a read.
 
+use crate::base::limits::DIRECT_ALIGN;
 use crate::base::math::align_up;
-use crate::limits::DIRECT_ALIGN;
 
 /// Alignment in the slab of a read through the page cache.
 const READ_ALIGN: u64 = 64;

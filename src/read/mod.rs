@@ -12,6 +12,7 @@ mod listing;
 mod locate;
 mod merge;
 mod pages;
+pub mod shard_index;
 mod sums;
 
 pub use document::{

@@ -8,11 +8,11 @@
 //! Invariant: a request is pinned in its cache from `ask` until its last user is done.
 
 use crate::base::arena::Carver;
-use crate::cache::{Cache, Fifo, hash_words};
-use crate::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
+use crate::base::cache::{Cache, Fifo, hash_words};
+use crate::base::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
+use crate::base::status::{Status, Why};
 use crate::os::FileStat;
-use crate::shard_index::Shard;
-use crate::status::{Status, Why};
+use crate::read::shard_index::Shard;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES;

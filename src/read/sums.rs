@@ -9,8 +9,8 @@
 //! Invariant: a place of the ring is read only through [`IndexChecks`] that nothing overwrote.
 
 use crate::base::arena::Carver;
+use crate::base::cache::{Cache, hash_words};
 use crate::base::math::index;
-use crate::cache::{Cache, hash_words};
 
 /// Bytes of a checksum.
 pub const SUM_BYTES: usize = 4;

@@ -4,8 +4,8 @@
 //! makes follow from the size that it is given, but for those that compress.
 
 use super::{ByteOrder, Dtype};
+use crate::base::limits::CODECS_MAX;
 use crate::base::text::part_of;
-use crate::limits::CODECS_MAX;
 
 /// One codec. The parameters of compressors travel in the encoded bytes themselves. The numbers of
 /// those that compress are the header's, where 0 is none of them.

@@ -10,15 +10,16 @@
 
 mod codec;
 mod dtype;
+pub mod grid;
 mod time;
 
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
 pub use time::{TIME_UNITS, Time};
 
+use self::grid::{AxisGrid, Cell, EdgeRun};
+use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
-use crate::grid::{self, AxisGrid, Cell, EdgeRun};
-use crate::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 
 /// Order of the bytes of a word in a decoded chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@
 mod ring;
 
 use crate::base::arena::{Carver, Region, Table};
-use crate::cache::{Fifo, List};
+use crate::base::cache::{Fifo, List};
 use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 pub use ring::Ring;

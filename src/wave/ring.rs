@@ -5,8 +5,8 @@
 //! the host still writes to is out, whatever became of its wave.
 
 use crate::base::arena::Carver;
+use crate::base::limits::BUFFER_ALIGN;
 use crate::base::math::{align_up, index};
-use crate::limits::BUFFER_ALIGN;
 
 #[derive(Clone, Copy, Debug)]
 struct Interval {
@@ -131,7 +131,7 @@ mod tests {
         let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
         let mut state = 3u64;
         for _ in 0..5000 {
-            state = crate::cache::hash_words(&[state]);
+            state = crate::base::cache::hash_words(&[state]);
             let bytes = 1 + state % (16 * 256);
             match ring.take(bytes) {
                 Some((number, offset)) => {

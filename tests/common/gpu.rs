@@ -12,15 +12,15 @@ use crate::common::synth::{self, Meta};
 use std::cell::RefCell;
 use std::ptr::{NonNull, null_mut};
 use wavetrain::abi::{BatchInfo, Error, Memory, Sample, SampleBox, Stats};
+use wavetrain::base::limits::RANK_MAX;
+use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{BACKEND_CUDA, Config};
 use wavetrain::cuda::handles::*;
 use wavetrain::cuda::{CuResult, Driver};
-use wavetrain::export::DlManagedTensorVersioned;
-use wavetrain::ffi::*;
-use wavetrain::limits::RANK_MAX;
 use wavetrain::loader::memory_need;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 /// Extent of the array of places along both axes, of a chunk, and of a sample.
 pub const EDGE: u64 = 64;

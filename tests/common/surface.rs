@@ -9,10 +9,10 @@ use std::mem::size_of;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 use wavetrain::abi::{BatchInfo, Error, LogHook, Sample, SampleBox, Stats};
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::Config;
-use wavetrain::ffi::*;
-use wavetrain::limits::RANK_MAX;
 use wavetrain::status::Status;
+use wavetrain::surface::c::*;
 
 const OK: i32 = Status::Ok as i32;
 

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED};
-use wavetrain::ffi::wavetrain_read_done;
 use wavetrain::status::Status;
+use wavetrain::surface::c::wavetrain_read_done;
 
 struct HostRead {
     loader: u64,

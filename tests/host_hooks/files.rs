@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use wavetrain::abi::{FILE_FAILED, FilesHook};
 use wavetrain::config::Config;
-use wavetrain::ffi::wavetrain_read_done;
+use wavetrain::surface::c::wavetrain_read_done;
 
 /// When reads end.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -198,7 +198,8 @@ unsafe extern "C" fn run(user: *mut c_void, job: HostJob, argument: *mut c_void)
                 scope.spawn(|| {
                     let mut error = Error::EMPTY;
                     // SAFETY: the error is whole.
-                    let code = unsafe { wavetrain::ffi::wavetrain_last_error(token, &mut error) };
+                    let code =
+                        unsafe { wavetrain::surface::c::wavetrain_last_error(token, &mut error) };
                     assert_eq!(code, 0);
                 });
             });

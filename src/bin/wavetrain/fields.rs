@@ -7,9 +7,9 @@
 use crate::fault::{Outcome, usage};
 use std::ffi::{CStr, CString, OsString};
 use std::fmt::Write as _;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{self, Config};
 use wavetrain::cuda::DriverPath;
-use wavetrain::limits::RANK_MAX;
 use wavetrain::records::DTYPES;
 
 /// Names of an enumeration and their values.
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn every_config_field_has_a_flag() {
-        let source = include_str!("../../config.rs");
+        let source = include_str!("../../setup/config.rs");
         let start = source.find("pub struct Config {").unwrap();
         let body = &source[start..start + source[start..].find("\n}").unwrap()];
         let without = ["struct_size", "reserved", "reserved2", "consumer_stream"];

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use wavetrain::abi::{ArrayInfo, NO_INDEX};
 use wavetrain::loader::{self, EntryView, GroupView, Node};
-use wavetrain::meta::NodeKind;
+use wavetrain::source::zarr::NodeKind;
 
 /// Wells and nodes that the text lists; JSON has all of them.
 const SHOWN_MAX: usize = 24;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use wavetrain::abi::ArrayInfo;
-use wavetrain::limits::METADATA_BYTES_MAX;
+use wavetrain::base::limits::METADATA_BYTES_MAX;
 use wavetrain::loader::{self, Failure, Node};
 use wavetrain::records::Dtype;
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use wavetrain::limits::RANK_MAX;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::loader::Request;
 
 /// A half-open box.

@@ -1,0 +1,210 @@
+//! Every outcome that a call can have, and the text that goes with a failure.
+//!
+//! Negative is an error, zero is success, positive is "not now". The numbers are the C ABI
+//! (`wavetrain_status` in include/wavetrain.h) and never change.
+
+use crate::base::limits::{ERROR_TEXT_BYTES, RANK_MAX};
+use crate::base::text::Text;
+use core::fmt;
+
+/// The outcome of a call or of a sample.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// Not now: nothing was waited for, try again.
+    Again = 1,
+    /// The timeout of pop ran out; a later pop still gets the same batch.
+    Starved = 2,
+    /// Flushed and every batch popped.
+    End = 3,
+    /// An argument or config field is wrong; the text names it.
+    Invalid = -1,
+    /// The named array does not exist.
+    NotFound = -2,
+    /// There is no cast from the array's type to the output type.
+    Dtype = -3,
+    /// The box and the array or the sample shape have ranks that do not fit.
+    Rank = -4,
+    /// The system or a file hook failed to open or read something that is there.
+    Io = -5,
+    /// Bytes of the store are not what the format says.
+    Decode = -6,
+    /// Well-formed, but something that wavetrain does not read.
+    Unsupported = -7,
+    /// A CUDA driver call failed.
+    Cuda = -8,
+    /// The system or the caller's allocator gave no memory, thread or handle at open.
+    OutOfMemory = -9,
+    /// A configured cap is too small; the text names it and the floor.
+    Budget = -10,
+    /// The instance was closed, never opened, or belongs to the parent process.
+    Shutdown = -11,
+    /// A defect in wavetrain itself.
+    Internal = -12,
+}
+
+/// All statuses, in the order of the header.
+pub const ALL: [Status; 16] = [
+    Status::Ok,
+    Status::Again,
+    Status::Starved,
+    Status::End,
+    Status::Invalid,
+    Status::NotFound,
+    Status::Dtype,
+    Status::Rank,
+    Status::Io,
+    Status::Decode,
+    Status::Unsupported,
+    Status::Cuda,
+    Status::OutOfMemory,
+    Status::Budget,
+    Status::Shutdown,
+    Status::Internal,
+];
+
+impl Status {
+    /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated inside
+    /// the archive, so that C gets the same bytes.
+    pub fn name_nul(self) -> &'static str {
+        // In the order of ALL.
+        let names = "OK\0AGAIN\0STARVED\0END\0INVALID\0NOT_FOUND\0DTYPE\0RANK\0IO\0DECODE\0\
+                     UNSUPPORTED\0CUDA\0OUT_OF_MEMORY\0BUDGET\0SHUTDOWN\0INTERNAL\0";
+        let code = self as i32;
+        let place = if code < 0 { 3 - code } else { code };
+        names.split_inclusive('\0').nth(place as usize).unwrap_or("\0")
+    }
+
+    /// The status as the header spells it, without the prefix: "NOT_FOUND".
+    pub fn name(self) -> &'static str {
+        self.name_nul().trim_end_matches('\0')
+    }
+
+    /// The status with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Status> {
+        ALL.into_iter().find(|status| *status as i32 == code)
+    }
+
+    /// Whether `on_error = skip` may go on after this status: the fault is the data's, not ours.
+    pub fn is_skippable(self) -> bool {
+        matches!(
+            self,
+            Status::Invalid
+                | Status::NotFound
+                | Status::Dtype
+                | Status::Rank
+                | Status::Io
+                | Status::Decode
+                | Status::Unsupported
+                | Status::Budget
+        )
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The sentence that says what failed and what to do about it. Functions that can fail take one by
+/// reference and return the bare status, so that a failure costs no large return value.
+pub type Why = Text<ERROR_TEXT_BYTES>;
+
+impl Why {
+    /// Replaces the text by `args` and returns `status`: `return Err(why.fail(status, ..))`.
+    #[cold]
+    pub fn fail(&mut self, status: Status, args: fmt::Arguments<'_>) -> Status {
+        self.clear();
+        // A text that is cut at its capacity is still the best text there is.
+        let _ = fmt::Write::write_fmt(self, args);
+        status
+    }
+}
+
+/// Everything that is known of a failure.
+#[derive(Clone)]
+pub struct Failure {
+    /// What kind.
+    pub status: Status,
+    /// What failed and what to do about it.
+    pub text: Why,
+    /// Tag of the sample to blame.
+    pub tag: u64,
+    /// Batch of that sample.
+    pub batch_id: u64,
+    /// Its index in the batch.
+    pub sample: u32,
+    /// Coordinates of the chunk in the array's chunk grid; empty where no chunk is to blame.
+    pub chunk: arrayvec::ArrayVec<u64, RANK_MAX>,
+}
+
+impl Failure {
+    /// A failure without a text.
+    pub const fn new(status: Status) -> Failure {
+        Failure {
+            status,
+            text: Why::new(),
+            tag: 0,
+            batch_id: 0,
+            sample: 0,
+            chunk: arrayvec::ArrayVec::new_const(),
+        }
+    }
+
+    /// There is no loader, or none that takes the call.
+    pub fn shutdown() -> Failure {
+        let mut why = Why::new();
+        why.push_str(
+            "the loader is closed or being closed, was never opened, or belongs to the process \
+             that this one was forked from: open another",
+        );
+        Failure::because(Status::Shutdown, &why)
+    }
+
+    /// A failure that no sample is to blame for.
+    pub fn because(status: Status, why: &Why) -> Failure {
+        Failure { text: *why, ..Failure::new(status) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.text)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// `fail!(why, Decode, "shard {} is short", name)` is the status with its text filled.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! fail {
+    ($why:expr, $status:ident, $($text:tt)+) => {
+        $why.fail($crate::base::status::Status::$status, core::format_args!($($text)+))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_finds_its_own_status() {
+        for status in ALL {
+            assert_eq!(Status::from_code(status as i32), Some(status));
+            assert!(status.name_nul().ends_with('\0'));
+            let name = std::format!("{status:?}").to_uppercase();
+            assert_eq!(status.name().replace('_', ""), name);
+        }
+        assert_eq!(Status::from_code(77), None);
+    }
+}

@@ -1,0 +1,529 @@
+//! The calls that the surfaces make on an instance: push, flush, pop, release, reset, close and
+//! what they ask about, the figures apart (`figures`).
+//!
+//! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
+//! lock up; without threads of ours they work instead of sleeping (`host_jobs`).
+
+use crate::base::arena::Region;
+use crate::base::limits::RANK_MAX;
+use crate::base::status::{Failure, Status, Why};
+use crate::base::text::List;
+use crate::batch::slots::SlotState;
+use crate::cuda::{Engine, Event, HAS_DEVICES, Stream};
+use crate::fail;
+use crate::intake::arrays::Uri;
+use crate::intake::queue::Full;
+use crate::os::sink::Level;
+use crate::setup::config::POP_TIMEOUT;
+use crate::state::shared::Instance;
+use crate::state::{Life, State};
+use arrayvec::ArrayVec;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What pop found.
+pub enum Popped {
+    /// A batch: its token.
+    Batch(u64),
+    /// None is ready, and none was waited for.
+    Again(Why),
+    /// None became ready in time.
+    Starved(Why),
+    /// Flushed, and every batch popped.
+    End,
+}
+
+/// A popped batch, for the surfaces.
+pub struct BatchView {
+    /// Its samples, one after the other.
+    pub data: Region,
+    /// Samples in it.
+    pub sample_count: u32,
+    /// Samples whose status is not OK.
+    pub failed_samples: u32,
+    /// What a consumer's work may be queued on; None on the host.
+    pub ready_stream: Option<Stream>,
+    /// Its number.
+    pub batch_id: u64,
+    /// Tags of the samples.
+    pub tags: &'static [u64],
+    /// Status codes of the samples.
+    pub statuses: &'static [i32],
+}
+
+/// One sample as push takes it.
+pub struct Request {
+    /// Normalised uri.
+    pub uri: Uri,
+    /// Axes of the box.
+    pub rank: usize,
+    /// First element along each axis.
+    pub begin: [i64; RANK_MAX],
+    /// One past the last.
+    pub end: [i64; RANK_MAX],
+    /// The caller's tag.
+    pub tag: u64,
+}
+
+impl Request {
+    /// A request to be filled.
+    pub const EMPTY: Request =
+        Request { uri: Uri::new(), rank: 0, begin: [0; RANK_MAX], end: [0; RANK_MAX], tag: 0 };
+}
+
+impl Instance {
+    /// Takes `count` requests in order until the lookahead is full; how many. `fill` writes
+    /// request number n, or says what is wrong with it; it is then not taken, nor any behind it.
+    pub fn push(
+        &self,
+        count: usize,
+        mut fill: impl FnMut(usize, &mut Request) -> Result<(), Failure>,
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let deadline = self.deadline(timeout_ns);
+        let mut taken = 0;
+        let mut request = Request::EMPTY;
+        let mut is_filled = false;
+        loop {
+            // Filled without the lock: it reads the caller's memory and may be long.
+            if taken < count && !is_filled {
+                let filled = fill(taken, &mut request).and_then(|()| self.check_request(&request));
+                if let Err(failure) = filled {
+                    // Of a loader that is being closed nothing is wrong with the samples.
+                    let is_closing = self.lock.lock().life == Life::Closing;
+                    let shutdown = is_closing.then(Failure::shutdown);
+                    return (taken, Err(shutdown.unwrap_or(failure)));
+                }
+                is_filled = true;
+            }
+            let mut state = self.lock.lock();
+            if let Some(failure) = self.refusal(&state) {
+                return (taken, Err(failure));
+            }
+            if taken == count {
+                return (taken, Ok(()));
+            }
+            let axes = ..request.rank;
+            let uri = request.uri.as_bytes();
+            match state.queue.push(uri, &request.begin[axes], &request.end[axes], request.tag) {
+                Ok(()) => {
+                    taken += 1;
+                    is_filled = false;
+                    self.pushed(&mut state);
+                }
+                Err(Full::Uris)
+                    if state.queue.next_batch(self.settings.config.samples_per_batch).is_none()
+                        && !state.slots.has_filling() =>
+                {
+                    return (taken, Err(self.uris_full(&state, &request)));
+                }
+                Err(_) if timeout_ns == 0 || (self.os.now_ns)() >= deadline => {
+                    return (taken, Ok(()));
+                }
+                Err(_) => drop(self.wait_or_help(state, &self.space_ready, deadline)),
+            }
+        }
+    }
+
+    /// Whether the box has the sample shape, apart from dropped axes of extent 1.
+    ///
+    /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
+    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A
+    /// box of rank 0 is one element, whatever the axes of a sample of one.
+    fn check_request(&self, request: &Request) -> Result<(), Failure> {
+        let config = &self.settings.config;
+        let shape = &config.sample_shape[..config.sample_rank as usize];
+        let mut why = Why::new();
+        let mut extents = ArrayVec::<u64, RANK_MAX>::new();
+        let mut matched = 0;
+        let mut fits = true;
+        for axis in 0..request.rank {
+            let (begin, end) = (request.begin[axis], request.end[axis]);
+            let extent = end.abs_diff(begin);
+            extents.push(extent);
+            if end <= begin {
+                let status = fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is empty");
+                return Err(self.request_failure(request, status, &why));
+            }
+            if matched < shape.len() && extent == shape[matched] {
+                matched += 1;
+            } else {
+                fits &= extent == 1;
+            }
+        }
+        let is_scalar = request.rank == 0 && shape.iter().all(|extent| *extent == 1);
+        if is_scalar || fits && matched == shape.len() {
+            return Ok(());
+        }
+        let status = if request.rank < shape.len() { Status::Rank } else { Status::Invalid };
+        let status = why.fail(
+            status,
+            format_args!(
+                "box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped",
+                List(&extents),
+                List(shape)
+            ),
+        );
+        Err(self.request_failure(request, status, &why))
+    }
+
+    fn request_failure(&self, request: &Request, status: Status, why: &Why) -> Failure {
+        let mut failure = Failure::because(status, why);
+        failure.tag = request.tag;
+        failure
+    }
+
+    fn uris_full(&self, state: &State, request: &Request) -> Failure {
+        let mut why = Why::new();
+        let status = fail!(
+            why,
+            Invalid,
+            "the uris of one batch do not fit {} bytes ({} of {} samples): shorten them or lower \
+             samples_per_batch",
+            self.settings.uri_pool_bytes,
+            state.queue.len(),
+            self.settings.config.samples_per_batch
+        );
+        self.request_failure(request, status, &why)
+    }
+
+    fn pushed(&self, state: &mut State) {
+        state.is_flushed = false;
+        state.plan_wanted = true;
+        self.stats.samples_pushed.fetch_add(1, Relaxed);
+        self.wake(state);
+    }
+
+    /// Ends the current batch behind the last sample.
+    pub fn flush(&self) -> Result<(), Failure> {
+        let state = &mut *self.lock.lock();
+        if let Some(failure) = self.refusal(state) {
+            return Err(failure);
+        }
+        state.queue.flush();
+        state.is_flushed = true;
+        state.plan_wanted = true;
+        self.wake(state);
+        self.batch_ready.broadcast();
+        Ok(())
+    }
+
+    fn refusal(&self, state: &State) -> Option<Failure> {
+        if state.life == Life::Closing {
+            return Some(Failure::shutdown());
+        }
+        state.sticky.clone()
+    }
+
+    /// The next batch in push order. `POP_TIMEOUT` stands for what the config says.
+    pub fn pop(&self, timeout_ns: u64) -> Result<Popped, Failure> {
+        let timeout_ns = match timeout_ns {
+            POP_TIMEOUT => self.settings.config.pop_timeout_ns,
+            timeout_ns => timeout_ns,
+        };
+        let start = (self.os.now_ns)();
+        let mut has_waited = false;
+        let popped = self.pop_by(start.saturating_add(timeout_ns), timeout_ns, &mut has_waited);
+        if has_waited {
+            self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
+        }
+        popped
+    }
+
+    fn pop_by(
+        &self,
+        deadline: u64,
+        timeout_ns: u64,
+        has_waited: &mut bool,
+    ) -> Result<Popped, Failure> {
+        let mut state = self.lock.lock();
+        loop {
+            if let Some(failure) = self.refusal(&state) {
+                return Err(failure);
+            }
+            if let Some(slot) = state.slots.next_slot() {
+                match state.slots.state(slot) {
+                    SlotState::Ready => {
+                        let token = state.slots.pop(slot);
+                        self.note_consumer(&mut state, slot);
+                        self.stats.batches_emitted.fetch_add(1, Relaxed);
+                        return Ok(Popped::Batch(token));
+                    }
+                    SlotState::Failed => {
+                        let failure = state.slots.failure(slot).clone();
+                        state.slots.drop_failed(slot);
+                        state.sticky = Some(failure.clone());
+                        self.batch_ready.broadcast();
+                        self.space_ready.broadcast();
+                        drop(state);
+                        self.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
+                        return Err(failure);
+                    }
+                    _ => {}
+                }
+            } else if state.is_flushed && state.queue.is_empty() && !state.slots.has_unpopped() {
+                return Ok(Popped::End);
+            }
+            if timeout_ns == 0 {
+                return Ok(Popped::Again(self.starved_text(&state)));
+            }
+            if (self.os.now_ns)() >= deadline {
+                return Ok(Popped::Starved(self.starved_text(&state)));
+            }
+            *has_waited = true;
+            state = self.wait_or_help(state, &self.batch_ready, deadline);
+        }
+    }
+
+    pub fn deadline(&self, timeout_ns: u64) -> u64 {
+        (self.os.now_ns)().saturating_add(timeout_ns)
+    }
+
+    /// Why there is no batch.
+    fn starved_text(&self, state: &State) -> Why {
+        let mut why = Why::new();
+        let kept = state.slots.kept();
+        let exported = state.slots.in_state(SlotState::Exported);
+        let filling = state.slots.in_state(SlotState::Filling);
+        let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
+        let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
+        let samples = self.settings.config.samples_per_batch as u64;
+        if kept == state.slots.count() && exported > 0 {
+            let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
+            fail!(
+                why,
+                Starved,
+                "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
+                 that were not deleted: release a batch or delete its tensors"
+            );
+        } else if kept == state.slots.count() {
+            fail!(why, Starved, "all {kept} batch slots are held: release one");
+        } else if kept + fenced == state.slots.count() && captured > 0 {
+            fail!(
+                why,
+                Starved,
+                "{fenced} batch slots were released, {captured} of them while a stream that they \
+                 are used on was being captured: they are used again when the capture is over"
+            );
+        } else if HAS_DEVICES && kept + fenced == state.slots.count() {
+            fail!(
+                why,
+                Starved,
+                "{fenced} batch slots were released and wait for the work that is queued on them"
+            );
+        } else if filling > 0 {
+            fail!(why, Starved, "reads and decodes are pending for {filling} batches");
+        } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
+            fail!(
+                why,
+                Starved,
+                "samples are missing for a batch: {} of {samples} are pushed; push more or flush",
+                state.queue.len()
+            );
+        } else {
+            fail!(why, Starved, "the next batch is being planned");
+        }
+        why
+    }
+
+    /// The number of the device; None on the host.
+    pub fn device(&self) -> Option<i32> {
+        self.engine().map(Engine::device)
+    }
+
+    /// Copies a held batch to host memory, from wherever it lies.
+    pub fn read_batch(&self, view: &BatchView, target: &mut [u8]) -> Result<(), Failure> {
+        let mut why = Why::new();
+        if target.len() as u64 != view.data.bytes() {
+            let status = fail!(
+                why,
+                Invalid,
+                "a target of {} bytes for a batch of {}",
+                target.len(),
+                view.data.bytes()
+            );
+            return Err(Failure::because(status, &why));
+        }
+        let Some(engine) = self.engine() else {
+            target.copy_from_slice(view.data.view(0, view.data.bytes()));
+            return Ok(());
+        };
+        let ready = view.ready_stream.unwrap_or(Stream::NULL);
+        let status = match engine.read(ready, &view.data, target) {
+            Ok(true) => return Ok(()),
+            Ok(false) => fail!(
+                why,
+                Again,
+                "copy_to: the batch's ready_stream is being captured, so nothing that is queued on \
+                 it runs: copy when the capture is over"
+            ),
+            Err(fault) => fail!(why, Cuda, "copy_to: {fault}"),
+        };
+        Err(Failure::because(status, &why))
+    }
+
+    /// What is known of a held batch.
+    pub fn view(&self, token: u64) -> Result<BatchView, Failure> {
+        let state = &*self.lock.lock();
+        let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        let row = self.sample_row(slot, 0);
+        let sample_count = state.slots.sample_count(slot);
+        let bytes = sample_count as u64 * self.settings.sample_bytes;
+        Ok(BatchView {
+            data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
+            sample_count,
+            failed_samples: state.slots.failed_samples(slot),
+            ready_stream: self.engine().map(|engine| engine.ready_stream(slot)),
+            batch_id: state.slots.batch_id(slot),
+            tags: state.slots.tags.rows(row, sample_count as usize),
+            statuses: state.slots.statuses.rows(row, sample_count as usize),
+        })
+    }
+
+    /// Gives a batch back. On a device its slot is used again after `event`, and after what is
+    /// queued so far on the streams that are known of. Where the event will not do the batch stays
+    /// held.
+    pub fn release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
+        let result = self.try_release(token, event);
+        if let Err(failure) = &result {
+            // A failure of the device was told as it was found.
+            if failure.status != Status::Cuda {
+                self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+            }
+        }
+        result
+    }
+
+    fn try_release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
+        let event = self.accept_event(token, event)?;
+        let slot = {
+            let state = &mut *self.lock.lock();
+            let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+            state.slots.release(slot);
+            slot
+        };
+        self.give_slot_back(slot, event)
+    }
+
+    /// A slot that was kept is free. A planner that had another to take did not wait for it, and
+    /// is not called: when a consumer releases must not decide what waves form.
+    pub fn slot_freed(&self, state: &mut State) {
+        state.plan_wanted |= state.slots.in_state(SlotState::Free) == 1;
+        if state.life == Life::Closing {
+            self.idle.broadcast();
+        }
+        self.wake(state);
+    }
+
+    /// Drops everything that is not popped and clears the sticky error.
+    pub fn reset(&self) -> Result<(), Failure> {
+        {
+            let mut state = self.lock.lock();
+            // One reset at a time; each then has the jobs and the planner to itself.
+            while state.life == Life::Resetting {
+                self.idle.wait(&mut state);
+            }
+            if state.life == Life::Running {
+                state.life = Life::Resetting;
+            }
+            while state.running > 0 && state.life == Life::Resetting {
+                self.idle.wait(&mut state);
+            }
+            if state.life == Life::Closing {
+                return Err(Failure::shutdown());
+            }
+        }
+        self.drain_device();
+        // No job runs and none is handed out, so the planner is free.
+        if let Some(planner) = self.planner.lock().as_mut() {
+            planner.clear();
+        }
+        let state = &mut *self.lock.lock();
+        state.reset();
+        if state.life == Life::Resetting {
+            state.life = Life::Running;
+        }
+        self.idle.broadcast();
+        self.space_ready.broadcast();
+        self.batch_ready.broadcast();
+        Ok(())
+    }
+
+    /// Keeps why a call failed, for `last_error`: most have no room for a text of their own.
+    pub fn set_call_error(&self, failure: &Failure) {
+        self.lock.lock().call_error = Some(failure.clone());
+    }
+
+    /// Why a call failed last; where none did, the error that ended the stream.
+    pub fn last_error(&self) -> Option<Failure> {
+        let state = self.lock.lock();
+        state.call_error.clone().or_else(|| state.sticky.clone())
+    }
+
+    /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a
+    /// batch or a tensor keeps.
+    pub fn close(&self, timeout_ns: u64) -> Result<(), u32> {
+        let deadline = self.deadline(timeout_ns);
+        let mut state = self.lock.lock();
+        state.life = Life::Closing;
+        for condition in [
+            &self.work_ready,
+            &self.io_ready,
+            &self.ring_ready,
+            &self.device_ready,
+            &self.batch_ready,
+            &self.space_ready,
+        ] {
+            condition.broadcast();
+        }
+        self.idle.broadcast();
+        loop {
+            let held = state.slots.kept();
+            let is_quiet = state.threads == 0
+                && state.running == 0
+                && state.waiters == 0
+                && state.async_reads.is_empty()
+                && !state.crew.is_submitting();
+            let is_over = is_quiet && held == 0;
+            if is_over {
+                drop(state);
+                let is_at_rest = self.is_device_at_rest();
+                state = self.lock.lock();
+                if is_at_rest {
+                    break;
+                }
+            }
+            // Work ends by itself, batches and tensors do not: a caller who holds one and closes
+            // with a long timeout would wait for itself.
+            if is_quiet && held > 0 || (self.os.now_ns)() >= deadline {
+                let warning = state.close_warning(is_quiet && held > 0, timeout_ns);
+                drop(state);
+                if let Some(why) = warning {
+                    self.sink.log(Level::Warn, 0, format_args!("close: {why}"));
+                }
+                return Err(held);
+            }
+            let wake = if is_over { deadline.min(self.next_look()) } else { deadline };
+            self.idle.wait_until(&mut state, wake);
+        }
+        while let Some(open) = state.files.drain() {
+            self.store.close_data(open);
+        }
+        drop(state);
+        if !self.has_joined.swap(true, Relaxed) {
+            for thread in self.threads {
+                if let Some(thread) = thread.lock().take() {
+                    (self.os.thread_join)(thread);
+                }
+            }
+            self.close_unused_ring();
+        }
+        Ok(())
+    }
+}
+
+pub fn no_such_batch(token: u64) -> Failure {
+    let mut why = Why::new();
+    let status =
+        fail!(why, Invalid, "batch {token:#x} is not held: released before, or never popped");
+    Failure::because(status, &why)
+}

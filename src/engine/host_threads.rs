@@ -1,0 +1,221 @@
+//! Work on the host's threads: in calls that wait, in pump, and in jobs of its own (`workers.run`).
+//!
+//! In: threads of the host. Out: jobs done, one bounded step at a time, and jobs handed to the host
+//! while there is work for more threads.
+//!
+//! A job of the host's is anonymous: it takes a free worker context and works for JOB_NS. Whoever
+//! takes a step, and whoever leaves the loader, sees to it that one more job is with the host if
+//! there is work and a context for it; so a job that leaves work behind hands itself in again.
+//!
+//! ```text
+//!  there is work, and fewer queued jobs than free contexts ──(offer: run)──▶ queued
+//!  queued ──(the host runs it)──▶ steps on a context ──▶ over
+//! ```
+//!
+//! Invariants: `run` is called by one thread at a time, the submitter, with no lock held. Frames of
+//! ours never stand on one another: a job that the host runs at once, inside of `run`, only says so
+//! and returns, and the submitter does its work below; a job that comes inside of another hook of a
+//! step, because the host's thread looks for work while it waits there, returns as well: the thread
+//! goes on when its step is over.
+
+use crate::base::arena::Carver;
+use crate::base::math::index;
+use crate::base::status::{Failure, Why};
+use crate::engine::schedule::Role;
+use crate::fail;
+use crate::os::sync::{Condvar, Guard};
+use crate::setup::settings::Settings;
+use crate::state::shared::Instance;
+use crate::state::{Life, State};
+
+/// How long a job of the host's works: long beside a hand-over, short beside a frame of a game.
+const JOB_NS: u64 = 1_000_000;
+
+/// What the lock guards of the host's threads.
+pub struct Crew {
+    /// Jobs that the host has and did not begin. A host that runs one twice makes it lower.
+    queued: u32,
+    /// The thread that is inside of `run`.
+    submitter: Option<u64>,
+    /// The host has run a job at once, on the submitter.
+    is_inline: bool,
+    /// Somebody found the submitter busy.
+    is_wanted_again: bool,
+    /// The thread that works on each context.
+    holders: &'static mut [Option<u64>],
+}
+
+impl Crew {
+    /// Nobody is at work.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> Crew {
+        Crew {
+            queued: 0,
+            submitter: None,
+            is_inline: false,
+            is_wanted_again: false,
+            holders: carver.slice("workers", u64::from(settings.worker_count()), &None),
+        }
+    }
+
+    /// Whether `run` is being called.
+    pub fn is_submitting(&self) -> bool {
+        self.submitter.is_some()
+    }
+
+    /// Whether the thread has a frame of ours below it.
+    fn is_inside(&self, thread: u64) -> bool {
+        self.submitter == Some(thread) || self.holders.contains(&Some(thread))
+    }
+
+    /// A step on a context is over.
+    pub fn let_go(&mut self, context: u32) {
+        self.holders[index(u64::from(context))] = None;
+    }
+}
+
+impl State {
+    /// Whether another job of the host's would find work and a context.
+    fn wants_host(&self, instance: &Instance) -> bool {
+        u64::from(self.crew.queued) < self.contexts.len() && self.has_job(instance, Role::Both)
+    }
+}
+
+impl Instance {
+    /// Waits for a change; without threads of ours does work instead while there is some. The lock
+    /// is not given up between the caller's look at the state, the look for work, and the wait.
+    pub fn wait_or_help<'a>(
+        &'a self,
+        mut state: Guard<'a, State>,
+        condition: &Condvar,
+        deadline: u64,
+    ) -> Guard<'a, State> {
+        if self.settings.is_threadless() {
+            let helped;
+            (state, helped) = self.help(state);
+            if helped {
+                return state;
+            }
+        }
+        state.waiters += 1;
+        let look = self.device_deadline(&state);
+        state.device.watchers += u32::from(look.is_some());
+        condition.wait_until(&mut state, look.map_or(deadline, |look| look.min(deadline)));
+        state.device.watchers -= u32::from(look.is_some());
+        state.waiters -= 1;
+        if state.life == Life::Closing && state.waiters == 0 {
+            self.idle.broadcast();
+        }
+        state
+    }
+
+    /// Does one job on a free worker context; false where there is no context or no job.
+    fn help<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
+        let Some(context) = state.contexts.pop() else { return (state, false) };
+        let Some(job) = self.take_job(&mut state, Role::Both) else {
+            state.contexts.push(context);
+            return (state, false);
+        };
+        state.crew.holders[index(u64::from(context))] = Some((self.os.thread_id)());
+        (state, _) = self.offer(state);
+        drop(state);
+        (self.run_job(context, job), true)
+    }
+
+    /// Helps until the deadline, or until there is nothing to do; whether anything was done.
+    fn help_until<'a>(
+        &'a self,
+        state: Guard<'a, State>,
+        deadline: u64,
+    ) -> (Guard<'a, State>, bool) {
+        let (mut state, did_work) = self.help(state);
+        let mut helped = did_work;
+        while helped && (self.os.now_ns)() < deadline {
+            (state, helped) = self.help(state);
+        }
+        (state, did_work)
+    }
+
+    /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
+    pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
+        if !self.settings.is_threadless() {
+            let mut why = Why::new();
+            let status = fail!(why, Invalid, "pump: thread_mode is own, so our threads work");
+            return Err(Failure::because(status, &why));
+        }
+        let deadline = self.deadline(budget_ns);
+        let state = self.lock.lock();
+        if state.life == Life::Closing {
+            return Err(Failure::shutdown());
+        }
+        let (_state, did_work) = self.help_until(state, deadline);
+        Ok(did_work)
+    }
+
+    /// Hands the host a job if there is work for one; whether the host has run it at once, on this
+    /// thread, which then has to do what the job would have done. Gives the lock up meanwhile.
+    fn offer<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
+        let mut is_inline = false;
+        // Ends: every further turn is for a thread that found this one here.
+        while self.host.is_there() && !is_inline && state.wants_host(self) {
+            state.crew.is_wanted_again = state.crew.is_submitting();
+            if state.crew.is_submitting() {
+                break;
+            }
+            state.crew.queued += 1;
+            state.crew.submitter = Some((self.os.thread_id)());
+            drop(state);
+            self.host.run();
+            state = self.lock.lock();
+            state.crew.submitter = None;
+            is_inline = core::mem::take(&mut state.crew.is_inline);
+            if state.life != Life::Running {
+                self.idle.broadcast();
+            }
+            if !core::mem::take(&mut state.crew.is_wanted_again) {
+                break;
+            }
+        }
+        (state, is_inline)
+    }
+
+    /// A thread of the host leaves the loader: what it made work for is handed out.
+    pub fn hand_out(&self) {
+        if !self.host.is_there() {
+            return;
+        }
+        let mut state = self.lock.lock();
+        if state.crew.is_inside((self.os.thread_id)()) {
+            return;
+        }
+        // Ends: every turn but the last does a step, and those who make work are few.
+        loop {
+            let (offered, is_inline) = self.offer(state);
+            if !is_inline {
+                return;
+            }
+            let deadline = self.deadline(JOB_NS);
+            let (helped, did_work) = self.help_until(offered, deadline);
+            if !did_work {
+                return;
+            }
+            state = helped;
+        }
+    }
+
+    /// What a job does on the host's thread. If work is left, `hand_out` follows.
+    pub fn run_host_job(&self) {
+        if !self.host.is_there() {
+            return;
+        }
+        let thread = (self.os.thread_id)();
+        let mut state = self.lock.lock();
+        state.crew.queued = state.crew.queued.saturating_sub(1);
+        if state.crew.submitter == Some(thread) {
+            state.crew.is_inline = true;
+        } else if !state.crew.is_inside(thread) {
+            let deadline = self.deadline(JOB_NS);
+            self.help_until(state, deadline);
+        }
+    }
+}

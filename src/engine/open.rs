@@ -1,0 +1,517 @@
+//! Opening: one layout of all memory, counted for the bill and carved for the instance.
+//!
+//! In: settings and a block source. Out: a running instance. Invariant: on failure every byte,
+//! descriptor and thread that was taken is given back.
+//!
+//! Over 500 lines because the layout of all memory stands in one place.
+
+use crate::assemble::axis::PadMode;
+use crate::assemble::value_element;
+use crate::base::abi::HostJob;
+use crate::base::arena::{Bill, Carver, Kind, Region};
+use crate::base::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
+use crate::base::stats::StatsCells;
+use crate::base::status::{Status, Why};
+use crate::base::text::Float;
+use crate::batch::exports::Exports;
+use crate::cuda::{Engine, HAS_DEVICES};
+use crate::decode::{Decoder, target_bytes};
+use crate::engine::open_device::{add_device_lines, carve_batches, carve_tiles, open_engine};
+use crate::engine::ways_out::{name_largest_line, no_ring};
+use crate::fail;
+use crate::jobs::plan::window::Planner;
+use crate::jobs::read::ring::RingReader;
+use crate::os::memory::Block;
+use crate::os::profiler::Profiler;
+use crate::os::sink::{Level, Sink};
+use crate::os::store::Store;
+use crate::os::sync::{Condvar, Mutex};
+use crate::os::thread_locals;
+use crate::os::workers::Workers;
+use crate::os::{Os, ThreadStart, start_thread};
+use crate::setup::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
+use crate::setup::geometry::Geometry;
+use crate::setup::settings::Settings;
+use crate::simd::FloatEnvironment;
+use crate::state::State;
+use crate::state::shared::Instance;
+use crate::state::worker::Worker;
+use crate::wave::WaveTables;
+use core::ffi::c_void;
+use core::sync::atomic::AtomicBool;
+use static_assertions::const_assert;
+
+/// Most descriptors of an instance. A sample that finds its file closed costs twice what one costs
+/// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
+const OPEN_FILES_MAX: u64 = 1 << 16;
+
+/// What AddressSanitizer adds to the frames of each stack: without it the threads that wait for
+/// storage run out of theirs. Its thread-local tables, and TSan's, are counted with the program's.
+const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
+/// Stack of a thread that decodes: zstd and the planner take most of it.
+const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
+/// Stack of a thread that waits for storage: paths, records and the metadata parser.
+const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
+/// Stack of the thread that calls the CUDA driver: how much a driver takes is its own affair.
+const DEVICE_STACK_BYTES: u64 = (1 << 20) + SANITIZER_STACK_BYTES;
+/// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
+/// (tests/stacks.rs). libc puts the thread-local variables of the program there as well: the last
+/// third is for a few of them, and a program with more gets larger stacks. This is the net below.
+const DECODE_NEED_BYTES: u64 = 128 << 10;
+const IO_NEED_BYTES: u64 = 64 << 10;
+
+const_assert!(DECODE_NEED_BYTES * 3 <= DECODE_STACK_BYTES * 2);
+const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
+
+/// The bill of a config, and the geometry behind it.
+#[inline(never)] // as said of `layout`
+pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
+    let total = |geometry: &Geometry| host_total(&count(settings, geometry));
+    let geometry = settings.solve(target_bytes, total, why)?;
+    Ok((count(settings, &geometry), geometry))
+}
+
+/// The bytes of a config's block, and the geometry behind them.
+#[inline(never)] // as said of `layout`
+fn host_bytes(settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
+    bill(settings, why).map(|(bill, geometry)| (bill.total(Kind::Host), geometry))
+}
+
+/// The least bill that a config can be opened with.
+pub fn floor_bill(settings: &Settings) -> Bill {
+    count(settings, &settings.floor_geometry(target_bytes))
+}
+
+/// The least host memory that a config can be opened with.
+pub fn floor_bytes(settings: &Settings) -> u64 {
+    host_total(&floor_bill(settings))
+}
+
+fn host_total(bill: &Bill) -> u64 {
+    bill.total(Kind::Host) + bill.total(Kind::Pinned)
+}
+
+fn count(settings: &Settings, geometry: &Geometry) -> Bill {
+    let mut carver = Carver::counting();
+    // Counting builds nothing.
+    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, (&Values::COUNTED, None));
+    let mut bill = carver.bill().clone();
+    add_device_lines(&mut bill, settings, geometry);
+    bill
+}
+
+/// An instance and the block that it lives in.
+#[derive(Clone, Copy)]
+pub struct Opened {
+    /// The instance, valid until `give_back`.
+    pub instance: &'static Instance,
+    block: Block,
+}
+
+impl Opened {
+    /// Gives the memory back. The instance's close has returned Ok and nobody uses it any more.
+    pub fn give_back(self) {
+        let os = self.instance.os;
+        let hook = self.instance.settings.config.memory;
+        if let Some(engine) = self.instance.engine() {
+            engine.close();
+        }
+        self.block.give_back(os, &hook);
+    }
+}
+
+/// What the surfaces know an instance by, and how the host's jobs enter it.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    /// The token of the instance.
+    pub token: u64,
+    /// A job that enters the instance whose token is its argument.
+    pub job: HostJob,
+}
+
+/// Opens an instance: takes its memory, builds it, starts its threads.
+pub fn open(
+    os: &'static Os,
+    settings: &Settings,
+    handle: Handle,
+    why: &mut Why,
+) -> Result<Opened, Status> {
+    let (bytes, geometry) = host_bytes(settings, why)?;
+    let hook = settings.config.memory;
+    // pad_value rounds to the output type the same way whatever the host set.
+    let _float = FloatEnvironment::enter();
+    let mut values = values_from_settings(settings, why)?;
+    let block = Block::take(os, &hook, bytes, why)
+        .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
+    (values.host_bytes, values.handle) = (bytes, handle);
+    let mut engine = None;
+    if let Err(status) = open_engine(settings, &geometry, &mut engine, why) {
+        block.give_back(os, &hook);
+        return Err(status);
+    }
+    let mut carver = block.carver();
+    let made = (&values, Some(&mut engine));
+    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, made) else {
+        if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
+            engine.close();
+        }
+        block.give_back(os, &hook);
+        return Err(fail!(why, Internal, "the zstd workspace does not fit"));
+    };
+    assert!(carver.bill().total(Kind::Host) == bytes);
+    instance.lock.lock().slots.set_loader(handle.token);
+    for condition in [
+        &instance.work_ready,
+        &instance.io_ready,
+        &instance.ring_ready,
+        &instance.device_ready,
+        &instance.batch_ready,
+        &instance.space_ready,
+        &instance.idle,
+    ] {
+        condition.init();
+    }
+    let opened = Opened { instance, block };
+    if settings.ring_depth > 0
+        && let Err(errno) = instance.open_ring()
+    {
+        opened.give_back();
+        return Err(no_ring(errno, why));
+    }
+    if let Err(status) = start_threads(instance, starts, why) {
+        // Closing waits for the threads that did start; nothing was read, so they end at once.
+        let closed = instance.close(u64::MAX);
+        assert!(closed.is_ok());
+        opened.give_back();
+        return Err(status);
+    }
+    if HAS_DEVICES {
+        let reason = settings.backend_reason.as_str();
+        instance.sink.log(Level::Info, 0, format_args!("backend {reason}"));
+    }
+    Ok(opened)
+}
+
+/// What is derived from the settings once, apart from sizes.
+struct Values {
+    pad_mode: PadMode,
+    pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
+    failed_element: [u8; ELEMENT_BYTES_MAX],
+    host_bytes: u64,
+    handle: Handle,
+}
+
+fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
+    let config = &settings.config;
+    let Some(element) = value_element(config.pad_value, settings.dtype, settings.dtype_bytes)
+    else {
+        return Err(fail!(
+            why,
+            Invalid,
+            "pad_value = {}: {} cannot hold it",
+            Float(config.pad_value),
+            settings.dtype.name()
+        ));
+    };
+    let pad_mode = match config.pad_mode {
+        PAD_CONSTANT => PadMode::Constant,
+        PAD_EDGE => PadMode::Edge,
+        PAD_REFLECT => PadMode::Reflect,
+        _ => PadMode::None,
+    };
+    let pad_element = (config.pad_value_set == 1).then_some(element);
+    Ok(Values { pad_mode, pad_element, failed_element: element, ..Values::COUNTED })
+}
+
+impl Values {
+    /// Of an instance that is only counted.
+    const COUNTED: Values = Values {
+        pad_mode: PadMode::None,
+        pad_element: None,
+        failed_element: [0; ELEMENT_BYTES_MAX],
+        host_bytes: 0,
+        handle: Handle { token: 0, job: no_job },
+    };
+}
+
+extern "C" fn no_job(_argument: *mut c_void) {}
+
+/// Descriptors that the table of files may hold open: half of what the process may have, so that
+/// the host keeps its own, and no more than files that it knows.
+fn open_files_max(os: &Os, settings: &Settings) -> u32 {
+    let limit = (os.open_files_max)();
+    let each = if settings.reads_direct { 2 } else { 1 };
+    let share = (limit.saturating_sub(32) / 2 / each).clamp(4, OPEN_FILES_MAX) as u32;
+    share.min(settings.config.n_chunk_layout_cache).max(1)
+}
+
+/// Counts or builds everything that an instance has. None while counting. What is large is built
+/// in a function of its own and lies beside the instance: all of it at once is too much for the
+/// stack of a caller.
+fn layout(
+    carver: &mut Carver,
+    os: &'static Os,
+    settings: &Settings,
+    geometry: &Geometry,
+    (values, engine): (&Values, Option<&mut Option<Engine>>),
+) -> Option<(&'static Instance, &'static [Start])> {
+    let config = &settings.config;
+    let batches = carve_batches(carver, settings, engine.as_deref().and_then(Option::as_ref));
+    let device_tiles = carve_tiles(carver, settings, geometry);
+    let exports = Exports::carve(carver, config.n_batch_slots);
+    let tables = carve_tables(carver, settings, geometry);
+    let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
+    let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
+    let (workers, is_whole) = carve_workers(carver, settings, geometry);
+    let own = settings.thread_count();
+    let ring = Mutex::new(RingReader::carve(carver, settings));
+    let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
+    let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
+    let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
+    let shared = carve_state(carver, os, settings, geometry);
+    let engine = carve_engine(carver, engine.filter(|_| is_whole));
+    let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
+        let state = lock.lock();
+        Instance {
+            os,
+            settings: settings.clone(),
+            geometry: *geometry,
+            process_id: (os.process_id)(),
+            token: values.handle.token,
+            store: Store::new(os, config.files, settings.reads_direct),
+            sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+            profiler: Profiler::new(config.profiler),
+            host: Workers::new(config.workers, values.handle.job, values.handle.token),
+            stats,
+            host_bytes: values.host_bytes,
+            records: state.arrays.records.share(),
+            edges: state.arrays.edges.share(),
+            uris: state.arrays.uris.share(),
+            geometry_table: state.slots.geometry.share(),
+            statuses: state.slots.statuses.share(),
+            lock,
+            planner: Mutex::new(planners.first_mut()),
+            work_ready: Condvar::new(),
+            io_ready: Condvar::new(),
+            ring_ready: Condvar::new(),
+            batch_ready: Condvar::new(),
+            space_ready: Condvar::new(),
+            device_ready: Condvar::new(),
+            idle: Condvar::new(),
+            workers,
+            ring,
+            threads,
+            has_joined: AtomicBool::new(false),
+            tables,
+            batches,
+            engine,
+            device_tiles,
+            exports,
+            common_scratch,
+            chunk_memory,
+            pad_mode: values.pad_mode,
+            pad_element: values.pad_element,
+            failed_element: values.failed_element,
+        }
+    };
+    let placed = carver.place("instance", || shared.map(make)).and_then(Option::as_ref);
+    let starts = carve_starts(carver, settings, placed, stacks);
+    placed.filter(|_| is_whole).map(|placed| (placed, starts))
+}
+
+/// What the lock guards, and the figures.
+#[inline(never)] // as said of `layout`
+fn carve_state(
+    carver: &mut Carver,
+    os: &Os,
+    settings: &Settings,
+    geometry: &Geometry,
+) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
+    let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
+    let make =
+        |carver: &mut Carver| Mutex::new(State::carve(carver, settings, geometry, files_max));
+    let locks = carver.slice_from("instance", 1, make);
+    let stats = carver.slice_from("instance", 1, |_| StatsCells::default());
+    locks.first().zip(stats.first())
+}
+
+/// The engine in its place.
+#[inline(never)] // as said of `layout`
+fn carve_engine(
+    carver: &mut Carver,
+    mut engine: Option<&mut Option<Engine>>,
+) -> Option<&'static Engine> {
+    let take = |_: &mut Carver| engine.as_mut().and_then(|engine| engine.take());
+    carver.slice_from("instance", 1, take).first().and_then(Option::as_ref)
+}
+
+fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> WaveTables {
+    WaveTables::carve(
+        carver,
+        settings.config.host_buffer_waves,
+        settings.config.max_chunks_per_wave,
+        settings.pairs_per_wave,
+        geometry.slab_bytes,
+    )
+}
+
+/// What each own thread runs, and on which stack.
+fn carve_starts(
+    carver: &mut Carver,
+    settings: &Settings,
+    instance: Option<&'static Instance>,
+    stacks: Region,
+) -> &'static [Start] {
+    let mut number = 0;
+    carver.slice_from("workers", settings.thread_count() as u64, |carver| {
+        let begin = stack_offset(settings, number);
+        let bytes = stack_offset(settings, number + 1) - begin;
+        let decodes = number < settings.decode_threads;
+        number += 1;
+        Start {
+            main: Instance::thread_main,
+            refuse: Instance::thread_refused,
+            argument: instance,
+            number: number - 1,
+            stack: if carver.is_counting() { stacks } else { stacks.part(begin, bytes) },
+            need_bytes: if decodes { DECODE_NEED_BYTES } else { IO_NEED_BYTES },
+        }
+    })
+}
+
+/// The contexts of all workers, and whether each that decodes got its decoder.
+fn carve_workers(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+) -> (&'static [Mutex<Worker>], bool) {
+    let mut is_whole = true;
+    let mut number = 0;
+    let workers = carver.slice_from("workers", settings.worker_count() as u64, |carver| {
+        number += 1;
+        let decodes = number <= settings.decode_threads;
+        let worker = carve_worker(carver, geometry, decodes);
+        is_whole &= carver.is_counting() || worker.decoder.is_some() == decodes;
+        Mutex::new(worker)
+    });
+    (workers, is_whole)
+}
+
+fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {
+    let scratch = |bytes: u64| if decodes { bytes } else { 0 };
+    let mut part = |bytes| carver.region("decode scratch", scratch(bytes), MEMORY_PAGE_BYTES);
+    let staging = part(geometry.staging_bytes);
+    let target = part(geometry.target_bytes);
+    let block = part(geometry.block_bytes);
+    // A worker that decodes looks files up in pump mode only, and never while it decodes.
+    let buffer_bytes = METADATA_SMALL_BYTES as u64;
+    let buffer = match decodes {
+        true if carver.is_counting() => staging,
+        true => staging.part(0, buffer_bytes),
+        false => carver.region("io buffers", buffer_bytes, MEMORY_PAGE_BYTES),
+    };
+    let decoder = if decodes { Decoder::carve(carver) } else { None };
+    Worker { decoder, staging, target, block, buffer }
+}
+
+/// Where the stack of thread `number` begins: decoding threads come first, that of a device last.
+/// Each has room for the thread-local variables of the program.
+fn stack_offset(settings: &Settings, number: u32) -> u64 {
+    let decoding = number.min(settings.decode_threads) as u64;
+    let has_device = settings.is_cuda() && number == settings.thread_count() && number > 0;
+    let waiting = number as u64 - decoding - u64::from(has_device);
+    let locals = thread_locals::stack_bytes();
+    decoding * (DECODE_STACK_BYTES + locals)
+        + waiting * (IO_STACK_BYTES + locals)
+        + if has_device { DEVICE_STACK_BYTES + locals } else { 0 }
+}
+
+type Start = ThreadStart<Instance>;
+
+/// Starts all threads and waits until each is there with enough of its stack left.
+fn start_threads(
+    instance: &'static Instance,
+    starts: &'static [Start],
+    why: &mut Why,
+) -> Result<(), Status> {
+    for (started, (start, handle)) in starts.iter().zip(instance.threads).enumerate() {
+        {
+            let state = &mut *instance.lock.lock();
+            state.threads += 1;
+            state.starting += 1;
+        }
+        match start_thread(instance.os, start) {
+            Ok(thread) => *handle.lock() = Some(thread),
+            Err(errno) => {
+                let state = &mut *instance.lock.lock();
+                state.threads -= 1;
+                state.starting -= 1;
+                let note = match errno.0 {
+                    libc::EINVAL => "large thread-local variables of the program fill our stacks: ",
+                    _ => "raise RLIMIT_NPROC, or the pids limit of the container, or ",
+                };
+                let config = &instance.settings.config;
+                return Err(fail!(
+                    why,
+                    OutOfMemory,
+                    "starting threads: {started} of {} were, the next one: {errno}: {note}lower \
+                     n_io_threads = {} or n_decode_threads (of which there are {}), or set \
+                     thread_mode = pump or hook",
+                    starts.len(),
+                    config.n_io_threads,
+                    instance.settings.decode_threads
+                ));
+            }
+        }
+    }
+    let mut state = instance.lock.lock();
+    while state.starting > 0 {
+        instance.idle.wait(&mut state);
+    }
+    match state.stack_left {
+        None => Ok(()),
+        Some(left) => Err(fail!(
+            why,
+            OutOfMemory,
+            "starting threads: thread-local variables of the program leave {left} bytes of a \
+             stack, and it takes {IO_NEED_BYTES} of {IO_STACK_BYTES} to wait for storage, \
+             {DECODE_NEED_BYTES} of {DECODE_STACK_BYTES} to decode: make them smaller, or set \
+             thread_mode = pump or hook"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::config::Config;
+    use crate::setup::settings::settings_from_config;
+
+    #[test]
+    fn the_defaults_fit_their_own_cap_for_every_samples_per_batch() {
+        for samples_per_batch in [1, 2, 3, 8, 31, 64, 256, 1000, 4096, 16384, 65536] {
+            let mut config = Config { samples_per_batch, sample_rank: 3, ..Config::default() };
+            config.sample_shape[..3].copy_from_slice(&[4, 4, 4]);
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 2, &mut why).unwrap();
+            let billed = bill(&settings, &mut why);
+            assert!(billed.is_ok(), "{samples_per_batch}: {why}");
+        }
+    }
+
+    #[test]
+    fn derived_threads_fit_the_default_cap_on_machines_of_any_size() {
+        let mut config = Config { sample_rank: 1, ..Config::default() };
+        config.sample_shape[0] = 64;
+        let mut threads_before = 0;
+        for cpu_count in [1, 2, 16, 64, 128, 1024] {
+            let mut why = Why::new();
+            let mut settings = settings_from_config(&config, cpu_count, &mut why).unwrap();
+            settings.limit_derived_threads(floor_bytes);
+            assert!(settings.decode_threads >= threads_before.min(cpu_count));
+            threads_before = settings.decode_threads;
+            assert!(bill(&settings, &mut why).is_ok(), "{cpu_count}: {why}");
+        }
+        assert!(threads_before >= 16, "{threads_before}");
+    }
+}

@@ -1,0 +1,250 @@
+//! The cache of array metadata: one entry per uri, loaded once however many samples wait for it.
+//!
+//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading ->
+//! Ready or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
+//! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
+//!
+//! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.
+
+use crate::base::arena::{Carver, Table};
+use crate::base::cache::{Cache, Fifo};
+use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
+use crate::base::status::{Status, Why};
+use crate::base::text::Text;
+use crate::records::ArrayRecord;
+use crate::records::grid::EdgeRun;
+
+/// A normalised uri.
+pub type Uri = Text<{ URI_BYTES_MAX + 1 }>;
+
+/// How the metadata of an array stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayState {
+    /// The slot holds nothing.
+    Empty,
+    /// Waits for a worker.
+    Queued,
+    /// Waits for a worker and a large buffer.
+    QueuedLarge,
+    /// A worker loads it.
+    Loading,
+    /// The record may be used.
+    Ready,
+    /// It could not be loaded.
+    Failed(Status),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: u64,
+    state: ArrayState,
+    why: Why,
+    /// Number of the youngest sample that waits for the entry.
+    wanted_by: u64,
+    /// Batch that last found the array's metadata in place although a file of it was missing.
+    checked_batch: Option<u64>,
+    /// Whether a sample used it since it was loaded.
+    is_used: bool,
+}
+
+/// See the module.
+pub struct Arrays {
+    cache: Cache,
+    entries: &'static mut [Entry],
+    /// Uris of the entries; written while loading begins, read while pinned.
+    pub uris: Table<Uri>,
+    /// Records of the entries; written while loading ends, read while pinned.
+    pub records: Table<ArrayRecord>,
+    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each entry; written while loading, read while
+    /// pinned.
+    pub edges: Table<EdgeRun>,
+    queue: Fifo,
+    large_queue: Fifo,
+    next_id: u64,
+}
+
+impl Arrays {
+    /// A cache of `count` arrays.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
+        let entry = Entry {
+            id: 0,
+            state: ArrayState::Empty,
+            why: Why::new(),
+            wanted_by: 0,
+            checked_batch: None,
+            is_used: false,
+        };
+        Arrays {
+            cache: Cache::carve(carver, "array metadata", count),
+            entries: carver.slice("array metadata", count as u64, &entry),
+            uris: carver.table("array metadata", count as u64, &Uri::new()),
+            records: carver.table("array metadata", count as u64, &ArrayRecord::EMPTY),
+            edges: carver.table(
+                "array metadata",
+                count as u64 * EDGE_RUNS_MAX as u64,
+                &EdgeRun::EMPTY,
+            ),
+            queue: Fifo::carve(carver, "array metadata", count),
+            large_queue: Fifo::carve(carver, "array metadata", count),
+            next_id: 0,
+        }
+    }
+
+    /// The entry of a uri, made the youngest.
+    pub fn find(&mut self, uri: &[u8], hash: u64) -> Option<u32> {
+        let uris = &self.uris;
+        let slot =
+            self.cache.find(hash, |slot| uris.rows(slot as usize, 1)[0].as_bytes() == uri)?;
+        self.cache.touch(slot);
+        Some(slot)
+    }
+
+    /// Begins to load a uri. `spare_from`: entries that a sample of at least this number waits for
+    /// are not given up for it. None while no slot can be had.
+    pub fn load(&mut self, uri: &[u8], hash: u64, spare_from: Option<u64>) -> Option<u32> {
+        let oldest = self.cache.oldest()?;
+        let entry = &self.entries[oldest as usize];
+        let is_needed = |from| entry.state != ArrayState::Empty && entry.wanted_by >= from;
+        if spare_from.is_some_and(is_needed) {
+            return None;
+        }
+        let slot = self.cache.take(hash)?;
+        self.next_id += 1;
+        let mut text = Uri::new();
+        // Uris are checked to be UTF-8 when they are pushed.
+        text.push_str(core::str::from_utf8(uri).unwrap_or(""));
+        self.uris.write(slot as usize, text);
+        self.entries[slot as usize] = Entry {
+            id: self.next_id,
+            state: ArrayState::Queued,
+            why: Why::new(),
+            wanted_by: 0,
+            checked_batch: None,
+            is_used: false,
+        };
+        self.cache.pin(slot, 1);
+        self.queue.push(slot);
+        Some(slot)
+    }
+
+    /// Notes that a sample waits for the entry.
+    pub fn want(&mut self, slot: u32, sample_number: u64) {
+        let entry = &mut self.entries[slot as usize];
+        entry.wanted_by = entry.wanted_by.max(sample_number);
+    }
+
+    /// State of an entry.
+    pub fn state(&self, slot: u32) -> ArrayState {
+        self.entries[slot as usize].state
+    }
+
+    /// Identity of the array in an entry; another load gets another one.
+    pub fn id(&self, slot: u32) -> u64 {
+        self.entries[slot as usize].id
+    }
+
+    /// Whether an entry was used since it was loaded; from now on it was.
+    pub fn is_used_again(&mut self, slot: u32) -> bool {
+        core::mem::replace(&mut self.entries[slot as usize].is_used, true)
+    }
+
+    /// Why the entry could not be loaded.
+    pub fn why(&self, slot: u32) -> &Why {
+        &self.entries[slot as usize].why
+    }
+
+    /// Whether an entry waits for a worker.
+    pub fn has_queued(&self) -> bool {
+        !self.queue.is_empty() || !self.large_queue.is_empty()
+    }
+
+    /// The next entry to load, and whether it needs a large buffer; only if there is one
+    /// (`has_large`) is such an entry given out.
+    pub fn next_queued(&mut self, has_large: bool) -> Option<(u32, bool)> {
+        if has_large && let Some(slot) = self.large_queue.pop() {
+            self.entries[slot as usize].state = ArrayState::Loading;
+            return Some((slot, true));
+        }
+        let slot = self.queue.pop()?;
+        self.entries[slot as usize].state = ArrayState::Loading;
+        Some((slot, false))
+    }
+
+    /// The document could not be looked at now: queue it again.
+    pub fn requeue(&mut self, slot: u32, large: bool) {
+        let entry = &mut self.entries[slot as usize];
+        assert!(entry.state == ArrayState::Loading);
+        if large {
+            entry.state = ArrayState::QueuedLarge;
+            self.large_queue.push(slot);
+        } else {
+            entry.state = ArrayState::Queued;
+            self.queue.push(slot);
+        }
+    }
+
+    /// The document does not fit a small buffer: queue it for a large one.
+    pub fn requeue_large(&mut self, slot: u32) {
+        assert!(self.entries[slot as usize].state == ArrayState::Loading);
+        self.entries[slot as usize].state = ArrayState::QueuedLarge;
+        self.large_queue.push(slot);
+    }
+
+    /// Ends a load.
+    pub fn finish(&mut self, slot: u32, result: Result<(), Status>, why: &Why) {
+        let entry = &mut self.entries[slot as usize];
+        assert!(entry.state == ArrayState::Loading);
+        match result {
+            Ok(()) => entry.state = ArrayState::Ready,
+            Err(status) => {
+                entry.state = ArrayState::Failed(status);
+                entry.why = *why;
+            }
+        }
+        self.cache.unpin(slot, 1);
+    }
+
+    /// Forgets a failed entry, so that the next sample that names it tries again.
+    pub fn forget_failed(&mut self, slot: u32) {
+        assert!(matches!(self.entries[slot as usize].state, ArrayState::Failed(_)));
+        self.cache.forget(slot);
+        self.entries[slot as usize].state = ArrayState::Empty;
+    }
+
+    /// Keeps the entry, `count` times over.
+    pub fn pin(&mut self, slot: u32, count: u32) {
+        self.cache.pin(slot, count);
+    }
+
+    /// Takes `count` pins back.
+    pub fn unpin(&mut self, slot: u32, count: u32) {
+        self.cache.unpin(slot, count);
+    }
+
+    /// Whether this batch already looked that the array is still there.
+    pub fn is_checked(&self, slot: u32, batch_id: u64) -> bool {
+        self.entries[slot as usize].checked_batch == Some(batch_id)
+    }
+
+    /// Notes that this batch looked.
+    pub fn set_checked(&mut self, slot: u32, batch_id: u64) {
+        self.entries[slot as usize].checked_batch = Some(batch_id);
+    }
+
+    /// Ends every use and every load that has not begun; what is loaded stays.
+    pub fn reset(&mut self) {
+        self.queue.clear();
+        self.large_queue.clear();
+        self.cache.unpin_all();
+        for slot in 0..self.entries.len() as u32 {
+            let entry = &mut self.entries[slot as usize];
+            entry.wanted_by = 0;
+            entry.checked_batch = None;
+            if entry.state != ArrayState::Ready {
+                entry.state = ArrayState::Empty;
+                self.cache.forget(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What the caller pushes: samples that wait, and the arrays that they name.
+
+pub mod arrays;
+pub mod queue;

@@ -1,0 +1,404 @@
+//! The jobs of a device: submit slabs that are full, look what is done, and free what was waited
+//! for.
+//!
+//! In: slabs whose writers are done, batches that were given back. Out: chunks that are in their
+//! batches, slabs and batch slots that are free. No driver call waits for the device: completion is
+//! polled, by a thread of ours that naps in between, or by the host's threads as they come by.
+//!
+//! One thread at a time has this job (`is_taken`), so submissions keep their order.
+
+use crate::base::arena::{Carver, Region};
+use crate::base::math::index;
+use crate::base::status::{Failure, Why};
+use crate::batch::slots::SlotState;
+use crate::cuda::{Engine, Fault, HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Submit};
+use crate::device::{Layout, Slabs, Submission, UNIT_BYTES};
+use crate::engine::schedule::{Job, Role};
+use crate::fail;
+use crate::jobs::release::{Use, Uses};
+use crate::os::sink::Level;
+use crate::setup::settings::Settings;
+use crate::state::lift::write_first_tiles;
+use crate::state::shared::Instance;
+use crate::state::{Life, State};
+use arrayvec::ArrayVec;
+
+/// Least time between two looks at a device that is at work: short beside a wave, long beside a
+/// look.
+const NAP_MIN_NS: u64 = 20_000;
+
+/// Most time: each look that finds nothing doubles it, because what took long so far takes longer
+/// still, and a slot may wait for a consumer's whole step. Short beside any wait that it ends.
+const NAP_MAX_NS: u64 = 320_000;
+
+/// What the lock guards of the device.
+pub struct DeviceState {
+    /// Slabs and resident waves.
+    pub slabs: Slabs,
+    /// Slabs whose copy is under way, as bits.
+    copying: u64,
+    /// Bytes of each of these copies.
+    copy_bytes: [u64; SLABS_MAX],
+    /// Bytes of data of each resident wave, and bytes that it becomes.
+    wave_bytes: [(u64, u64); RESIDENT_WAVES],
+    /// Slots that wait for the device, as bits.
+    fenced: u64,
+    /// Slots that wait for the end of a capture first, likewise.
+    pub captured: u64,
+    /// Streams that a consumer uses each slot on.
+    pub uses: &'static mut [Uses],
+    /// A thread has the job.
+    is_taken: bool,
+    /// When the device was looked at last.
+    polled_ns: u64,
+    /// Time until the next look.
+    nap_ns: u64,
+    /// A worker found no room for what it was to do.
+    pub lacks_room: bool,
+    /// Why a call failed: nothing more is done.
+    pub failure: Option<Failure>,
+    /// Our thread sleeps.
+    is_idle: bool,
+    /// Calls of the host's that wait, and look at the device as they do.
+    pub watchers: u32,
+}
+
+impl DeviceState {
+    /// A device at rest; without slabs on the host.
+    pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
+        let mut state = DeviceState {
+            slabs: Slabs::none(),
+            copying: 0,
+            copy_bytes: [0; SLABS_MAX],
+            wave_bytes: [(0, 0); RESIDENT_WAVES],
+            fenced: 0,
+            captured: 0,
+            uses: &mut [],
+            is_taken: false,
+            polled_ns: 0,
+            nap_ns: NAP_MIN_NS,
+            lacks_room: false,
+            failure: None,
+            is_idle: false,
+            watchers: 0,
+        };
+        if settings.is_cuda() {
+            let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
+            state.slabs = Slabs::carve(carver, layout, waves, slots);
+            state.uses = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
+        }
+        state
+    }
+
+    /// Whether a call to it failed.
+    pub fn is_dead(&self) -> bool {
+        HAS_DEVICES && self.failure.is_some()
+    }
+
+    /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
+    /// where no further stream can be remembered.
+    pub fn remember(&mut self, slot: u32, stream: Use) -> bool {
+        let uses = &mut self.uses[index(u64::from(slot))];
+        uses.contains(&stream) || uses.try_push(stream).is_ok()
+    }
+
+    /// A slot waits for its fence, or first for the end of a capture.
+    pub fn hold_back(&mut self, slot: u32, is_fenced: bool) {
+        let bit = 1 << slot;
+        self.captured &= !bit;
+        if is_fenced {
+            self.uses[index(u64::from(slot))].clear();
+            self.fenced |= bit;
+        } else {
+            self.captured |= bit;
+        }
+    }
+
+    /// Whether there is something to look at.
+    pub fn is_at_work(&self) -> bool {
+        !self.is_dead()
+            && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
+    }
+
+    /// Forgets what is under way; the device is at rest.
+    pub fn clear(&mut self) {
+        self.slabs.clear();
+        self.copying = 0;
+        self.lacks_room = false;
+    }
+}
+
+impl State {
+    /// The device's job, if there is one that can be done now.
+    pub fn next_device_job(&mut self, instance: &Instance, role: Role) -> Option<Job> {
+        if !self.has_device_job(instance, role) {
+            return None;
+        }
+        self.device.is_taken = true;
+        Some(Job::Device)
+    }
+
+    /// Whether `next_device_job` would give one.
+    pub fn has_device_job(&self, instance: &Instance, role: Role) -> bool {
+        let device = &self.device;
+        if instance.engine().is_none() || device.is_dead() || device.is_taken {
+            return false;
+        }
+        let is_rested = || {
+            role == Role::Device
+                || (instance.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
+        };
+        device.slabs.has_submission() || device.is_at_work() && is_rested()
+    }
+
+    /// The chunks that a resident wave brought are in their batches.
+    fn land(&mut self, instance: &Instance, resident: u32) {
+        self.device.slabs.done(resident);
+        for slot in 0..self.slots.count() {
+            let chunks = self.device.slabs.take_chunks(resident, slot);
+            if chunks == 0 {
+                continue;
+            }
+            if self.slots.state(slot) == SlotState::Patching {
+                self.end_patch(instance, slot);
+            } else if self.slots.sub_remaining(slot, chunks) {
+                self.complete_slot(instance, slot);
+            }
+        }
+        self.plan_wanted = true;
+    }
+}
+
+/// What is done of what a device was given.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    copied: u64,
+    waves: u64,
+    slots: u64,
+}
+
+/// Looks what is done and submits what can be. Whether anything was.
+pub fn run_device(instance: &Instance) -> bool {
+    // Only an instance with a device has slabs, and so this job.
+    let Some(engine) = instance.engine() else { return false };
+    let result = step(instance, engine);
+    if let Err(fault) = &result {
+        instance.fail_device(fault);
+    }
+    let state = &mut *instance.lock.lock();
+    state.device.is_taken = false;
+    let device = &mut state.device;
+    device.polled_ns = (instance.os.now_ns)();
+    let is_fruitless = matches!(result, Ok(false));
+    device.nap_ns = if is_fruitless { NAP_MAX_NS.min(2 * device.nap_ns) } else { NAP_MIN_NS };
+    result.unwrap_or(true)
+}
+
+fn step(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+    let _context = engine.enter()?;
+    let mut progress = instance.fence_captured(engine)?;
+    progress |= poll(instance, engine)?;
+    // Ends: each turn takes a resident wave.
+    loop {
+        let submission = instance.lock.lock().device.slabs.submit();
+        let Some(submission) = submission else { return Ok(progress) };
+        submit(instance, engine, &submission)?;
+        progress = true;
+    }
+}
+
+fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+    let (copying, busy, fenced, copies, waves) = {
+        let device = &instance.lock.lock().device;
+        let busy = device.slabs.busy_bits();
+        (device.copying, busy, device.fenced, device.copy_bytes, device.wave_bytes)
+    };
+    let mut done = Done::default();
+    for bit in bits(copying) {
+        done.copied |= u64::from(engine.is_copied(bit)?) << bit;
+    }
+    for bit in bits(busy) {
+        done.waves |= u64::from(engine.is_assembled(bit)?) << bit;
+    }
+    for bit in bits(fenced) {
+        done.slots |= u64::from(engine.is_unfenced(bit)?) << bit;
+    }
+    if done.copied | done.waves | done.slots == 0 {
+        return Ok(false);
+    }
+    bits(done.copied).for_each(|slab| {
+        let bytes = copies[index(u64::from(slab))];
+        instance.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);
+    });
+    bits(done.waves).for_each(|wave| {
+        let (input, output) = waves[index(u64::from(wave))];
+        instance.stats.assemble.observe(engine.assemble_ns(wave), input, output);
+    });
+    let state = &mut *instance.lock.lock();
+    state.device.copying &= !done.copied;
+    state.device.fenced &= !done.slots;
+    state.device.lacks_room = false;
+    bits(done.copied).for_each(|slab| state.device.slabs.copied(slab));
+    bits(done.waves).for_each(|wave| state.land(instance, wave));
+    bits(done.slots).for_each(|slot| {
+        state.slots.unfence(slot);
+        instance.slot_freed(state);
+    });
+    Ok(true)
+}
+
+/// The numbers of the bits that are set.
+pub fn bits(set: u64) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |bit| set & (1 << bit) != 0)
+}
+
+/// Hands a slab to the device; where nothing in it is to be done, it is done.
+fn submit(instance: &Instance, engine: &Engine, submission: &Submission) -> Result<(), Fault> {
+    let Submission { slab, resident, units, .. } = *submission;
+    let layout = &instance.geometry.device;
+    let (tiles, output_bytes) = write_tiles(instance, &engine.slab(slab), slab, units)?;
+    if tiles > 0 {
+        let submit = submit_of(submission, layout, tiles);
+        engine.submit(&submit)?;
+        let device = &mut instance.lock.lock().device;
+        device.copying |= 1 << slab;
+        device.copy_bytes[index(u64::from(slab))] = submit.limit - submit.first;
+        device.wave_bytes[index(u64::from(resident))] =
+            (layout.data_bytes - submit.first, output_bytes);
+        return Ok(());
+    }
+    let state = &mut *instance.lock.lock();
+    state.device.slabs.copied(slab);
+    state.device.lacks_room = false;
+    state.land(instance, resident);
+    Ok(())
+}
+
+/// What of a slab is copied, and where its tables are.
+fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
+    let Submission { slab, resident, first, units } = *submission;
+    let units_at = layout.data_bytes;
+    let tiles_at = units_at + u64::from(units) * UNIT_BYTES;
+    let limit = tiles_at + (u64::from(units) + 1) * size_of::<u32>() as u64;
+    Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles }
+}
+
+/// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
+/// are, and the bytes that they write.
+fn write_tiles(
+    instance: &Instance,
+    slab: &Region,
+    number: u32,
+    units: u32,
+) -> Result<(u32, u64), Fault> {
+    let layout = &instance.geometry.device;
+    let row = u64::from(number) * u64::from(layout.units);
+    let rows = instance.device_tiles.rows(index(row), index(u64::from(units)));
+    let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
+    let first = slab.rows(at, (u64::from(units) + 1) * size_of::<u32>() as u64);
+    let (places, _) = first.as_chunks_mut();
+    write_first_tiles(rows, places).ok_or(Fault::Tiles)
+}
+
+impl Instance {
+    /// The device failed: the stream ends. With no lock held, because it is logged.
+    pub fn fail_device(&self, fault: &Fault) {
+        let mut why = Why::new();
+        let status = match fault {
+            Fault::Call(..) | Fault::Silent => {
+                fail!(why, Cuda, "{fault}: the stream ends; close the loader")
+            }
+            Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
+            Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
+        };
+        let failure = Failure::because(status, &why);
+        let is_first = {
+            let state = &mut *self.lock.lock();
+            let is_first = !state.device.is_dead();
+            state.is_halted = true;
+            state.device.failure.get_or_insert_with(|| failure.clone());
+            state.sticky.get_or_insert_with(|| failure.clone());
+            self.batch_ready.broadcast();
+            self.space_ready.broadcast();
+            self.idle.broadcast();
+            is_first
+        };
+        // A process that ends with a loader open ended it on purpose, and its log may be gone.
+        if is_first && !fault.is_of_exit() {
+            self.sink.log(Level::Error, 0, format_args!("{failure}"));
+        }
+    }
+
+    /// What the device's thread does until close.
+    pub fn device_main(&self) {
+        let mut state = self.lock.lock();
+        loop {
+            let mut progress = false;
+            if state.next_job(self, Role::Device).is_some() {
+                drop(state);
+                progress = run_device(self);
+                state = self.lock.lock();
+                // A worker that ended its part of a slab meanwhile found this thread awake, and did
+                // not wake it.
+                progress |= state.device.slabs.has_submission();
+                self.end_job(&mut state);
+                self.wake(&state);
+            }
+            if progress {
+                continue;
+            }
+            // The lock was not given up since nothing was found to do.
+            if state.life == Life::Closing {
+                state.threads -= 1;
+                self.idle.broadcast();
+                return;
+            }
+            if state.device.is_at_work() && state.life == Life::Running {
+                let nap = self.deadline(state.device.nap_ns);
+                self.device_ready.wait_until(&mut state, nap);
+            } else {
+                state.device.is_idle = true;
+                self.device_ready.wait(&mut state);
+                state.device.is_idle = false;
+            }
+        }
+    }
+
+    /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
+    /// is at rest.
+    pub fn device_deadline(&self, state: &State) -> Option<u64> {
+        let is_ours = HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
+        is_ours.then(|| self.deadline(state.device.nap_ns))
+    }
+
+    /// Wakes the device's thread if it sleeps and there is something for it to do. Without threads
+    /// of ours: a call that waits and went to sleep before the device had work, so that somebody
+    /// looks at it.
+    pub fn wake_device(&self, state: &State) {
+        if !HAS_DEVICES {
+            return;
+        }
+        if state.device.is_idle && state.has_device_job(self, Role::Device) {
+            self.device_ready.signal();
+        }
+        let is_watched = state.device.watchers > 0 || !state.device.is_at_work();
+        if self.settings.is_threadless() && state.waiters > 0 && !is_watched {
+            self.batch_ready.broadcast();
+            self.space_ready.broadcast();
+        }
+    }
+
+    /// Waits until the device has done what is on its way to batches. No job runs, and none is
+    /// handed out.
+    pub fn drain_device(&self) {
+        let Some(engine) = self.engine() else { return };
+        if let Err(fault) = engine.drain(false) {
+            self.fail_device(&fault);
+        }
+    }
+
+    /// When to look again whether it is at rest.
+    pub fn next_look(&self) -> u64 {
+        self.deadline(NAP_MAX_NS)
+    }
+}

@@ -1,0 +1,390 @@
+//! The jobs that look files up: metadata documents and shard indexes.
+//!
+//! In: a claim and, for data files, a lease. Out: records and lookup answers. No lock is held while
+//! a file is opened or read.
+
+use crate::base::limits::{EDGE_RUNS_MAX, METADATA_SMALL_BYTES, RANK_MAX};
+use crate::base::math::{coordinates_from_linear, index};
+use crate::base::status::{Status, Why};
+use crate::fail;
+use crate::jobs::groups::{GroupPlace, refuse_group};
+use crate::os::store::{Descriptors, Fault, Path, STALE};
+use crate::os::{Errno, FileKind, FileStat};
+use crate::read::shard_index::Shard;
+use crate::read::{
+    Document, Folder, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
+    folders_of, locate, open_leased, read_document, shown,
+};
+use crate::records::ArrayRecord;
+use crate::source::zarr::{array_from_document, write_file_key, write_folder_key};
+use crate::state::scratch::Hold;
+use crate::state::shared::Instance;
+use crate::state::worker::Worker;
+use crate::state::{PLAN_EVERY, State};
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
+const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
+
+pub fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+    let mut path = Path::new();
+    write_file_path(instance, array, record, file, &mut path);
+    path
+}
+
+/// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
+pub fn write_file_path(
+    instance: &Instance,
+    array: u32,
+    record: &ArrayRecord,
+    file: u64,
+    path: &mut Path,
+) {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = record.axes();
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
+    write_array_path(instance, array, path);
+    write_file_key(record, &coordinates[..axes], path);
+}
+
+fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = ..folder.axes;
+    coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
+    let mut path = Path::new();
+    write_array_path(instance, array, &mut path);
+    write_folder_key(record, &coordinates[axes], &mut path);
+    path
+}
+
+/// Writes the path of an array, with a slash at its end.
+fn write_array_path(instance: &Instance, array: u32, path: &mut Path) {
+    let uri = instance.array_uri(array);
+    path.push_str(uri);
+    if !uri.ends_with('/') {
+        path.push_str("/");
+    }
+}
+
+pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
+    let start = (instance.os.now_ns)();
+    let uri = instance.array_uri(array);
+    let mut why = Why::new();
+    let buffer = match large {
+        Some(hold) => instance.common_scratch.part(hold.offset, hold.bytes),
+        None => worker.buffer,
+    };
+    let buffer = buffer.rows(0, buffer.bytes());
+    let is_later = Cell::new(false);
+    let mut open = |path: &Path| {
+        let opened = open_making_room(instance, path);
+        is_later.set(opened.is_none());
+        opened.unwrap_or(Err(Fault::WouldBlock))
+    };
+    let mut bytes = 0;
+    // The runs of this entry's grid: ours until the load ends.
+    let edge_first = array as usize * EDGE_RUNS_MAX;
+    let read = read_document(&instance.store, &mut open, uri, buffer, &mut why);
+    instance.stats.files_opened.fetch_add(1, Relaxed);
+    let loaded = match read {
+        Ok(Some(Document { kind, bytes: document })) => {
+            bytes = document.len() as u64;
+            let document_bytes = document.len();
+            let table = instance.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
+            match array_from_document(kind, document, uri, table, &mut why) {
+                Err(Status::NotFound) => {
+                    let place = GroupPlace { store: &instance.store, uri, kind, document_bytes };
+                    let refused =
+                        refuse_group(&place, &mut open, buffer, large.is_some(), &mut why);
+                    refused.map(Err)
+                }
+                loaded => Some(loaded),
+            }
+        }
+        Ok(None) => None,
+        Err(_) if is_later.get() => {
+            let state = &mut *instance.lock.lock();
+            large.into_iter().for_each(|hold| state.pool.give_back(hold));
+            state.arrays.requeue(array, large.is_some());
+            state.loads_wait_since = Some(state.files.give_backs());
+            return;
+        }
+        Err(status) => Some(Err(status)),
+    };
+    let Some(loaded) = loaded else {
+        let state = &mut *instance.lock.lock();
+        large.into_iter().for_each(|hold| state.pool.give_back(hold));
+        state.arrays.requeue_large(array);
+        return;
+    };
+    instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
+    instance.stats.array_meta_misses.fetch_add(1, Relaxed);
+    let result = loaded.map(|mut record| {
+        record.bind_edges(instance.edges.rows(edge_first, EDGE_RUNS_MAX));
+        record.give_axis();
+        instance.records.write(array as usize, record);
+    });
+    let state = &mut *instance.lock.lock();
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
+    state.arrays.finish(array, result, &why);
+    state.plan_wanted = true;
+}
+
+/// Opens a file that the table of files does not know; idle descriptors of the table make room
+/// where the process has none left. None where only descriptors in use are in the way.
+fn open_making_room(instance: &Instance, path: &Path) -> Option<Result<(i32, FileStat), Fault>> {
+    // Ends: every turn closes a descriptor of ours, or returns.
+    loop {
+        let opened = instance.store.open(path);
+        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
+            return Some(opened);
+        }
+        let files = &mut instance.lock.lock().files;
+        match files.drain() {
+            Some(idle) => instance.store.close_data(idle),
+            None if files.leases() > 0 => return None,
+            None => return Some(opened),
+        }
+    }
+}
+
+pub fn run_locate(
+    instance: &Instance,
+    worker: &mut Worker,
+    request: u32,
+    question: &Question,
+    lease: &Lease,
+) {
+    let start = (instance.os.now_ns)();
+    let mut own = None;
+    let record = instance.array_record(question.array).of_file(question.file, &mut own);
+    let mut path = Path::new();
+    write_file_path(instance, question.array, record, question.file, &mut path);
+    let mut why = Why::new();
+    let opened = open_as_asked(instance, &path, question, lease);
+    if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
+        return;
+    }
+    let mut found = None;
+    let (buffer, sums) = worker.buffer.rows(0, worker.buffer.bytes()).split_at_mut(PIECE_BYTES);
+    let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
+    let sums = &mut sums[..sums_bytes];
+    let mut checked = None;
+    let outcome = match opened {
+        Ok((open, stat)) if record.shard_levels > 0 => {
+            let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
+            let (file, page) = ((open.fd, &path, stat), (shard, question.page, lease.check));
+            match locate(&instance.store, record, file, page, buffer, sums, &mut why) {
+                Ok(located) => {
+                    found = Some(located.page);
+                    checked = located.checked;
+                    Outcome::Found(stat)
+                }
+                Err(status) => Outcome::Failed(status),
+            }
+        }
+        Ok((_, stat)) => Outcome::Found(stat),
+        Err(OpenFault::Store(Fault::Absent)) => look_above(instance, question, &mut why),
+        Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
+    };
+    instance.stats.meta.observe((instance.os.now_ns)() - start, 0, 0);
+    let misses = if record.shard_levels > 0 {
+        &instance.stats.shard_index_misses
+    } else {
+        &instance.stats.chunk_layout_misses
+    };
+    misses.fetch_add(1, Relaxed);
+    let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
+    let result = (outcome, found.as_ref(), checked, &why);
+    finish_locate(instance, (request, question, lease), opened, result);
+}
+
+/// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
+/// old went stale.
+fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
+    let state = &mut *instance.lock.lock();
+    let is_stale = is_stale(fault) && lease.open.is_some();
+    if is_stale {
+        state.files.set_stale(lease.slot);
+    } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
+        return false;
+    }
+    close_forgotten(instance, state.files.give_back(lease, None, None));
+    state.requests.requeue(request);
+    true
+}
+
+/// What a lookup gave: of an index the page that was asked for, of a file that is a chunk none.
+type LocateResult<'a> = (Outcome, Option<&'a [u8; PAGE_BYTES]>, Option<(u64, &'a [u8])>, &'a Why);
+
+fn finish_locate(
+    instance: &Instance,
+    (request, question, lease): (u32, &Question, &Lease),
+    opened: Result<(Descriptors, FileStat), OpenFault>,
+    (outcome, page, checked, why): LocateResult<'_>,
+) {
+    let state = &mut *instance.lock.lock();
+    let slot = lease.slot;
+    if opened.is_ok() || outcome == Outcome::Absent {
+        note_folders(instance, state, question, opened.is_ok());
+    }
+    if outcome == Outcome::Absent {
+        state.files.set_absent(slot, question.batch_id);
+        state.arrays.set_checked(question.array, question.batch_id);
+    }
+    let has_failed = matches!(outcome, Outcome::Failed(_));
+    let open = opened.ok().map(|(open, _)| open);
+    // A file that is still being written is looked at anew by the next sample that needs it.
+    let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);
+    close_forgotten(instance, state.files.give_back(lease, open, stat));
+    if opened == Err(OpenFault::Changed) {
+        close_forgotten(instance, state.forget_file(slot));
+    }
+    // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
+    if let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
+        (outcome, page, state.files.known(slot))
+        && stat == known
+    {
+        let index_page = question.index_page();
+        if let Some((group_pages, sums)) = checked {
+            state.files.set_checks(slot, index_page.inner, group_pages, sums);
+        }
+        state.pages.insert(epoch, index_page, page);
+    }
+    state.requests.finish(request, outcome, page, why);
+    let is_some = state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
+    state.plan_wanted |= is_some || !state.requests.has_queued();
+}
+
+/// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
+/// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
+/// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
+pub fn look_anew(
+    instance: &Instance,
+    state: &mut State,
+    (array_id, file): (u64, u64),
+    record: &ArrayRecord,
+) {
+    if record.shard_levels == 0
+        && let Some(slot) = state.files.find(array_id, file)
+    {
+        close_forgotten(instance, state.files.forget(slot));
+    }
+}
+
+pub fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
+    if let Some(open) = open {
+        instance.store.close_data(open);
+    }
+}
+
+/// Uses a lease and counts opens.
+pub fn open_counted(
+    instance: &Instance,
+    path: &Path,
+    lease: &Lease,
+) -> Result<(Descriptors, FileStat), OpenFault> {
+    instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
+    open_leased(&instance.store, path, lease)
+}
+
+/// Opens the file of a question. One about a shard in it is about the state in which it lies there:
+/// another state, or no file, is a change.
+fn open_as_asked(
+    instance: &Instance,
+    path: &Path,
+    question: &Question,
+    lease: &Lease,
+) -> Result<(Descriptors, FileStat), OpenFault> {
+    let opened = open_counted(instance, path, lease);
+    let Some((_, asked)) = question.inner else { return opened };
+    match opened {
+        Ok((open, stat)) if stat != asked => {
+            if lease.open.is_none() {
+                instance.store.close_data(open);
+            }
+            Err(OpenFault::Changed)
+        }
+        Err(OpenFault::Store(Fault::Absent)) => Err(OpenFault::Changed),
+        opened => opened,
+    }
+}
+
+pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
+    match fault {
+        OpenFault::Changed => {
+            fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
+        }
+        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", shown(path)),
+    }
+}
+
+/// A file was found, or the nearest folder above it that was there before: what is absent below it
+/// is missing data, in this batch. A files hook knows no folders.
+fn note_folders(instance: &Instance, state: &mut State, question: &Question, is_found: bool) {
+    if instance.store.uses_hook() {
+        return;
+    }
+    let Question { array, array_id, file, batch_id, .. } = *question;
+    let folders = || folders_of(instance.array_record(array), file);
+    if is_found {
+        state.folders.note(array_id, folders(), batch_id);
+    } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), batch_id) {
+        state.folders.note(array_id, folders().skip_while(|folder| *folder != nearest), batch_id);
+    }
+}
+
+/// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
+/// above it that was there before.
+fn look_above(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
+    let Question { array, array_id, file, batch_id, .. } = *question;
+    match check_array(instance, question, why) {
+        Outcome::Absent => {}
+        outcome => return outcome,
+    }
+    let record = instance.array_record(array);
+    let nearest =
+        instance.lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
+    let Some((folder, false)) = nearest else { return Outcome::Absent };
+    let path = folder_path(instance, array, record, folder);
+    let fault = match instance.store.stat_path(&path) {
+        Ok(FileStat { kind: FileKind::Folder, .. }) => return Outcome::Absent,
+        Ok(_) => Fault::Absent,
+        Err(fault) => fault,
+    };
+    Outcome::Failed(fail!(
+        why,
+        Io,
+        "{}: {fault}: the folder was there and is gone, so the chunks in it are not missing data",
+        shown(&path)
+    ))
+}
+
+/// An array whose file is absent is still there.
+fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
+    if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
+        return Outcome::Absent;
+    }
+    let record = instance.array_record(question.array);
+    let path = document_path(instance.array_uri(question.array), record.document);
+    match instance.store.stat_path(&path) {
+        Ok(_) => Outcome::Absent,
+        Err(fault) => Outcome::Failed(fail!(
+            why,
+            Io,
+            "{}: {fault}: the array was there and is gone, so its chunks are not missing data",
+            shown(&path)
+        )),
+    }
+}
+
+/// Whether opening failed because this process or the system has no descriptor left.
+pub fn is_short_of_descriptors(fault: OpenFault) -> bool {
+    matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
+}
+
+/// Whether a network file system no longer knows the descriptor.
+pub fn is_stale(fault: OpenFault) -> bool {
+    fault == OpenFault::Store(STALE)
+}

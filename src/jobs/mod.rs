@@ -1,0 +1,12 @@
+//! The kinds of work, a file each.
+
+pub mod assemble;
+pub mod device;
+pub mod failures;
+pub mod groups;
+pub mod lift;
+pub mod look_up;
+pub mod plan;
+pub mod read;
+pub mod release;
+pub mod tensors;

@@ -1,0 +1,371 @@
+//! The planner's last step: settled chunks become a wave.
+//!
+//! In: the settled front of the window. Out: an active wave, its reads merged and its tables
+//! written. Chunks that are read come first, by file and offset; then those that are only filled.
+//!
+//! A chunk that is settled farther behind too, because a later batch needs it, goes along before
+//! its turn: it is then read and decoded once for all of them, and takes no more staging.
+
+use crate::base::math::index;
+use crate::base::sort::sort_by_key;
+use crate::jobs::assemble::fail_waiter;
+use crate::jobs::plan::window::{Place, Planned, Planner};
+use crate::read::{Piece, merge_pieces, staged_bytes};
+use crate::state::State;
+use crate::state::shared::Instance;
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl Planner {
+    /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
+    pub fn form(&mut self, instance: &Instance, more_is_coming: bool) -> bool {
+        self.drop_gone();
+        let (wave, active) = {
+            let waves = &instance.lock.lock().waves;
+            let Some(wave) = waves.free() else { return false };
+            (wave, waves.active_count)
+        };
+        let share =
+            instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
+        let (count, tasks, is_full) = self.settled_prefix(instance, share);
+        let is_waiting =
+            more_is_coming || self.current.is_some() || count < self.limit - self.first;
+        // Small waves only while little is staged: else wait for chunks that are being looked up.
+        if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
+            return false;
+        }
+        self.sort_prefix(tasks);
+        self.fill_wave(instance, wave, count, tasks)
+    }
+
+    fn entry(&self, at: u64) -> &Planned {
+        &self.window[index(at % self.window.len() as u64)]
+    }
+
+    fn drop_gone(&mut self) {
+        while self.first < self.limit && matches!(self.entry(self.first).place, Place::Gone) {
+            self.first += 1;
+        }
+        self.free_pairs();
+    }
+
+    fn free_pairs(&mut self) {
+        self.pair_first = if self.first < self.limit {
+            self.entry(self.first).pair_first
+        } else {
+            self.pair_limit
+        };
+    }
+
+    /// Settled entries at the front that fit one wave, and how many tasks they and what goes along
+    /// with them are, which `sorted` then has; and whether the wave is full.
+    fn settled_prefix(&mut self, instance: &Instance, share: u64) -> (u64, u32, bool) {
+        let chunks_max = instance.settings.config.max_chunks_per_wave;
+        let pairs_max = instance.settings.pairs_per_wave;
+        let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
+        self.attempts += 1;
+        while self.first + count < self.limit {
+            let entry = *self.entry(self.first + count);
+            if entry.taken == self.attempts {
+                count += 1;
+                continue;
+            }
+            let more = match entry.place {
+                Place::New | Place::Waiting(_) => return (count, tasks, false),
+                Place::Gone => {
+                    count += 1;
+                    continue;
+                }
+                Place::Data { offset, bytes, .. } => {
+                    staged_bytes(instance.settings.reads_direct, offset, bytes).1
+                }
+                Place::Missing | Place::Pad | Place::Kept => 0,
+            };
+            let fits = tasks < chunks_max
+                && pairs + entry.pair_count <= pairs_max
+                && (bytes == 0 || bytes + more <= share);
+            if !fits {
+                return (count, tasks, true);
+            }
+            self.sorted[tasks as usize] = count as u32;
+            count += 1;
+            tasks += 1;
+            pairs += entry.pair_count;
+            bytes += more;
+            let mut before = entry;
+            while let Some((at, twin)) = self.settled_twin(&before)
+                && tasks < chunks_max
+                && pairs + twin.pair_count <= pairs_max
+            {
+                self.window[index(at % self.window.len() as u64)].taken = self.attempts;
+                self.sorted[tasks as usize] = (at - self.first) as u32;
+                tasks += 1;
+                pairs += twin.pair_count;
+                before = twin;
+            }
+        }
+        (count, tasks, tasks == chunks_max)
+    }
+
+    /// The next window entry whose chunk is read from the same place, and its number.
+    fn settled_twin(&self, entry: &Planned) -> Option<(u64, Planned)> {
+        let twin = (entry.twin > 0).then(|| *self.entry(entry.twin))?;
+        let place = |place: Place| match place {
+            Place::Data { offset, bytes, stat } => Some((offset, bytes, stat)),
+            _ => None,
+        };
+        let is_same = place(entry.place).is_some_and(|here| place(twin.place) == Some(here));
+        is_same.then_some((entry.twin, twin))
+    }
+
+    /// Sorts the tasks of the prefix: those that are read first, by file and offset; then the
+    /// others, by batch and array.
+    fn sort_prefix(&mut self, tasks: u32) {
+        let (window, first) = (&*self.window, self.first);
+        sort_by_key(&mut self.sorted[..tasks as usize], |offset| {
+            let entry = &window[index((first + *offset as u64) % window.len() as u64)];
+            match entry.place {
+                Place::Data { offset, bytes, .. } => {
+                    (0, entry.array_id, entry.file, offset, bytes, entry.batch_id, entry.number)
+                }
+                Place::Kept => (2, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
+                _ => (1, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
+            }
+        });
+    }
+
+    fn fill_wave(&mut self, instance: &Instance, wave: u32, count: u64, tasks: u32) -> bool {
+        let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
+        let mut slab_bytes = 0;
+        self.each_read(instance, data, |first, _, bytes| {
+            slab_bytes +=
+                staged_bytes(instance.settings.reads_direct, self.data_offset(first), bytes).1;
+        });
+        let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
+            return false;
+        };
+        let reads = self.write_reads(instance, wave, data, slab_start);
+        let ops = self.write_idle(instance, wave, reads, data..tasks as usize);
+        for task in 0..tasks as usize {
+            let at = self.first + u64::from(self.sorted[task]);
+            self.window[index(at % self.window.len() as u64)].place = Place::Gone;
+        }
+        self.write_order(instance, wave, reads.0);
+        self.first += count;
+        self.drop_gone();
+        let now = (instance.os.now_ns)();
+        let mut failed = 0;
+        {
+            let state = &mut *instance.lock.lock();
+            state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
+            for op in reads.0..ops {
+                if !set_idle_ready(instance, state, wave, op) {
+                    self.sorted[failed] = op;
+                    failed += 1;
+                }
+            }
+        }
+        self.sorted[..failed].iter().for_each(|op| fail_kept(instance, wave, *op));
+        instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
+        true
+    }
+
+    fn is_data(&self, task: u32) -> bool {
+        matches!(self.task(task as usize).place, Place::Data { .. })
+    }
+
+    fn task(&self, task: usize) -> &Planned {
+        self.entry(self.first + self.sorted[task] as u64)
+    }
+
+    /// Where the bytes of a task that is read begin in its file.
+    fn data_offset(&self, task: usize) -> u64 {
+        match self.task(task).place {
+            Place::Data { offset, .. } => offset,
+            _ => 0,
+        }
+    }
+
+    fn each_read(&self, instance: &Instance, data: usize, emit: impl FnMut(usize, usize, u64)) {
+        let piece = |task: usize| {
+            let entry = self.task(task);
+            let Place::Data { offset, bytes, .. } = entry.place else {
+                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0 };
+            };
+            Piece { array_id: entry.array_id, file: entry.file, offset, bytes }
+        };
+        merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
+    }
+
+    /// Writes the first `data` chunks of the wave, their pairs and their reads; the number of reads
+    /// and of pairs.
+    fn write_reads(
+        &self,
+        instance: &Instance,
+        wave: u32,
+        data: usize,
+        slab_start: u64,
+    ) -> (u32, u32) {
+        let tables = &instance.tables;
+        let (base, mut ops, mut slab, mut pairs) = (instance.wave_row(wave, 0), 0, slab_start, 0);
+        self.each_read(instance, data, |first, limit, bytes| {
+            let entry = self.task(first);
+            let Place::Data { offset, stat, .. } = entry.place else { return };
+            let need = |task: usize| self.task(task).need.span.bytes().max(4096);
+            let (front, staged) = staged_bytes(instance.settings.reads_direct, offset, bytes);
+            let slab_offset = slab + front;
+            let read = ReadOp {
+                array: entry.array,
+                array_id: entry.array_id,
+                file: entry.file,
+                stat,
+                offset,
+                bytes,
+                slab_offset,
+                chunk_first: first as u32,
+                chunk_count: (limit - first) as u32,
+                decoded_bytes: (first..limit).map(need).sum(),
+            };
+            tables.ops.write(base + ops as usize, read);
+            for task in first..limit {
+                let mates = self.mates(task, limit);
+                self.write_task(instance, wave, task, (slab_offset, offset, mates), &mut pairs);
+            }
+            slab += staged;
+            ops += 1;
+        });
+        (ops, pairs)
+    }
+
+    /// Writes the chunks that need no bytes behind the reads: those that are only filled as one
+    /// read of nothing, those that are kept each as its own, because each is ready by itself. The
+    /// number of reads in all.
+    fn write_idle(
+        &self,
+        instance: &Instance,
+        wave: u32,
+        (mut ops, mut pairs): (u32, u32),
+        tasks: Range<usize>,
+    ) -> u32 {
+        let is_kept = |task: &usize| matches!(self.task(*task).place, Place::Kept);
+        let mut first = tasks.start;
+        while first < tasks.end {
+            let filled = (first..tasks.end).take_while(|task| !is_kept(task)).count();
+            let limit = first + filled.max(1);
+            let idle = ReadOp {
+                chunk_first: first as u32,
+                chunk_count: (limit - first) as u32,
+                ..ReadOp::EMPTY
+            };
+            instance.tables.ops.write(instance.wave_row(wave, ops), idle);
+            for task in first..limit {
+                self.write_task(instance, wave, task, (0, 0, 0), &mut pairs);
+            }
+            ops += 1;
+            first = limit;
+        }
+        ops
+    }
+
+    /// Tasks behind `task`, before `limit`, that are of the same chunk.
+    fn mates(&self, task: usize, limit: usize) -> u32 {
+        let of = |task: usize| {
+            let entry = self.task(task);
+            (entry.array_id, entry.file, entry.chunk)
+        };
+        let shares = |other: &usize| self.task(*other).is_shared && of(*other) == of(task);
+        (task + 1..limit).take_while(shares).count() as u32
+    }
+
+    /// `slab` is where byte `start` of the file is staged.
+    fn write_task(
+        &self,
+        instance: &Instance,
+        wave: u32,
+        task: usize,
+        (slab, start, mates): (u64, u64, u32),
+        pairs: &mut u32,
+    ) {
+        let entry = self.task(task);
+        let (kind, offset, bytes) = match entry.place {
+            Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
+            Place::Pad => (ChunkKind::Pad, start, 0),
+            Place::Kept => (ChunkKind::Kept, start, 0),
+            _ => (ChunkKind::Missing, start, 0),
+        };
+        let tables = &instance.tables;
+        for pair in 0..entry.pair_count {
+            let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
+            tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
+        }
+        tables.chunks.write(
+            instance.wave_row(wave, task as u32),
+            ChunkTask {
+                kind,
+                slot: entry.slot,
+                array: entry.array,
+                file: entry.file,
+                chunk: entry.chunk,
+                number: entry.number,
+                mates,
+                pair_first: *pairs,
+                pair_count: entry.pair_count,
+                need: entry.need,
+                kept: entry.kept,
+                offset,
+                bytes,
+                slab_offset: slab + (offset - start),
+            },
+        );
+        *pairs += entry.pair_count;
+    }
+
+    /// Orders the reads so that they alternate across files, ascending within each.
+    fn write_order(&mut self, instance: &Instance, wave: u32, ops: u32) {
+        let tables = &instance.tables;
+        let base = instance.wave_row(wave, 0);
+        let mut before: Option<ReadOp> = None;
+        let mut rank = 0;
+        for op in 0..ops {
+            let read = tables.ops.read(base + op as usize);
+            let same = before
+                .is_some_and(|before| (before.array_id, before.file) == (read.array_id, read.file));
+            rank = if same { rank + 1 } else { 0 };
+            self.ranks[op as usize] = rank;
+            self.sorted[op as usize] = op;
+            before = Some(read);
+        }
+        let ranks = &*self.ranks;
+        sort_by_key(&mut self.sorted[..ops as usize], |op| (ranks[*op as usize], *op));
+        for position in 0..ops as usize {
+            tables.order.write(base + position, self.sorted[position]);
+        }
+    }
+}
+
+/// A read of nothing is ready, unless its chunk is still being decoded to be kept. False: that
+/// failed.
+fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) -> bool {
+    let row = instance.wave_row(wave, op);
+    let head = instance.tables.ops.read(row).chunk_first;
+    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+    match task.kept {
+        Some(kept) if state.chunks.is_failed(kept.slot) => return false,
+        Some(kept) if !state.chunks.is_ready(kept.slot) => {
+            state.chunks.add_waiter(kept.slot, row as u32);
+        }
+        _ => state.waves.set_ready(wave, op),
+    }
+    true
+}
+
+/// Fails a chunk of a new wave that was to wait for a kept chunk, which has failed since it was
+/// planned. Those that came to wait in time are told by whoever failed.
+fn fail_kept(instance: &Instance, wave: u32, op: u32) {
+    let head = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
+    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+    let Some(kept) = task.kept else { return };
+    let failure = instance.lock.lock().kept_failure(kept.slot);
+    fail_waiter(instance, wave, op, failure.status, &failure.why);
+}

@@ -1,0 +1,436 @@
+//! The planner's lookups: where each chunk of the window lies.
+//!
+//! In: window entries that are New or Waiting. Out: entries that are placed, missing or gone. What
+//! the caches of files and index pages do not know is asked for; equal questions share a lookup.
+//!
+//! Of files that are chunks no more are looked up ahead of those that are read than stay open until
+//! they are read: else each is opened twice.
+//!
+//! A chunk in a shard of a shard takes two lookups. Between them its entry may be New again, with
+//! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
+//! no lookup would ever be free; and the last to read one begins the next, so that something moves.
+
+use crate::base::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
+use crate::base::math::index;
+use crate::base::status::{Status, Why};
+use crate::chunk_cache::ChunkKey;
+use crate::decode::kept_bytes;
+use crate::fail;
+use crate::jobs::assemble::chunk_failure;
+use crate::jobs::look_up::look_anew;
+use crate::jobs::plan::window::{Place, Planned, Planner, RUN_CHUNKS};
+use crate::os::FileStat;
+use crate::read::shard_index::{
+    Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
+};
+use crate::read::{IndexPage, Outcome, Question};
+use crate::records::{ArrayRecord, Need, Span};
+use crate::setup::config::MISSING_ERROR;
+use crate::state::State;
+use crate::state::shared::Instance;
+use crate::wave::Kept;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl Planner {
+    /// Looks up where the chunks of the window lie: those that nobody looked at, and, when a lookup
+    /// ended since the last time, those that wait for one.
+    pub fn settle(&mut self, instance: &Instance) -> bool {
+        let ended = instance.lock.lock().requests.ended();
+        let mut at = if ended == self.ended { self.looked.max(self.first) } else { self.first };
+        self.ended = ended;
+        let mut progress = false;
+        // The first entry that no lookup could be begun for.
+        let mut full = None;
+        while at < self.limit && (full.is_none() || at < self.asked) {
+            let step = self.settle_some(instance, at, &mut full);
+            progress |= step.progress;
+            at = step.limit;
+            if let Some((entry, status, why)) = step.failed {
+                self.fail_planned(instance, &entry, status, &why);
+            }
+        }
+        self.looked = full.unwrap_or(self.looked.max(at));
+        progress
+    }
+
+    /// Looks at window entries from `first` on, a bounded number of them or up to one that fails.
+    /// Once there is one in `full`, at those alone that wait.
+    fn settle_some(&mut self, instance: &Instance, first: u64, full: &mut Option<u64>) -> Step {
+        let limit = self.limit.min(first + RUN_CHUNKS);
+        let mut step = Step { limit: first, progress: false, failed: None };
+        let state = &mut *instance.lock.lock();
+        let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining());
+        let files_left = files_left.max(1);
+        while step.limit < limit && step.failed.is_none() {
+            let at = step.limit;
+            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            step.limit += 1;
+            let is_new = matches!(entry.place, Place::New);
+            let is_waiting = matches!(entry.place, Place::Waiting(_));
+            if !is_waiting && (!is_new || full.is_some()) {
+                continue;
+            }
+            let mut own = None;
+            let record = instance.array_record(entry.array).of_file(entry.file, &mut own);
+            let mut why = Why::new();
+            let is_ahead = record.shard_levels == 0 && at - self.first >= files_left;
+            if is_new && is_ahead {
+                full.get_or_insert(at);
+                continue;
+            }
+            if is_new && find_kept(instance, state, (entry, at), record, self.owners) {
+                step.progress = true;
+                continue;
+            }
+            match look_up(instance, state, entry, record, &mut why) {
+                Ok(LookUp::Settled) => {
+                    keep(instance, state, (entry, at), record, self.owners);
+                    step.progress = true;
+                }
+                Ok(LookUp::Asked) => {
+                    self.asked = self.asked.max(at + 1);
+                    step.progress = true;
+                    // It may have joined a lookup that ended before this look at the window began,
+                    // of which nobody would tell it again. Ends: the answer leads a level inwards.
+                    if has_answer(state, entry) {
+                        step.limit = at;
+                    }
+                }
+                Ok(LookUp::Pending) => {}
+                Ok(LookUp::Full) => {
+                    // One that waited has read its lookup, which others can use now.
+                    step.progress |= is_waiting;
+                    entry.place = Place::New;
+                    full.get_or_insert(at);
+                }
+                Err(status) => {
+                    look_anew(instance, state, (entry.array_id, entry.file), record);
+                    step.failed = Some((*entry, status, why));
+                    entry.place = Place::Gone;
+                    step.progress = true;
+                }
+            }
+        }
+        if state.requests.has_queued() {
+            instance.wake(state);
+        }
+        step
+    }
+
+    /// Reports a chunk that cannot be read and takes it out of its batch.
+    fn fail_planned(&self, instance: &Instance, entry: &Planned, status: Status, why: &Why) {
+        let record = instance.array_record(entry.array);
+        let failure =
+            chunk_failure(instance, entry.array, record, (entry.file, entry.chunk), status, why);
+        for pair in 0..entry.pair_count as u64 {
+            let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
+            instance.fail_sample(entry.slot, self.pairs[at], entry.number, &failure);
+        }
+        let state = &mut *instance.lock.lock();
+        state.arrays.unpin(entry.array, 1);
+        if state.slots.sub_remaining(entry.slot, 1) {
+            state.complete_slot(instance, entry.slot);
+        }
+    }
+}
+
+/// What a look at some of the window gave.
+struct Step {
+    /// Behind the last entry that was looked at.
+    limit: u64,
+    progress: bool,
+    failed: Option<(Planned, Status, Why)>,
+}
+
+enum LookUp {
+    /// The entry's place is known.
+    Settled,
+    /// The entry waits for a lookup that it did not wait for before.
+    Asked,
+    /// The entry waits for a lookup that has not ended.
+    Pending,
+    /// No lookup can be begun now.
+    Full,
+}
+
+/// What the index of a shard says of a chunk; of a file that is a chunk, `stat` alone counts.
+#[derive(Clone, Copy)]
+struct Found {
+    /// What the file looked like.
+    stat: FileStat,
+    shard: Shard,
+    raw: [u8; INDEX_ENTRY_BYTES],
+}
+
+/// Entries of a chunk by level, as `entry_numbers` gives them.
+type Entries = [u64; SHARD_LEVELS_MAX];
+
+/// Finds where a planned chunk lies, from what is cached or from a lookup that ended.
+fn look_up(
+    instance: &Instance,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+    why: &mut Why,
+) -> Result<LookUp, Status> {
+    if matches!(entry.place, Place::Waiting(_)) && !has_answer(state, entry) {
+        return Ok(LookUp::Pending);
+    }
+    let is_sharded = record.shard_levels > 0;
+    let entries = if is_sharded { entry_numbers(record, entry.chunk) } else { Entries::default() };
+    let found = match entry.place {
+        Place::Waiting(request) => answer(state, request, &entries, why)?,
+        _ => match known_file(instance, state, entry, &entries, is_sharded) {
+            Some(found) => found,
+            None => return Ok(ask(state, entry, None, page_of_entry(entries[0]).0)),
+        },
+    };
+    match found {
+        None => set_missing(instance, entry, why),
+        Some(found) if is_sharded => follow(instance, state, entry, record, (&entries, found), why),
+        Some(Found { stat, .. }) => {
+            let bytes = whole_file_bytes(record, stat.bytes, why)?;
+            entry.place = data_place(record, entry.need.span, (0, bytes), stat);
+            Ok(LookUp::Settled)
+        }
+    }
+}
+
+/// Whether the entry waits for a lookup that ended.
+fn has_answer(state: &State, entry: &Planned) -> bool {
+    matches!(entry.place, Place::Waiting(request)
+        if state.requests.outcome(request) != Outcome::Pending)
+}
+
+/// What a lookup that ended gives one that waits for it; None where the file is absent.
+fn answer(
+    state: &mut State,
+    request: u32,
+    entries: &Entries,
+    why: &mut Why,
+) -> Result<Option<Found>, Status> {
+    let inner = state.requests.question(request).inner;
+    let within = page_of_entry(entries[inner.is_some() as usize]).1;
+    let (outcome, raw) = (state.requests.outcome(request), state.requests.entry(request, within));
+    if let Outcome::Failed(_) = outcome {
+        *why = *state.requests.why(request);
+    }
+    state.requests.done(request);
+    match outcome {
+        Outcome::Failed(status) => Err(status),
+        Outcome::Found(stat) => {
+            let shard = inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
+            Ok(Some(Found { stat, shard, raw }))
+        }
+        Outcome::Absent | Outcome::Pending => Ok(None),
+    }
+}
+
+/// What is known of a chunk's file without a lookup: nothing, its absence, or what it says.
+fn known_file(
+    instance: &Instance,
+    state: &mut State,
+    entry: &Planned,
+    entries: &Entries,
+    is_sharded: bool,
+) -> Option<Option<Found>> {
+    let slot = state.files.find(entry.array_id, entry.file)?;
+    if state.files.is_absent(slot, entry.batch_id) {
+        instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+        return Some(None);
+    }
+    let (stat, epoch) = state.files.known(slot)?;
+    instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+    let shard = Shard::file(stat.bytes);
+    let raw = if is_sharded {
+        cached_entry(instance, state, (slot, epoch), &shard, entries)?
+    } else {
+        state.files.touch(slot);
+        [0; INDEX_ENTRY_BYTES]
+    };
+    Some(Some(Found { stat, shard, raw }))
+}
+
+/// An entry of the index of a shard, if its page is cached. `file`: its slot and epoch.
+fn cached_entry(
+    instance: &Instance,
+    state: &mut State,
+    (slot, epoch): (u32, u64),
+    shard: &Shard,
+    entries: &Entries,
+) -> Option<[u8; INDEX_ENTRY_BYTES]> {
+    let (page, within) = page_of_entry(entries[shard.level() as usize]);
+    let cached = state.pages.find(epoch, IndexPage { inner: shard.inner, page })?;
+    instance.stats.shard_index_hits.fetch_add(1, Relaxed);
+    state.files.touch(slot);
+    Some(state.pages.entry(cached, within))
+}
+
+/// Goes from what the index of a shard says to the chunk, through the shards in it, as far as their
+/// indexes are cached.
+fn follow(
+    instance: &Instance,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+    (entries, mut found): (&Entries, Found),
+    why: &mut Why,
+) -> Result<LookUp, Status> {
+    // Ends: every turn goes a level inwards.
+    loop {
+        let place = IndexPlace::find(record, &found.shard, why)?;
+        let (offset, bytes) = match parse_entry(&found.raw, record, &found.shard, &place, why)? {
+            Entry::Missing => return set_missing(instance, entry, why),
+            Entry::Range { offset, bytes } => (offset, bytes),
+        };
+        if found.shard.level() + 1 == record.shard_levels {
+            entry.place = data_place(record, entry.need.span, (offset, bytes), found.stat);
+            return Ok(LookUp::Settled);
+        }
+        let shard = Shard { inner: Some(entries[0]), offset, bytes };
+        // Pages of the file in another state say nothing of this one.
+        let file = state.files.find(entry.array_id, entry.file).and_then(|slot| {
+            let (stat, epoch) = state.files.known(slot)?;
+            (stat == found.stat).then_some((slot, epoch))
+        });
+        let raw = file.and_then(|file| cached_entry(instance, state, file, &shard, entries));
+        let Some(raw) = raw else {
+            let page = page_of_entry(entries[shard.level() as usize]).0;
+            return Ok(ask(state, entry, Some((shard, found.stat)), page));
+        };
+        found = Found { shard, raw, ..found };
+    }
+}
+
+/// Asks for a page of an index.
+fn ask(
+    state: &mut State,
+    entry: &mut Planned,
+    inner: Option<(Shard, FileStat)>,
+    page: u64,
+) -> LookUp {
+    let question = Question {
+        array: entry.array,
+        array_id: entry.array_id,
+        file: entry.file,
+        inner,
+        page,
+        batch_id: entry.batch_id,
+    };
+    let Some(request) = state.requests.ask(question) else { return LookUp::Full };
+    entry.place = Place::Waiting(request);
+    LookUp::Asked
+}
+
+fn chunk_key(entry: &Planned) -> ChunkKey {
+    ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
+}
+
+/// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
+/// cache keeps as well.
+fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
+    instance.settings.cache_memory_bytes > 0 && !record.is_read_partly()
+}
+
+/// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
+/// entry before it. What an entry waits for must always be before it in the plan, or waves that are
+/// full of waiting chunks could keep out the one that they wait for; so in the rare case that an
+/// entry found its place in the file later than another behind it, the chunk is decoded twice.
+fn find_kept(
+    instance: &Instance,
+    state: &mut State,
+    (entry, at): (&mut Planned, u64),
+    record: &ArrayRecord,
+    owners: &[u64],
+) -> bool {
+    if !is_keeping(instance, record) {
+        return false;
+    }
+    let key = chunk_key(entry);
+    let Some((slot, is_ready)) = state.chunks.find(key) else { return false };
+    if !is_ready && owners[slot as usize] > at {
+        return false;
+    }
+    state.chunks.pin(slot);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
+    entry.place = Place::Kept;
+    instance.stats.chunk_cache_hits.fetch_add(1, Relaxed);
+    instance.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
+    true
+}
+
+/// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
+/// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
+/// place too, so that what is refused does not depend on what is kept.
+fn keep(
+    instance: &Instance,
+    state: &mut State,
+    (entry, at): (&mut Planned, u64),
+    record: &ArrayRecord,
+    owners: &mut [u64],
+) {
+    let is_data = matches!(entry.place, Place::Data { .. });
+    if !is_data || !is_keeping(instance, record) {
+        return;
+    }
+    if find_kept(instance, state, (entry, at), record, owners) {
+        return;
+    }
+    entry.need = Need::of(Span { first: 0, limit: record.chunk_bytes });
+    instance.stats.chunk_cache_misses.fetch_add(1, Relaxed);
+    let key = chunk_key(entry);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    if state.chunks.find(key).is_some() {
+        return;
+    }
+    let evictions = state.chunks.evictions();
+    let inserted = state.chunks.insert(key, kept_bytes(record));
+    let evicted = state.chunks.evictions() - evictions;
+    instance.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
+    let Some(slot) = inserted else { return };
+    state.chunks.pin(slot);
+    owners[slot as usize] = at;
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
+}
+
+fn set_missing(instance: &Instance, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {
+    if instance.settings.config.missing_chunks == MISSING_ERROR {
+        return Err(fail!(why, NotFound, "the chunk does not exist (missing_chunks = error)"));
+    }
+    instance.stats.chunks_missing.fetch_add(1, Relaxed);
+    entry.place = Place::Missing;
+    Ok(LookUp::Settled)
+}
+
+/// What is read of the encoded chunk at `offset`: all of it, or the needed bytes alone.
+fn data_place(
+    record: &ArrayRecord,
+    need: Span,
+    (offset, bytes): (u64, u64),
+    stat: FileStat,
+) -> Place {
+    if record.is_read_partly() {
+        return Place::Data { offset: offset + need.first, bytes: need.bytes(), stat };
+    }
+    Place::Data { offset, bytes, stat }
+}
+
+/// A file that is one chunk: its size must be one that the chunk can have.
+fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
+    if let Some(exact) = record.encoded_bytes(record.codecs.len())
+        && bytes != exact
+    {
+        return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
+    }
+    let most = record.encoded_bytes_max();
+    if bytes == 0 || bytes > most {
+        return Err(fail!(
+            why,
+            Decode,
+            "the file has {bytes} bytes; a chunk of {} bytes takes 1 to {most}",
+            record.chunk_bytes
+        ));
+    }
+    Ok(bytes)
+}

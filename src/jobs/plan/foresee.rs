@@ -1,0 +1,101 @@
+//! The planner's scout: which chunks the samples of the lookahead will use.
+//!
+//! In: samples that wait, in order, as far as their arrays are known. Out: uses that the cache of
+//! decoded chunks foresees. It stops where the cache can take no more and goes on there when uses
+//! are over; a bounded number of chunks a run.
+
+use crate::base::status::Why;
+use crate::chunk_cache::ChunkKey;
+use crate::intake::arrays::ArrayState;
+use crate::jobs::plan::boxes::source_box;
+use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
+use crate::plan::Cursor;
+use crate::state::State;
+use crate::state::shared::Instance;
+
+/// How far the scout is.
+#[derive(Clone, Copy, Debug)]
+pub struct Scouted {
+    /// Number of the next sample to look at.
+    sample: u64,
+    /// Where in that sample, and in which array.
+    cursor: Option<(u64, Cursor)>,
+}
+
+impl Scouted {
+    /// Nothing was looked at.
+    pub const NONE: Scouted = Scouted { sample: 0, cursor: None };
+}
+
+impl Planner {
+    /// Foresees the uses of a bounded number of chunks; whether there were any.
+    pub fn scout(&mut self, instance: &Instance) -> bool {
+        if instance.settings.cache_memory_bytes == 0 {
+            return false;
+        }
+        let state = &mut *instance.lock.lock();
+        let front = state.queue.front_number();
+        let scouted = &mut self.scouted;
+        if scouted.sample < front {
+            *scouted = Scouted { sample: front, cursor: None };
+        }
+        let mut budget = RUN_CHUNKS;
+        while budget > 0 && scouted.sample < front + state.queue.len() {
+            match foresee_sample(instance, state, scouted, &mut budget) {
+                Step::Over => *scouted = Scouted { sample: scouted.sample + 1, cursor: None },
+                Step::Later => break,
+            }
+            // Samples without chunks count too, so that a run stays short.
+            budget = budget.saturating_sub(1);
+        }
+        budget < RUN_CHUNKS
+    }
+}
+
+enum Step {
+    /// All chunks of the sample are foreseen, or none ever will be.
+    Over,
+    /// To be gone on with in another run.
+    Later,
+}
+
+fn foresee_sample(
+    instance: &Instance,
+    state: &mut State,
+    scouted: &mut Scouted,
+    budget: &mut u64,
+) -> Step {
+    let offset = (scouted.sample - state.queue.front_number()) as u32;
+    let sample = *state.queue.sample(offset);
+    let (uri, hash) = state.queue.uri(&sample);
+    let Some(array) = state.arrays.find(uri, hash) else { return Step::Later };
+    match state.arrays.state(array) {
+        ArrayState::Ready => {}
+        ArrayState::Failed(_) => return Step::Over,
+        _ => return Step::Later,
+    }
+    let (record, array_id) = (instance.array_record(array), state.arrays.id(array));
+    if record.is_read_partly() {
+        return Step::Over;
+    }
+    let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
+    let start = || {
+        // What is wrong with the sample is told when it is planned.
+        let (lo, hi) = source_box(instance, record, &sample, &mut Why::new()).ok()?;
+        let is_empty = (0..record.axes()).any(|axis| lo[axis] >= hi[axis]);
+        (!is_empty).then(|| Cursor::start(record, &lo, &hi))
+    };
+    let Some(mut cursor) = begun.or_else(start) else { return Step::Over };
+    loop {
+        let (file, chunk) = cursor.position();
+        let key = ChunkKey { array_id, file, chunk };
+        if *budget == 0 || !state.chunks.foresee(key, scouted.sample) {
+            scouted.cursor = Some((array_id, cursor));
+            return Step::Later;
+        }
+        *budget -= 1;
+        if !cursor.advance(record) {
+            return Step::Over;
+        }
+    }
+}

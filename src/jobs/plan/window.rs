@@ -1,0 +1,495 @@
+//! The planner: from samples to waves.
+//!
+//! One thread at a time runs it (`State::planning`). In: the sample queue. Out: active waves. Each
+//! run makes a bounded step of each kind:
+//!
+//! begin    a batch slot is bound to the next samples
+//! scout    the chunk cache learns which chunks the waiting samples will use
+//! resolve  the next group of samples with one array waits for its metadata
+//! walk     the chunks of the group go to the window, each once with its samples
+//! settle   chunks in the window learn where their bytes lie
+//! form     settled chunks become a wave
+//!
+//! Invariant: window entries are settled in any order and leave in order; every entry holds a pin
+//! of its array and a place in the `remaining` of its batch.
+
+use crate::assemble::axis::PadMode;
+use crate::base::arena::Carver;
+use crate::base::cache::hash_words;
+use crate::base::math::index;
+use crate::base::sort::sort;
+use crate::base::status::{Failure, Why};
+use crate::batch::slots::{SampleGeometry, SlotState};
+use crate::chunk_cache::GRANULE_BYTES;
+use crate::intake::arrays::ArrayState;
+use crate::jobs::assemble::sample_failure;
+use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::jobs::plan::foresee::Scouted;
+use crate::os::FileStat;
+use crate::plan::{Cursor, Merge};
+use crate::records::{ArrayRecord, Need};
+use crate::setup::settings::Settings;
+use crate::state::State;
+use crate::state::shared::Instance;
+use crate::wave::Kept;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Chunks that one run adds to the window or looks at in it, so that a run stays short.
+pub const RUN_CHUNKS: u64 = 256;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// Not looked up yet.
+    New,
+    /// Waits for an index lookup.
+    Waiting(u32),
+    /// Lies there.
+    Data { offset: u64, bytes: u64, stat: FileStat },
+    /// Is kept decoded, or is being decoded to be kept.
+    Kept,
+    /// Does not exist.
+    Missing,
+    /// Is the outside of a sample.
+    Pad,
+    /// Failed and was reported, or went to a wave before its turn.
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub place: Place,
+    pub slot: u32,
+    pub array: u32,
+    pub array_id: u64,
+    pub batch_id: u64,
+    pub file: u64,
+    pub chunk: u64,
+    pub number: u64,
+    /// Bytes of the decoded chunk to decode.
+    pub need: Need,
+    /// Several batches that need the chunk decode it once.
+    pub is_shared: bool,
+    /// Number of the next window entry with the same chunk, if it is known; 0: none.
+    pub twin: u64,
+    /// Count of the attempt to form a wave that took it last.
+    pub taken: u64,
+    /// Its place in the cache of decoded chunks, pinned.
+    pub kept: Option<Kept>,
+    /// Number of the sample behind its batch.
+    pub sample_limit: u64,
+    pub pair_first: u64,
+    pub pair_count: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The group's array is not known yet.
+    Resolve,
+    /// The group's chunks are being walked.
+    Walk,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Current {
+    slot: u32,
+    batch_id: u64,
+    sample_count: u32,
+    group_first: u32,
+    group_limit: u32,
+    /// Next sample of the group to look at for outside padding.
+    pad_next: u32,
+    phase: Phase,
+    array: u32,
+    array_id: u64,
+    chunk_number: u64,
+    /// Number of the sample behind the batch.
+    sample_limit: u64,
+}
+
+/// See the module.
+pub struct Planner {
+    pub current: Option<Current>,
+    /// Samples of the batch, grouped by uri.
+    order: &'static mut [u32],
+    merge: Merge,
+    record: ArrayRecord,
+    pub window: &'static mut [Planned],
+    pub first: u64,
+    pub limit: u64,
+    pub pairs: &'static mut [u32],
+    pub pair_first: u64,
+    pub pair_limit: u64,
+    /// Window entries before this one were looked at by `settle`, and are not New.
+    pub looked: u64,
+    /// Window entries from this one on never waited for a lookup.
+    pub asked: u64,
+    /// Lookups that had ended when `settle` looked last.
+    pub ended: u64,
+    /// Number of the window entry that decodes the chunk in each slot of the cache.
+    pub owners: &'static mut [u64],
+    pub scouted: Scouted,
+    /// Number of the last window entry of a chunk, by hash: a later one takes the place of another.
+    twins: &'static mut [u64],
+    /// Attempts to form a wave.
+    pub attempts: u64,
+    /// Scratch of `form`: positions in the window, then ranks of reads.
+    pub sorted: &'static mut [u32],
+    pub ranks: &'static mut [u32],
+}
+
+impl Planner {
+    /// An idle planner.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> Planner {
+        let planned = Planned {
+            place: Place::Gone,
+            slot: 0,
+            array: 0,
+            array_id: 0,
+            batch_id: 0,
+            file: 0,
+            chunk: 0,
+            number: 0,
+            need: Need::NONE,
+            is_shared: false,
+            twin: 0,
+            taken: 0,
+            kept: None,
+            sample_limit: 0,
+            pair_first: 0,
+            pair_count: 0,
+        };
+        let chunks = settings.config.max_chunks_per_wave as u64;
+        let samples = settings.config.samples_per_batch;
+        Planner {
+            current: None,
+            order: carver.slice("plan cursors", samples as u64, &0),
+            merge: Merge::carve(carver, samples),
+            record: ArrayRecord::EMPTY,
+            window: carver.slice("plan window", settings.window_chunks as u64, &planned),
+            first: 0,
+            limit: 0,
+            pairs: carver.slice("plan window", settings.window_pairs as u64, &0),
+            pair_first: 0,
+            pair_limit: 0,
+            looked: 0,
+            asked: 0,
+            ended: 0,
+            owners: carver.slice(
+                "chunk cache tables",
+                settings.cache_memory_bytes / GRANULE_BYTES,
+                &0,
+            ),
+            scouted: Scouted::NONE,
+            twins: carver.slice("plan window", settings.window_chunks as u64, &0),
+            attempts: 0,
+            sorted: carver.slice("plan window", chunks, &0),
+            ranks: carver.slice("plan window", chunks, &0),
+        }
+    }
+
+    /// Drops everything that is planned.
+    pub fn clear(&mut self) {
+        self.current = None;
+        self.scouted = Scouted::NONE;
+        self.merge.clear();
+        self.first = self.limit;
+        self.pair_first = self.pair_limit;
+    }
+
+    /// One bounded step of each kind; whether any did something.
+    pub fn run(&mut self, instance: &Instance) -> bool {
+        let mut progress = self.begin(instance);
+        progress |= self.scout(instance);
+        progress |= self.resolve(instance);
+        progress |= self.walk(instance);
+        progress |= self.settle(instance);
+        progress | self.form(instance, progress)
+    }
+
+    fn begin(&mut self, instance: &Instance) -> bool {
+        let state = &mut *instance.lock.lock();
+        let has_more = state.prefetch_arrays();
+        self.begin_batch(instance, state) || has_more
+    }
+
+    fn begin_batch(&mut self, instance: &Instance, state: &mut State) -> bool {
+        if self.current.is_some() || state.is_halted {
+            return false;
+        }
+        let config = &instance.settings.config;
+        let Some(count) = state.queue.next_batch(config.samples_per_batch) else { return false };
+        if count < config.samples_per_batch && config.drop_last == 1 {
+            state.queue.consume(count);
+            instance.space_ready.broadcast();
+            // A pop that waits for a batch may be at the end now.
+            instance.batch_ready.broadcast();
+            return true;
+        }
+        let Some(slot) = state.slots.find(SlotState::Free) else { return false };
+        let batch_id = state.slots.begin(slot, count);
+        for sample in 0..count {
+            let queued = *state.queue.sample(sample);
+            let row = state.slots.row(slot, sample);
+            state.slots.tags.write(row, queued.tag);
+            let geometry = SampleGeometry { begin: queued.begin, end: queued.end };
+            state.slots.geometry.write(row, geometry);
+            self.order[sample as usize] = sample;
+        }
+        let queue = &state.queue;
+        sort(&mut self.order[..count as usize], |a, b| {
+            let (a_uri, a_hash) = queue.uri(queue.sample(*a));
+            let (b_uri, b_hash) = queue.uri(queue.sample(*b));
+            (a_hash, a_uri, *a) < (b_hash, b_uri, *b)
+        });
+        self.current = Some(Current {
+            slot,
+            batch_id,
+            sample_count: count,
+            group_first: 0,
+            group_limit: 0,
+            pad_next: 0,
+            phase: Phase::Resolve,
+            array: 0,
+            array_id: 0,
+            chunk_number: 0,
+            sample_limit: queue.front_number() + count as u64,
+        });
+        true
+    }
+
+    /// Finds the array of the next group, or asks for it.
+    fn resolve(&mut self, instance: &Instance) -> bool {
+        let Some(mut current) = self.current else { return false };
+        if current.phase != Phase::Resolve {
+            return false;
+        }
+        let mut guard = instance.lock.lock();
+        let state = &mut *guard;
+        let queue = &state.queue;
+        let uri_of = |at: u32| queue.uri(queue.sample(self.order[at as usize])).0;
+        let first = current.group_first;
+        let mut limit = first + 1;
+        while limit < current.sample_count && uri_of(limit) == uri_of(first) {
+            limit += 1;
+        }
+        current.group_limit = limit;
+        let (uri, hash) = queue.uri(queue.sample(self.order[first as usize]));
+        let Some(array) = state.arrays.find(uri, hash) else {
+            let loaded = state.arrays.load(uri, hash, None);
+            if let Some(array) = loaded {
+                // Loading ahead must not take its place before it was used.
+                state.arrays.want(array, queue.front_number());
+            }
+            return loaded.is_some();
+        };
+        match state.arrays.state(array) {
+            ArrayState::Ready => {
+                // The first use of a load is the lookup that missed.
+                let is_hit = state.arrays.is_used_again(array) as u64;
+                instance.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
+                state.arrays.pin(array, 1);
+                current.array = array;
+                current.array_id = state.arrays.id(array);
+                self.record = state.arrays.records.read(array as usize);
+                current.phase = Phase::Walk;
+                current.pad_next = first;
+                self.current = Some(current);
+                drop(guard);
+                self.start_group(instance, &current);
+                true
+            }
+            ArrayState::Failed(status) => {
+                let failure = Failure::because(status, state.arrays.why(array));
+                state.arrays.forget_failed(array);
+                drop(guard);
+                for at in first..limit {
+                    instance.fail_sample(current.slot, self.order[at as usize], 0, &failure);
+                }
+                self.end_group(instance, current, false);
+                true
+            }
+            ArrayState::Empty
+            | ArrayState::Queued
+            | ArrayState::QueuedLarge
+            | ArrayState::Loading => false,
+        }
+    }
+
+    /// Starts a walk for every sample of the group that fits the array.
+    fn start_group(&mut self, instance: &Instance, current: &Current) {
+        let mut why = Why::new();
+        for at in current.group_first..current.group_limit {
+            let sample = self.order[at as usize];
+            let queued = *instance.lock.lock().queue.sample(sample);
+            let range = check_record(instance, &self.record, &mut why)
+                .and_then(|()| source_box(instance, &self.record, &queued, &mut why));
+            match range {
+                Ok((lo, hi)) => {
+                    if (0..self.record.axes()).all(|axis| lo[axis] < hi[axis]) {
+                        self.merge.add(sample, Cursor::start(&self.record, &lo, &hi));
+                    }
+                }
+                Err(status) => {
+                    let failure = sample_failure(instance, current.array, status, &why);
+                    instance.fail_sample(current.slot, sample, 0, &failure);
+                }
+            }
+        }
+    }
+
+    /// The group is planned; the next one, or the end of the batch.
+    fn end_group(&mut self, instance: &Instance, mut current: Current, is_pinned: bool) {
+        let state = &mut *instance.lock.lock();
+        if is_pinned {
+            state.arrays.unpin(current.array, 1);
+        }
+        current.group_first = current.group_limit;
+        current.phase = Phase::Resolve;
+        if current.group_first < current.sample_count {
+            self.current = Some(current);
+            return;
+        }
+        self.current = None;
+        state.queue.consume(current.sample_count);
+        state.chunks.pass(current.sample_limit);
+        if state.slots.sub_remaining(current.slot, 1) {
+            state.complete_slot(instance, current.slot);
+        }
+        instance.space_ready.broadcast();
+    }
+
+    fn walk(&mut self, instance: &Instance) -> bool {
+        let Some(mut current) = self.current else { return false };
+        if current.phase != Phase::Walk {
+            return false;
+        }
+        let before = self.limit;
+        let is_shared = is_shared(instance, &self.record);
+        let mut uses = 0u64;
+        while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty()
+        {
+            let pair_first = self.pair_limit;
+            let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
+            let position = self.merge.next(&self.record, |sample| {
+                pairs[index(*pair_limit % pairs.len() as u64)] = sample;
+                *pair_limit += 1;
+            });
+            let Some((position, need)) = position else { break };
+            uses += self.pair_limit - pair_first;
+            self.plan(&mut current, Place::New, position, need, pair_first);
+            if is_shared {
+                self.link_twin(self.limit - 1);
+            }
+        }
+        let chunks = self.limit - before;
+        if self.merge.is_empty() {
+            self.walk_outside(instance, &mut current, before);
+        }
+        let added = self.limit - before;
+        self.current = Some(current);
+        if added > 0 {
+            let state = &mut *instance.lock.lock();
+            state.slots.add_remaining(current.slot, added);
+            state.arrays.pin(current.array, added as u32);
+            instance.stats.chunks_planned.fetch_add(chunks, Relaxed);
+            instance.stats.chunk_uses.fetch_add(uses, Relaxed);
+        }
+        if self.merge.is_empty() && current.pad_next == current.group_limit {
+            self.end_group(instance, current, true);
+            return true;
+        }
+        added > 0
+    }
+
+    /// Adds a task for every sample of the group with constant padding to fill.
+    fn walk_outside(&mut self, instance: &Instance, current: &mut Current, before: u64) {
+        while current.pad_next < current.group_limit {
+            if !self.has_room(current) || self.limit - before >= RUN_CHUNKS {
+                return;
+            }
+            let sample = self.order[current.pad_next as usize];
+            current.pad_next += 1;
+            if instance.pad_mode != PadMode::Constant {
+                continue;
+            }
+            let (is_failed, geometry) = {
+                let slots = &instance.lock.lock().slots;
+                let row = slots.row(current.slot, sample);
+                (slots.statuses.read(row) != 0, slots.geometry.read(row))
+            };
+            let reaches_out = (0..self.record.axes()).any(|axis| {
+                geometry.begin[axis] < 0
+                    || geometry.end[axis] as i128 > self.record.shape[axis] as i128
+            });
+            if is_failed || !reaches_out {
+                continue;
+            }
+            let pair_first = self.pair_limit;
+            self.pairs[index(pair_first % self.pairs.len() as u64)] = sample;
+            self.pair_limit += 1;
+            self.plan(current, Place::Pad, (0, 0), Need::NONE, pair_first);
+        }
+    }
+
+    /// Whether another chunk of the group, with all its samples, fits the window.
+    fn has_room(&self, current: &Current) -> bool {
+        let group = (current.group_limit - current.group_first) as u64;
+        self.limit - self.first < self.window.len() as u64
+            && self.pair_limit - self.pair_first + group <= self.pairs.len() as u64
+    }
+
+    fn plan(
+        &mut self,
+        current: &mut Current,
+        place: Place,
+        (file, chunk): (u64, u64),
+        need: Need,
+        pairs: u64,
+    ) {
+        let at = index(self.limit % self.window.len() as u64);
+        self.window[at] = Planned {
+            place,
+            slot: current.slot,
+            array: current.array,
+            array_id: current.array_id,
+            batch_id: current.batch_id,
+            file,
+            chunk,
+            number: current.chunk_number,
+            need,
+            is_shared: false,
+            twin: 0,
+            taken: 0,
+            kept: None,
+            sample_limit: current.sample_limit,
+            pair_first: pairs,
+            pair_count: (self.pair_limit - pairs) as u32,
+        };
+        current.chunk_number += 1;
+        self.limit += 1;
+    }
+
+    /// Makes window entry number `at` known to the one before it with the same chunk.
+    fn link_twin(&mut self, at: u64) {
+        let window = self.window.len() as u64;
+        let entry = &mut self.window[index(at % window)];
+        entry.is_shared = true;
+        let key = (entry.array_id, entry.file, entry.chunk);
+        let place = hash_words(&[key.0, key.1, key.2]) % self.twins.len() as u64;
+        let before = core::mem::replace(&mut self.twins[index(place)], at);
+        if (self.first..at).contains(&before) {
+            let before = &mut self.window[index(before % window)];
+            if (before.array_id, before.file, before.chunk) == key {
+                before.twin = at;
+            }
+        }
+    }
+}
+
+/// Whether several batches that need a chunk of the array decode it once: where decoding costs, and
+/// where the chunk is not kept or taken to a device batch by batch.
+fn is_shared(instance: &Instance, record: &ArrayRecord) -> bool {
+    let is_kept = instance.settings.cache_memory_bytes > 0;
+    instance.engine().is_none() && !is_kept && !record.is_read_partly()
+}

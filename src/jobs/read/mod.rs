@@ -1,0 +1,5 @@
+//! Ways from a chunk's place in a file to its bytes in memory.
+
+pub mod hook;
+pub mod ring;
+pub mod wait;

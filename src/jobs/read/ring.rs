@@ -1,0 +1,475 @@
+//! The ring thread: reads chunk data through io_uring, many reads at a time, into the slab.
+//!
+//! In: reads of active waves that have to be waited for and whose files are open. Out: their bytes
+//! in the slab, and the reads among the ready ones of their wave.
+//!
+//! ```text
+//!  free ──(take)──▶ fresh ──(begin)──▶ in the ring ──(complete)──▶ ended ──(hand_in)──▶ free
+//!         locked                                                          locked
+//! ```
+//!
+//! The thread waits for nothing but the ring: it never opens a file, and what a failure means is
+//! not decided here. A read whose file is closed, and one that the ring did not bring, is handed to
+//! an io thread (`Wave::handed`), which opens the file or reads it all again and reports what it
+//! finds. So the same chunks fail, with the same text, whoever reads.
+//!
+//! A direct read (`Settings::reads_direct`) brings the whole pages around the bytes, for which
+//! `form` left room. It is made only where the first byte is not in the page cache, so that a copy
+//! in memory is never fetched from storage again. The rest of a short one goes through the cache.
+//!
+//! Invariant: a place is in exactly one of free, fresh, ring and ended; `in_flight` counts those
+//! that are not free, and each of them holds a lease and counts as a job that runs.
+
+use crate::base::arena::Carver;
+use crate::base::cache::Fifo;
+use crate::base::math::index;
+use crate::base::status::Why;
+use crate::engine::schedule::{Job, Role};
+use crate::jobs::look_up::{close_forgotten, file_path};
+use crate::jobs::read::wait::needed_bytes;
+use crate::os::Errno;
+use crate::os::sink::Level;
+use crate::os::store::Descriptors;
+use crate::os::sync::Guard;
+use crate::os::uring::{Completion, Event, Ring, Waker};
+use crate::read::{Lease, shown, staged_bytes};
+use crate::setup::config::{READER_AUTO, READER_DIRECT, READER_THREADS, READER_URING};
+use crate::setup::settings::Settings;
+use crate::state::shared::Instance;
+use crate::state::{Life, State};
+use crate::wave::ReadOp;
+use core::cell::Cell;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Requests of one read that may end without a byte and without a reason before an io thread has
+/// to read it.
+const RETRIES_MAX: u32 = 8;
+/// Waits in a row that the ring may refuse before it is given up.
+const WAIT_FAILURES_MAX: u32 = 100;
+/// Time between such waits: what the kernel is short of may be there again.
+const WAIT_PAUSE_NS: u64 = 1_000_000;
+
+/// Where the ring thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sleep {
+    /// At work: it looks for reads before it sleeps.
+    Awake,
+    /// On its condition variable.
+    Idle,
+    /// On its way into the ring or there: only a wake of the ring reaches it.
+    InRing,
+    /// In the ring, and somebody has woken it.
+    Woken,
+}
+
+/// What the lock guards of the ring.
+pub struct RingState {
+    /// Reads that have to be waited for are the ring thread's.
+    pub is_live: bool,
+    /// READER_THREADS, _URING or _DIRECT.
+    pub reader: u32,
+    /// Why.
+    pub reason: Why,
+    depth: u32,
+    in_flight: u32,
+    sleep: Cell<Sleep>,
+    waker: Option<Waker>,
+}
+
+impl RingState {
+    /// No ring yet.
+    pub fn new(settings: &Settings) -> RingState {
+        let mut reason = Why::new();
+        reason.push_str(match settings.config.reader {
+            READER_AUTO => "threads: auto, the fastest over all that was measured",
+            _ => "threads: asked for by the config",
+        });
+        RingState {
+            is_live: false,
+            reader: READER_THREADS,
+            reason,
+            depth: settings.ring_depth,
+            in_flight: 0,
+            sleep: Cell::new(Sleep::Awake),
+            waker: None,
+        }
+    }
+
+    /// Whether the ring thread could take another read.
+    pub fn has_room(&self) -> bool {
+        self.is_live && self.in_flight < self.depth
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The bytes are not all there yet.
+    Pending,
+    /// They are, and the file is as it was.
+    Done,
+    /// For an io thread.
+    Left,
+}
+
+/// A read in a place.
+#[derive(Clone, Copy)]
+struct RingRead {
+    wave: u32,
+    op: u32,
+    read: ReadOp,
+    lease: Lease,
+    open: Descriptors,
+    start_ns: u64,
+    /// Bytes that are there.
+    done: u64,
+    retries: u32,
+    /// Its first byte was in the page cache.
+    is_cached: bool,
+    /// Its first request is a direct one.
+    is_direct: bool,
+    /// A request for it is the direct one.
+    is_direct_now: bool,
+    outcome: Outcome,
+}
+
+/// What the ring thread works with.
+pub struct RingReader {
+    /// Some from open until the thread ends or gives it up.
+    ring: Option<Ring>,
+    places: &'static mut [Option<RingRead>],
+    free: Fifo,
+    fresh: Fifo,
+    ended: Fifo,
+}
+
+impl RingReader {
+    /// Places for `Settings::ring_depth` reads.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> RingReader {
+        let depth = settings.ring_depth;
+        let mut free = Fifo::carve(carver, "ring reads", depth);
+        if !carver.is_counting() {
+            (0..depth).for_each(|place| free.push(place));
+        }
+        RingReader {
+            ring: None,
+            places: carver.slice("ring reads", u64::from(depth), &None),
+            free,
+            fresh: Fifo::carve(carver, "ring reads", depth),
+            ended: Fifo::carve(carver, "ring reads", depth),
+        }
+    }
+
+    /// Takes as many reads as there are places. Bounded by the ring's depth.
+    fn take(&mut self, instance: &Instance, state: &mut State) {
+        while let Some(place) = self.free.front() {
+            let Some(Job::Read { wave, op, read, lease, .. }) =
+                state.next_job(instance, Role::Ring)
+            else {
+                break;
+            };
+            // The ring thread is given reads of open files only.
+            assert!(lease.open.is_some());
+            let Some(open) = lease.open else { break };
+            self.free.pop();
+            self.places[index(u64::from(place))] = Some(RingRead {
+                wave,
+                op,
+                read,
+                lease,
+                open,
+                start_ns: 0,
+                done: 0,
+                retries: 0,
+                is_cached: false,
+                is_direct: false,
+                is_direct_now: false,
+                outcome: Outcome::Pending,
+            });
+            self.fresh.push(place);
+            state.ring.in_flight += 1;
+        }
+    }
+
+    /// Queues what is fresh, waits for the ring, and looks at what it brought.
+    fn turn(&mut self, instance: &Instance) -> Result<(), Errno> {
+        while let Some(place) = self.fresh.pop() {
+            self.begin(instance, place);
+        }
+        let has_ended = !self.ended.is_empty();
+        let Some(ring) = self.ring.as_mut() else { return Ok(()) };
+        if has_ended {
+            ring.submit()?;
+        } else {
+            ring.wait()?;
+        }
+        // Bounded by the depth: a request that is queued here is not handed to the kernel here.
+        while let Some(event) = self.ring.as_mut().and_then(Ring::next_event) {
+            if let Event::Read(completion) = event {
+                self.complete(instance, completion);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, instance: &Instance, place: u32) {
+        let Some(entry) = self.places[index(u64::from(place))].as_mut() else { return };
+        entry.start_ns = (instance.os.now_ns)();
+        if entry.lease.stat.is_some_and(|stat| stat != entry.read.stat) {
+            entry.outcome = Outcome::Left;
+            self.ended.push(place);
+            return;
+        }
+        let first = instance.tables.slab.rows(entry.read.slab_offset, 1);
+        let probe = (instance.os.read)(entry.open.fd, first, entry.read.offset, true);
+        entry.is_cached = probe == Ok(1);
+        entry.is_direct = entry.open.direct.is_some() && !entry.is_cached;
+        entry.is_direct_now = entry.is_direct;
+        self.queue(instance, place);
+    }
+
+    /// Queues a request for what is not there of a read.
+    fn queue(&mut self, instance: &Instance, place: u32) {
+        let entry = self.places[index(u64::from(place))].as_mut();
+        let (Some(entry), Some(ring)) = (entry, self.ring.as_mut()) else { return };
+        let (read, slab) = (&entry.read, &instance.tables.slab);
+        let (fd, target, offset) = match entry.open.direct {
+            Some(fd) if entry.is_direct_now => {
+                let (front, staged) = staged_bytes(true, read.offset, read.bytes);
+                (fd, slab.part(read.slab_offset - front, staged), read.offset - front)
+            }
+            _ => {
+                let target = slab.part(read.slab_offset + entry.done, read.bytes - entry.done);
+                (entry.open.fd, target, read.offset + entry.done)
+            }
+        };
+        (instance.os.ring_waits)(fd);
+        let is_queued = ring.read(fd, target, offset, u64::from(place));
+        assert!(is_queued);
+    }
+
+    fn complete(&mut self, instance: &Instance, completion: Completion) {
+        let place = completion.user_data as u32;
+        let Some(entry) = self.places[index(completion.user_data)].as_mut() else { return };
+        let was_direct = core::mem::replace(&mut entry.is_direct_now, false);
+        match completion.result {
+            Ok(got) => {
+                let front = if was_direct {
+                    staged_bytes(true, entry.read.offset, entry.read.bytes).0
+                } else {
+                    0
+                };
+                let brought = u64::from(got).saturating_sub(front);
+                entry.done = (entry.done + brought).min(entry.read.bytes);
+                if entry.done == entry.read.bytes {
+                    entry.end(instance);
+                } else if got == 0 && !was_direct {
+                    entry.outcome = Outcome::Left;
+                }
+            }
+            Err(Errno(libc::EINTR | libc::EAGAIN | libc::ECANCELED))
+                if entry.retries < RETRIES_MAX =>
+            {
+                entry.retries += 1;
+                entry.is_direct_now = was_direct;
+            }
+            Err(Errno(libc::EINVAL)) if was_direct => {
+                entry.is_direct = false;
+                entry.refuse_direct(instance);
+            }
+            Err(_) => entry.outcome = Outcome::Left,
+        }
+        if entry.outcome == Outcome::Pending {
+            self.queue(instance, place);
+        } else {
+            self.ended.push(place);
+        }
+    }
+
+    /// Hands in what has ended.
+    fn hand_in(&mut self, instance: &Instance, state: &mut State) {
+        while let Some(place) = self.ended.pop() {
+            let Some(entry) = self.places[index(u64::from(place))].take() else { continue };
+            let (lease, wave) = (&entry.lease, entry.wave as usize);
+            close_forgotten(instance, state.files.give_back(lease, None, lease.stat));
+            if entry.outcome == Outcome::Done {
+                state.waves.waves[wave].ready.push(entry.op);
+                state.note_cached(entry.is_cached);
+            } else {
+                state.waves.waves[wave].handed.push(entry.op);
+            }
+            self.free.push(place);
+            state.ring.in_flight -= 1;
+            instance.end_job(state);
+        }
+    }
+
+    /// Closes the ring and leaves all its reads to io threads. Err: the kernel still has targets.
+    fn give_up(&mut self) -> Result<(), Errno> {
+        if let Some(ring) = self.ring.as_mut() {
+            ring.close()?;
+        }
+        self.ring = None;
+        self.fresh.clear();
+        self.ended.clear();
+        for (place, entry) in (0..).zip(self.places.iter_mut()) {
+            if let Some(entry) = entry {
+                if entry.outcome == Outcome::Pending {
+                    entry.outcome = Outcome::Left;
+                }
+                self.ended.push(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RingRead {
+    /// All bytes are here: they count if the file is what it was when its chunks were located.
+    fn end(&mut self, instance: &Instance) {
+        let is_same = |fd: i32| (instance.os.stat)(fd) == Ok(self.read.stat);
+        let mut used = self.open.direct.filter(|_| self.is_direct).into_iter();
+        if !is_same(self.open.fd) || !used.all(is_same) {
+            self.outcome = Outcome::Left;
+            return;
+        }
+        self.outcome = Outcome::Done;
+        let needed = needed_bytes(instance, self.wave, &self.read);
+        instance.stats.worker_steps.fetch_add(1, Relaxed);
+        instance.stats.reads_issued.fetch_add(1, Relaxed);
+        let ns = (instance.os.now_ns)() - self.start_ns;
+        instance.stats.io.observe(ns, self.read.bytes, needed);
+    }
+
+    fn refuse_direct(&self, instance: &Instance) {
+        let is_news = instance.lock.lock().files.refuse_direct(self.lease.slot);
+        if is_news {
+            let record = instance.array_record(self.read.array);
+            let path = file_path(instance, self.read.array, record, self.read.file);
+            let text = "takes no direct reads: it is read through the page cache";
+            instance.sink.log(Level::Warn, 0, format_args!("{} {text}", shown(&path)));
+        }
+    }
+}
+
+impl Instance {
+    /// Opens the ring that the settings ask for. Err: the kernel's errno.
+    pub fn open_ring(&self) -> Result<(), Errno> {
+        let settings = &self.settings;
+        let mut ring = Ring::open(self.os, settings.ring_depth)?;
+        let registered = ring.register_buffer(self.tables.slab);
+        let name = if settings.reads_direct { "direct" } else { "uring" };
+        let waker = ring.waker();
+        // Before the state's lock, which the ring thread takes while it holds this one.
+        self.ring.lock().ring = Some(ring);
+        let state = &mut *self.lock.lock();
+        state.ring.reason.clear();
+        // The text is cut where it is long.
+        let _ = match registered {
+            Ok(()) => write!(state.ring.reason, "{name}: asked for by the config"),
+            Err(errno) => write!(state.ring.reason, "{name}: asked for; slab not pinned: {errno}"),
+        };
+        state.ring.reader = if settings.reads_direct { READER_DIRECT } else { READER_URING };
+        state.ring.waker = Some(waker);
+        state.ring.is_live = true;
+        Ok(())
+    }
+
+    /// Closes the ring of a thread that never ran.
+    pub fn close_unused_ring(&self) {
+        let reader = &mut *self.ring.lock();
+        if let Some(mut ring) = reader.ring.take() {
+            // Nothing was ever queued, so there is nothing that the kernel could keep.
+            let closed = ring.close();
+            assert!(closed.is_ok());
+        }
+    }
+
+    /// Wakes the ring thread if it sleeps and could take a read.
+    pub fn wake_ring(&self, state: &State) {
+        let ring = &state.ring;
+        match (ring.sleep.get(), ring.waker) {
+            (Sleep::Idle, _) if state.has_job(self, Role::Ring) => self.ring_ready.signal(),
+            (Sleep::InRing, Some(waker)) if state.has_job(self, Role::Ring) => {
+                ring.sleep.set(Sleep::Woken);
+                waker.wake();
+            }
+            _ => {}
+        }
+    }
+
+    /// What the ring thread does until close.
+    pub fn ring_main(&self) {
+        let reader = &mut *self.ring.lock();
+        let mut state = self.lock.lock();
+        let mut failures = 0;
+        loop {
+            reader.hand_in(self, &mut state);
+            reader.take(self, &mut state);
+            self.wake(&state);
+            if state.ring.in_flight > 0 {
+                state.ring.sleep.set(Sleep::InRing);
+                drop(state);
+                let turned = reader.turn(self);
+                state = self.lock.lock();
+                state.ring.sleep.set(Sleep::Awake);
+                failures = if turned.is_ok() { 0 } else { failures + 1 };
+                if let Err(errno) = turned {
+                    state = self.bear_failure(reader, state, errno, failures);
+                }
+                continue;
+            }
+            if state.life == Life::Closing || !state.ring.is_live {
+                break;
+            }
+            state.ring.sleep.set(Sleep::Idle);
+            self.ring_ready.wait(&mut state);
+            state.ring.sleep.set(Sleep::Awake);
+        }
+        state.ring.is_live = false;
+        state.ring.waker = None;
+        // Ends as soon as the kernel takes the wake read back.
+        while reader.give_up().is_err() {
+            let pause = (self.os.now_ns)() + WAIT_PAUSE_NS;
+            self.ring_ready.wait_until(&mut state, pause);
+        }
+        state.threads -= 1;
+        self.idle.broadcast();
+    }
+
+    /// The ring did not wait: tries again after a pause; in the end its reads, and all after them,
+    /// go to the io threads.
+    fn bear_failure<'a>(
+        &'a self,
+        reader: &mut RingReader,
+        mut state: Guard<'a, State>,
+        errno: Errno,
+        failures: u32,
+    ) -> Guard<'a, State> {
+        let pause = (self.os.now_ns)() + WAIT_PAUSE_NS;
+        self.ring_ready.wait_until(&mut state, pause);
+        if failures < WAIT_FAILURES_MAX || !state.ring.is_live {
+            return state;
+        }
+        // Nobody may wake a ring that is being closed.
+        let waker = state.ring.waker.take();
+        drop(state);
+        let given_up = reader.give_up();
+        let mut state = self.lock.lock();
+        if given_up.is_err() {
+            state.ring.waker = waker;
+        } else {
+            let ring = &mut state.ring;
+            ring.is_live = false;
+            ring.reader = READER_THREADS;
+            ring.reason.clear();
+            // The text is cut where it is long.
+            let _ = write!(ring.reason, "threads: io_uring failed: {errno}");
+            drop(state);
+            self.sink.log(Level::Warn, 0, format_args!("io_uring failed, threads read: {errno}"));
+            state = self.lock.lock();
+        }
+        state
+    }
+}

@@ -1,0 +1,299 @@
+//! Sizes of scratch and staging, solved in closed form from the memory cap.
+//!
+//! In: settings, and what everything else takes. Out: [`Geometry`]. Invariant: its bill is within
+//! the cap, and every chunk up to the settings' cap can be staged and decoded in it.
+
+use crate::assemble::units::{chunk_records_max, outside_records_max};
+use crate::base::limits::{
+    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
+    compressed_bytes_max,
+};
+use crate::base::math::align_up;
+use crate::base::status::{Status, Why};
+use crate::cuda::engine::DEVICE_PAGE_BYTES;
+use crate::cuda::{RESIDENT_WAVES, Sizes};
+use crate::device::{Layout, Need, TILES_BYTES, UNIT_BYTES};
+use crate::fail;
+use crate::setup::settings::Settings;
+
+/// Chunks up to this size are read and decoded in a worker's own scratch, which stays in its cache;
+/// larger ones are staged in the slab and borrow from the common scratch.
+pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
+/// Staging memory that the geometry asks for where the cap allows it.
+const SLAB_WISH_BYTES: u64 = 16 << 20;
+/// Bytes of a resident wave that the geometry asks for where the caps allow it: a millisecond of a
+/// fast link, so that a launch and a look are nothing beside it.
+const WAVE_WISH_BYTES: u64 = 64 << 20;
+/// Data that comes with one unit on the average: small chunks have less, and fill the units first.
+const UNIT_DATA_BYTES: u64 = 16 << 10;
+/// Sizes that follow from the memory cap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Geometry {
+    /// Bytes of each worker's place for an encoded chunk.
+    pub staging_bytes: u64,
+    /// Bytes of each worker's place for a decoded chunk.
+    pub target_bytes: u64,
+    /// Bytes of each worker's place for a block before its filter is undone.
+    pub block_bytes: u64,
+    /// Bytes of the common scratch: large chunks, and metadata documents that are too large for a
+    /// worker's buffer.
+    pub pool_bytes: u64,
+    /// Bytes of the ring that waves are staged in.
+    pub slab_bytes: u64,
+    /// Slabs and resident waves; empty on the host.
+    pub device: Layout,
+}
+
+/// How many times smaller than its bytes a chunk is taken to be staged, where it is asked how many
+/// are at a time: of chunks that are smaller still, and as large as the cap, not every decoder gets
+/// one at once.
+const PACKED_TIMES: u64 = 4;
+
+impl Settings {
+    /// The least geometry that streams every chunk up to the cap: common scratch for one large
+    /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded
+    /// chunk.
+    pub fn floor_geometry(&self, target_bytes: impl Fn(u64) -> u64) -> Geometry {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
+        let read_more = if self.reads_direct { 2 * DIRECT_ALIGN } else { 0 };
+        let large_bytes = if chunk_bytes > SMALL_CHUNK_BYTES {
+            2 * align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES)
+        } else {
+            0
+        };
+        Geometry {
+            staging_bytes: align_up(compressed_bytes_max(small_bytes), MEMORY_PAGE_BYTES),
+            target_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
+            block_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
+            pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
+            slab_bytes: align_up(
+                compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN.max(read_more),
+                MEMORY_PAGE_BYTES,
+            ),
+            device: self.floor_layout(),
+        }
+    }
+
+    /// The least slab that takes every chunk up to the cap: its bytes, and units for all samples of
+    /// a batch that touch it, or for what lies around one sample.
+    fn floor_layout(&self) -> Layout {
+        if !self.is_cuda() {
+            return Layout::default();
+        }
+        let need = Need::of(self.config.max_chunk_uncompressed_bytes, 0);
+        let samples = u64::from(self.config.samples_per_batch) * chunk_records_max();
+        Layout {
+            data_bytes: need.data_bytes,
+            units: samples.max(outside_records_max(RANK_MAX as u64)) as u32,
+        }
+    }
+
+    /// Bytes that slabs and resident waves of a layout come to, with the batch slots.
+    pub fn device_sizes(&self, layout: &Layout) -> Sizes {
+        Sizes {
+            slots_bytes: self.slots_bytes(),
+            slots: self.config.n_batch_slots,
+            wave_bytes: layout.bytes(),
+            slabs: self.config.host_buffer_waves,
+        }
+    }
+
+    /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes
+    /// allow.
+    fn grow_layout(&self, layout: &mut Layout, spare: u64, why: &mut Why) -> Result<(), Status> {
+        if !self.is_cuda() {
+            return Ok(());
+        }
+        let (floor, cap) = (self.device_sizes(layout), self.device_bytes_max());
+        if floor.device_bytes() > cap {
+            return Err(fail!(
+                why,
+                Budget,
+                "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
+                 {} for each of {RESIDENT_WAVES} resident waves, {} for rounding: raise \
+                 the cap, or lower samples_per_batch, n_batch_slots or \
+                 max_chunk_uncompressed_bytes",
+                floor.device_bytes(),
+                floor.slots_bytes,
+                floor.wave_bytes,
+                floor.rest_bytes()
+            ));
+        }
+        // Device memory comes in whole pages: a part of one at the end of the cap is not to be had,
+        // and what the last page of the floor has left over is.
+        let pages = cap & !(DEVICE_PAGE_BYTES - 1);
+        let device_more = (pages - floor.used_bytes()) / RESIDENT_WAVES as u64;
+        let device_more = device_more & !(MEMORY_PAGE_BYTES - 1);
+        // Each slab is rounded to pages, and so is the table beside them.
+        let slabs = u64::from(floor.slabs);
+        let host_more = spare.saturating_sub((slabs + 2) * MEMORY_PAGE_BYTES) / slabs;
+        let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes);
+        // A unit for every so many bytes comes with the data, beside those of the least layout.
+        let unit_bytes = UNIT_DATA_BYTES + UNIT_BYTES + size_of::<u32>() as u64;
+        let units =
+            (device_more.min(wish) / unit_bytes).min(host_more / (unit_bytes + TILES_BYTES));
+        layout.units = layout.units.saturating_add(units as u32);
+        layout.data_bytes += units * UNIT_DATA_BYTES;
+        assert!(self.device_sizes(layout).device_bytes() <= cap);
+        Ok(())
+    }
+
+    /// How many large chunks the samples of all batch slots lie in on the average, wherever they
+    /// lie and where chunks are cubes along the axes of a sample that are longer than 1.
+    ///
+    /// Worked example: 8 samples of 32^3 in 3 slots, f32. The least large chunk is 64^3; a sample
+    /// meets (64 + 31) / 64 of them along an axis, so 24 samples meet 79.
+    fn large_chunks_in_work(&self) -> u64 {
+        let extents = &self.config.sample_shape[..self.config.sample_rank as usize];
+        let axes = extents.iter().filter(|extent| **extent > 1).count() as u32;
+        let elements = SMALL_CHUNK_BYTES / u64::from(self.dtype_bytes);
+        let fits = |edge: &u64| edge.checked_pow(axes).is_some_and(|volume| volume <= elements);
+        // Ends: an edge is a power of two, so there are twenty at most.
+        let edges = core::iter::successors(Some(2u64), |edge| edge.checked_mul(2));
+        let edge = edges.take_while(|edge| *edge <= elements && fits(edge)).last().unwrap_or(1);
+        let samples = u64::from(self.config.samples_per_batch * self.config.n_batch_slots);
+        let meet = |chunks: u64, extent: &u64| {
+            let touched = chunks.saturating_mul(edge.saturating_add(extent - 1));
+            touched.div_ceil(edge).min(SAMPLES_MAX as u64)
+        };
+        extents.iter().fold(samples, meet)
+    }
+
+    /// Solves the geometry. `bill(g)` is the whole bill under geometry `g`.
+    ///
+    /// Everything but common scratch and staging is fixed; of what the cap leaves, staging gets its
+    /// wish, then the common scratch room for as many large chunks as there are decoders, if the
+    /// samples can give them as many, and staging too. With less room decoders wait for each other.
+    pub fn solve(
+        &self,
+        target_bytes: impl Fn(u64) -> u64,
+        bill: impl Fn(&Geometry) -> u64,
+        why: &mut Why,
+    ) -> Result<Geometry, Status> {
+        let mut geometry = self.floor_geometry(&target_bytes);
+        let (floor, cap) = (bill(&geometry), self.host_bytes_max());
+        if floor > cap {
+            return Err(fail!(
+                why,
+                Budget,
+                "max_host_memory_bytes = {cap}: this config needs at least {floor} ({} of it batch \
+                 slots): raise the cap, or lower samples_per_batch, n_batch_slots, \
+                 n_decode_threads or max_chunk_uncompressed_bytes",
+                self.host_slots_bytes()
+            ));
+        }
+        self.grow_layout(&mut geometry.device, cap - floor, why)?;
+        let grown = bill(&geometry);
+        assert!(grown <= cap);
+        let mut spare = (cap - grown) & !(MEMORY_PAGE_BYTES - 1);
+        let slab_more = self.slab_wish(&geometry, &target_bytes, spare) - geometry.slab_bytes;
+        geometry.slab_bytes += slab_more;
+        spare -= slab_more;
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        if chunk_bytes > SMALL_CHUNK_BYTES {
+            let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
+            let staged = PACKED_TIMES * geometry.slab_bytes / chunk_bytes;
+            let decoders = staged.clamp(1, u64::from(self.decode_threads));
+            let wish = each * self.large_chunks_in_work().min(decoders);
+            geometry.pool_bytes += wish.saturating_sub(geometry.pool_bytes).min(spare);
+        }
+        Ok(geometry)
+    }
+
+    /// Bytes of staging that are asked for, of which the least that the floor has and `spare` bytes
+    /// are there. Chunks that fill the usual wish alone would be staged, and so decoded, one after
+    /// the other: of those there is one for each decoder, as far as the common scratch can give
+    /// that many decoders theirs, and one that is read meanwhile.
+    fn slab_wish(&self, floor: &Geometry, target_bytes: impl Fn(u64) -> u64, spare: u64) -> u64 {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        if chunk_bytes <= SLAB_WISH_BYTES {
+            let more = SLAB_WISH_BYTES.saturating_sub(floor.slab_bytes);
+            return floor.slab_bytes + more.min(spare);
+        }
+        let (each, staged) =
+            (align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES), floor.slab_bytes);
+        let more = |decoders: u64| {
+            let scratch = (each * decoders).saturating_sub(floor.pool_bytes);
+            (decoders - 1) * staged + scratch
+        };
+        let most = self.large_chunks_in_work().clamp(1, u64::from(self.decode_threads));
+        let decoders = (1..=most).rev().find(|count| more(*count) <= spare);
+        let decoders = decoders.unwrap_or(1);
+        let is_read_ahead = more(decoders) + staged <= spare;
+        (decoders + u64::from(is_read_ahead)) * staged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::config::Config;
+    use crate::setup::settings::settings_from_config;
+
+    #[test]
+    fn the_geometry_never_exceeds_the_cap_and_names_the_floor() {
+        let mut config = Config { sample_rank: 2, ..Config::default() };
+        config.sample_shape[..2].copy_from_slice(&[8, 16]);
+        let bill = |g: &Geometry| (1 << 20) + g.slab_bytes + g.pool_bytes;
+        let mut why = Why::new();
+        let mut accepted = 0;
+        for cap in (1..200).map(|mib| mib << 20) {
+            config.max_host_memory_bytes = cap;
+            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            match settings.solve(|chunk| chunk, bill, &mut why) {
+                Ok(geometry) => {
+                    assert!(bill(&geometry) <= cap);
+                    assert!(geometry.slab_bytes >= compressed_bytes_max(16 << 20));
+                    accepted += 1;
+                }
+                Err(status) => {
+                    assert_eq!(status, Status::Budget);
+                    assert!(why.as_str().contains("needs at least"), "{why}");
+                }
+            }
+        }
+        assert!(accepted > 100);
+    }
+
+    #[test]
+    fn chunks_that_fill_the_slab_are_staged_for_each_decoder_as_far_as_there_is_room() {
+        let chunk_bytes = 32 << 20;
+        let mut config = Config {
+            max_chunk_uncompressed_bytes: chunk_bytes,
+            n_decode_threads: 2,
+            sample_rank: 3,
+            ..Config::default()
+        };
+        config.sample_shape[..3].copy_from_slice(&[32, 64, 64]);
+        let bill = |g: &Geometry| g.slab_bytes + g.pool_bytes;
+        let mut staged = |mib: u64| {
+            config.max_host_memory_bytes = mib << 20;
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            settings.solve(|chunk| chunk, bill, &mut why).unwrap().slab_bytes / chunk_bytes
+        };
+        assert_eq!([100, 135, 200, 1000].map(&mut staged), [1, 2, 3, 3]);
+    }
+
+    /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.
+    fn large_chunks(samples_per_batch: u32, sample_shape: &[u64]) -> u64 {
+        let mut config = Config { samples_per_batch, n_decode_threads: 8, ..Config::default() };
+        config.sample_rank = sample_shape.len() as u32;
+        config.sample_shape[..sample_shape.len()].copy_from_slice(sample_shape);
+        let mut why = Why::new();
+        let settings = settings_from_config(&config, 8, &mut why).unwrap();
+        let bill = |g: &Geometry| settings.slots_bytes() + g.slab_bytes + g.pool_bytes;
+        settings.solve(|chunk| chunk, bill, &mut why).unwrap().pool_bytes >> 24
+    }
+
+    #[test]
+    fn scratch_is_for_as_many_large_chunks_as_the_samples_in_work_lie_in() {
+        assert_eq!(large_chunks(1, &[16]), 4);
+        assert_eq!(large_chunks(1, &[1]), 3);
+        assert_eq!(large_chunks(8, &[16]), 4);
+        assert_eq!(large_chunks(8, &[32, 32, 32]), 4);
+        assert_eq!(large_chunks(1, &[128, 128, 128]), 4);
+        assert_eq!(large_chunks(1, &[1 << 40]), 4);
+    }
+}

@@ -1,0 +1,298 @@
+//! A lazy JSON reader (RFC 8259) over bytes in place.
+//!
+//! Comes in: the bytes of a document. Goes out: a [`Value`], which is a part of the document;
+//! members and items are found when they are asked for. Nothing is allocated and nothing recurses.
+//!
+//! Invariant: a `Value` exists only after [`parse`] has checked the whole document, so everything
+//! here walks text that is known to be well-formed. Walking over a member costs its length once
+//! per level, so whoever needs several members takes them out of [`Members`] in one pass; calling
+//! [`Members::get`] for each would pass over a large attributes block each time.
+//!
+//! Choices that the RFC leaves open: a byte order mark is refused; a surrogate without its partner
+//! is refused; nesting deeper than [`crate::base::limits::JSON_DEPTH_MAX`] is refused; a name that comes
+//! twice is well-formed, and says nothing to whoever asks for that name. Beyond the RFC, `NaN`,
+//! `Infinity` and `-Infinity` are numbers: Python writes them, so attributes are full of them.
+
+mod check;
+mod number;
+mod text;
+
+pub use text::{Chars, Str};
+
+use crate::base::text::part_of;
+use core::fmt;
+
+/// Why a document was refused, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// Bytes before the fault.
+    pub offset: usize,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What can be wrong with a document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Not UTF-8.
+    Utf8,
+    /// Starts with a byte order mark.
+    ByteOrderMark,
+    /// No value where one must be.
+    Value,
+    /// A number that the grammar does not have: 01, 1., +1, .5.
+    Number,
+    /// No name in quotes where a member must start.
+    Name,
+    /// No colon behind a member's name.
+    Colon,
+    /// Neither a comma nor the closing bracket behind a member or item.
+    Comma,
+    /// The document ends inside a string.
+    OpenString,
+    /// A control character inside a string.
+    Control,
+    /// A backslash that starts no escape.
+    Escape,
+    /// Half of a surrogate pair.
+    Surrogate,
+    /// Nested deeper than JSON_DEPTH_MAX.
+    Depth,
+    /// Something behind the end of the document.
+    Trailing,
+}
+
+impl Fault {
+    /// The fault in words.
+    pub fn text(self) -> &'static str {
+        let texts = "not UTF-8|a byte order mark, which JSON does not allow|a value is missing|\
+                     not a JSON number|a member name in quotes is missing|a colon is missing|\
+                     a comma or closing bracket is missing|a string is not closed|\
+                     a control character in a string|a backslash that starts no escape|\
+                     half of a surrogate pair|nested too deeply|something follows the document";
+        part_of(texts, '|', self as usize)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.fault.text(), self.offset)
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool,
+    /// A number of any size, or one of the three that are not finite.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl Kind {
+    /// The type with its article: "an array".
+    pub fn name(self) -> &'static str {
+        part_of("null|a boolean|a number|a string|an array|an object", '|', self as usize)
+    }
+}
+
+/// Checks the whole document, in time linear in its length, and gives its one value.
+pub fn parse(bytes: &[u8]) -> Result<Value<'_>, Error> {
+    core::str::from_utf8(bytes)
+        .map_err(|error| Error { offset: error.valid_up_to(), fault: Fault::Utf8 })?;
+    let (first, limit) = check::check(bytes)?;
+    Ok(Value { source: &bytes[first..limit] })
+}
+
+/// A value of a checked document. Its `Display` is the source text on one line, cut when long.
+#[derive(Clone, Copy)]
+pub struct Value<'a> {
+    /// Whole characters of UTF-8.
+    source: &'a [u8],
+}
+
+/// Bytes of a document as the text that they are, as far as they are whole characters.
+fn text_of(bytes: &[u8]) -> &str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Stands for a member that is not there: a null without a text.
+    pub const ABSENT: Value<'static> = Value { source: b"" };
+
+    /// The value, unless it stands for none.
+    pub fn found(self) -> Option<Self> {
+        if self.source.is_empty() { None } else { Some(self) }
+    }
+
+    /// Bytes of `document`, which the value is a part of, before the value.
+    pub fn offset_in(self, document: &[u8]) -> usize {
+        self.source.as_ptr().addr().wrapping_sub(document.as_ptr().addr())
+    }
+
+    /// Whether `inner`, of the same document, starts in this value.
+    pub fn holds(self, inner: Value<'_>) -> bool {
+        self.source.as_ptr_range().contains(&inner.source.as_ptr())
+    }
+
+    /// The text of the value as the document spells it.
+    pub fn source(self) -> &'a str {
+        text_of(self.source)
+    }
+
+    /// The type.
+    pub fn kind(self) -> Kind {
+        match self.source.first() {
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'"') => Kind::String,
+            Some(b'[') => Kind::Array,
+            Some(b'{') => Kind::Object,
+            Some(b'-' | b'0'..=b'9' | b'N' | b'I') => Kind::Number,
+            _ => Kind::Null,
+        }
+    }
+
+    /// The boolean, if it is one.
+    pub fn as_bool(self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then(|| self.source.starts_with(b"t"))
+    }
+
+    /// The string, if it is one.
+    pub fn as_str(self) -> Option<Str<'a>> {
+        match self.source {
+            [b'"', raw @ .., _] => Some(Str::new(raw)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a number without fraction and exponent.
+    pub fn is_integer(self) -> bool {
+        self.kind() == Kind::Number
+            && self.source.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
+    }
+
+    /// The number, if it is spelled as an integer and fits. `-0` is 0.
+    pub fn as_u64(self) -> Option<u64> {
+        let (value, is_negative) = self.as_integer()?;
+        (value == 0 || !is_negative).then_some(value)
+    }
+
+    /// The number, if it is spelled as an integer and fits.
+    pub fn as_i64(self) -> Option<i64> {
+        let (value, is_negative) = self.as_integer()?;
+        if is_negative { 0i64.checked_sub_unsigned(value) } else { value.try_into().ok() }
+    }
+
+    fn as_integer(self) -> Option<(u64, bool)> {
+        if self.kind() == Kind::Number { number::integer(self.source) } else { None }
+    }
+
+    /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
+    /// it is beyond the largest f64.
+    pub fn as_f64(self) -> Option<f64> {
+        (self.kind() == Kind::Number).then(|| match self.source {
+            b"NaN" => f64::NAN,
+            b"Infinity" => f64::INFINITY,
+            b"-Infinity" => f64::NEG_INFINITY,
+            digits => number::float(digits),
+        })
+    }
+
+    /// The members, if it is an object.
+    pub fn members(self) -> Option<Members<'a>> {
+        match self.source {
+            [b'{', rest @ ..] => Some(Members { rest }),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is an array.
+    pub fn items(self) -> Option<Items<'a>> {
+        match self.source {
+            [b'[', rest @ ..] => Some(Items { rest }),
+            _ => None,
+        }
+    }
+
+    /// Takes the value that starts at `first` off the front of checked text.
+    fn take(rest: &mut &'a [u8], first: usize) -> Self {
+        let limit = check::value_limit(rest, first);
+        let source = &rest[first..limit];
+        *rest = &rest[limit..];
+        Value { source }
+    }
+}
+
+/// Bytes of a value that a text shows.
+const SHOWN_BYTES: usize = 60;
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = text_of(&self.source[..self.source.len().min(SHOWN_BYTES)]);
+        text::write_printable(&mut shown.chars(), f)?;
+        if shown.len() < self.source.len() { f.write_str("...") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The members of an object in document order; a name may come twice.
+#[derive(Clone, Copy)]
+pub struct Members<'a> {
+    /// From behind the opening brace or the value of a member on.
+    rest: &'a [u8],
+}
+
+impl<'a> Members<'a> {
+    /// The value of `name`; None also where it comes twice. Passes over the whole object.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        let mut values = self.filter(|(other, _)| *other == *name);
+        let (_, value) = values.next()?;
+        if values.next().is_some() { None } else { Some(value) }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Str<'a>, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = check::next_element(self.rest, 0)?;
+        let name = Value::take(&mut self.rest, first).as_str()?;
+        let first = check::after_colon(self.rest, 0);
+        Some((name, Value::take(&mut self.rest, first)))
+    }
+}
+
+/// The items of an array in order.
+#[derive(Clone, Copy)]
+pub struct Items<'a> {
+    /// From behind the opening bracket or an item on.
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        let first = check::next_element(self.rest, 0)?;
+        Some(Value::take(&mut self.rest, first))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! How a name becomes the record of an array.
+
+pub mod json;
+pub mod zarr;

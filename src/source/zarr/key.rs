@@ -1,0 +1,264 @@
+//! Names of places: the key of a file inside an array, and the one spelling of a uri.
+//!
+//! Comes in: coordinates in the file grid, or what a caller wrote. Goes out: text. Invariant: two
+//! spellings of a uri that differ only in `file://`, escapes or trailing slashes become one.
+
+use crate::base::limits::URI_BYTES_MAX;
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Text};
+use crate::fail;
+use crate::records::{ArrayRecord, KeyEncoding};
+use core::fmt::Write;
+
+/// Bytes of a uri that an error text shows.
+const SHOWN_URI_BYTES: usize = 200;
+
+/// Appends the key of the file at `file` in the file grid, relative to the array: "c/0/1/2" and
+/// "c.0.1.2" for the default encoding, "0.1.2" and "0/1/2" for v2; "c" and "0" for rank 0.
+pub fn write_file_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
+    assert!(file.len() == record.axes());
+    let file = if record.is_scalar { &[] } else { file };
+    write_key(record, file, out);
+}
+
+/// Appends the key of the folder of the files whose first coordinates these are: "c/0/1" and "c"
+/// for the default encoding, "0/1" for v2; not of one that has no such folders.
+pub fn write_folder_key<const N: usize>(record: &ArrayRecord, first: &[u64], out: &mut Text<N>) {
+    assert!(first.len() < record.axes() && record.separator == b'/');
+    write_key(record, first, out);
+}
+
+fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
+    let mut is_first = match record.key_encoding {
+        KeyEncoding::Default => {
+            out.push_str("c");
+            false
+        }
+        KeyEncoding::V2 => true,
+    };
+    if is_first && file.is_empty() {
+        out.push_str("0");
+    }
+    for coordinate in file {
+        if !is_first {
+            out.push_str(if record.separator == b'/' { "/" } else { "." });
+        }
+        is_first = false;
+        // A text that is full says so itself.
+        let _ = write!(out, "{coordinate}");
+    }
+}
+
+/// Replaces `out` by the path that `uri` means: a path as it is, `file://` uris without scheme and
+/// host and with their escapes resolved, both without trailing slashes. `out` is written only on
+/// success. Errors: INVALID (empty, NUL, too long, bad escape), UNSUPPORTED (other schemes, hosts).
+pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
+    if uri.is_empty() {
+        return Err(fail!(why, Invalid, "uri is empty: give the path of an array"));
+    }
+    if uri.len() > URI_BYTES_MAX {
+        let shown = Tail(uri, SHOWN_URI_BYTES);
+        let len = uri.len();
+        return Err(fail!(why, Invalid, "{shown}: uri of {len} bytes, limit {URI_BYTES_MAX}"));
+    }
+    if uri.as_bytes().contains(&0) {
+        return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
+    }
+    let mut buffer = [0; URI_BYTES_MAX];
+    let path = match scheme(uri) {
+        None => uri,
+        Some(name) if name.eq_ignore_ascii_case("file") => file_path(uri, &mut buffer, why)?,
+        Some(name) => {
+            return Err(fail!(
+                why,
+                Unsupported,
+                "{}: scheme {}:// is not read: mount the store and give its path, or answer for \
+                 its files in config.files (under paths of yours)",
+                Tail(uri, SHOWN_URI_BYTES),
+                Tail(name, 20)
+            ));
+        }
+    };
+    let trimmed = path.trim_end_matches('/');
+    out.clear();
+    out.push_str(if trimmed.is_empty() { "/" } else { trimmed });
+    assert!(!out.is_cut());
+    Ok(())
+}
+
+/// What stands before "://", if it has the form of a scheme (RFC 3986, section 3.1).
+fn scheme(uri: &str) -> Option<&str> {
+    let len = uri.bytes().position(|byte| !is_of_scheme(byte))?;
+    let (name, rest) = uri.split_at_checked(len)?;
+    let is_scheme = rest.starts_with("://") && name.as_bytes().first()?.is_ascii_alphabetic();
+    is_scheme.then_some(name)
+}
+
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+/// The path of a `file://` uri (RFC 8089), its escapes resolved into `buffer`.
+fn file_path<'b>(
+    uri: &str,
+    buffer: &'b mut [u8; URI_BYTES_MAX],
+    why: &mut Why,
+) -> Result<&'b str, Status> {
+    let shown = Tail(uri, SHOWN_URI_BYTES);
+    let rest = uri.get("file://".len()..).unwrap_or("");
+    let slash = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+    let (host, path) = rest.split_at_checked(slash).unwrap_or((rest, ""));
+    if !path.is_empty() && !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "{shown}: \"{}\" is read as another host: spell it file:///absolute/path",
+            Tail(host, 60)
+        ));
+    }
+    match path_of_escaped(path, buffer) {
+        Ok(len) => core::str::from_utf8(&buffer[..len])
+            .map_err(|_| fail!(why, Invalid, "{shown}: its escapes are not UTF-8")),
+        Err(fault) => Err(fail!(why, Invalid, "{shown}: {fault}")),
+    }
+}
+
+/// Resolves the escapes of a path into `buffer`: its length, or what is wrong with it.
+fn path_of_escaped(path: &str, buffer: &mut [u8; URI_BYTES_MAX]) -> Result<usize, &'static str> {
+    if path.is_empty() {
+        return Err("no path: spell it file:///absolute/path");
+    }
+    let mut len = 0;
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        buffer[len] = match byte {
+            b'?' => return Err("spell ? in a file:// uri as its %XX"),
+            b'#' => return Err("spell # in a file:// uri as its %XX"),
+            b'%' => escaped_byte(&mut bytes).unwrap_or(0),
+            byte => byte,
+        };
+        if buffer[len] == 0 {
+            return Err("% without two hex digits, or a NUL");
+        }
+        len += 1;
+    }
+    Ok(len)
+}
+
+/// The byte that the next two hex digits spell.
+fn escaped_byte(bytes: &mut core::str::Bytes<'_>) -> Option<u8> {
+    let high = char::from(bytes.next()?).to_digit(16)?;
+    let low = char::from(bytes.next()?).to_digit(16)?;
+    Some((high << 4 | low) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::{String, ToString};
+
+    fn key(encoding: KeyEncoding, separator: u8, file: &[u64]) -> String {
+        let mut record = ArrayRecord::EMPTY;
+        record.rank = file.len() as u32;
+        record.key_encoding = encoding;
+        record.separator = separator;
+        let mut out = Text::<64>::new();
+        write_file_key(&record, file, &mut out);
+        out.to_string()
+    }
+
+    fn normal(uri: &str) -> Result<String, (Status, String)> {
+        let mut out = Text::new();
+        out.push_str("poison");
+        let mut why = Why::new();
+        match normalize_uri(uri, &mut out, &mut why) {
+            Ok(()) => Ok(out.to_string()),
+            Err(status) => {
+                assert_eq!(out.as_str(), "poison");
+                assert!(!why.is_cut());
+                Err((status, why.to_string()))
+            }
+        }
+    }
+
+    #[test]
+    fn keys_follow_encoding_and_separator() {
+        assert_eq!(key(KeyEncoding::Default, b'/', &[0, 1, 23]), "c/0/1/23");
+        assert_eq!(key(KeyEncoding::Default, b'.', &[0, 1, 23]), "c.0.1.23");
+        assert_eq!(key(KeyEncoding::V2, b'.', &[0, 1, 23]), "0.1.23");
+        assert_eq!(key(KeyEncoding::V2, b'/', &[0, 1, 23]), "0/1/23");
+        assert_eq!(key(KeyEncoding::V2, b'/', &[7]), "7");
+    }
+
+    #[test]
+    fn rank_0_has_one_key() {
+        assert_eq!(key(KeyEncoding::Default, b'/', &[]), "c");
+        assert_eq!(key(KeyEncoding::Default, b'.', &[]), "c");
+        assert_eq!(key(KeyEncoding::V2, b'.', &[]), "0");
+    }
+
+    #[test]
+    fn a_path_loses_only_its_trailing_slashes() {
+        for (uri, path) in [
+            ("/data/a", "/data/a"),
+            ("/data/a//", "/data/a"),
+            ("a/../b/", "a/../b"),
+            ("/", "/"),
+            ("///", "/"),
+            ("50%25 a?b#c", "50%25 a?b#c"),
+            ("./s3://bucket", "./s3://bucket"),
+            ("1a://x", "1a://x"),
+            ("file:/x", "file:/x"),
+            ("čš/", "čš"),
+        ] {
+            assert_eq!(normal(uri).as_deref(), Ok(path));
+        }
+    }
+
+    #[test]
+    fn a_file_uri_becomes_its_path() {
+        for (uri, path) in [
+            ("file:///data/a/", "/data/a"),
+            ("FILE://localhost/a", "/a"),
+            ("file://LocalHost/a", "/a"),
+            ("file:///a%20b%2Fc%25%c4%8D", "/a b/c%č"),
+            ("file:///", "/"),
+        ] {
+            assert_eq!(normal(uri).as_deref(), Ok(path));
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_invalid() {
+        for uri in ["", "a\0b", "file://", "file:///%", "file:///%4", "file:///%zz", "file:///%+1"]
+        {
+            assert_eq!(normal(uri).unwrap_err().0, Status::Invalid, "{uri}");
+        }
+        for uri in ["file:///a%00b", "file:///%ff", "file:///a?b", "file:///a#b"] {
+            assert_eq!(normal(uri).unwrap_err().0, Status::Invalid, "{uri}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_and_hosts_are_unsupported_by_name() {
+        for (uri, name) in [
+            ("s3://bucket/a", "s3://"),
+            ("gs+x.y-1://a", "gs+x.y-1://"),
+            ("https://h/a", "https://"),
+            ("file://server/a", "\"server\""),
+        ] {
+            let (status, text) = normal(uri).unwrap_err();
+            assert_eq!(status, Status::Unsupported);
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_uri_is_taken_and_one_byte_more_is_refused() {
+        let longest = "a".repeat(URI_BYTES_MAX);
+        assert_eq!(normal(&longest).as_deref(), Ok(longest.as_str()));
+        let (status, text) = normal(&"č".repeat(2048)).unwrap_err();
+        assert_eq!(status, Status::Invalid);
+        assert!(text.ends_with("uri of 4096 bytes, limit 4095"), "{text}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The refusal of a group where an array must be: what it is and which arrays are in it.
+//!
+//! Comes in: the nodes that were found in the group. Goes out: NOT_FOUND and a text with as many of
+//! their names as it holds, the rest counted.
+
+use super::group::{Entry, NodeKind};
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Text};
+use crate::fail;
+use crate::records::DocumentKind;
+use core::fmt;
+
+/// Bytes of the names in a refusal. With SHOWN_URI_BYTES they leave some 180 of an error text for
+/// words and numbers.
+const NAMES_BYTES: usize = 208;
+
+/// Names of nodes as a text shows them: "0, 1, 2 (and 3 more)".
+pub struct Names {
+    text: Text<NAMES_BYTES>,
+    shown: u64,
+    total: u64,
+}
+
+impl Names {
+    /// No names.
+    pub const NONE: Names = Names { text: Text::new(), shown: 0, total: 0 };
+
+    /// Appends a name; those behind the first that does not fit are counted only.
+    pub fn push(&mut self, name: &str) {
+        let is_open = self.shown == self.total;
+        self.total += 1;
+        let separator = if self.shown == 0 { "" } else { ", " };
+        let len = self.text.as_bytes().len() + separator.len() + name.len();
+        if is_open && len < NAMES_BYTES {
+            self.text.push_str(separator);
+            self.text.push_str(name);
+            self.shown += 1;
+        }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.as_str())?;
+        match (self.shown, self.total - self.shown) {
+            (_, 0) => Ok(()),
+            (0, hidden) => write!(f, "{hidden} with long names"),
+            (_, hidden) => write!(f, " (and {hidden} more)"),
+        }
+    }
+}
+
+/// What is known of a group that stands where an array must be.
+pub struct GroupRefusal {
+    /// Which document makes it a group.
+    pub document: DocumentKind,
+    /// What kind of group it is.
+    pub kind: NodeKind,
+    /// The arrays in it.
+    pub arrays: Names,
+    /// The groups in it.
+    pub groups: Names,
+    /// Why there are no names, or not all; else empty.
+    pub note: &'static str,
+}
+
+impl GroupRefusal {
+    /// A group of which nothing is known.
+    pub const fn new(document: DocumentKind) -> GroupRefusal {
+        let (arrays, groups) = (Names::NONE, Names::NONE);
+        GroupRefusal { document, kind: NodeKind::Group, arrays, groups, note: "" }
+    }
+
+    /// Takes a node that was found in it.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        match entry.kind {
+            NodeKind::Array => self.arrays.push(entry.path),
+            NodeKind::Group | NodeKind::Image | NodeKind::Plate | NodeKind::Well => {
+                self.groups.push(entry.path);
+            }
+            NodeKind::Unknown => {}
+        }
+    }
+
+    /// The refusal: NOT_FOUND, with the names of what could be meant.
+    pub fn refuse(&self, uri: &str, why: &mut Why) -> Status {
+        let (file, file_name) = (Tail(uri, SHOWN_URI_BYTES), self.document.file_name());
+        let (what, below) = match self.kind {
+            NodeKind::Image => ("an image, which is a group", "groups"),
+            NodeKind::Plate => ("a plate, which is a group", "wells"),
+            NodeKind::Well => ("a well, which is a group", "fields"),
+            _ => ("a group", "groups"),
+        };
+        let Self { arrays, groups, note, .. } = self;
+        if arrays.total > 0 {
+            fail!(
+                why,
+                NotFound,
+                "{file}/{file_name}: is {what}, name one of its arrays: {arrays}{note}"
+            )
+        } else if groups.total > 0 {
+            fail!(
+                why,
+                NotFound,
+                "{file}/{file_name}: is {what}, name an array in one of its {below}: {groups}{note}"
+            )
+        } else {
+            fail!(why, NotFound, "{file}/{file_name}: is {what}: {IS_GROUP}{note}")
+        }
+    }
+}
+
+/// Bytes of the uri that a refusal shows.
+const SHOWN_URI_BYTES: usize = 120;
+
+/// The way out where no array is known.
+const IS_GROUP: &str = "name one of the arrays in it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::zarr::Detail;
+    use std::string::ToString;
+    use std::vec;
+
+    #[test]
+    fn names_are_shown_until_one_does_not_fit() {
+        let mut names = Names::NONE;
+        assert_eq!(names.to_string(), "");
+        names.push("a");
+        names.push("b/c");
+        assert_eq!(names.to_string(), "a, b/c");
+        names.push(&"d".repeat(NAMES_BYTES));
+        names.push("e");
+        assert_eq!(names.to_string(), "a, b/c (and 2 more)");
+        let mut long = Names::NONE;
+        long.push(&"d".repeat(NAMES_BYTES));
+        assert_eq!(long.to_string(), "1 with long names");
+    }
+
+    #[test]
+    fn a_refusal_fits_its_text_whatever_the_uri_and_the_names() {
+        for kind in [NodeKind::Group, NodeKind::Image, NodeKind::Plate, NodeKind::Well] {
+            let mut refusal = GroupRefusal::new(DocumentKind::Zarr3);
+            refusal.kind = kind;
+            refusal.note = " (what its attributes say of them is not understood)";
+            let names = vec!["resolution"; 60];
+            let detail = Detail::None;
+            for path in names {
+                refusal.add(&Entry { path, kind: NodeKind::Well, detail: detail.clone() });
+            }
+            let mut why = Why::new();
+            assert_eq!(refusal.refuse(&"u".repeat(4000), &mut why), Status::NotFound);
+            assert!(!why.is_cut() && why.as_str().contains(" more)"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! What the lock guards.
+//!
+//! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
+//! of one happens under one lock; the work itself runs without it. `jobs` chooses what is next.
+
+pub mod lift;
+pub mod needs;
+pub mod scratch;
+pub mod shared;
+pub mod worker;
+
+use crate::base::arena::Carver;
+use crate::base::cache::Fifo;
+use crate::base::shelf::Shelf;
+use crate::base::status::{Failure, Status, Why};
+use crate::batch::slots::{SlotState, Slots};
+use crate::chunk_cache::ChunkCache;
+use crate::cuda::HAS_DEVICES;
+use crate::device::Part;
+use crate::engine::host_threads::Crew;
+use crate::fail;
+use crate::intake::arrays::Arrays;
+use crate::intake::queue::Queue;
+use crate::jobs::device::DeviceState;
+use crate::jobs::read::hook::AsyncReads;
+use crate::jobs::read::ring::RingState;
+use crate::os::store::Descriptors;
+use crate::read::{FileTable, FolderTable, PageCache, Requests};
+use crate::setup::geometry::Geometry;
+use crate::setup::settings::Settings;
+use crate::state::scratch::Pool;
+use crate::state::shared::Instance;
+use crate::wave::{ChunkKind, ChunkTask, Waves};
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Samples whose arrays are looked up at a time, so that the lock is held briefly.
+const PREFETCH_SAMPLES: u64 = 256;
+
+/// Where the instance is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Jobs are handed out.
+    Running,
+    /// Reset waits for the jobs that run.
+    Resetting,
+    /// Close was called.
+    Closing,
+}
+
+/// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
+/// read in six wait although all is cached: more than a fifth is storage.
+const MISS_WEIGHT: u32 = 4;
+
+/// Weight at which reads go to the threads that may wait: four misses in a row. At none, after as
+/// much as sixteen hits, the decoding threads try again themselves.
+const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
+
+/// Lookups and chunks that end before the planner is called again, while there are more: it would
+/// not be done with one before the next comes.
+pub const PLAN_EVERY: u32 = 16;
+
+/// Most reasons of failed chunks that are remembered at a time; others are told without theirs.
+const KEPT_FAILURES_MAX: u64 = 16;
+
+/// Why the chunk in a slot of the cache failed.
+#[derive(Clone, Copy)]
+pub struct KeptFailure {
+    slot: u32,
+    /// Its status.
+    pub status: Status,
+    /// The reason.
+    pub why: Why,
+}
+
+/// See the module.
+pub struct State {
+    /// Where the instance is in its life.
+    pub life: Life,
+    /// The error that ended the stream.
+    pub sticky: Option<Failure>,
+    /// Why a call failed last.
+    pub call_error: Option<Failure>,
+    /// The log was told that close could not end because of batches or tensors.
+    has_warned_of_kept: bool,
+    /// The same of work in flight.
+    has_warned_of_work: bool,
+    /// A batch failed: begin no further one.
+    pub is_halted: bool,
+    /// Flush was called and nothing pushed since.
+    pub is_flushed: bool,
+    /// Samples that wait.
+    pub queue: Queue,
+    /// Array metadata.
+    pub arrays: Arrays,
+    /// Files.
+    pub files: FileTable,
+    /// Folders that files were found in.
+    pub folders: FolderTable,
+    /// Index pages.
+    pub pages: PageCache,
+    /// Index lookups.
+    pub requests: Requests,
+    /// Decoded chunks that are kept.
+    pub chunks: ChunkCache,
+    /// Why chunks that were to be kept failed, for tasks that were planned to wait for them.
+    pub kept_failures: Shelf<KeptFailure>,
+    /// Waves.
+    pub waves: Waves,
+    /// What is on its way to a device.
+    pub device: DeviceState,
+    /// Batches.
+    pub slots: Slots,
+    /// The planner may be able to do something.
+    pub plan_wanted: bool,
+    /// A worker runs the planner.
+    pub planning: bool,
+    /// Of the last reads many had to wait: reads go to the threads that may.
+    pub is_cold: bool,
+    /// How many, against those that found everything cached.
+    pub miss_weight: u32,
+    /// Metadata loads found no descriptor: leases that had ended by then. They wait for another.
+    pub loads_wait_since: Option<u64>,
+    /// Slots whose patching was handed out, as bits.
+    pub patching: u64,
+    /// The common scratch.
+    pub pool: Pool,
+    /// The ring of reads.
+    pub ring: RingState,
+    /// Reads that the host will complete.
+    pub async_reads: AsyncReads,
+    /// Worker contexts that are free, where the host's threads work.
+    pub contexts: Fifo,
+    /// Who of the host's threads is at work.
+    pub crew: Crew,
+    /// Jobs that run.
+    pub running: u32,
+    /// Calls that wait in pop or push.
+    pub waiters: u32,
+    /// Threads that wait for a decoding job.
+    pub idle_decode: u32,
+    /// Threads that wait for an io job.
+    pub idle_io: u32,
+    /// A thread that waits for a decoding job was called and did not come yet.
+    pub is_decode_waking: Cell<bool>,
+    /// A thread that waits for an io job was called and did not come yet.
+    pub is_io_waking: Cell<bool>,
+    /// Threads that have not ended.
+    pub threads: u32,
+    /// Threads that were started and have not begun.
+    pub starting: u32,
+    /// The least that a thread found of its stack, if it was too little.
+    pub stack_left: Option<u64>,
+    /// Samples up to this number were looked at for their array.
+    prefetched: u64,
+}
+
+impl State {
+    /// The state of an instance that was just opened.
+    #[inline(never)] // as Carver::place
+    pub fn carve(
+        carver: &mut Carver,
+        settings: &Settings,
+        geometry: &Geometry,
+        files_max: u32,
+    ) -> State {
+        let config = &settings.config;
+        let mut contexts = Fifo::carve(carver, "workers", settings.worker_count());
+        if !carver.is_counting() {
+            (0..settings.worker_count()).for_each(|context| contexts.push(context));
+        }
+        State {
+            life: Life::Running,
+            sticky: None,
+            call_error: None,
+            has_warned_of_kept: false,
+            has_warned_of_work: false,
+            is_halted: false,
+            is_flushed: false,
+            queue: Queue::carve(carver, settings.lookahead_samples, settings.uri_pool_bytes),
+            arrays: Arrays::carve(carver, config.n_array_meta_cache),
+            files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
+            folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
+            pages: PageCache::carve(carver, config.n_shard_index_cache),
+            requests: Requests::carve(carver, config.metadata_io_concurrency),
+            chunks: ChunkCache::carve(
+                carver,
+                settings.cache_memory_bytes,
+                settings.cache_uses,
+                config.host_buffer_waves * config.max_chunks_per_wave,
+            ),
+            waves: Waves::carve(
+                carver,
+                config.host_buffer_waves,
+                config.max_chunks_per_wave,
+                geometry.slab_bytes,
+            ),
+            device: DeviceState::carve(carver, settings, geometry.device),
+            kept_failures: Shelf::new(carver.slice(
+                "chunk cache",
+                KEPT_FAILURES_MAX,
+                &KeptFailure { slot: 0, status: Status::Ok, why: Why::new() },
+            )),
+            slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
+            plan_wanted: false,
+            planning: false,
+            is_cold: false,
+            miss_weight: 0,
+            loads_wait_since: None,
+            patching: 0,
+            pool: Pool::carve(carver, geometry.pool_bytes),
+            ring: RingState::new(settings),
+            async_reads: AsyncReads::carve(carver, settings),
+            contexts,
+            crew: Crew::carve(carver, settings),
+            running: 0,
+            waiters: 0,
+            idle_decode: 0,
+            idle_io: 0,
+            is_decode_waking: Cell::new(false),
+            is_io_waking: Cell::new(false),
+            threads: 0,
+            starting: 0,
+            stack_left: None,
+            prefetched: 0,
+        }
+    }
+
+    /// Begins to load the arrays of samples that wait, into slots that no sample needs. Looks at a
+    /// bounded number of samples; true where there are more to look at.
+    pub fn prefetch_arrays(&mut self) -> bool {
+        let front = self.queue.front_number();
+        self.prefetched = self.prefetched.max(front);
+        let limit = self.prefetched + PREFETCH_SAMPLES;
+        while self.prefetched < front + self.queue.len() {
+            let sample = *self.queue.sample((self.prefetched - front) as u32);
+            let (uri, hash) = self.queue.uri(&sample);
+            let found = self.arrays.find(uri, hash);
+            let Some(array) = found.or_else(|| self.arrays.load(uri, hash, Some(front))) else {
+                return false;
+            };
+            self.arrays.want(array, self.prefetched);
+            self.prefetched += 1;
+            if self.prefetched >= limit {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes whether a read found its bytes in the page cache.
+    pub fn note_cached(&mut self, is_cached: bool) {
+        self.miss_weight = match is_cached {
+            true => self.miss_weight.saturating_sub(1),
+            false => (self.miss_weight + MISS_WEIGHT).min(COLD_WEIGHT),
+        };
+        if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
+            self.is_cold = self.miss_weight > 0;
+        }
+    }
+
+    /// The last chunk of a batch is there.
+    pub fn complete_slot(&mut self, instance: &Instance, slot: u32) {
+        match self.slots.complete(slot, instance.skips_errors()) {
+            SlotState::Patching => {}
+            _ => instance.batch_ready.broadcast(),
+        }
+    }
+
+    /// `count` chunks of a wave from `first` on are done with; they are of one array. Where they go
+    /// to a device, their batches have them once the slab has arrived that they are a part of.
+    pub fn finish_chunks(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        (first, count): (u32, u32),
+        part: Option<&Part>,
+    ) {
+        let tables = &instance.tables;
+        let task = |chunk: u32| tables.chunks.read(instance.wave_row(wave, chunk));
+        instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
+        for chunk in first..first + count {
+            self.let_go(instance, &task(chunk));
+        }
+        let mut at = first;
+        while at < first + count {
+            let head = task(at);
+            let begin = at;
+            while at < first + count && task(at).slot == head.slot {
+                at += 1;
+            }
+            self.arrays.unpin(head.array, at - begin);
+            if let Some(part) = part.filter(|_| HAS_DEVICES) {
+                self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
+            } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
+                self.complete_slot(instance, head.slot);
+            }
+        }
+        let left = self.waves.waves[wave as usize].remaining - count;
+        self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
+        if self.waves.sub_remaining(wave, count) {
+            instance.stats.waves_emitted.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The failed samples of a batch are filled.
+    pub fn end_patch(&mut self, instance: &Instance, slot: u32) {
+        self.patching &= !(1 << slot);
+        self.slots.patched(slot);
+        instance.batch_ready.broadcast();
+    }
+
+    /// A task is done with its place in the cache. Chunks that waited for what it decoded are
+    /// ready.
+    fn let_go(&mut self, instance: &Instance, task: &ChunkTask) {
+        let Some(kept) = task.kept else { return };
+        if task.kind == ChunkKind::Data {
+            self.chunks.set_ready(kept.slot);
+            while let Some(row) = self.chunks.take_waiter(kept.slot) {
+                let (wave, op) = instance.wave_and_position(row);
+                self.waves.waves[wave as usize].ready.push(op);
+            }
+        }
+        self.chunks.unpin(kept.slot);
+        if self.chunks.is_free(kept.slot) {
+            let is_told = |failure: &KeptFailure| failure.slot == kept.slot;
+            while let Some(position) = self.kept_failures.iter().position(is_told) {
+                self.kept_failures.remove(position);
+            }
+        }
+    }
+
+    /// The chunk in a slot failed, and nobody waits for it who was not told.
+    pub fn abandon_kept(&mut self, slot: u32, status: Status, why: &Why) {
+        self.chunks.abandon(slot);
+        if !self.kept_failures.is_full() {
+            self.kept_failures.push(KeptFailure { slot, status, why: *why });
+        }
+    }
+
+    /// Why the chunk in a slot failed.
+    pub fn kept_failure(&self, slot: u32) -> KeptFailure {
+        let found = self.kept_failures.iter().find(|failure| failure.slot == slot);
+        found.copied().unwrap_or_else(|| {
+            let mut why = Why::new();
+            let status = fail!(why, Decode, "it failed in a batch before");
+            KeptFailure { slot, status, why }
+        })
+    }
+
+    /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
+    /// Gives the descriptors to close.
+    pub fn forget_file(&mut self, slot: u32) -> Option<Descriptors> {
+        self.chunks.invalidate_all();
+        self.files.forget(slot)
+    }
+
+    /// What the log is told of a close that could not end, once for each reason: who drops a loader
+    /// without a look at the result keeps its memory and hooks in use. A close that does not wait
+    /// (`timeout_ns` 0) asks, so work in flight is no surprise to it.
+    pub fn close_warning(&mut self, is_kept: bool, timeout_ns: u64) -> Option<Why> {
+        let has_warned = match is_kept {
+            true => &mut self.has_warned_of_kept,
+            false => &mut self.has_warned_of_work,
+        };
+        if *has_warned || (!is_kept && timeout_ns == 0) {
+            return None;
+        }
+        *has_warned = true;
+        let mut why = Why::new();
+        if is_kept {
+            fail!(
+                why,
+                Again,
+                "batches not released: {}, tensors not deleted: {}; memory and hooks stay in use \
+                 until they are and close was called again",
+                self.slots.in_state(SlotState::Held),
+                self.slots.live_tensors()
+            );
+        } else {
+            fail!(
+                why,
+                Again,
+                "reads, calls or work on a device did not end in time; memory and hooks stay in \
+                 use until they have and close was called again"
+            );
+        }
+        Some(why)
+    }
+
+    /// Forgets everything that is under way; no job runs. What the host still reads is for nobody,
+    /// but keeps its place in the slab.
+    pub fn reset(&mut self) {
+        assert!(self.running == 0);
+        self.sticky = self.device.failure.clone();
+        self.call_error = None;
+        self.is_halted = self.device.is_dead();
+        self.is_flushed = false;
+        self.queue.clear();
+        self.arrays.reset();
+        self.files.reset();
+        self.folders.clear();
+        self.requests.clear();
+        self.chunks.clear();
+        self.kept_failures.clear();
+        self.waves.clear(self.async_reads.drop_all());
+        self.slots.reset();
+        if HAS_DEVICES {
+            self.device.clear();
+        }
+        self.plan_wanted = false;
+        self.planning = false;
+        self.patching = 0;
+    }
+}

@@ -1,0 +1,129 @@
+//! Room on the way to a device: what jobs need of a slab, and whether there is as much.
+//!
+//! In: chunk tasks. Out: parts of slabs, taken before a job is handed out, because a job never
+//! waits. On the host nothing is needed, and everything is there.
+
+use crate::assemble::units::{chunk_records_max, outside_records_max};
+use crate::cuda::HAS_DEVICES;
+use crate::decode::kept_bytes;
+use crate::device::{Need, Part, Way, way_of};
+use crate::engine::schedule::RUN_BYTES;
+use crate::records::ArrayRecord;
+use crate::state::State;
+use crate::state::scratch::pool_need;
+use crate::state::shared::Instance;
+use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+
+impl State {
+    /// Takes room on the way to a device; None on the host. Err until there is room.
+    pub fn reserve(&mut self, instance: &Instance, need: Need) -> Result<Option<Part>, ()> {
+        if instance.engine().is_none() {
+            return Ok(None);
+        }
+        if !self.has_room(instance, need) {
+            return Err(());
+        }
+        self.device.slabs.reserve(need).map(Some).ok_or(())
+    }
+
+    /// A job is done with its part of a slab.
+    pub fn end_part(&mut self, part: Option<&Part>) {
+        if let Some(part) = part.filter(|_| HAS_DEVICES) {
+            self.device.slabs.finish(part);
+        }
+    }
+
+    /// Whether there is room for it on the way to a device; if not, it is told when there is.
+    pub fn has_room(&mut self, instance: &Instance, need: Need) -> bool {
+        let has_room = instance.engine().is_none() || self.device.slabs.has_room(need);
+        self.device.lacks_room |= !has_room;
+        has_room
+    }
+
+    /// Chunks from `first`, which is `task` and needs `need` of a slab, that one worker takes:
+    /// those of the same batch and array, up to RUN_BYTES, each with its mates, of which there are
+    /// none on the way to a device. How many, and what they need of a slab.
+    pub fn run_length(
+        &mut self,
+        instance: &Instance,
+        wave: u32,
+        (task, mut need): (&ChunkTask, Need),
+        first: u32,
+        most: u32,
+    ) -> (u32, Need) {
+        let mut count = 1 + task.mates;
+        let mut bytes = task.cost();
+        while count < most {
+            let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
+            bytes += next.cost();
+            let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
+            let more = need.and(self.task_need(instance, &next));
+            let is_large = bytes > RUN_BYTES || pool_need(instance, &next) > 0;
+            let is_large = is_large || !fits_slab(instance, more);
+            if !is_same || is_large || !self.has_room(instance, more) {
+                break;
+            }
+            need = more;
+            count += 1 + next.mates;
+        }
+        (count, need)
+    }
+
+    /// What a task needs of a slab.
+    pub fn task_need(&self, instance: &Instance, task: &ChunkTask) -> Need {
+        if instance.engine().is_none() {
+            return Need::default();
+        }
+        let bytes = match task.kind {
+            ChunkKind::Data | ChunkKind::Kept => {
+                let mut own = None;
+                let record = instance.array_record(task.array).of_file(task.file, &mut own);
+                whole_bytes(instance, record, task).unwrap_or(task.need.span.bytes())
+            }
+            _ => 0,
+        };
+        let units = match task.kind {
+            ChunkKind::Pad => outside_records_max(instance.array_record(task.array).axes() as u64),
+            ChunkKind::Broken => 0,
+            _ => chunk_records_max(),
+        };
+        Need::of(bytes, (u64::from(task.pair_count) * units) as u32)
+    }
+
+    /// What the chunks of a read need of a slab.
+    pub fn read_need(&self, instance: &Instance, wave: u32, read: &ReadOp) -> Need {
+        let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+        if instance.engine().is_none() {
+            return Need::default();
+        }
+        chunks.fold(Need::default(), |need, chunk| {
+            let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
+            need.and(self.task_need(instance, &task))
+        })
+    }
+}
+
+/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where its
+/// samples read at least half of it, a copy of what they read would cost more than what is taken to
+/// the device in vain. None where what is read is laid into the slab: nothing compressed the chunk,
+/// it is kept elsewhere, or the least slab has no room for the checksum inside of it.
+///
+/// It follows from the task and the array alone, because room is taken before a byte is read.
+pub fn whole_bytes(instance: &Instance, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
+    instance.engine()?;
+    let is_decompressed = match way_of(&record.codecs) {
+        Way::Laid => false,
+        Way::Worker | Way::WorkerThenKernel => true,
+    };
+    let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
+    if !is_decoded || 2 * task.need.span.bytes() < record.chunk_bytes {
+        return None;
+    }
+    let bytes = kept_bytes(record);
+    fits_slab(instance, Need::of(bytes, 0)).then_some(bytes)
+}
+
+/// Whether an empty slab has room for it.
+pub fn fits_slab(instance: &Instance, need: Need) -> bool {
+    instance.engine().is_none() || need.fits(&instance.geometry.device)
+}

@@ -1,0 +1,142 @@
+//! What all rooms share.
+
+use crate::assemble::axis::PadMode;
+use crate::base::arena::{Region, Table};
+use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::base::stats::StatsCells;
+use crate::batch::exports::Exports;
+use crate::batch::slots::SampleGeometry;
+use crate::cuda::{Engine, HAS_DEVICES};
+use crate::device::Part;
+use crate::intake::arrays::Uri;
+use crate::os::profiler::Profiler;
+use crate::os::sink::Sink;
+use crate::os::store::Store;
+use crate::os::sync::{Condvar, Mutex};
+use crate::os::workers::Workers;
+use crate::os::{Os, Thread};
+use crate::records::ArrayRecord;
+use crate::records::grid::EdgeRun;
+use crate::setup::config::ON_ERROR_SKIP;
+use crate::setup::geometry::Geometry;
+use crate::setup::settings::Settings;
+use crate::wave::WaveTables;
+use core::sync::atomic::AtomicBool;
+
+use crate::jobs::plan::window::Planner;
+use crate::jobs::read::ring::RingReader;
+use crate::state::State;
+use crate::state::lift::{Lift, Tiles};
+use crate::state::worker::Worker;
+
+/// One open loader. Placed in its own arena; shared by reference.
+pub struct Instance {
+    /// The system.
+    pub os: &'static Os,
+    /// The checked config.
+    pub settings: Settings,
+    /// Sizes of scratch and staging.
+    pub geometry: Geometry,
+    /// Process that opened the instance.
+    pub process_id: i32,
+    /// What the surfaces know the instance by.
+    pub token: u64,
+    /// Files.
+    pub store: Store,
+    /// Log.
+    pub sink: Sink,
+    /// Ranges of the host's profiler.
+    pub profiler: Profiler,
+    /// The host's job system.
+    pub host: Workers,
+    /// Figures.
+    pub stats: &'static StatsCells,
+    /// Bytes taken at open.
+    pub host_bytes: u64,
+    pub lock: &'static Mutex<State>,
+    /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
+    pub planner: Mutex<Option<&'static mut Planner>>,
+    pub work_ready: Condvar,
+    pub io_ready: Condvar,
+    pub ring_ready: Condvar,
+    pub batch_ready: Condvar,
+    pub space_ready: Condvar,
+    pub device_ready: Condvar,
+    pub idle: Condvar,
+    pub workers: &'static [Mutex<Worker>],
+    /// The ring thread's, from its start to its end.
+    pub ring: Mutex<RingReader>,
+    pub threads: &'static [Mutex<Option<Thread>>],
+    pub has_joined: AtomicBool,
+    pub tables: WaveTables,
+    /// Batch slots: memory of the host, or addresses of the device, which nobody looks into.
+    pub batches: Region,
+    /// The device; None on the host.
+    pub engine: Option<&'static Engine>,
+    /// Tiles of the units of each slab.
+    pub device_tiles: Table<Tiles>,
+    pub exports: Exports,
+    pub common_scratch: Region,
+    /// Memory of the cache of decoded chunks.
+    pub chunk_memory: Region,
+    /// Copies of table addresses that are read without the lock.
+    pub records: Table<ArrayRecord>,
+    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
+    pub edges: Table<EdgeRun>,
+    pub uris: Table<Uri>,
+    pub geometry_table: Table<SampleGeometry>,
+    pub statuses: Table<i32>,
+    pub pad_mode: PadMode,
+    /// pad_value, where constant padding takes it instead of the array's fill value.
+    pub pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
+    /// What failed samples hold.
+    pub failed_element: [u8; ELEMENT_BYTES_MAX],
+}
+
+impl Instance {
+    /// The record of the array in a slot that the caller, or a task of the caller's, pins.
+    pub fn array_record(&self, array: u32) -> &'static ArrayRecord {
+        &self.records.rows(array as usize, 1)[0]
+    }
+
+    /// The wave and the position in it of a row of the wave tables.
+    pub fn wave_and_position(&self, row: u32) -> (u32, u32) {
+        let chunks = self.settings.config.max_chunks_per_wave;
+        (row / chunks, row % chunks)
+    }
+
+    /// The uri of the array in a slot, likewise.
+    pub fn array_uri(&self, array: u32) -> &'static str {
+        self.uris.rows(array as usize, 1)[0].as_str()
+    }
+
+    pub fn wave_row(&self, wave: u32, position: u32) -> usize {
+        wave as usize * self.settings.config.max_chunks_per_wave as usize + position as usize
+    }
+
+    pub fn sample_row(&self, slot: u32, sample: u32) -> usize {
+        slot as usize * self.settings.config.samples_per_batch as usize + sample as usize
+    }
+
+    pub fn sample_region(&self, slot: u32, sample: u32) -> Region {
+        let offset = slot as u64 * self.settings.slot_bytes;
+        self.batches
+            .part(offset + sample as u64 * self.settings.sample_bytes, self.settings.sample_bytes)
+    }
+
+    /// The device; None on the host.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.engine.filter(|_| HAS_DEVICES)
+    }
+
+    /// A part of a slab, to be filled.
+    pub fn lift(&self, part: Option<&Part>) -> Option<Lift> {
+        let (engine, part) = (self.engine()?, part?);
+        let layout = &self.geometry.device;
+        Some(Lift::new(engine.slab(part.slab), &self.device_tiles, layout, *part))
+    }
+
+    pub fn skips_errors(&self) -> bool {
+        self.settings.config.on_error == ON_ERROR_SKIP
+    }
+}

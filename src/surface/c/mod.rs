@@ -1,0 +1,474 @@
+//! The C surface: every `wavetrain_*` function of include/wavetrain.h, where its contract is.
+//!
+//! In: pointers. Out: statuses. Every pointer is checked here once and becomes a reference or a
+//! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
+//! callers of older and newer headers work; results are written only on success.
+
+pub mod entries;
+mod hooks;
+mod structs;
+pub mod tensors;
+
+use crate::base::abi::{ArrayInfo, BatchInfo, Error, FilesHook, Memory, Sample, Stats};
+use crate::base::limits::{FIELDS_MAX, RANK_MAX};
+use crate::base::status::{Failure, Status, Why};
+use crate::batch::exports::Record;
+use crate::cuda::{Event, Stream};
+use crate::engine::calls::{Popped, Request};
+use crate::fail;
+use crate::os::SYSTEM;
+use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::setup::settings::check_files;
+use crate::surface::handles::{Entered, enter};
+use crate::surface::loader::{close_token, fill_memory, fill_node, open_token};
+use core::ffi::{c_char, c_void};
+pub use hooks::{host_job, wavetrain_read_done};
+use structs::{
+    finish, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
+    write_error, write_struct,
+};
+
+pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
+
+// SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
+// is that they may be called from any thread, and never follow them ourselves.
+unsafe impl Send for Config {}
+// SAFETY: as for Send.
+unsafe impl Sync for Config {}
+
+// SAFETY: the pointers in a record lead into memory that stays until close, and it is written only
+// under the lock, while no tensor of it lives.
+unsafe impl Send for Record {}
+
+/// Size of an ArrayInfo that has a place for the entries of a group.
+const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();
+
+/// Why nothing was written to an info.
+const INFO_UNSIZED: &str = "info is NULL, or its struct_size is not set";
+
+/// Version of the library: major << 16 | minor << 8 | patch.
+pub const VERSION: u32 = 1 << 8;
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_version() -> u32 {
+    VERSION
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_status_str(status: i32) -> *const c_char {
+    let name = Status::from_code(status).map_or("UNKNOWN\0", Status::name_nul);
+    name.as_ptr().cast()
+}
+
+/// See the header.
+///
+/// # Safety
+/// `config` is NULL or has `struct_size` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_config_default(config: *mut Config, struct_size: usize) -> i32 {
+    if config.is_null() || struct_size < size_of::<usize>() {
+        return Status::Invalid as i32;
+    }
+    let default = Config { struct_size, ..Config::default() };
+    let common = struct_size.min(size_of::<Config>());
+    // SAFETY: `struct_size` bytes are writable; those past what we know are zeroed.
+    unsafe {
+        let target = config.cast::<u8>();
+        core::ptr::copy_nonoverlapping((&raw const default).cast::<u8>(), target, common);
+        target.add(common).write_bytes(0, struct_size - common);
+    }
+    Status::Ok as i32
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_config_fit(
+    config: *mut Config,
+    uris: *const *const c_char,
+    uri_count: u32,
+    scratch: *mut c_void,
+    scratch_bytes: usize,
+    error: *mut Error,
+) -> i32 {
+    let mut why = Why::new();
+    // SAFETY: as the header says of each pointer.
+    unsafe {
+        let result = (|| {
+            let mut fitted = read_config(config, &mut why)?;
+            let scratch = scratch_from_c(scratch, scratch_bytes, &mut why)?;
+            if uris.is_null() && uri_count > 0 {
+                return Err(fail!(why, Invalid, "uris is NULL"));
+            }
+            let mut uri_why = Why::new();
+            let names =
+                (0..uri_count as usize).map(|at| string_from_c(uris.add(at).read(), &mut uri_why));
+            crate::surface::info::fit(&mut fitted, names, scratch, &mut why).inspect_err(|_| {
+                if why.is_empty() {
+                    why = uri_why;
+                }
+            })?;
+            // The rest stays as the caller wrote it, hooks of a smaller size included.
+            let raised = Config {
+                max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
+                max_host_memory_bytes: fitted.max_host_memory_bytes,
+                max_gpu_memory_bytes: fitted.max_gpu_memory_bytes,
+                ..read_struct(config, Config::default(), "config", &mut why)?
+            };
+            write_struct(config, &raised);
+            Ok(())
+        })();
+        finish(result, &why, error)
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_memory_need(
+    config: *const Config,
+    need: *mut Memory,
+    error: *mut Error,
+) -> i32 {
+    let mut why = Why::new();
+    let mut memory = Memory::EMPTY;
+    // SAFETY: as the header says of each pointer.
+    unsafe {
+        let result = read_config(config, &mut why)
+            .and_then(|config| fill_memory(&config, &mut memory, &mut why));
+        // The bill is a diagnostic: it is written on BUDGET as well, with the floor in it.
+        let is_wanted = matches!(result, Ok(()) | Err(Status::Budget));
+        if is_wanted && !write_struct(need, &memory) && result.is_ok() {
+            let status = fail!(why, Invalid, "need is NULL, or its struct_size is not set");
+            return finish(Err(status), &why, error);
+        }
+        finish(result, &why, error)
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_open(
+    config: *const Config,
+    loader: *mut u64,
+    error: *mut Error,
+) -> i32 {
+    let mut why = Why::new();
+    // SAFETY: as the header says of each pointer.
+    unsafe {
+        let result = if loader.is_null() {
+            Err(fail!(why, Invalid, "loader is NULL"))
+        } else {
+            read_config(config, &mut why)
+                .and_then(|config| open_token(&SYSTEM, &config, &mut why))
+                .map(|token| loader.write(token))
+        };
+        finish(result, &why, error)
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `held` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_close(loader: u64, timeout_ns: u64, held: *mut u32) -> i32 {
+    let (status, count) = match close_token(loader, timeout_ns) {
+        Ok(()) => (Status::Ok, 0),
+        Err(failure) => failure,
+    };
+    if !held.is_null() {
+        // SAFETY: writable as the header says.
+        unsafe { held.write(count) };
+    }
+    status as i32
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_push(
+    loader: u64,
+    samples: *const Sample,
+    count: usize,
+    sample_bytes: usize,
+    timeout_ns: u64,
+    taken: *mut usize,
+) -> i32 {
+    in_instance(loader, |instance| {
+        let fill = |number: usize, target: &mut Request| {
+            let mut why = Why::new();
+            // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
+            // `check_samples` says that their bytes fit the address space.
+            let (tag, filled) =
+                unsafe { read_sample(target, samples, (number, sample_bytes), &mut why) };
+            filled.map_err(|status| Failure { tag, ..Failure::because(status, &why) })
+        };
+        let mut why = Why::new();
+        let (number, result) = match check_samples(samples, count, sample_bytes, taken, &mut why) {
+            Ok(()) => instance.push(count, fill, timeout_ns),
+            Err(status) => (0, Err(Failure::because(status, &why))),
+        };
+        if !taken.is_null() {
+            // SAFETY: writable as the header says.
+            unsafe { taken.write(number) };
+        }
+        result.map(|()| if number < count { Status::Again } else { Status::Ok })
+    })
+}
+
+/// Whether push may look at its samples at all.
+fn check_samples(
+    samples: *const Sample,
+    count: usize,
+    sample_bytes: usize,
+    taken: *mut usize,
+    why: &mut Why,
+) -> Result<(), Status> {
+    if taken.is_null() {
+        return Err(fail!(why, Invalid, "taken is NULL"));
+    }
+    if samples.is_null() && count > 0 {
+        return Err(fail!(why, Invalid, "samples is NULL"));
+    }
+    if count.checked_mul(sample_bytes).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(fail!(why, Invalid, "{count} samples of {sample_bytes} bytes: no such array"));
+    }
+    Ok(())
+}
+
+/// The status of a call that only an instance answers. Why it failed is kept for last_error.
+fn in_instance(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failure>) -> i32 {
+    let Some(instance) = enter(loader) else { return Status::Shutdown as i32 };
+    let told = |failure: Failure| {
+        instance.set_call_error(&failure);
+        failure.status
+    };
+    call(&instance).unwrap_or_else(told) as i32
+}
+
+/// There is one tensor in a batch.
+#[cold]
+fn no_such_field(field: u32) -> Failure {
+    let mut why = Why::new();
+    let status = fail!(why, Invalid, "field = {field}: a batch has {FIELDS_MAX}, counted from 0");
+    Failure::because(status, &why)
+}
+
+/// An argument of a call that will not do.
+#[cold]
+fn invalid(text: &str) -> Failure {
+    let mut why = Why::new();
+    why.push_str(text);
+    Failure::because(Status::Invalid, &why)
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_flush(loader: u64) -> i32 {
+    in_instance(loader, |instance| instance.flush().map(|()| Status::Ok))
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_pop(
+    loader: u64,
+    timeout_ns: u64,
+    batch: *mut u64,
+    error: *mut Error,
+) -> i32 {
+    let Some(instance) = enter(loader) else {
+        // SAFETY: as the header says.
+        unsafe { write_error(error, &Failure::shutdown()) };
+        return Status::Shutdown as i32;
+    };
+    let popped = match batch.is_null() {
+        true => Err(invalid("batch is NULL")),
+        false => instance.pop(timeout_ns),
+    };
+    let failure = match popped {
+        Ok(Popped::Batch(token)) => {
+            // SAFETY: writable as the header says.
+            unsafe { batch.write(token) };
+            return Status::Ok as i32;
+        }
+        Ok(Popped::End) => return Status::End as i32,
+        Ok(Popped::Again(why)) => Failure::because(Status::Again, &why),
+        Ok(Popped::Starved(why)) => Failure::because(Status::Starved, &why),
+        Err(failure) => {
+            instance.set_call_error(&failure);
+            failure
+        }
+    };
+    // SAFETY: as the header says.
+    unsafe { write_error(error, &failure) };
+    failure.status as i32
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_batch_info(
+    loader: u64,
+    batch: u64,
+    field: u32,
+    info: *mut BatchInfo,
+) -> i32 {
+    in_instance(loader, |instance| {
+        if field >= FIELDS_MAX {
+            return Err(no_such_field(field));
+        }
+        let view = instance.view(batch)?;
+        let config = &instance.settings.config;
+        let mut shape = [0; RANK_MAX + 1];
+        shape[0] = view.sample_count as u64;
+        let rank = config.sample_rank as usize;
+        shape[1..=rank].copy_from_slice(&config.sample_shape[..rank]);
+        let value = BatchInfo {
+            struct_size: size_of::<BatchInfo>(),
+            data: view.data.as_ptr().cast(),
+            bytes: view.data.bytes(),
+            rank: config.sample_rank + 1,
+            dtype: instance.settings.dtype as u32,
+            dtype_bytes: instance.settings.dtype_bytes,
+            backend: if instance.device().is_some() { BACKEND_CUDA } else { BACKEND_HOST },
+            device: instance.device().unwrap_or(-1),
+            sample_count: view.sample_count,
+            shape,
+            ready_stream: view.ready_stream.map_or(core::ptr::null_mut(), Stream::as_raw),
+            batch_id: view.batch_id,
+            tags: view.tags.as_ptr(),
+            statuses: view.statuses.as_ptr(),
+            failed_samples: view.failed_samples,
+            reserved: 0,
+        };
+        // SAFETY: as the header says.
+        let written = unsafe { write_struct(info, &value) };
+        if written { Ok(Status::Ok) } else { Err(invalid(INFO_UNSIZED)) }
+    })
+}
+
+/// See the header. On a device `event` is NULL or an event that lives; it is handed to the driver
+/// and not looked into.
+#[unsafe(no_mangle)]
+#[allow(clippy::not_unsafe_ptr_arg_deref)]
+pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
+    in_instance(loader, |instance| {
+        // SAFETY: as said above.
+        let event = unsafe { Event::from_raw(event) };
+        let event = Some(event).filter(|event| !event.is_null());
+        instance.release(batch, event).map(|()| Status::Ok)
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_reset(loader: u64) -> i32 {
+    in_instance(loader, |instance| instance.reset().map(|()| Status::Ok))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_pump(loader: u64, budget_ns: u64) -> i32 {
+    in_instance(loader, |instance| {
+        let did_work = instance.pump(budget_ns)?;
+        Ok(if did_work { Status::Ok } else { Status::Again })
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `stats` is NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_stats(loader: u64, stats: *mut Stats) -> i32 {
+    in_instance(loader, |instance| {
+        let mut value = Stats::ZERO;
+        instance.read_stats(&mut value);
+        // SAFETY: as the header says.
+        let written = unsafe { write_struct(stats, &value) };
+        let why = "stats is NULL, or its struct_size is not set";
+        if written { Ok(Status::Ok) } else { Err(invalid(why)) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn wavetrain_stats_reset(loader: u64) -> i32 {
+    in_instance(loader, |instance| {
+        instance.stats.reset();
+        Ok(Status::Ok)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `error` is NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) -> i32 {
+    let Some(instance) = enter(loader) else {
+        // SAFETY: as the header says.
+        unsafe { write_error(error, &Failure::shutdown()) };
+        return Status::Shutdown as i32;
+    };
+    let failure = instance.last_error().unwrap_or_else(|| Failure::new(Status::Ok));
+    // SAFETY: as the header says.
+    let written = unsafe { write_error(error, &failure) };
+    // This call keeps no text of its own, so that asking changes nothing.
+    if written { Status::Ok as i32 } else { Status::Invalid as i32 }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_array_info(
+    uri: *const c_char,
+    files: *const FilesHook,
+    scratch: *mut c_void,
+    scratch_bytes: usize,
+    info: *mut ArrayInfo,
+    error: *mut Error,
+) -> i32 {
+    let mut why = Why::new();
+    // SAFETY: as the header says of each pointer.
+    unsafe {
+        let result = (|| {
+            let uri = string_from_c(uri, &mut why)?;
+            let default = Config::default().files;
+            let files = match files.is_null() {
+                true => default,
+                false => read_struct(files, default, "files", &mut why)?,
+            };
+            check_files(&files, &mut why)?;
+            let scratch = scratch_from_c(scratch, scratch_bytes, &mut why)?;
+            let mut value = ArrayInfo::EMPTY;
+            // Who does not know of entries would take a group for an array of rank 0.
+            let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
+            fill_node(uri, &files, (scratch, knows_groups), &mut value, &mut why)?;
+            if !write_struct(info, &value) {
+                return Err(fail!(why, Invalid, "{INFO_UNSIZED}"));
+            }
+            Ok(())
+        })();
+        finish(result, &why, error)
+    }
+}

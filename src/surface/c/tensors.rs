@@ -1,0 +1,109 @@
+//! The DLPack functions of the C surface, and the deleters that tensors carry.
+//!
+//! In: batches, and tensors that a consumer is done with. Out: tensors. Invariant: a deleter finds
+//! its instance in the table of handles by the tensor's address alone, and is counted there while
+//! it works. So it may be called on any thread at any time: the memory of an instance does not go
+//! away under it, and after that, or in a forked child, or a second time, it does nothing.
+
+use super::{in_instance, invalid, no_such_field};
+use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
+use crate::base::status::{Failure, Status, Why};
+use crate::batch::exports::{Deleters, DlManagedTensor, DlManagedTensorVersioned, Exported};
+use crate::cuda::Stream;
+use crate::fail;
+use crate::surface::handles::enter_by_tensor;
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+/// What stands for no stream: (void *)-1.
+const NO_STREAM: usize = usize::MAX;
+
+/// The deleters of every tensor.
+pub const DELETERS: Deleters = Deleters { versioned: delete_versioned, legacy: delete_legacy };
+
+unsafe extern "C" fn delete_versioned(tensor: *mut DlManagedTensorVersioned) {
+    delete(tensor as usize);
+}
+
+unsafe extern "C" fn delete_legacy(tensor: *mut DlManagedTensor) {
+    delete(tensor as usize);
+}
+
+fn delete(address: usize) {
+    if let Some(instance) = enter_by_tensor(address) {
+        instance.delete_tensor(address);
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `tensor` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_dlpack(
+    loader: u64,
+    batch: u64,
+    field: u32,
+    stream: *mut c_void,
+    tensor: *mut *mut DlManagedTensorVersioned,
+) -> i32 {
+    // SAFETY: as the function asks.
+    unsafe { export((loader, batch), field, stream, tensor, |exported| exported.versioned) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `tensor` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_dlpack_legacy(
+    loader: u64,
+    batch: u64,
+    field: u32,
+    stream: *mut c_void,
+    tensor: *mut *mut DlManagedTensor,
+) -> i32 {
+    // SAFETY: as the function asks.
+    unsafe { export((loader, batch), field, stream, tensor, |exported| exported.legacy) }
+}
+
+/// Hands a tensor over a batch out in one of its forms.
+///
+/// # Safety
+/// `target` is NULL or writable.
+unsafe fn export<T>(
+    (loader, batch): (u64, u64),
+    field: u32,
+    stream: *mut c_void,
+    target: *mut *mut T,
+    form: fn(&Exported) -> NonNull<T>,
+) -> i32 {
+    in_instance(loader, |instance| {
+        if target.is_null() {
+            return Err(invalid("tensor is NULL"));
+        }
+        if field >= FIELDS_MAX {
+            return Err(no_such_field(field));
+        }
+        let mut why = Why::new();
+        if !stream.is_null() && instance.device().is_none() {
+            let status = fail!(why, Unsupported, "stream is set, but the batch is in host memory");
+            return Err(Failure::because(status, &why));
+        }
+        let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
+        // SAFETY: on a device it is a stream of the caller's, as the header says.
+        let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
+        let Some(exported) = instance.export(batch, stream, &DELETERS)? else {
+            let status = fail!(
+                why,
+                Again,
+                "the batch has {TENSORS_PER_SLOT} tensors that live, or was exported to as many \
+                 streams: delete a tensor, or use one of the streams"
+            );
+            return Err(Failure::because(status, &why));
+        };
+        // SAFETY: it is not NULL, so it is writable.
+        unsafe { target.write(form(&exported).as_ptr()) };
+        Ok(Status::Ok)
+    })
+}

@@ -1,0 +1,190 @@
+//! Handles are tokens {generation, place} into a small static table, so that a late call is told
+//! SHUTDOWN without touching memory that was given back. So is one with a token of another copy of
+//! the library in this process, a second plugin's: where generations begin is told by where the
+//! table lies and by when it was first used, which no two copies have in common.
+//!
+//! A place counts the calls that are inside its instance. Close first makes the place refuse new
+//! calls, then waits until it is the last one, then gives the memory back. Everything is atomic and
+//! sequentially consistent: a lock could be held by another thread at the moment of a fork.
+
+use crate::base::cache::hash_words;
+use crate::base::limits::INSTANCES_MAX;
+use crate::engine::open::Opened;
+use crate::os::cancel::Uncancelled;
+use crate::os::{SYSTEM, fatal};
+use crate::state::shared::Instance;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ops::Deref;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+const FREE: u32 = 0;
+const OPENING: u32 = 1;
+const OPEN: u32 = 2;
+const CLOSING: u32 = 3;
+
+/// Bits of a token that say the place, counted from 1; those above are the generation.
+const PLACE_BITS: u32 = 8;
+const _: () = assert!(INSTANCES_MAX < 1 << PLACE_BITS);
+
+struct Place {
+    /// FREE -> OPENING -> OPEN -> CLOSING -> FREE.
+    state: AtomicU32,
+    /// Changes with every open, so that old tokens stay dead.
+    generation: AtomicU64,
+    /// Calls inside the instance.
+    users: AtomicU32,
+    /// There while the place is OPEN or CLOSING; zeros before, so that the table takes no bytes of
+    /// the archive.
+    opened: UnsafeCell<MaybeUninit<Opened>>,
+}
+
+// SAFETY: `opened` is written only in OPENING, by the opener, and read only while OPEN with a
+// user counted.
+unsafe impl Sync for Place {}
+
+static PLACES: [Place; INSTANCES_MAX] = [const {
+    Place {
+        state: AtomicU32::new(FREE),
+        generation: AtomicU64::new(0),
+        users: AtomicU32::new(0),
+        opened: UnsafeCell::new(MaybeUninit::zeroed()),
+    }
+}; INSTANCES_MAX];
+
+/// A place that is kept for an instance being opened.
+pub struct Reserved {
+    number: usize,
+    /// The token that the instance will be known by.
+    pub token: u64,
+}
+
+/// Keeps a place; None when all are taken.
+pub fn reserve() -> Option<Reserved> {
+    let is_kept =
+        |place: &Place| place.state.compare_exchange(FREE, OPENING, SeqCst, SeqCst).is_ok();
+    let number = PLACES.iter().position(is_kept)?;
+    let place = &PLACES[number];
+    // Only the reserver of a place writes it.
+    let generation = match place.generation.load(SeqCst) {
+        0 => first_generation(place),
+        generation => generation + 1,
+    };
+    place.generation.store(generation, SeqCst);
+    Some(Reserved { number, token: generation << PLACE_BITS | (number as u64 + 1) })
+}
+
+/// Where the generations of a place begin: 1 to 2^55, so that none is 0 or leaves its 56 bits.
+fn first_generation(place: &'static Place) -> u64 {
+    let address = core::ptr::from_ref(place).addr() as u64;
+    1 + (hash_words(&[address, (SYSTEM.now_ns)()]) >> (PLACE_BITS + 1))
+}
+
+impl Reserved {
+    /// Makes the instance reachable.
+    pub fn publish(self, opened: Opened) {
+        let place = &PLACES[self.number];
+        fatal::HOOKS.set(self.number, &opened.instance.settings.config.fatal);
+        // SAFETY: the place is OPENING, which only its reserver is.
+        unsafe { (*place.opened.get()).write(opened) };
+        place.state.store(OPEN, SeqCst);
+    }
+
+    /// Gives the place back: nothing was opened.
+    pub fn cancel(self) {
+        PLACES[self.number].state.store(FREE, SeqCst);
+    }
+}
+
+/// A call inside an instance. When it leaves, the work that it made is handed to the host, where
+/// the host runs jobs. Its thread is not cancelled meanwhile.
+pub struct Entered {
+    number: usize,
+    place: &'static Place,
+    opened: Opened,
+    /// None only where nothing was done.
+    uncancelled: Option<Uncancelled>,
+}
+
+impl Deref for Entered {
+    type Target = Instance;
+    fn deref(&self) -> &Instance {
+        self.opened.instance
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.opened.instance.hand_out();
+        self.place.users.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Entered {
+    /// Leaves an instance that nothing was done in: its host is handed no work.
+    fn leave_as_found(mut self) {
+        self.place.users.fetch_sub(1, SeqCst);
+        self.uncancelled = None;
+        core::mem::forget(self);
+    }
+}
+
+/// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
+/// process that this one was forked from.
+pub fn enter(token: u64) -> Option<Entered> {
+    let number = (token & ((1 << PLACE_BITS) - 1)).checked_sub(1)? as usize;
+    enter_place(number, |generation| generation == token >> PLACE_BITS)
+}
+
+/// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
+/// instance has one. The address is compared and not followed: after a close that returned Ok the
+/// memory behind it may be gone.
+pub fn enter_by_tensor(address: usize) -> Option<Entered> {
+    let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
+    (0..PLACES.len()).filter(is_open).find_map(|number| {
+        let entered = enter_place(number, |_| true)?;
+        if entered.has_tensor(address) {
+            return Some(entered);
+        }
+        entered.leave_as_found();
+        None
+    })
+}
+
+fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered> {
+    let place = PLACES.get(number)?;
+    let uncancelled = Some(Uncancelled::enter());
+    place.users.fetch_add(1, SeqCst);
+    let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
+    // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was set
+    // behind is there.
+    let opened = is_open.then(|| unsafe { (*place.opened.get()).assume_init() });
+    match opened {
+        Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
+            Some(Entered { number, place, opened, uncancelled })
+        }
+        _ => {
+            place.users.fetch_sub(1, SeqCst);
+            None
+        }
+    }
+}
+
+/// Ends an instance whose close returned Ok. False where another call did so first.
+pub fn retire(entered: Entered) -> bool {
+    let (number, place) = (entered.number, entered.place);
+    if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
+        return false;
+    }
+    let opened = entered.opened;
+    drop(entered);
+    // Ends: new calls are refused, and the calls inside were told to leave.
+    while place.users.load(SeqCst) > 0 {
+        (SYSTEM.yield_now)();
+    }
+    fatal::HOOKS.clear(number);
+    opened.give_back();
+    place.state.store(FREE, SeqCst);
+    true
+}

@@ -1,0 +1,413 @@
+//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes.
+//!
+//! In: a config and requests. Out: batches that give their slot back when dropped. The same
+//! instances and tokens as the C surface, which is where the contract is written down
+//! (include/wavetrain.h).
+
+use crate::base::abi;
+use crate::base::arena::Kind;
+use crate::base::limits::{INSTANCES_MAX, RANK_MAX};
+use crate::base::status::{Status, Why};
+use crate::cuda::HAS_DEVICES;
+use crate::engine::calls::{self, Popped};
+use crate::engine::open::{self, Handle};
+use crate::fail;
+use crate::intake::arrays::Uri;
+use crate::os::cancel::Uncancelled;
+use crate::os::{Os, SYSTEM};
+use crate::records::ArrayRecord;
+use crate::setup::config::Config;
+use crate::source::zarr::{NodeKind, describe, normalize_uri};
+use crate::surface::c::entries::{EntryWriter, write_str};
+use crate::surface::c::host_job;
+use crate::surface::handles::{self, Entered};
+use crate::surface::info;
+use arrayvec::ArrayVec;
+use core::marker::PhantomData;
+
+#[path = "batch.rs"]
+mod batch;
+
+pub use crate::base::status::Failure;
+pub use crate::surface::c::entries::{EntryView, GroupView};
+pub use crate::surface::info::SCRATCH_BYTES;
+use crate::surface::info::checked;
+pub use batch::Batch;
+
+/// One sample: a half-open box in an array.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// A path or file:// uri.
+    pub uri: &'a str,
+    /// First element along each axis.
+    pub begin: &'a [i64],
+    /// One past the last element along each axis.
+    pub end: &'a [i64],
+    /// Comes back with the batch.
+    pub tag: u64,
+}
+
+/// What pop found.
+pub enum Pop<'a> {
+    /// The next batch.
+    Batch(Batch<'a>),
+    /// None is ready, and none was waited for; why.
+    Again(Why),
+    /// None became ready in time; why.
+    Starved(Why),
+    /// Flushed, and every batch popped.
+    End,
+}
+
+/// An open loader. All calls may come from any thread.
+pub struct Loader {
+    token: u64,
+}
+
+fn failure(status: Status, why: &Why) -> Failure {
+    Failure::because(status, why)
+}
+
+impl Loader {
+    /// Takes all memory and starts the threads.
+    pub fn open(config: &Config) -> Result<Loader, Failure> {
+        Loader::open_on(&SYSTEM, config)
+    }
+
+    /// Like `open`, with a table of system calls of your own: for tests that inject faults.
+    pub fn open_on(os: &'static Os, config: &Config) -> Result<Loader, Failure> {
+        let mut why = Why::new();
+        open_token(os, config, &mut why)
+            .map(|token| Loader { token })
+            .map_err(|status| failure(status, &why))
+    }
+
+    /// The token that the C surface knows this loader by. It dies with the loader.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn enter(&self) -> Result<Entered, Failure> {
+        handles::enter(self.token).ok_or_else(Failure::shutdown)
+    }
+
+    /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full.
+    /// A request that is refused is not taken, nor any behind it; those before it are.
+    pub fn push(&self, requests: &[Request<'_>], timeout_ns: u64) -> Result<usize, Failure> {
+        let (taken, result) = self.push_counted(requests, timeout_ns);
+        result.map(|()| taken)
+    }
+
+    /// Like `push`, with the number taken also where a request was refused.
+    pub fn push_counted(
+        &self,
+        requests: &[Request<'_>],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let instance = match self.enter() {
+            Ok(instance) => instance,
+            Err(failure) => return (0, Err(failure)),
+        };
+        let fill = |number: usize, target: &mut calls::Request| {
+            let source = &requests[number];
+            let mut why = Why::new();
+            fill_request(target, source, &mut why)
+                .map_err(|status| Failure { tag: source.tag, ..failure(status, &why) })
+        };
+        instance.push(requests.len(), fill, timeout_ns)
+    }
+
+    /// Ends the current batch behind the last request.
+    pub fn flush(&self) -> Result<(), Failure> {
+        self.enter()?.flush()
+    }
+
+    /// The next batch in push order. `timeout_ns`: 0 does not wait, u64::MAX waits forever.
+    pub fn pop(&self, timeout_ns: u64) -> Result<Pop<'_>, Failure> {
+        let instance = self.enter()?;
+        Ok(match instance.pop(timeout_ns)? {
+            Popped::Again(why) => Pop::Again(why),
+            Popped::Starved(why) => Pop::Starved(why),
+            Popped::End => Pop::End,
+            Popped::Batch(token) => {
+                let view = instance.view(token)?;
+                let mut shape = ArrayVec::new();
+                shape.push(view.sample_count as u64);
+                let config = &instance.settings.config;
+                for extent in &config.sample_shape[..config.sample_rank as usize] {
+                    shape.push(*extent);
+                }
+                let dtype = instance.settings.dtype;
+                Pop::Batch(Batch { loader: self, token, view, shape, dtype })
+            }
+        })
+    }
+
+    /// Drops everything that is not popped and clears the error that ended the stream.
+    pub fn reset(&self) -> Result<(), Failure> {
+        self.enter()?.reset()
+    }
+
+    /// Works for `budget_ns` (thread_mode = pump or hook); whether there was anything to do.
+    pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
+        self.enter()?.pump(budget_ns)
+    }
+
+    /// All figures now.
+    pub fn stats(&self) -> Result<abi::Stats, Failure> {
+        let mut stats = abi::Stats::EMPTY;
+        self.enter()?.read_stats(&mut stats);
+        Ok(stats)
+    }
+
+    /// Starts the figures again from nothing.
+    pub fn stats_reset(&self) -> Result<(), Failure> {
+        self.enter()?.stats.reset();
+        Ok(())
+    }
+
+    /// Stops, waits for reads in flight, and gives all memory back.
+    pub fn close(self, timeout_ns: u64) -> Result<(), Failure> {
+        let closed = close_token(self.token, timeout_ns);
+        if closed.is_ok() {
+            core::mem::forget(self);
+        }
+        closed.map_err(|(status, held)| {
+            let mut why = Why::new();
+            match (status, held) {
+                (Status::Again, 0) => fail!(why, Again, "work is still in flight: close again"),
+                (Status::Again, held) => fail!(
+                    why,
+                    Again,
+                    "{held} batch slots are kept by batches or tensors: give them back, then close"
+                ),
+                _ => return Failure::shutdown(),
+            };
+            failure(status, &why)
+        })
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // Batches borrow the loader, so none is held here unless it was leaked on purpose; but
+        // tensors may live on. Memory that either points to must then stay. Reads in flight are
+        // waited for.
+        while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
+    }
+}
+
+/// Checks a request that came over a surface and copies it.
+fn fill_request(
+    target: &mut calls::Request,
+    source: &Request<'_>,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let rank = source.begin.len();
+    if rank > RANK_MAX || source.end.len() != rank {
+        return Err(fail!(
+            why,
+            Rank,
+            "a box of {rank} begins and {} ends: 0 to {RANK_MAX} of each are needed",
+            source.end.len()
+        ));
+    }
+    normalize_uri(source.uri, &mut target.uri, why)?;
+    target.rank = rank;
+    target.begin[..rank].copy_from_slice(source.begin);
+    target.end[..rank].copy_from_slice(source.end);
+    target.tag = source.tag;
+    Ok(())
+}
+
+pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
+    let _uncancelled = Uncancelled::enter();
+    let mut settings = checked(config, why)?;
+    let Some(place) = handles::reserve() else {
+        return Err(fail!(
+            why,
+            OutOfMemory,
+            "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let \
+             one loader stream what several do"
+        ));
+    };
+    let token = place.token;
+    let handle = Handle { token, job: host_job };
+    let mut opened = open::open(os, &settings, handle, why);
+    if HAS_DEVICES
+        && let Err(status) = opened
+        && settings.take_the_host((status, why), open::floor_bytes)
+    {
+        why.clear();
+        opened = open::open(os, &settings, handle, why);
+    }
+    match opened {
+        Ok(opened) => {
+            place.publish(opened);
+            Ok(token)
+        }
+        Err(status) => {
+            place.cancel();
+            Err(status)
+        }
+    }
+}
+
+/// Closes; on failure the status and the number of batches that are held.
+pub(crate) fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
+    let _uncancelled = Uncancelled::enter();
+    let Some(instance) = handles::enter(token) else { return Err((Status::Shutdown, 0)) };
+    instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
+    if handles::retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
+}
+
+/// The memory bill of a config.
+pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
+    let mut why = Why::new();
+    let mut need = abi::Memory::EMPTY;
+    match fill_memory(config, &mut need, &mut why) {
+        Ok(()) => Ok(need),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+/// Fills the bill; where the cap is too small, with that of the smallest geometry.
+pub(crate) fn fill_memory(
+    config: &Config,
+    need: &mut abi::Memory,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
+    let settings = checked(config, why)?;
+    need.host_align = crate::os::memory::BLOCK_ALIGN;
+    need.slot_bytes = settings.host_slots_bytes();
+    need.threads = settings.thread_count();
+    let (bill, result) = match open::bill(&settings, why) {
+        Ok((bill, _)) => (bill, Ok(())),
+        Err(status) => (open::floor_bill(&settings), Err(status)),
+    };
+    need.host_bytes = bill.total(Kind::Host);
+    need.pinned_bytes = bill.total(Kind::Pinned);
+    need.device_bytes = bill.total(Kind::Device);
+    need.line_count = bill.lines().len() as u32;
+    for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
+        target.kind = line.kind as u32;
+        target.bytes = line.bytes;
+        abi::write_text(&mut target.name, line.name);
+    }
+    result
+}
+
+/// What an array is. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the text
+/// names what is in it: [`node_info`] describes it.
+pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
+    let mut why = Why::new();
+    let mut info = abi::ArrayInfo::EMPTY;
+    match fill_node(uri, &Config::default().files, (scratch, false), &mut info, &mut why) {
+        Ok(()) => Ok(info),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+/// An array or a group.
+pub enum Node<'s> {
+    /// An array.
+    Array(abi::ArrayInfo),
+    /// A group and what is in it.
+    Group(GroupView<'s>),
+}
+
+/// What lies at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
+/// so a larger one holds more.
+pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
+    let mut why = Why::new();
+    let mut info = abi::ArrayInfo::EMPTY;
+    let files = &Config::default().files;
+    // The view lives as long as the borrow of the block that its entries lie in.
+    let borrow: PhantomData<&'s [u8]> = PhantomData;
+    match fill_node(uri, files, (scratch, true), &mut info, &mut why) {
+        Ok(()) if info.kind == NodeKind::Array as u32 => Ok(Node::Array(info)),
+        Ok(()) => Ok(Node::Group(GroupView::new(info, borrow))),
+        Err(status) => Err(failure(status, &why)),
+    }
+}
+
+/// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
+pub(crate) fn fill_node(
+    uri: &str,
+    files: &abi::FilesHook,
+    (scratch, knows_groups): (&mut [u8], bool),
+    info: &mut abi::ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
+    if !knows_groups {
+        fill_array(&info::load(uri, files, scratch, why)?, info);
+        return Ok(());
+    }
+    let mut normal = Uri::new();
+    match info::load_node(uri, &mut normal, files, scratch, why)? {
+        (info::Node::Array(record), _) => fill_array(&record, info),
+        (info::Node::Group(group), rest) => fill_group(&group, rest, info, why)?,
+    }
+    Ok(())
+}
+
+/// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
+const DOCUMENT_PART: usize = 4;
+
+fn fill_group(
+    files: &info::GroupFiles<'_>,
+    scratch: &mut [u8],
+    info: &mut abi::ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let (documents, block) = scratch.split_at_mut(scratch.len() / DOCUMENT_PART);
+    let mut writer = EntryWriter::new(block);
+    let group = files.group(why, &mut |entry| writer.add(entry))?;
+    info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
+        | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
+    let is_listed = info.entry_sources == 0 && files.can_list();
+    if is_listed {
+        let is_whole = files.list(documents, why, &mut |entry| writer.add(entry))?;
+        info.entry_sources = abi::SOURCE_FOLDER;
+        info.entries_are_cut = !is_whole as u32;
+    }
+    info.kind = group.kind as u32;
+    info.image_count = group.image_count;
+    info.row_count = group.row_count;
+    info.column_count = group.column_count;
+    info.field_count = group.field_count;
+    write_str(&mut info.ngff_version, group.version);
+    write_str(&mut info.name, group.name);
+    writer.finish(info, is_listed);
+    Ok(())
+}
+
+fn fill_array(record: &ArrayRecord, info: &mut abi::ArrayInfo) {
+    info.kind = NodeKind::Array as u32;
+    let description = describe(record);
+    info.rank = record.rank;
+    info.dtype = record.dtype as u32;
+    info.dtype_bytes = record.dtype_bytes;
+    info.byte_order = (record.byte_order == crate::records::ByteOrder::Big) as u32;
+    info.shape = record.shape;
+    info.chunk_shape = record.chunk_shape;
+    info.file_shape = *record.file_shape();
+    info.shard_levels = record.shard_levels;
+    info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
+    info.chunk_bytes = record.chunk_bytes;
+    info.fill = record.fill;
+    info.is_rectilinear = record.is_rectilinear() as u32;
+    info.file_shape_min = record.file_shape_min();
+    info.file_counts = record.file_counts();
+    abi::write_text(&mut info.dtype_name, description.dtype_name.as_str());
+    abi::write_text(&mut info.codecs, description.codecs.as_str());
+}
+
+/// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.
+pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
+    let mut why = Why::new();
+    crate::surface::info::fit(config, uris.iter().map(|uri| Ok(*uri)), scratch, &mut why)
+        .map_err(|status| failure(status, &why))
+}
