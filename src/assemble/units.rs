@@ -19,7 +19,6 @@ use super::axis::PadMode;
 use super::block::{Block, BlockAxis};
 use super::fill_element;
 use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
-pub use super::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use crate::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ByteOrder, Dtype};
 use arrayvec::ArrayVec;

@@ -9,9 +9,8 @@
 //! argument is looked at as a number only, so that one that comes too late reads no memory.
 
 pub use crate::batch::dlpack::{
-    CODE_BFLOAT, CODE_BOOL, CODE_COMPLEX, CODE_FLOAT, CODE_INT, CODE_UINT, DEVICE_CPU, DEVICE_CUDA,
-    DeleteLegacy, DeleteVersioned, DlDataType, DlDevice, DlManagedTensor, DlManagedTensorVersioned,
-    DlTensor, DlVersion, VERSION, data_type,
+    DEVICE_CPU, DEVICE_CUDA, DeleteLegacy, DeleteVersioned, DlDevice, DlManagedTensor,
+    DlManagedTensorVersioned, DlTensor, VERSION, data_type,
 };
 
 use crate::base::arena::{Carver, Region, Table};

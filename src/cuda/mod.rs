@@ -37,11 +37,9 @@ pub const HAS_DEVICES: bool = !cfg!(wavetrain_host_only);
 /// Why there is no device in a library that was made for the host alone.
 pub const HOST_ONLY: &str = "made without CUDA";
 
-pub use context::Entered;
 pub use device::DeviceContext;
 pub use driver::Driver;
 pub use engine::{Engine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
-pub use handles::{Context, Device, DevicePointer, Event, Function, Module, Stream};
+pub use handles::{Event, Stream};
 pub use library::DriverPath;
 pub use make::Consumer;
-pub use result::CuResult;

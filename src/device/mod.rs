@@ -31,7 +31,7 @@ use crate::base::arena::Carver;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::RESIDENT_WAVES;
-pub use codecs::{WAYS, Way, way_of};
+pub use codecs::{Way, way_of};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
 pub const UNIT_BYTES: u64 = 512;

@@ -18,61 +18,16 @@
 //! step, because the host's thread looks for work while it waits there, returns as well: the thread
 //! goes on when its step is over.
 
-use crate::base::arena::Carver;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
-use crate::engine::schedule::Role;
 use crate::fail;
 use crate::os::sync::{Condvar, Guard};
-use crate::setup::settings::Settings;
+use crate::state::job::Role;
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
 
 /// How long a job of the host's works: long beside a hand-over, short beside a frame of a game.
 const JOB_NS: u64 = 1_000_000;
-
-/// What the lock guards of the host's threads.
-pub struct Crew {
-    /// Jobs that the host has and did not begin. A host that runs one twice makes it lower.
-    queued: u32,
-    /// The thread that is inside of `run`.
-    submitter: Option<u64>,
-    /// The host has run a job at once, on the submitter.
-    is_inline: bool,
-    /// Somebody found the submitter busy.
-    is_wanted_again: bool,
-    /// The thread that works on each context.
-    holders: &'static mut [Option<u64>],
-}
-
-impl Crew {
-    /// Nobody is at work.
-    #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, settings: &Settings) -> Crew {
-        Crew {
-            queued: 0,
-            submitter: None,
-            is_inline: false,
-            is_wanted_again: false,
-            holders: carver.slice("workers", u64::from(settings.worker_count()), &None),
-        }
-    }
-
-    /// Whether `run` is being called.
-    pub fn is_submitting(&self) -> bool {
-        self.submitter.is_some()
-    }
-
-    /// Whether the thread has a frame of ours below it.
-    fn is_inside(&self, thread: u64) -> bool {
-        self.submitter == Some(thread) || self.holders.contains(&Some(thread))
-    }
-
-    /// A step on a context is over.
-    pub fn let_go(&mut self, context: u32) {
-        self.holders[index(u64::from(context))] = None;
-    }
-}
 
 impl State {
     /// Whether another job of the host's would find work and a context.

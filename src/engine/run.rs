@@ -4,12 +4,15 @@
 //! while files are read, chunks decoded or rows written.
 
 use crate::cuda::HAS_DEVICES;
-use crate::engine::schedule::Job;
-use crate::jobs::assemble::{run_assemble, run_patch};
+use crate::jobs::assemble::run_assemble;
 use crate::jobs::device::run_device;
-use crate::jobs::look_up::{run_load, run_locate};
-use crate::jobs::read::wait::{run_read, run_stream};
+use crate::jobs::load::run_load;
+use crate::jobs::look_up::run_locate;
+use crate::jobs::patch::run_patch;
+use crate::jobs::read::cached::run_stream;
+use crate::jobs::read::wait::run_read;
 use crate::os::profiler;
+use crate::state::job::Job;
 use crate::state::shared::Instance;
 use crate::state::worker::Worker;
 use core::ffi::CStr;

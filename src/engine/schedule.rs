@@ -6,106 +6,14 @@
 use crate::base::limits::METADATA_BYTES_MAX;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
-use crate::device::{Need, Part};
-use crate::read::{Lease, LeaseOutcome, Question};
+use crate::device::Need;
+use crate::read::LeaseOutcome;
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
-use crate::state::needs::fits_slab;
-use crate::state::scratch::{Hold, pool_need};
+use crate::state::job::{Job, RUN_BYTES, Role};
+use crate::state::needs::{fits_slab, pool_need};
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
 use crate::wave::ReadOp;
-
-/// Decoded bytes that are handed out at a time: enough to make the lock and the look at the file
-/// cheap (uncompressed chunks gain 5 % over 256 KiB), little enough to share a wave evenly.
-pub const RUN_BYTES: u64 = 1 << 20;
-
-/// What a worker may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// Plan, read what is in the page cache, decode. Never waits for storage.
-    Decode,
-    /// Wait for storage.
-    Io,
-    /// Everything, on a thread of the host's.
-    Both,
-    /// Read what has to be waited for through the ring, of files that are open.
-    Ring,
-    /// Submit to the device and look what is done.
-    Device,
-}
-
-/// One bounded piece of work.
-#[derive(Clone, Copy, Debug)]
-pub enum Job {
-    /// Run the planner.
-    Plan,
-    /// Load the metadata of an array.
-    LoadArray {
-        /// Slot of the array.
-        array: u32,
-        /// The part of the common scratch that is ours, for a large document.
-        large: Option<Hold>,
-    },
-    /// Answer an index lookup.
-    Locate {
-        /// The lookup.
-        request: u32,
-        /// What it asks.
-        question: Question,
-        /// The file.
-        lease: Lease,
-    },
-    /// Read chunk data.
-    Read {
-        /// Wave of the read.
-        wave: u32,
-        /// Its number in the wave.
-        op: u32,
-        /// The read.
-        read: ReadOp,
-        /// The file.
-        lease: Lease,
-        /// Do not wait for storage.
-        cached_only: bool,
-        /// Let the host begin it, and complete it by this ticket.
-        ticket: Option<u64>,
-    },
-    /// Read small chunks, and decode and assemble each as soon as it is here.
-    Stream {
-        /// Wave of the reads.
-        wave: u32,
-        /// First read, by file and offset.
-        first: u32,
-        /// Number of reads, all of one file.
-        count: u32,
-        /// The file.
-        lease: Lease,
-        /// Where its chunks go, on their way to a device.
-        part: Option<Part>,
-    },
-    /// Decode and assemble chunks of one batch and one array.
-    Assemble {
-        /// Wave of the chunks.
-        wave: u32,
-        /// First chunk.
-        first: u32,
-        /// Number of chunks.
-        count: u32,
-        /// The part of the common scratch that is ours, for a large chunk.
-        large: Option<Hold>,
-        /// Where they go, on their way to a device.
-        part: Option<Part>,
-    },
-    /// Fill the failed samples of a batch.
-    Patch {
-        /// Slot of the batch.
-        slot: u32,
-        /// Where what is to be done goes, on its way to a device.
-        part: Option<Part>,
-    },
-    /// Submit to the device and look what is done.
-    Device,
-}
 
 impl State {
     /// The next job for a worker of this role, or None while there is none.

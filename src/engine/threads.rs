@@ -1,11 +1,10 @@
 //! What threads do.
 
 use crate::cuda::HAS_DEVICES;
+use crate::engine::run;
 use crate::os::sync::Guard;
 use crate::simd::FloatEnvironment;
-
-use crate::engine::run;
-use crate::engine::schedule::{Job, Role};
+use crate::state::job::{Job, Role};
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
 

@@ -5,27 +5,26 @@
 //! of different chunks never overlap, so workers fill one slot together.
 
 use crate::assemble::cast::Cast;
-use crate::assemble::units::failed_unit;
-use crate::assemble::{
-    SampleBox, Target, fill_all, fill_element, fill_outside, scatter, scatter_fill,
+use crate::assemble::units::{
+    ChunkData, DeviceSample, chunk_piece, for_each_outside, missing_piece,
 };
+use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
 use crate::base::arena::Region;
-use crate::base::limits::{ELEMENT_BYTES_MAX, FILE_KEY_BYTES, RANK_MAX};
-use crate::base::math::coordinates_from_linear;
+use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::base::math::index;
 use crate::base::stats::Tally;
-use crate::base::status::{Failure, Status, Why};
-use crate::base::text::{List, Tail, Text};
+use crate::base::status::{Status, Why};
 use crate::cuda::HAS_DEVICES;
-use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
-use crate::device::Part;
-use crate::jobs::look_up::look_anew;
+use crate::decode::unshuffle::Shuffle;
+use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
+use crate::device::{Part, Way, way_of};
+use crate::jobs::failures::fail_task;
 use crate::os::profiler;
-use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, ChunkBytes, Codec, Need};
-use crate::source::zarr::write_file_key;
-use crate::state::lift::Lift;
-use crate::state::scratch::{Hold, scratch_need};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Need, chunk_origin};
+use crate::state::lift::{Lift, Room};
+use crate::state::needs::{scratch_need, whole_bytes};
+use crate::state::scratch::Hold;
 use crate::state::shared::Instance;
 use crate::state::worker::Worker;
 use crate::wave::{ChunkKind, ChunkTask};
@@ -35,69 +34,6 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Batch slots that together have this many bytes are not in any cache when they are read: rows of
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
-
-/// Bytes of a file's key that an error text shows: whole up to eight axes of seven digits.
-const SHOWN_KEY_BYTES: usize = 64;
-
-/// Fails the samples of chunk number `chunk` of a wave, and those of chunks that wait for what it
-/// would have decoded. It is of no use from then on.
-pub fn fail_task(
-    instance: &Instance,
-    wave: u32,
-    chunk: u32,
-    record: &ArrayRecord,
-    status: Status,
-    why: &Why,
-) {
-    let row = instance.wave_row(wave, chunk);
-    let task = instance.tables.chunks.read(row);
-    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(instance, wave, &task, &failure);
-    if task.kind == ChunkKind::Broken {
-        return;
-    }
-    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
-    if status == Status::Decode {
-        let state = &mut *instance.lock.lock();
-        let file = (state.arrays.id(task.array), task.file);
-        look_anew(instance, state, file, record);
-    }
-    let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
-    loop {
-        let waiter = {
-            let state = &mut *instance.lock.lock();
-            let waiter = state.chunks.take_waiter(kept.slot);
-            if waiter.is_none() {
-                state.abandon_kept(kept.slot, status, why);
-            }
-            waiter
-        };
-        let Some(waiter) = waiter else { return };
-        let (wave, op) = instance.wave_and_position(waiter);
-        fail_waiter(instance, wave, op, status, why);
-    }
-}
-
-/// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
-pub fn fail_waiter(instance: &Instance, wave: u32, op: u32, status: Status, why: &Why) {
-    let chunk = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
-    let row = instance.wave_row(wave, chunk);
-    let task = instance.tables.chunks.read(row);
-    assert!(task.kind == ChunkKind::Kept);
-    let record = instance.array_record(task.array);
-    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(instance, wave, &task, &failure);
-    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
-    instance.lock.lock().waves.set_ready(wave, op);
-}
-
-fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Failure) {
-    for pair in 0..task.pair_count {
-        let row = instance.tables.pair_row(wave, task.pair_first + pair);
-        let sample = instance.tables.pairs.read(row);
-        instance.fail_sample(task.slot, sample, task.number, failure);
-    }
-}
 
 pub fn run_assemble(
     instance: &Instance,
@@ -363,114 +299,95 @@ impl<'a> Hands<'a> {
     }
 }
 
-/// Coordinates of a chunk in the chunk grid of the whole array.
-fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    let axes = record.axes();
-    let (files, mut chunks) = file_and_chunk(record, file, chunk);
-    for axis in 0..axes {
-        // Chunks of shards divide the array evenly, whatever the shards are.
-        chunks[axis] += match record.shard_levels {
-            0 => files[axis],
-            _ => record.file_cell(axis, files[axis]).first / record.chunk_shape[axis],
+impl Hands<'_> {
+    /// Room in the slab for the whole chunk of a task, if it is to be decoded there.
+    pub fn room(&mut self, record: &ArrayRecord, task: &ChunkTask) -> Option<Room> {
+        let lift = self.lift.as_mut()?;
+        whole_bytes(self.instance, record, task).map(|bytes| lift.room(bytes))
+    }
+
+    /// Decodes the chunk of a task into its room in the slab, each byte at its place. A filter that
+    /// the kernel undoes is left in.
+    pub fn decoded_into<'b>(
+        &mut self,
+        room: &Room,
+        record: &ArrayRecord,
+        task: &ChunkTask,
+        encoded: &'b [u8],
+    ) -> Result<Filtered<'b>, (Status, Why)> {
+        let mut why = Why::new();
+        let most = self.instance.settings.config.max_substreams_per_chunk;
+        // Workers that take this job have a decoder.
+        let Some(decoder) = self.decoder.as_deref_mut() else {
+            return Err((Status::Internal, why));
         };
-    }
-    chunks
-}
-
-/// Coordinates of a file in the file grid, and of a chunk in that file.
-fn file_and_chunk(
-    record: &ArrayRecord,
-    file: u64,
-    chunk: u64,
-) -> ([u64; RANK_MAX], [u64; RANK_MAX]) {
-    let axes = record.axes();
-    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
-    let counts = record.chunk_counts_at(&files);
-    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
-    (files, chunks)
-}
-
-/// Name of a file in its array: "c/0/3".
-fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
-    let axes = record.axes();
-    let mut files = [0; RANK_MAX];
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
-    let mut key = Text::new();
-    write_file_key(record, &files[..axes], &mut key);
-    key
-}
-
-/// First element of a chunk along each axis of the array.
-fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    let (files, chunks) = file_and_chunk(record, file, chunk);
-    let mut origin = [0; RANK_MAX];
-    for axis in 0..record.axes() {
-        let file = record.file_cell(axis, files[axis]);
-        origin[axis] = file.first + chunks[axis] * record.chunk_shape[axis];
-    }
-    origin
-}
-
-pub fn run_patch(instance: &Instance, slot: u32, part: Option<&Part>) {
-    let count = instance.lock.lock().slots.sample_count(slot);
-    let element_bytes = instance.settings.dtype_bytes;
-    let element = &instance.failed_element[..element_bytes as usize];
-    let mut lift = if HAS_DEVICES { instance.lift(part) } else { None };
-    for sample in 0..count {
-        if instance.statuses.read(instance.sample_row(slot, sample)) == 0 {
-            continue;
-        }
-        let region = instance.sample_region(slot, sample);
-        match &mut lift {
-            Some(lift) => {
-                let (address, bytes) = (region.as_ptr() as u64, region.bytes());
-                lift.push(&failed_unit(address, bytes, &instance.failed_element, element_bytes));
+        let block_bytes = scratch_need(self.instance, task, encoded).1;
+        let block = match self.large {
+            Some(large) if block_bytes > 0 => large.part(0, block_bytes),
+            _ => self.block,
+        };
+        let (target, span) = (room.region, task.need.span);
+        let scratch =
+            Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
+        let decoded = match way_of(&record.codecs) {
+            Way::WorkerThenKernel => {
+                decode_filtered(decoder, record, most, encoded, span, scratch, &mut why)
             }
-            None => fill_all(&region, element),
+            Way::Worker | Way::Laid => {
+                decode_chunk(decoder, record, most, encoded, span, scratch, &mut why)
+                    .map(Filtered::plain)
+            }
+        };
+        let decoded = decoded.map_err(|status| (status, why))?;
+        self.in_slab += 1;
+        self.filtered += u64::from(decoded.shuffle != Shuffle::None);
+        let ChunkBytes { bytes, first } = decoded.chunk;
+        if bytes.as_ptr() == target.as_ptr().wrapping_add(index(first)) {
+            return Ok(decoded);
         }
-        instance.stats.samples_failed.fetch_add(1, Relaxed);
+        // What blosc only copied lies in the encoded bytes.
+        let place = target.rows(first, bytes.len() as u64);
+        place.copy_from_slice(bytes);
+        Ok(Filtered { chunk: ChunkBytes { bytes: place, first }, ..decoded })
     }
-    if HAS_DEVICES && let Some(lift) = lift {
-        lift.finish();
-    }
-    let state = &mut *instance.lock.lock();
-    match part.filter(|_| HAS_DEVICES) {
-        // It ends when the slab has arrived.
-        Some(part) => {
-            state.device.slabs.add_chunks(part.slab, slot, 1);
-            state.end_part(Some(part));
-        }
-        None => state.end_patch(instance, slot),
-    }
-}
 
-/// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.
-pub fn chunk_failure(
-    instance: &Instance,
-    array: u32,
-    record: &ArrayRecord,
-    (file, chunk): (u64, u64),
-    status: Status,
-    why: &Why,
-) -> Failure {
-    let coordinates = chunk_coordinates(record, file, chunk);
-    let coordinates = &coordinates[..record.axes()];
-    let uri = instance.array_uri(array);
-    let mut failure = Failure::new(status);
-    failure.chunk.extend(coordinates.iter().copied());
-    let list = List(coordinates);
-    let (shown, key) = (Tail(uri, SHOWN_BYTES), file_key(record, file));
-    let key = Tail(key.as_str(), SHOWN_KEY_BYTES);
-    failure.text.fail(status, format_args!("{shown}: chunk {list} in {key}: {why}"));
-    failure
-}
+    /// Lays what the samples of a task read of its chunk into the slab; None on the host.
+    pub fn lift_bytes(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
+        let lift = self.lift.as_mut()?;
+        let span = task.need.span;
+        let bytes = match task.kind {
+            ChunkKind::Data | ChunkKind::Kept => {
+                &chunk.bytes[index(span.first - chunk.first)..][..index(span.bytes())]
+            }
+            _ => &[],
+        };
+        Some(lift.put(bytes, span.first))
+    }
 
-/// A failure of a sample that no chunk is to blame for.
-pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
-    let uri = instance.array_uri(array);
-    let mut failure = Failure::new(status);
-    let shown = Tail(uri, SHOWN_BYTES);
-    failure.text.fail(status, format_args!("{shown}: {why}"));
-    failure
+    /// Adds what a sample gets from a task to the slab.
+    pub fn lift_sample(
+        &mut self,
+        kind: ChunkKind,
+        sample: &SampleBox<'_>,
+        place: Region,
+        origin: &[u64],
+        data: &ChunkData,
+    ) -> u64 {
+        let dtype = self.instance.settings.dtype;
+        let target = DeviceSample { sample: *sample, dtype, address: place.as_ptr() as u64 };
+        let element = self.outside_element(sample);
+        // Called where there is one.
+        let Some(lift) = self.lift.as_mut() else { return 0 };
+        let piece = match kind {
+            ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
+            ChunkKind::Missing => missing_piece(&target, origin),
+            ChunkKind::Pad => {
+                let mut written = 0;
+                for_each_outside(&target, &element, |unit| written += lift.push(unit));
+                return written;
+            }
+            ChunkKind::Broken => None,
+        };
+        piece.map_or(0, |piece| lift.push_piece(&piece))
+    }
 }

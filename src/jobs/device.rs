@@ -7,126 +7,19 @@
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
 
-use crate::base::arena::{Carver, Region};
+use crate::base::arena::Region;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
-use crate::cuda::{Engine, Fault, HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Submit};
-use crate::device::{Layout, Slabs, Submission, UNIT_BYTES};
-use crate::engine::schedule::{Job, Role};
+use crate::cuda::{Engine, Fault, HAS_DEVICES, Submit};
+use crate::device::{Layout, Submission, UNIT_BYTES};
 use crate::fail;
-use crate::jobs::release::{Use, Uses};
 use crate::os::sink::Level;
-use crate::setup::settings::Settings;
+use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, bits};
+use crate::state::job::{Job, Role};
 use crate::state::lift::write_first_tiles;
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
-use arrayvec::ArrayVec;
-
-/// Least time between two looks at a device that is at work: short beside a wave, long beside a
-/// look.
-const NAP_MIN_NS: u64 = 20_000;
-
-/// Most time: each look that finds nothing doubles it, because what took long so far takes longer
-/// still, and a slot may wait for a consumer's whole step. Short beside any wait that it ends.
-const NAP_MAX_NS: u64 = 320_000;
-
-/// What the lock guards of the device.
-pub struct DeviceState {
-    /// Slabs and resident waves.
-    pub slabs: Slabs,
-    /// Slabs whose copy is under way, as bits.
-    copying: u64,
-    /// Bytes of each of these copies.
-    copy_bytes: [u64; SLABS_MAX],
-    /// Bytes of data of each resident wave, and bytes that it becomes.
-    wave_bytes: [(u64, u64); RESIDENT_WAVES],
-    /// Slots that wait for the device, as bits.
-    fenced: u64,
-    /// Slots that wait for the end of a capture first, likewise.
-    pub captured: u64,
-    /// Streams that a consumer uses each slot on.
-    pub uses: &'static mut [Uses],
-    /// A thread has the job.
-    is_taken: bool,
-    /// When the device was looked at last.
-    polled_ns: u64,
-    /// Time until the next look.
-    nap_ns: u64,
-    /// A worker found no room for what it was to do.
-    pub lacks_room: bool,
-    /// Why a call failed: nothing more is done.
-    pub failure: Option<Failure>,
-    /// Our thread sleeps.
-    is_idle: bool,
-    /// Calls of the host's that wait, and look at the device as they do.
-    pub watchers: u32,
-}
-
-impl DeviceState {
-    /// A device at rest; without slabs on the host.
-    pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
-        let mut state = DeviceState {
-            slabs: Slabs::none(),
-            copying: 0,
-            copy_bytes: [0; SLABS_MAX],
-            wave_bytes: [(0, 0); RESIDENT_WAVES],
-            fenced: 0,
-            captured: 0,
-            uses: &mut [],
-            is_taken: false,
-            polled_ns: 0,
-            nap_ns: NAP_MIN_NS,
-            lacks_room: false,
-            failure: None,
-            is_idle: false,
-            watchers: 0,
-        };
-        if settings.is_cuda() {
-            let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
-            state.slabs = Slabs::carve(carver, layout, waves, slots);
-            state.uses = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
-        }
-        state
-    }
-
-    /// Whether a call to it failed.
-    pub fn is_dead(&self) -> bool {
-        HAS_DEVICES && self.failure.is_some()
-    }
-
-    /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
-    /// where no further stream can be remembered.
-    pub fn remember(&mut self, slot: u32, stream: Use) -> bool {
-        let uses = &mut self.uses[index(u64::from(slot))];
-        uses.contains(&stream) || uses.try_push(stream).is_ok()
-    }
-
-    /// A slot waits for its fence, or first for the end of a capture.
-    pub fn hold_back(&mut self, slot: u32, is_fenced: bool) {
-        let bit = 1 << slot;
-        self.captured &= !bit;
-        if is_fenced {
-            self.uses[index(u64::from(slot))].clear();
-            self.fenced |= bit;
-        } else {
-            self.captured |= bit;
-        }
-    }
-
-    /// Whether there is something to look at.
-    pub fn is_at_work(&self) -> bool {
-        !self.is_dead()
-            && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
-    }
-
-    /// Forgets what is under way; the device is at rest.
-    pub fn clear(&mut self) {
-        self.slabs.clear();
-        self.copying = 0;
-        self.lacks_room = false;
-    }
-}
 
 impl State {
     /// The device's job, if there is one that can be done now.
@@ -245,11 +138,6 @@ fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
         instance.slot_freed(state);
     });
     Ok(true)
-}
-
-/// The numbers of the bits that are set.
-pub fn bits(set: u64) -> impl Iterator<Item = u32> {
-    (0..u64::BITS).filter(move |bit| set & (1 << bit) != 0)
 }
 
 /// Hands a slab to the device; where nothing in it is to be done, it is done.

@@ -1,8 +1,16 @@
 //! Failures of chunks and samples.
 
-use crate::base::status::Failure;
+use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
+use crate::base::math::coordinates_from_linear;
+use crate::base::status::{Failure, Status, Why};
+use crate::base::text::{List, Tail, Text};
+use crate::jobs::look_up::look_anew;
 use crate::os::sink::Level;
+use crate::read::SHOWN_BYTES;
+use crate::records::{ArrayRecord, file_and_chunk};
+use crate::source::zarr::write_file_key;
 use crate::state::shared::Instance;
+use crate::wave::{ChunkKind, ChunkTask};
 
 impl Instance {
     /// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
@@ -18,4 +26,121 @@ impl Instance {
             self.sink.log(Level::Warn, tag, format_args!("{failure}"));
         }
     }
+}
+
+/// Bytes of a file's key that an error text shows: whole up to eight axes of seven digits.
+pub const SHOWN_KEY_BYTES: usize = 64;
+
+/// Fails the samples of chunk number `chunk` of a wave, and those of chunks that wait for what it
+/// would have decoded. It is of no use from then on.
+pub fn fail_task(
+    instance: &Instance,
+    wave: u32,
+    chunk: u32,
+    record: &ArrayRecord,
+    status: Status,
+    why: &Why,
+) {
+    let row = instance.wave_row(wave, chunk);
+    let task = instance.tables.chunks.read(row);
+    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(instance, wave, &task, &failure);
+    if task.kind == ChunkKind::Broken {
+        return;
+    }
+    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    if status == Status::Decode {
+        let state = &mut *instance.lock.lock();
+        let file = (state.arrays.id(task.array), task.file);
+        look_anew(instance, state, file, record);
+    }
+    let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
+    loop {
+        let waiter = {
+            let state = &mut *instance.lock.lock();
+            let waiter = state.chunks.take_waiter(kept.slot);
+            if waiter.is_none() {
+                state.abandon_kept(kept.slot, status, why);
+            }
+            waiter
+        };
+        let Some(waiter) = waiter else { return };
+        let (wave, op) = instance.wave_and_position(waiter);
+        fail_waiter(instance, wave, op, status, why);
+    }
+}
+
+/// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
+pub fn fail_waiter(instance: &Instance, wave: u32, op: u32, status: Status, why: &Why) {
+    let chunk = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
+    let row = instance.wave_row(wave, chunk);
+    let task = instance.tables.chunks.read(row);
+    assert!(task.kind == ChunkKind::Kept);
+    let record = instance.array_record(task.array);
+    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(instance, wave, &task, &failure);
+    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    instance.lock.lock().waves.set_ready(wave, op);
+}
+
+pub fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Failure) {
+    for pair in 0..task.pair_count {
+        let row = instance.tables.pair_row(wave, task.pair_first + pair);
+        let sample = instance.tables.pairs.read(row);
+        instance.fail_sample(task.slot, sample, task.number, failure);
+    }
+}
+
+/// Coordinates of a chunk in the chunk grid of the whole array.
+pub fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    let axes = record.axes();
+    let (files, mut chunks) = file_and_chunk(record, file, chunk);
+    for axis in 0..axes {
+        // Chunks of shards divide the array evenly, whatever the shards are.
+        chunks[axis] += match record.shard_levels {
+            0 => files[axis],
+            _ => record.file_cell(axis, files[axis]).first / record.chunk_shape[axis],
+        };
+    }
+    chunks
+}
+
+/// Name of a file in its array: "c/0/3".
+pub fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
+    let axes = record.axes();
+    let mut files = [0; RANK_MAX];
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let mut key = Text::new();
+    write_file_key(record, &files[..axes], &mut key);
+    key
+}
+
+/// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.
+pub fn chunk_failure(
+    instance: &Instance,
+    array: u32,
+    record: &ArrayRecord,
+    (file, chunk): (u64, u64),
+    status: Status,
+    why: &Why,
+) -> Failure {
+    let coordinates = chunk_coordinates(record, file, chunk);
+    let coordinates = &coordinates[..record.axes()];
+    let uri = instance.array_uri(array);
+    let mut failure = Failure::new(status);
+    failure.chunk.extend(coordinates.iter().copied());
+    let list = List(coordinates);
+    let (shown, key) = (Tail(uri, SHOWN_BYTES), file_key(record, file));
+    let key = Tail(key.as_str(), SHOWN_KEY_BYTES);
+    failure.text.fail(status, format_args!("{shown}: chunk {list} in {key}: {why}"));
+    failure
+}
+
+/// A failure of a sample that no chunk is to blame for.
+pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
+    let uri = instance.array_uri(array);
+    let mut failure = Failure::new(status);
+    let shown = Tail(uri, SHOWN_BYTES);
+    failure.text.fail(status, format_args!("{shown}: {why}"));
+    failure
 }

@@ -3,151 +3,29 @@
 //! In: a claim and, for data files, a lease. Out: records and lookup answers. No lock is held while
 //! a file is opened or read.
 
-use crate::base::limits::{EDGE_RUNS_MAX, METADATA_SMALL_BYTES, RANK_MAX};
-use crate::base::math::{coordinates_from_linear, index};
-use crate::base::status::{Status, Why};
+use crate::base::limits::METADATA_SMALL_BYTES;
+use crate::base::math::index;
+use crate::base::status::Why;
 use crate::fail;
-use crate::jobs::groups::{GroupPlace, refuse_group};
-use crate::os::store::{Descriptors, Fault, Path, STALE};
-use crate::os::{Errno, FileKind, FileStat};
+use crate::jobs::read::lease::{
+    close_forgotten, folder_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
+    write_file_path,
+};
+use crate::os::store::{Descriptors, Fault, Path};
+use crate::os::{FileKind, FileStat};
 use crate::read::shard_index::Shard;
 use crate::read::{
-    Document, Folder, Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
-    folders_of, locate, open_leased, read_document, shown,
+    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, folders_of, locate,
+    shown,
 };
 use crate::records::ArrayRecord;
-use crate::source::zarr::{array_from_document, write_file_key, write_folder_key};
-use crate::state::scratch::Hold;
 use crate::state::shared::Instance;
 use crate::state::worker::Worker;
 use crate::state::{PLAN_EVERY, State};
-use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
-
-pub fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
-    let mut path = Path::new();
-    write_file_path(instance, array, record, file, &mut path);
-    path
-}
-
-/// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
-pub fn write_file_path(
-    instance: &Instance,
-    array: u32,
-    record: &ArrayRecord,
-    file: u64,
-    path: &mut Path,
-) {
-    let mut coordinates = [0; RANK_MAX];
-    let axes = record.axes();
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
-    write_array_path(instance, array, path);
-    write_file_key(record, &coordinates[..axes], path);
-}
-
-fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
-    let mut coordinates = [0; RANK_MAX];
-    let axes = ..folder.axes;
-    coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
-    let mut path = Path::new();
-    write_array_path(instance, array, &mut path);
-    write_folder_key(record, &coordinates[axes], &mut path);
-    path
-}
-
-/// Writes the path of an array, with a slash at its end.
-fn write_array_path(instance: &Instance, array: u32, path: &mut Path) {
-    let uri = instance.array_uri(array);
-    path.push_str(uri);
-    if !uri.ends_with('/') {
-        path.push_str("/");
-    }
-}
-
-pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
-    let start = (instance.os.now_ns)();
-    let uri = instance.array_uri(array);
-    let mut why = Why::new();
-    let buffer = match large {
-        Some(hold) => instance.common_scratch.part(hold.offset, hold.bytes),
-        None => worker.buffer,
-    };
-    let buffer = buffer.rows(0, buffer.bytes());
-    let is_later = Cell::new(false);
-    let mut open = |path: &Path| {
-        let opened = open_making_room(instance, path);
-        is_later.set(opened.is_none());
-        opened.unwrap_or(Err(Fault::WouldBlock))
-    };
-    let mut bytes = 0;
-    // The runs of this entry's grid: ours until the load ends.
-    let edge_first = array as usize * EDGE_RUNS_MAX;
-    let read = read_document(&instance.store, &mut open, uri, buffer, &mut why);
-    instance.stats.files_opened.fetch_add(1, Relaxed);
-    let loaded = match read {
-        Ok(Some(Document { kind, bytes: document })) => {
-            bytes = document.len() as u64;
-            let document_bytes = document.len();
-            let table = instance.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
-            match array_from_document(kind, document, uri, table, &mut why) {
-                Err(Status::NotFound) => {
-                    let place = GroupPlace { store: &instance.store, uri, kind, document_bytes };
-                    let refused =
-                        refuse_group(&place, &mut open, buffer, large.is_some(), &mut why);
-                    refused.map(Err)
-                }
-                loaded => Some(loaded),
-            }
-        }
-        Ok(None) => None,
-        Err(_) if is_later.get() => {
-            let state = &mut *instance.lock.lock();
-            large.into_iter().for_each(|hold| state.pool.give_back(hold));
-            state.arrays.requeue(array, large.is_some());
-            state.loads_wait_since = Some(state.files.give_backs());
-            return;
-        }
-        Err(status) => Some(Err(status)),
-    };
-    let Some(loaded) = loaded else {
-        let state = &mut *instance.lock.lock();
-        large.into_iter().for_each(|hold| state.pool.give_back(hold));
-        state.arrays.requeue_large(array);
-        return;
-    };
-    instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
-    instance.stats.array_meta_misses.fetch_add(1, Relaxed);
-    let result = loaded.map(|mut record| {
-        record.bind_edges(instance.edges.rows(edge_first, EDGE_RUNS_MAX));
-        record.give_axis();
-        instance.records.write(array as usize, record);
-    });
-    let state = &mut *instance.lock.lock();
-    large.into_iter().for_each(|hold| state.pool.give_back(hold));
-    state.arrays.finish(array, result, &why);
-    state.plan_wanted = true;
-}
-
-/// Opens a file that the table of files does not know; idle descriptors of the table make room
-/// where the process has none left. None where only descriptors in use are in the way.
-fn open_making_room(instance: &Instance, path: &Path) -> Option<Result<(i32, FileStat), Fault>> {
-    // Ends: every turn closes a descriptor of ours, or returns.
-    loop {
-        let opened = instance.store.open(path);
-        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
-            return Some(opened);
-        }
-        let files = &mut instance.lock.lock().files;
-        match files.drain() {
-            Some(idle) => instance.store.close_data(idle),
-            None if files.leases() > 0 => return None,
-            None => return Some(opened),
-        }
-    }
-}
 
 pub fn run_locate(
     instance: &Instance,
@@ -273,22 +151,6 @@ pub fn look_anew(
     }
 }
 
-pub fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
-    if let Some(open) = open {
-        instance.store.close_data(open);
-    }
-}
-
-/// Uses a lease and counts opens.
-pub fn open_counted(
-    instance: &Instance,
-    path: &Path,
-    lease: &Lease,
-) -> Result<(Descriptors, FileStat), OpenFault> {
-    instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
-    open_leased(&instance.store, path, lease)
-}
-
 /// Opens the file of a question. One about a shard in it is about the state in which it lies there:
 /// another state, or no file, is a change.
 fn open_as_asked(
@@ -308,15 +170,6 @@ fn open_as_asked(
         }
         Err(OpenFault::Store(Fault::Absent)) => Err(OpenFault::Changed),
         opened => opened,
-    }
-}
-
-pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
-    match fault {
-        OpenFault::Changed => {
-            fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
-        }
-        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", shown(path)),
     }
 }
 
@@ -377,14 +230,4 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
             shown(&path)
         )),
     }
-}
-
-/// Whether opening failed because this process or the system has no descriptor left.
-pub fn is_short_of_descriptors(fault: OpenFault) -> bool {
-    matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
-}
-
-/// Whether a network file system no longer knows the descriptor.
-pub fn is_stale(fault: OpenFault) -> bool {
-    fault == OpenFault::Store(STALE)
 }

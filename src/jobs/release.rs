@@ -9,49 +9,16 @@
 //! the device tries again. Invariant: a slot in state Fenced has its bit in `fenced` or in
 //! `captured`, and the streams of a captured one are still known.
 
-use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{Engine, Event, Fault, Stream};
 use crate::engine::calls::no_such_batch;
 use crate::fail;
-use crate::jobs::device::bits;
-use crate::os::Os;
+use crate::state::device::bits;
 use crate::state::shared::Instance;
+use crate::state::uses::Use;
 use crate::state::{Life, State};
-use arrayvec::ArrayVec;
-
-/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
-const USES_MAX: usize = TENSORS_PER_SLOT as usize + 1;
-
-/// The streams that a slot is used on.
-pub type Uses = ArrayVec<Use, USES_MAX>;
-
-/// A stream that a consumer uses a slot on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Use {
-    stream: Stream,
-    /// The thread whose stream it is; 0 where it is the same one for all. A number that the next
-    /// thread does not have when this one has ended, since its work may still be queued.
-    thread: u64,
-}
-
-impl Use {
-    /// A stream as the calling thread names it.
-    fn of(stream: Stream, os: &Os) -> Use {
-        let stream = if stream.is_null() { Stream::LEGACY } else { stream };
-        let is_of_thread = stream == Stream::PER_THREAD;
-        Use { stream, thread: if is_of_thread { (os.thread_number)() } else { 0 } }
-    }
-
-    /// The stream as the calling thread can name it. The default stream of a thread has no name
-    /// elsewhere, but the legacy one comes after all that is queued in it.
-    fn seen_here(&self, os: &Os) -> Stream {
-        let is_named = self.thread == 0 || self.thread == (os.thread_number)();
-        if is_named { self.stream } else { Stream::LEGACY }
-    }
-}
 
 /// Makes a slot wait for an event, and for what is queued so far on the streams that it is used on.
 /// False where one of them is being captured: then all but the event is to be done again.

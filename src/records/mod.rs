@@ -422,6 +422,31 @@ impl ArrayRecord {
     }
 }
 
+/// Coordinates of a file in the file grid, and of a chunk in that file.
+pub fn file_and_chunk(
+    record: &ArrayRecord,
+    file: u64,
+    chunk: u64,
+) -> ([u64; RANK_MAX], [u64; RANK_MAX]) {
+    let axes = record.axes();
+    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let counts = record.chunk_counts_at(&files);
+    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+    (files, chunks)
+}
+
+/// First element of a chunk along each axis of the array.
+pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    let (files, chunks) = file_and_chunk(record, file, chunk);
+    let mut origin = [0; RANK_MAX];
+    for axis in 0..record.axes() {
+        let file = record.file_cell(axis, files[axis]);
+        origin[axis] = file.first + chunks[axis] * record.chunk_shape[axis];
+    }
+    origin
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

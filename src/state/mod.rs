@@ -3,10 +3,15 @@
 //! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
 //! of one happens under one lock; the work itself runs without it. `jobs` chooses what is next.
 
+pub mod crew;
+pub mod device;
+pub mod flights;
+pub mod job;
 pub mod lift;
 pub mod needs;
 pub mod scratch;
 pub mod shared;
+pub mod uses;
 pub mod worker;
 
 use crate::base::arena::Carver;
@@ -17,17 +22,16 @@ use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::HAS_DEVICES;
 use crate::device::Part;
-use crate::engine::host_threads::Crew;
 use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::queue::Queue;
-use crate::jobs::device::DeviceState;
-use crate::jobs::read::hook::AsyncReads;
-use crate::jobs::read::ring::RingState;
 use crate::os::store::Descriptors;
 use crate::read::{FileTable, FolderTable, PageCache, Requests};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
+use crate::state::crew::Crew;
+use crate::state::device::DeviceState;
+use crate::state::flights::{AsyncReads, RingState};
 use crate::state::scratch::Pool;
 use crate::state::shared::Instance;
 use crate::wave::{ChunkKind, ChunkTask, Waves};

@@ -6,11 +6,6 @@
 use crate::base::arena::Carver;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::shelf::Shelf;
-use crate::decode::{block_need, target_need};
-use crate::device::{Way, way_of};
-use crate::state::needs::whole_bytes;
-use crate::state::shared::Instance;
-use crate::wave::{ChunkKind, ChunkTask};
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
 const HOLDS_MAX: u64 = 256;
@@ -74,32 +69,6 @@ impl Pool {
         }
         (self.capacity - offset >= bytes).then_some((self.holds.len(), offset))
     }
-}
-
-/// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
-/// block before its filter is undone: 0 where a worker's own is enough.
-pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
-    let mut own = None;
-    let record = instance.array_record(task.array).of_file(task.file, &mut own);
-    let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
-    let is_whole = whole_bytes(instance, record, task).is_some();
-    let is_elsewhere = task.kept.is_some() || is_whole;
-    let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
-    let keeps_filter = is_whole && way_of(&record.codecs) == Way::WorkerThenKernel;
-    let block_bytes = if keeps_filter { 0 } else { block_need(record, encoded) };
-    (
-        beyond(target_bytes, instance.geometry.target_bytes),
-        beyond(block_bytes, instance.geometry.block_bytes),
-    )
-}
-
-pub fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
-    if task.kind != ChunkKind::Data {
-        return 0;
-    }
-    let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-    let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
-    target_bytes + block_bytes
 }
 
 #[cfg(test)]

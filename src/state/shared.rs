@@ -9,6 +9,8 @@ use crate::batch::slots::SampleGeometry;
 use crate::cuda::{Engine, HAS_DEVICES};
 use crate::device::Part;
 use crate::intake::arrays::Uri;
+use crate::jobs::plan::window::Planner;
+use crate::jobs::read::ring::RingReader;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
@@ -20,14 +22,11 @@ use crate::records::grid::EdgeRun;
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::wave::WaveTables;
-use core::sync::atomic::AtomicBool;
-
-use crate::jobs::plan::window::Planner;
-use crate::jobs::read::ring::RingReader;
 use crate::state::State;
 use crate::state::lift::{Lift, Tiles};
 use crate::state::worker::Worker;
+use crate::wave::WaveTables;
+use core::sync::atomic::AtomicBool;
 
 /// One open loader. Placed in its own arena; shared by reference.
 pub struct Instance {

@@ -8,8 +8,9 @@
 
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
-use crate::jobs::assemble::fail_waiter;
-use crate::jobs::plan::window::{Place, Planned, Planner};
+use crate::jobs::failures::fail_waiter;
+use crate::jobs::plan::planned::{Place, Planned};
+use crate::jobs::plan::window::Planner;
 use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::state::State;
 use crate::state::shared::Instance;

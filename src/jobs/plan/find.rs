@@ -16,9 +16,10 @@ use crate::base::status::{Status, Why};
 use crate::chunk_cache::ChunkKey;
 use crate::decode::kept_bytes;
 use crate::fail;
-use crate::jobs::assemble::chunk_failure;
+use crate::jobs::failures::chunk_failure;
 use crate::jobs::look_up::look_anew;
-use crate::jobs::plan::window::{Place, Planned, Planner, RUN_CHUNKS};
+use crate::jobs::plan::planned::{Place, Planned};
+use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,

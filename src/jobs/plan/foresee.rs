@@ -8,24 +8,11 @@ use crate::base::status::Why;
 use crate::chunk_cache::ChunkKey;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::plan::boxes::source_box;
+use crate::jobs::plan::planned::Scouted;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::plan::Cursor;
 use crate::state::State;
 use crate::state::shared::Instance;
-
-/// How far the scout is.
-#[derive(Clone, Copy, Debug)]
-pub struct Scouted {
-    /// Number of the next sample to look at.
-    sample: u64,
-    /// Where in that sample, and in which array.
-    cursor: Option<(u64, Cursor)>,
-}
-
-impl Scouted {
-    /// Nothing was looked at.
-    pub const NONE: Scouted = Scouted { sample: 0, cursor: None };
-}
 
 impl Planner {
     /// Foresees the uses of a bounded number of chunks; whether there were any.

@@ -4,4 +4,5 @@ pub mod boxes;
 pub mod cut;
 pub mod find;
 pub mod foresee;
+pub mod planned;
 pub mod window;

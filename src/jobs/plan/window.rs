@@ -22,64 +22,18 @@ use crate::base::status::{Failure, Why};
 use crate::batch::slots::{SampleGeometry, SlotState};
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::ArrayState;
-use crate::jobs::assemble::sample_failure;
+use crate::jobs::failures::sample_failure;
 use crate::jobs::plan::boxes::{check_record, source_box};
-use crate::jobs::plan::foresee::Scouted;
-use crate::os::FileStat;
+use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Cursor, Merge};
 use crate::records::{ArrayRecord, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::shared::Instance;
-use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Chunks that one run adds to the window or looks at in it, so that a run stays short.
 pub const RUN_CHUNKS: u64 = 256;
-
-#[derive(Clone, Copy, Debug)]
-pub enum Place {
-    /// Not looked up yet.
-    New,
-    /// Waits for an index lookup.
-    Waiting(u32),
-    /// Lies there.
-    Data { offset: u64, bytes: u64, stat: FileStat },
-    /// Is kept decoded, or is being decoded to be kept.
-    Kept,
-    /// Does not exist.
-    Missing,
-    /// Is the outside of a sample.
-    Pad,
-    /// Failed and was reported, or went to a wave before its turn.
-    Gone,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Planned {
-    pub place: Place,
-    pub slot: u32,
-    pub array: u32,
-    pub array_id: u64,
-    pub batch_id: u64,
-    pub file: u64,
-    pub chunk: u64,
-    pub number: u64,
-    /// Bytes of the decoded chunk to decode.
-    pub need: Need,
-    /// Several batches that need the chunk decode it once.
-    pub is_shared: bool,
-    /// Number of the next window entry with the same chunk, if it is known; 0: none.
-    pub twin: u64,
-    /// Count of the attempt to form a wave that took it last.
-    pub taken: u64,
-    /// Its place in the cache of decoded chunks, pinned.
-    pub kept: Option<Kept>,
-    /// Number of the sample behind its batch.
-    pub sample_limit: u64,
-    pub pair_first: u64,
-    pub pair_count: u32,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

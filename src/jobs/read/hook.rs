@@ -17,115 +17,18 @@
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
 //! interval of a dropped read stays taken. A ticket is never used twice.
 
-use crate::base::arena::Carver;
-use crate::base::cache::Fifo;
-use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::fail;
-use crate::jobs::look_up::close_forgotten;
-use crate::jobs::read::wait::needed_bytes;
+use crate::jobs::read::lease::{close_forgotten, needed_bytes};
 use crate::os::FileStat;
 use crate::os::sink::Level;
 use crate::os::store::{Descriptors, Path};
 use crate::read::Lease;
-use crate::setup::settings::Settings;
+use crate::state::flights::AsyncRead;
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
 use crate::wave::ReadOp;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// A read in flight.
-pub struct AsyncRead {
-    ticket: u64,
-    wave: u32,
-    op: u32,
-    /// The interval of the slab that it writes to.
-    interval: u64,
-    lease: Lease,
-    /// What the file's lease is ended with.
-    open: Descriptors,
-    stat: FileStat,
-    bytes: u64,
-    /// Bytes of them that chunks need.
-    needed: u64,
-    start_ns: u64,
-    /// Reset came: the wave is none of its business any more.
-    is_dropped: bool,
-}
-
-/// What the lock guards of reads in flight.
-pub struct AsyncReads {
-    places: &'static mut [Option<AsyncRead>],
-    free: Fifo,
-    depth: u32,
-    /// Tickets that were given out.
-    serial: u64,
-}
-
-impl AsyncReads {
-    /// Places for `Settings::async_depth` reads.
-    #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, settings: &Settings) -> AsyncReads {
-        let depth = settings.async_depth;
-        let mut free = Fifo::carve(carver, "reads in flight", depth);
-        if !carver.is_counting() {
-            (0..depth).for_each(|place| free.push(place));
-        }
-        AsyncReads {
-            places: carver.slice_from("reads in flight", u64::from(depth), |_| None),
-            free,
-            depth,
-            serial: 0,
-        }
-    }
-
-    /// Whether another read could be begun; always where none ends later.
-    pub fn has_room(&self) -> bool {
-        self.depth == 0 || !self.free.is_empty()
-    }
-
-    /// Whether nothing is in flight.
-    pub fn is_empty(&self) -> bool {
-        self.free.len() == u64::from(self.depth)
-    }
-
-    /// Takes a place for a read: its ticket. None where reads end when they return.
-    pub fn take(&mut self) -> Option<u64> {
-        let place = self.free.pop()?;
-        self.serial += 1;
-        // Worked example: of depth 32 the third read, in place 5, has ticket 101.
-        Some(self.serial * u64::from(self.depth) + u64::from(place))
-    }
-
-    fn place(&self, ticket: u64) -> Option<u32> {
-        ticket.checked_rem(u64::from(self.depth)).map(|place| place as u32)
-    }
-
-    /// The read of a ticket that was taken is not begun.
-    fn give_up(&mut self, ticket: u64) {
-        self.place(ticket).into_iter().for_each(|place| self.free.push(place));
-    }
-
-    fn begin(&mut self, read: AsyncRead) {
-        let Some(place) = self.place(read.ticket) else { return };
-        self.places[index(u64::from(place))] = Some(read);
-    }
-
-    fn end(&mut self, ticket: u64) -> Option<AsyncRead> {
-        let place = self.place(ticket)?;
-        let read = self.places[index(u64::from(place))].take_if(|read| read.ticket == ticket)?;
-        self.free.push(place);
-        Some(read)
-    }
-
-    /// Drops what the reads in flight are for; the intervals that they write to, once for each.
-    pub fn drop_all(&mut self) -> impl Iterator<Item = u64> {
-        self.places.iter_mut().flatten().map(|read| {
-            read.is_dropped = true;
-            read.interval
-        })
-    }
-}
 
 /// A read that a job is to begin: its wave and number, its ticket, and its open file.
 pub struct Begun<'a> {

@@ -1,5 +1,7 @@
 //! Ways from a chunk's place in a file to its bytes in memory.
 
+pub mod cached;
 pub mod hook;
+pub mod lease;
 pub mod ring;
 pub mod wait;

@@ -23,22 +23,20 @@
 use crate::base::arena::Carver;
 use crate::base::cache::Fifo;
 use crate::base::math::index;
-use crate::base::status::Why;
-use crate::engine::schedule::{Job, Role};
-use crate::jobs::look_up::{close_forgotten, file_path};
-use crate::jobs::read::wait::needed_bytes;
+use crate::jobs::read::lease::{close_forgotten, file_path, needed_bytes};
 use crate::os::Errno;
 use crate::os::sink::Level;
 use crate::os::store::Descriptors;
 use crate::os::sync::Guard;
-use crate::os::uring::{Completion, Event, Ring, Waker};
+use crate::os::uring::{Completion, Event, Ring};
 use crate::read::{Lease, shown, staged_bytes};
-use crate::setup::config::{READER_AUTO, READER_DIRECT, READER_THREADS, READER_URING};
+use crate::setup::config::{READER_DIRECT, READER_THREADS, READER_URING};
 use crate::setup::settings::Settings;
+use crate::state::flights::Sleep;
+use crate::state::job::{Job, Role};
 use crate::state::shared::Instance;
 use crate::state::{Life, State};
 use crate::wave::ReadOp;
-use core::cell::Cell;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -49,58 +47,6 @@ const RETRIES_MAX: u32 = 8;
 const WAIT_FAILURES_MAX: u32 = 100;
 /// Time between such waits: what the kernel is short of may be there again.
 const WAIT_PAUSE_NS: u64 = 1_000_000;
-
-/// Where the ring thread is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sleep {
-    /// At work: it looks for reads before it sleeps.
-    Awake,
-    /// On its condition variable.
-    Idle,
-    /// On its way into the ring or there: only a wake of the ring reaches it.
-    InRing,
-    /// In the ring, and somebody has woken it.
-    Woken,
-}
-
-/// What the lock guards of the ring.
-pub struct RingState {
-    /// Reads that have to be waited for are the ring thread's.
-    pub is_live: bool,
-    /// READER_THREADS, _URING or _DIRECT.
-    pub reader: u32,
-    /// Why.
-    pub reason: Why,
-    depth: u32,
-    in_flight: u32,
-    sleep: Cell<Sleep>,
-    waker: Option<Waker>,
-}
-
-impl RingState {
-    /// No ring yet.
-    pub fn new(settings: &Settings) -> RingState {
-        let mut reason = Why::new();
-        reason.push_str(match settings.config.reader {
-            READER_AUTO => "threads: auto, the fastest over all that was measured",
-            _ => "threads: asked for by the config",
-        });
-        RingState {
-            is_live: false,
-            reader: READER_THREADS,
-            reason,
-            depth: settings.ring_depth,
-            in_flight: 0,
-            sleep: Cell::new(Sleep::Awake),
-            waker: None,
-        }
-    }
-
-    /// Whether the ring thread could take another read.
-    pub fn has_room(&self) -> bool {
-        self.is_live && self.in_flight < self.depth
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {

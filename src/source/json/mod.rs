@@ -17,7 +17,7 @@ mod check;
 mod number;
 mod text;
 
-pub use text::{Chars, Str};
+pub use text::Str;
 
 use crate::base::text::part_of;
 use core::fmt;

@@ -23,11 +23,11 @@ mod zarr2_fill;
 mod zarr3;
 
 pub use group::{
-    Axes, Axis, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Transform, Visit,
-    group_from_documents, node_kind,
+    Axes, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Visit, group_from_documents,
+    node_kind,
 };
 pub use key::{normalize_uri, write_file_key, write_folder_key};
-pub use refusal::{GroupRefusal, Names};
+pub use refusal::GroupRefusal;
 pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
 

@@ -22,13 +22,11 @@ use crate::setup::settings::check_files;
 use crate::surface::handles::{Entered, enter};
 use crate::surface::loader::{close_token, fill_memory, fill_node, open_token};
 use core::ffi::{c_char, c_void};
-pub use hooks::{host_job, wavetrain_read_done};
+pub use hooks::host_job;
 use structs::{
     finish, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
     write_error, write_struct,
 };
-
-pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
 
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
 // is that they may be called from any thread, and never follow them ourselves.

@@ -1,0 +1,64 @@
+//! A chunk of the window: what it is for, and how far it is.
+
+use crate::os::FileStat;
+use crate::plan::Cursor;
+use crate::records::Need;
+use crate::wave::Kept;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// Not looked up yet.
+    New,
+    /// Waits for an index lookup.
+    Waiting(u32),
+    /// Lies there.
+    Data { offset: u64, bytes: u64, stat: FileStat },
+    /// Is kept decoded, or is being decoded to be kept.
+    Kept,
+    /// Does not exist.
+    Missing,
+    /// Is the outside of a sample.
+    Pad,
+    /// Failed and was reported, or went to a wave before its turn.
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub place: Place,
+    pub slot: u32,
+    pub array: u32,
+    pub array_id: u64,
+    pub batch_id: u64,
+    pub file: u64,
+    pub chunk: u64,
+    pub number: u64,
+    /// Bytes of the decoded chunk to decode.
+    pub need: Need,
+    /// Several batches that need the chunk decode it once.
+    pub is_shared: bool,
+    /// Number of the next window entry with the same chunk, if it is known; 0: none.
+    pub twin: u64,
+    /// Count of the attempt to form a wave that took it last.
+    pub taken: u64,
+    /// Its place in the cache of decoded chunks, pinned.
+    pub kept: Option<Kept>,
+    /// Number of the sample behind its batch.
+    pub sample_limit: u64,
+    pub pair_first: u64,
+    pub pair_count: u32,
+}
+
+/// How far the scout is.
+#[derive(Clone, Copy, Debug)]
+pub struct Scouted {
+    /// Number of the next sample to look at.
+    pub sample: u64,
+    /// Where in that sample, and in which array.
+    pub cursor: Option<(u64, Cursor)>,
+}
+
+impl Scouted {
+    /// Nothing was looked at.
+    pub const NONE: Scouted = Scouted { sample: 0, cursor: None };
+}

@@ -1,0 +1,234 @@
+//! A file that is leased for a job: its path, its descriptor, what its failures mean.
+
+use crate::base::limits::RANK_MAX;
+use crate::base::math::coordinates_from_linear;
+use crate::base::status::{Status, Why};
+use crate::fail;
+use crate::jobs::failures::fail_task;
+use crate::os::store::{Descriptors, Fault, Path, STALE};
+use crate::os::{Errno, FileStat};
+use crate::read::{Folder, Lease, OpenFault, open_leased, shown};
+use crate::records::ArrayRecord;
+use crate::source::zarr::{write_file_key, write_folder_key};
+use crate::state::State;
+use crate::state::shared::Instance;
+use crate::wave::ReadOp;
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+
+pub fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+    let mut path = Path::new();
+    write_file_path(instance, array, record, file, &mut path);
+    path
+}
+
+/// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
+pub fn write_file_path(
+    instance: &Instance,
+    array: u32,
+    record: &ArrayRecord,
+    file: u64,
+    path: &mut Path,
+) {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = record.axes();
+    coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
+    write_array_path(instance, array, path);
+    write_file_key(record, &coordinates[..axes], path);
+}
+
+pub fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
+    let mut coordinates = [0; RANK_MAX];
+    let axes = ..folder.axes;
+    coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
+    let mut path = Path::new();
+    write_array_path(instance, array, &mut path);
+    write_folder_key(record, &coordinates[axes], &mut path);
+    path
+}
+
+/// Writes the path of an array, with a slash at its end.
+pub fn write_array_path(instance: &Instance, array: u32, path: &mut Path) {
+    let uri = instance.array_uri(array);
+    path.push_str(uri);
+    if !uri.ends_with('/') {
+        path.push_str("/");
+    }
+}
+
+pub fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
+    if let Some(open) = open {
+        instance.store.close_data(open);
+    }
+}
+
+/// Uses a lease and counts opens.
+pub fn open_counted(
+    instance: &Instance,
+    path: &Path,
+    lease: &Lease,
+) -> Result<(Descriptors, FileStat), OpenFault> {
+    instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
+    open_leased(&instance.store, path, lease)
+}
+
+pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
+    match fault {
+        OpenFault::Changed => {
+            fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
+        }
+        OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", shown(path)),
+    }
+}
+
+/// Whether opening failed because this process or the system has no descriptor left.
+pub fn is_short_of_descriptors(fault: OpenFault) -> bool {
+    matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
+}
+
+/// Whether a network file system no longer knows the descriptor.
+pub fn is_stale(fault: OpenFault) -> bool {
+    fault == OpenFault::Store(STALE)
+}
+
+/// A file while a job reads it.
+pub struct LeasedFile<'a> {
+    pub instance: &'a Instance,
+    pub lease: &'a Lease,
+    pub record: &'static ArrayRecord,
+    pub read: &'a ReadOp,
+    /// Empty where the descriptor is enough. Not held here, because it is long and this moves.
+    pub path: &'a Path,
+    /// Descriptors and state of the file; why it cannot be used.
+    pub opened: Result<(Descriptors, FileStat), OpenFault>,
+    /// It was shorter than it looked, as far as is known.
+    pub has_ended: Cell<bool>,
+    /// It was to be one chunk and does not decode.
+    pub is_no_chunk: Cell<bool>,
+}
+
+impl<'a> LeasedFile<'a> {
+    /// Opens the file of `read`, if it is not open, which must be as it was when its chunks were
+    /// located. `path`: room for its path.
+    pub fn open(
+        instance: &'a Instance,
+        lease: &'a Lease,
+        read: &'a ReadOp,
+        path: &'a mut Path,
+    ) -> LeasedFile<'a> {
+        let record = instance.array_record(read.array);
+        // An open file of the system is read by its descriptor alone.
+        if lease.open.is_none() || instance.store.uses_hook() {
+            write_file_path(instance, read.array, record, read.file, path);
+        }
+        let path = &*path;
+        let opened = match lease.open {
+            Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
+            None => open_counted(instance, path, lease),
+        };
+        let mut file = LeasedFile {
+            instance,
+            lease,
+            record,
+            read,
+            path,
+            opened,
+            has_ended: Cell::new(false),
+            is_no_chunk: Cell::new(false),
+        };
+        if opened.is_ok_and(|(_, stat)| stat != read.stat) {
+            file.refuse(OpenFault::Changed);
+        }
+        file
+    }
+
+    /// The file is of no use: a descriptor that this job opened is closed.
+    pub fn refuse(&mut self, fault: OpenFault) {
+        if let (Ok((open, _)), None) = (self.opened, self.lease.open) {
+            self.instance.store.close_data(open);
+        }
+        self.opened = Err(fault);
+    }
+
+    pub fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
+        let (open, stat) = self.opened?;
+        let store = &self.instance.store;
+        let mut result = store.read_exact(open.fd, self.path, target, offset, cached_only);
+        if result == Err(STALE) && self.lease.open.is_none() {
+            // It was opened just now: there is no older descriptor to blame.
+            result = store.read_again((open.fd, stat), self.path, target, offset);
+        }
+        // A hook is not asked whether the file is what it was, so its no may be the answer.
+        if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
+            self.has_ended.set(true);
+        }
+        result.map_err(OpenFault::Store)
+    }
+
+    /// Looks at the file again once bytes are here, because a chunk's place in a file that was
+    /// rewritten meanwhile is somebody else's place. A files hook is not asked: it knows no time of
+    /// change, and its size may be a round trip.
+    pub fn check_unchanged(&mut self) -> Result<(), OpenFault> {
+        let (open, stat) = self.opened?;
+        if self.instance.store.uses_hook() {
+            return Ok(());
+        }
+        let mut now = self.instance.store.stat(open.fd, self.path);
+        if now == Err(STALE) {
+            // The bytes are here: only their descriptor is of no more use.
+            let path = file_path(self.instance, self.read.array, self.record, self.read.file);
+            now = self.instance.store.stat_path(&path);
+        }
+        let fault = match now {
+            Ok(now) if now == stat => return Ok(()),
+            Ok(_) => OpenFault::Changed,
+            Err(fault) => OpenFault::Store(fault),
+        };
+        self.refuse(fault);
+        Err(fault)
+    }
+
+    /// Whether a read has to be done again: by a thread that may wait, on a new descriptor, or once
+    /// descriptors are free.
+    pub fn is_for_later(&self, fault: OpenFault) -> bool {
+        match fault {
+            OpenFault::Store(Fault::WouldBlock) => true,
+            fault if is_stale(fault) => self.lease.open.is_some(),
+            fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
+                self.lease.open.is_none() && self.instance.lock.lock().files.lower_open_max()
+            }
+            _ => false,
+        }
+    }
+
+    /// Reports that a chunk cannot be read.
+    pub fn fail(&self, wave: u32, chunk: u32, fault: OpenFault) {
+        let mut why = Why::new();
+        let path = file_path(self.instance, self.read.array, self.record, self.read.file);
+        let status = open_failure(&path, fault, &mut why);
+        fail_task(self.instance, wave, chunk, self.record, status, &why);
+    }
+
+    /// Ends the lease. `fault`: why the job ended early, if it did.
+    pub fn give_back(&self, state: &mut State, fault: Option<OpenFault>) {
+        let slot = self.lease.slot;
+        if fault.is_some_and(is_stale) && self.lease.open.is_some() {
+            state.files.set_stale(slot);
+        }
+        let (open, stat) =
+            (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
+        close_forgotten(self.instance, state.files.give_back(self.lease, open, stat));
+        if self.opened == Err(OpenFault::Changed) || self.has_ended.get() {
+            close_forgotten(self.instance, state.forget_file(slot));
+        } else if self.is_no_chunk.get() {
+            close_forgotten(self.instance, state.files.forget(slot));
+        }
+    }
+}
+
+/// Bytes that the chunks of a read need of it.
+pub fn needed_bytes(instance: &Instance, wave: u32, read: &ReadOp) -> u64 {
+    let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+    let bytes = |chunk| instance.tables.chunks.read(instance.wave_row(wave, chunk)).bytes;
+    chunks.map(bytes).sum()
+}

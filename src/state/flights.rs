@@ -1,0 +1,159 @@
+//! Reads that are under way outside of our threads: in the ring, and with the host.
+
+use crate::base::arena::Carver;
+use crate::base::cache::Fifo;
+use crate::base::math::index;
+use crate::base::status::Why;
+use crate::os::FileStat;
+use crate::os::store::Descriptors;
+use crate::os::uring::Waker;
+use crate::read::Lease;
+use crate::setup::config::{READER_AUTO, READER_THREADS};
+use crate::setup::settings::Settings;
+use core::cell::Cell;
+use core::fmt::Write;
+
+/// Where the ring thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sleep {
+    /// At work: it looks for reads before it sleeps.
+    Awake,
+    /// On its condition variable.
+    Idle,
+    /// On its way into the ring or there: only a wake of the ring reaches it.
+    InRing,
+    /// In the ring, and somebody has woken it.
+    Woken,
+}
+
+/// What the lock guards of the ring.
+pub struct RingState {
+    /// Reads that have to be waited for are the ring thread's.
+    pub is_live: bool,
+    /// READER_THREADS, _URING or _DIRECT.
+    pub reader: u32,
+    /// Why.
+    pub reason: Why,
+    pub depth: u32,
+    pub in_flight: u32,
+    pub sleep: Cell<Sleep>,
+    pub waker: Option<Waker>,
+}
+
+impl RingState {
+    /// No ring yet.
+    pub fn new(settings: &Settings) -> RingState {
+        let mut reason = Why::new();
+        reason.push_str(match settings.config.reader {
+            READER_AUTO => "threads: auto, the fastest over all that was measured",
+            _ => "threads: asked for by the config",
+        });
+        RingState {
+            is_live: false,
+            reader: READER_THREADS,
+            reason,
+            depth: settings.ring_depth,
+            in_flight: 0,
+            sleep: Cell::new(Sleep::Awake),
+            waker: None,
+        }
+    }
+
+    /// Whether the ring thread could take another read.
+    pub fn has_room(&self) -> bool {
+        self.is_live && self.in_flight < self.depth
+    }
+}
+
+/// A read in flight.
+pub struct AsyncRead {
+    pub ticket: u64,
+    pub wave: u32,
+    pub op: u32,
+    /// The interval of the slab that it writes to.
+    pub interval: u64,
+    pub lease: Lease,
+    /// What the file's lease is ended with.
+    pub open: Descriptors,
+    pub stat: FileStat,
+    pub bytes: u64,
+    /// Bytes of them that chunks need.
+    pub needed: u64,
+    pub start_ns: u64,
+    /// Reset came: the wave is none of its business any more.
+    pub is_dropped: bool,
+}
+
+/// What the lock guards of reads in flight.
+pub struct AsyncReads {
+    pub places: &'static mut [Option<AsyncRead>],
+    pub free: Fifo,
+    pub depth: u32,
+    /// Tickets that were given out.
+    pub serial: u64,
+}
+
+impl AsyncReads {
+    /// Places for `Settings::async_depth` reads.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> AsyncReads {
+        let depth = settings.async_depth;
+        let mut free = Fifo::carve(carver, "reads in flight", depth);
+        if !carver.is_counting() {
+            (0..depth).for_each(|place| free.push(place));
+        }
+        AsyncReads {
+            places: carver.slice_from("reads in flight", u64::from(depth), |_| None),
+            free,
+            depth,
+            serial: 0,
+        }
+    }
+
+    /// Whether another read could be begun; always where none ends later.
+    pub fn has_room(&self) -> bool {
+        self.depth == 0 || !self.free.is_empty()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == u64::from(self.depth)
+    }
+
+    /// Takes a place for a read: its ticket. None where reads end when they return.
+    pub fn take(&mut self) -> Option<u64> {
+        let place = self.free.pop()?;
+        self.serial += 1;
+        // Worked example: of depth 32 the third read, in place 5, has ticket 101.
+        Some(self.serial * u64::from(self.depth) + u64::from(place))
+    }
+
+    pub fn place(&self, ticket: u64) -> Option<u32> {
+        ticket.checked_rem(u64::from(self.depth)).map(|place| place as u32)
+    }
+
+    /// The read of a ticket that was taken is not begun.
+    pub fn give_up(&mut self, ticket: u64) {
+        self.place(ticket).into_iter().for_each(|place| self.free.push(place));
+    }
+
+    pub fn begin(&mut self, read: AsyncRead) {
+        let Some(place) = self.place(read.ticket) else { return };
+        self.places[index(u64::from(place))] = Some(read);
+    }
+
+    pub fn end(&mut self, ticket: u64) -> Option<AsyncRead> {
+        let place = self.place(ticket)?;
+        let read = self.places[index(u64::from(place))].take_if(|read| read.ticket == ticket)?;
+        self.free.push(place);
+        Some(read)
+    }
+
+    /// Drops what the reads in flight are for; the intervals that they write to, once for each.
+    pub fn drop_all(&mut self) -> impl Iterator<Item = u64> {
+        self.places.iter_mut().flatten().map(|read| {
+            read.is_dropped = true;
+            read.interval
+        })
+    }
+}
