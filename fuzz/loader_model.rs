@@ -9,10 +9,8 @@ use std::collections::VecDeque;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error};
 use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
-use wavetrain::batch::exports::{
-    DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor, VERSION as DLPACK_VERSION,
-    data_type,
-};
+use wavetrain::batch::dlpack::{DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor};
+use wavetrain::batch::exports::{VERSION as DLPACK_VERSION, data_type};
 use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;

@@ -15,9 +15,9 @@ use sim::{Aligned, ORDERS, Record, Sim, Wave, compiled, run_jobs};
 use std::mem::offset_of;
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{
-    Fold, Path, Piece, RECORD_BYTES, TILE_THREADS, TILE_VECTORS, Unit, UnitAxis, copy_blocks,
-    refused_unit,
+    Fold, Piece, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
 };
+use wavetrain::assemble::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use wavetrain::records::{ByteOrder, Dtype};
 
 /// Runs a wave in all orders on poisoned memory, and compares.

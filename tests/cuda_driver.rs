@@ -19,10 +19,12 @@ use std::mem::{align_of, size_of};
 use std::path::Path;
 use std::process::Command;
 use wavetrain::base::limits::URI_BYTES_MAX;
+use wavetrain::cuda::context::Entered;
 use wavetrain::cuda::entries::{Entries, EntryName, NAMES};
 use wavetrain::cuda::handles::*;
+use wavetrain::cuda::result::CuResult;
 use wavetrain::cuda::result::RESULTS;
-use wavetrain::cuda::{CuResult, DeviceContext, Driver, DriverPath, Entered, module};
+use wavetrain::cuda::{DeviceContext, Driver, DriverPath, module};
 use wavetrain::status::{Status, Why};
 
 /// Result and arguments of a function, by the names of their types.

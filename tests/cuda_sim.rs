@@ -13,9 +13,11 @@ use cuda_sim::{Mode, Simulator};
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
+use wavetrain::cuda::context::Entered;
 use wavetrain::cuda::handles::*;
 use wavetrain::cuda::kernels::{ASSEMBLE, COPY};
-use wavetrain::cuda::{CuResult, DeviceContext, Driver, Entered, module};
+use wavetrain::cuda::result::CuResult;
+use wavetrain::cuda::{DeviceContext, Driver, module};
 use wavetrain::status::Why;
 
 const BYTES: u64 = 4096;

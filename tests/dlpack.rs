@@ -17,7 +17,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wavetrain::base::limits::TENSORS_PER_SLOT;
-use wavetrain::batch::exports::{
+use wavetrain::batch::dlpack::{
     DEVICE_CPU, DlDataType, DlDevice, DlManagedTensor, DlManagedTensorVersioned, DlTensor,
     DlVersion,
 };

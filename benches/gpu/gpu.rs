@@ -4,11 +4,12 @@ use crate::sim::WaveBytes;
 use crate::{fact, row};
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
+use wavetrain::cuda::context::Entered;
+use wavetrain::cuda::handles::DevicePointer;
+use wavetrain::cuda::handles::Function;
 use wavetrain::cuda::handles::{EVENT_DEFAULT, MEM_HOST_PORTABLE, STREAM_NON_BLOCKING};
 use wavetrain::cuda::kernels::{ASSEMBLE, COPY};
-use wavetrain::cuda::{
-    DeviceContext, DevicePointer, Driver, DriverPath, Entered, Event, Function, Stream, module,
-};
+use wavetrain::cuda::{DeviceContext, Driver, DriverPath, Event, Stream, module};
 use wavetrain::status::Why;
 
 /// Threads of a block of both kernels.

@@ -13,7 +13,8 @@ use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{ChunkData, DeviceSample, Filter, chunk_piece, copy_blocks};
 use wavetrain::assemble::{Target, scatter};
 use wavetrain::base::arena::Region;
-use wavetrain::cuda::{DevicePointer, Stream};
+use wavetrain::cuda::Stream;
+use wavetrain::cuda::handles::DevicePointer;
 use wavetrain::records::{ChunkBytes, Dtype};
 use wavetrain::simd::FloatEnvironment;
 

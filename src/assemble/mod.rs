@@ -14,7 +14,7 @@ pub mod cast;
 pub mod sample_box;
 pub mod units;
 mod value;
-mod vectors;
+pub mod vectors;
 pub mod wire;
 
 pub use sample_box::SampleBox;

@@ -185,7 +185,7 @@ pub(super) type Presence = ();
 pub(super) type Presence = core::convert::Infallible;
 
 /// See the module.
-pub struct Engine {
+pub struct DeviceEngine {
     pub(super) context: DeviceContext,
     pub(super) sizes: Sizes,
     pub(super) module: Module,
@@ -221,7 +221,7 @@ pub(super) fn check<T>(
     result.map_err(|code| Fault::Call(entry, code, driver))
 }
 
-impl Engine {
+impl DeviceEngine {
     /// Makes our context current on this thread until the result is dropped.
     pub fn enter(&self) -> Result<Entered<'static>, Fault> {
         let fault = |(entry, code)| Fault::Call(entry, code, self.context.driver());

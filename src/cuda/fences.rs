@@ -13,7 +13,7 @@
 //! behind the record.
 
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{Engine, Fault, check};
+use crate::cuda::engine::{DeviceEngine, Fault, check};
 use crate::cuda::handles::{Event, Stream};
 use crate::cuda::result::CuResult;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,7 +30,7 @@ fn unless_captured(
     }
 }
 
-impl Engine {
+impl DeviceEngine {
     /// Whether what we queued on a stream would become part of a graph, or break it.
     pub fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver();

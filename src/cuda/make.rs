@@ -1,6 +1,6 @@
 //! Making an engine and giving it back.
 //!
-//! In: a context and sizes. Out: an [`Engine`] whose every stream, event, kernel and byte was
+//! In: a context and sizes. Out: an [`DeviceEngine`] whose every stream, event, kernel and byte was
 //! taken, or a status, and nothing is kept. Invariant: nothing is taken after that, not even by the
 //! driver, which takes some of what it needs as a stream is used for the first time.
 
@@ -9,7 +9,7 @@ use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{
-    Engine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, Submit, check,
+    DeviceEngine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, Submit, check,
 };
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
@@ -43,17 +43,17 @@ fn presence(why: &mut Why) -> Result<Presence, Status> {
     Err(crate::fail!(why, Unsupported, "{}", crate::cuda::HOST_ONLY))
 }
 
-impl Engine {
+impl DeviceEngine {
     /// Takes everything that a loader needs of the device.
     pub fn open(
         context: DeviceContext,
         sizes: &Sizes,
         consumer: Consumer,
         why: &mut Why,
-    ) -> Result<Engine, Status> {
+    ) -> Result<DeviceEngine, Status> {
         // SAFETY: as `Consumer` says.
         let consumer = unsafe { Stream::from_raw(consumer.0) };
-        let mut engine = Engine {
+        let mut engine = DeviceEngine {
             context,
             sizes: *sizes,
             module: Module::NULL,

@@ -39,7 +39,7 @@ pub const HOST_ONLY: &str = "made without CUDA";
 
 pub use device::DeviceContext;
 pub use driver::Driver;
-pub use engine::{Engine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
+pub use engine::{DeviceEngine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
 pub use handles::{Event, Stream};
 pub use library::DriverPath;
 pub use make::Consumer;

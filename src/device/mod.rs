@@ -63,23 +63,23 @@ impl Layout {
 
 /// What a job takes of a slab at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Need {
+pub struct SlabNeed {
     /// Bytes of data.
     pub data_bytes: u64,
     /// Units.
     pub units: u32,
 }
 
-impl Need {
+impl SlabNeed {
     /// What a piece of `bytes` bytes with `units` units takes.
-    pub fn of(bytes: u64, units: u32) -> Need {
+    pub fn of(bytes: u64, units: u32) -> SlabNeed {
         let data_bytes = if bytes == 0 { 0 } else { align_up(bytes + DATA_ALIGN, DATA_ALIGN) };
-        Need { data_bytes, units }
+        SlabNeed { data_bytes, units }
     }
 
     /// Both together.
-    pub fn and(self, other: Need) -> Need {
-        Need {
+    pub fn and(self, other: SlabNeed) -> SlabNeed {
+        SlabNeed {
             data_bytes: self.data_bytes + other.data_bytes,
             units: self.units.saturating_add(other.units),
         }
@@ -101,7 +101,7 @@ pub struct Part {
     /// First unit.
     pub unit: u32,
     /// How large it is.
-    pub need: Need,
+    pub need: SlabNeed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,7 +179,7 @@ impl Slabs {
     }
 
     /// Whether [`Slabs::reserve`] would give a part; never for more than an empty slab holds.
-    pub fn has_room(&self, need: Need) -> bool {
+    pub fn has_room(&self, need: SlabNeed) -> bool {
         if !need.fits(&self.layout) {
             return false;
         }
@@ -191,13 +191,13 @@ impl Slabs {
         self.slabs.iter().any(|slab| slab.state == SlabState::Free)
     }
 
-    fn fits_in(&self, slab: &Slab, need: Need) -> bool {
+    fn fits_in(&self, slab: &Slab, need: SlabNeed) -> bool {
         need.data_bytes <= slab.first && need.units <= self.layout.units - slab.units
     }
 
     /// Takes a part of a slab for one worker; None until a slab is free. A slab that has no room
     /// for it is sealed.
-    pub fn reserve(&mut self, need: Need) -> Option<Part> {
+    pub fn reserve(&mut self, need: SlabNeed) -> Option<Part> {
         assert!(need.fits(&self.layout));
         if let Some(filling) = self.filling {
             let slab = &self.slabs[filling as usize];

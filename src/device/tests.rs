@@ -17,8 +17,8 @@ fn slabs() -> Slabs {
 #[test]
 fn parts_of_a_slab_lie_side_by_side_and_never_overlap() {
     let mut slabs = slabs();
-    let one = slabs.reserve(Need::of(100, 2)).unwrap();
-    let two = slabs.reserve(Need::of(17, 3)).unwrap();
+    let one = slabs.reserve(SlabNeed::of(100, 2)).unwrap();
+    let two = slabs.reserve(SlabNeed::of(17, 3)).unwrap();
     assert_eq!((one.slab, one.data, one.unit), (two.slab, 4096 - 128, 0));
     assert_eq!((two.data + two.need.data_bytes, two.unit), (one.data, 2));
     assert_eq!(two.need.data_bytes, 48);
@@ -27,11 +27,11 @@ fn parts_of_a_slab_lie_side_by_side_and_never_overlap() {
 #[test]
 fn a_slab_is_sealed_by_what_it_has_no_room_for() {
     let mut slabs = slabs();
-    let one = slabs.reserve(Need::of(3000, 1)).unwrap();
-    let two = slabs.reserve(Need::of(2000, 1)).unwrap();
+    let one = slabs.reserve(SlabNeed::of(3000, 1)).unwrap();
+    let two = slabs.reserve(SlabNeed::of(2000, 1)).unwrap();
     assert_ne!(one.slab, two.slab);
-    assert!(!slabs.has_room(Need::of(3000, 1)));
-    assert_eq!(slabs.reserve(Need::of(3000, 1)), None);
+    assert!(!slabs.has_room(SlabNeed::of(3000, 1)));
+    assert_eq!(slabs.reserve(SlabNeed::of(3000, 1)), None);
     // The second is sealed as well now, and both are submitted in their order.
     assert!(!slabs.has_submission());
     slabs.finish(&two);
@@ -43,16 +43,16 @@ fn a_slab_is_sealed_by_what_it_has_no_room_for() {
 #[test]
 fn there_is_never_room_for_more_than_a_slab_holds() {
     let slabs = slabs();
-    assert!(slabs.has_room(Need { data_bytes: 4096, units: 16 }));
-    assert!(!slabs.has_room(Need { data_bytes: 4112, units: 1 }));
-    assert!(!slabs.has_room(Need { data_bytes: 0, units: 17 }));
+    assert!(slabs.has_room(SlabNeed { data_bytes: 4096, units: 16 }));
+    assert!(!slabs.has_room(SlabNeed { data_bytes: 4112, units: 1 }));
+    assert!(!slabs.has_room(SlabNeed { data_bytes: 0, units: 17 }));
 }
 
 #[test]
 fn a_slab_with_a_writer_is_not_submitted() {
     let mut slabs = slabs();
-    let one = slabs.reserve(Need::of(10, 1)).unwrap();
-    let two = slabs.reserve(Need::of(10, 1)).unwrap();
+    let one = slabs.reserve(SlabNeed::of(10, 1)).unwrap();
+    let two = slabs.reserve(SlabNeed::of(10, 1)).unwrap();
     slabs.finish(&one);
     assert_eq!(slabs.submit(), None);
     slabs.finish(&two);
@@ -63,11 +63,11 @@ fn a_slab_with_a_writer_is_not_submitted() {
 #[test]
 fn a_slab_that_is_not_full_waits_while_the_device_has_work() {
     let mut slabs = slabs();
-    let one = slabs.reserve(Need::of(10, 1)).unwrap();
+    let one = slabs.reserve(SlabNeed::of(10, 1)).unwrap();
     slabs.finish(&one);
     let first = slabs.submit().unwrap();
     slabs.copied(first.slab);
-    let two = slabs.reserve(Need::of(10, 1)).unwrap();
+    let two = slabs.reserve(SlabNeed::of(10, 1)).unwrap();
     slabs.finish(&two);
     assert_eq!(slabs.submit(), None);
     slabs.done(first.resident);
@@ -77,10 +77,10 @@ fn a_slab_that_is_not_full_waits_while_the_device_has_work() {
 #[test]
 fn a_quarter_of_a_slab_is_worth_a_launch_beside_another() {
     let mut slabs = slabs();
-    let one = slabs.reserve(Need::of(10, 1)).unwrap();
+    let one = slabs.reserve(SlabNeed::of(10, 1)).unwrap();
     slabs.finish(&one);
     let first = slabs.submit().unwrap();
-    let two = slabs.reserve(Need::of(1024, 1)).unwrap();
+    let two = slabs.reserve(SlabNeed::of(1024, 1)).unwrap();
     slabs.finish(&two);
     let second = slabs.submit().unwrap();
     assert_ne!(second.resident, first.resident);
@@ -91,12 +91,12 @@ fn a_quarter_of_a_slab_is_worth_a_launch_beside_another() {
 fn no_more_than_the_resident_waves_are_submitted() {
     let mut slabs = slabs();
     for _ in 0..2 {
-        let part = slabs.reserve(Need::of(4000, 1)).unwrap();
+        let part = slabs.reserve(SlabNeed::of(4000, 1)).unwrap();
         slabs.finish(&part);
         let submission = slabs.submit().unwrap();
         slabs.copied(submission.slab);
     }
-    let part = slabs.reserve(Need::of(4000, 1)).unwrap();
+    let part = slabs.reserve(SlabNeed::of(4000, 1)).unwrap();
     slabs.finish(&part);
     assert!(!slabs.has_submission());
     slabs.done(1);
@@ -106,7 +106,7 @@ fn no_more_than_the_resident_waves_are_submitted() {
 #[test]
 fn chunks_of_several_batches_arrive_with_their_wave() {
     let mut slabs = slabs();
-    let part = slabs.reserve(Need::of(64, 1)).unwrap();
+    let part = slabs.reserve(SlabNeed::of(64, 1)).unwrap();
     slabs.add_chunks(part.slab, 0, 2);
     slabs.add_chunks(part.slab, 2, 5);
     slabs.add_chunks(part.slab, 0, 1);
@@ -114,7 +114,7 @@ fn chunks_of_several_batches_arrive_with_their_wave() {
     let resident = slabs.submit().unwrap().resident;
     slabs.copied(part.slab);
     // Those of the next wave are counted apart, though the slab is the same.
-    let next = slabs.reserve(Need::of(64, 1)).unwrap();
+    let next = slabs.reserve(SlabNeed::of(64, 1)).unwrap();
     assert_eq!(next.slab, part.slab);
     slabs.add_chunks(next.slab, 0, 7);
     let taken: std::vec::Vec<u64> =
@@ -126,11 +126,11 @@ fn chunks_of_several_batches_arrive_with_their_wave() {
 #[test]
 fn what_is_cleared_is_as_new() {
     let mut slabs = slabs();
-    let part = slabs.reserve(Need::of(4000, 8)).unwrap();
+    let part = slabs.reserve(SlabNeed::of(4000, 8)).unwrap();
     slabs.add_chunks(part.slab, 1, 4);
     slabs.finish(&part);
     let resident = slabs.submit().unwrap().resident;
     slabs.clear();
     assert_eq!((slabs.busy_bits(), slabs.take_chunks(resident, 1)), (0, 0));
-    assert!(slabs.has_room(Need::of(4080, 8)));
+    assert!(slabs.has_room(SlabNeed::of(4080, 8)));
 }

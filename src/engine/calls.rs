@@ -9,13 +9,17 @@ use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::List;
 use crate::batch::slots::SlotState;
-use crate::cuda::{Engine, Event, HAS_DEVICES, Stream};
+use crate::cuda::{DeviceEngine, Event, HAS_DEVICES, Stream};
+use crate::engine::Engine;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
+use crate::jobs::device::{drain_device, next_look};
+use crate::jobs::read::ring::close_unused_ring;
+use crate::jobs::release::{accept_event, give_slot_back, is_device_at_rest, note_consumer};
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
-use crate::state::shared::Instance;
+use crate::state::lock::Condition;
 use crate::state::{Life, State};
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -70,7 +74,7 @@ impl Request {
         Request { uri: Uri::new(), rank: 0, begin: [0; RANK_MAX], end: [0; RANK_MAX], tag: 0 };
 }
 
-impl Instance {
+impl Engine {
     /// Takes `count` requests in order until the lookahead is full; how many. `fill` writes
     /// request number n, or says what is wrong with it; it is then not taken, nor any behind it.
     pub fn push(
@@ -79,7 +83,7 @@ impl Instance {
         mut fill: impl FnMut(usize, &mut Request) -> Result<(), Failure>,
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
-        let deadline = self.deadline(timeout_ns);
+        let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;
         let mut request = Request::EMPTY;
         let mut is_filled = false;
@@ -111,15 +115,18 @@ impl Instance {
                     self.pushed(&mut state);
                 }
                 Err(Full::Uris)
-                    if state.queue.next_batch(self.settings.config.samples_per_batch).is_none()
+                    if state
+                        .queue
+                        .next_batch(self.shared.settings.config.samples_per_batch)
+                        .is_none()
                         && !state.slots.has_filling() =>
                 {
                     return (taken, Err(self.uris_full(&state, &request)));
                 }
-                Err(_) if timeout_ns == 0 || (self.os.now_ns)() >= deadline => {
+                Err(_) if timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline => {
                     return (taken, Ok(()));
                 }
-                Err(_) => drop(self.wait_or_help(state, &self.space_ready, deadline)),
+                Err(_) => drop(self.wait_or_help(state, Condition::Space, deadline)),
             }
         }
     }
@@ -130,7 +137,7 @@ impl Instance {
     /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A
     /// box of rank 0 is one element, whatever the axes of a sample of one.
     fn check_request(&self, request: &Request) -> Result<(), Failure> {
-        let config = &self.settings.config;
+        let config = &self.shared.settings.config;
         let shape = &config.sample_shape[..config.sample_rank as usize];
         let mut why = Why::new();
         let mut extents = ArrayVec::<u64, RANK_MAX>::new();
@@ -179,9 +186,9 @@ impl Instance {
             Invalid,
             "the uris of one batch do not fit {} bytes ({} of {} samples): shorten them or lower \
              samples_per_batch",
-            self.settings.uri_pool_bytes,
+            self.shared.settings.uri_pool_bytes,
             state.queue.len(),
-            self.settings.config.samples_per_batch
+            self.shared.settings.config.samples_per_batch
         );
         self.request_failure(request, status, &why)
     }
@@ -189,8 +196,8 @@ impl Instance {
     fn pushed(&self, state: &mut State) {
         state.is_flushed = false;
         state.plan_wanted = true;
-        self.stats.samples_pushed.fetch_add(1, Relaxed);
-        self.wake(state);
+        self.shared.stats.samples_pushed.fetch_add(1, Relaxed);
+        state.wakes.work();
     }
 
     /// Ends the current batch behind the last sample.
@@ -202,8 +209,8 @@ impl Instance {
         state.queue.flush();
         state.is_flushed = true;
         state.plan_wanted = true;
-        self.wake(state);
-        self.batch_ready.broadcast();
+        state.wakes.work();
+        state.wakes.all(Condition::Batch);
         Ok(())
     }
 
@@ -217,14 +224,14 @@ impl Instance {
     /// The next batch in push order. `POP_TIMEOUT` stands for what the config says.
     pub fn pop(&self, timeout_ns: u64) -> Result<Popped, Failure> {
         let timeout_ns = match timeout_ns {
-            POP_TIMEOUT => self.settings.config.pop_timeout_ns,
+            POP_TIMEOUT => self.shared.settings.config.pop_timeout_ns,
             timeout_ns => timeout_ns,
         };
-        let start = (self.os.now_ns)();
+        let start = (self.shared.os.now_ns)();
         let mut has_waited = false;
         let popped = self.pop_by(start.saturating_add(timeout_ns), timeout_ns, &mut has_waited);
         if has_waited {
-            self.stats.pop_wait.observe((self.os.now_ns)() - start, 0, 0);
+            self.shared.stats.pop_wait.observe((self.shared.os.now_ns)() - start, 0, 0);
         }
         popped
     }
@@ -244,18 +251,18 @@ impl Instance {
                 match state.slots.state(slot) {
                     SlotState::Ready => {
                         let token = state.slots.pop(slot);
-                        self.note_consumer(&mut state, slot);
-                        self.stats.batches_emitted.fetch_add(1, Relaxed);
+                        note_consumer(self.shared, &mut state, slot);
+                        self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
                         return Ok(Popped::Batch(token));
                     }
                     SlotState::Failed => {
                         let failure = state.slots.failure(slot).clone();
                         state.slots.drop_failed(slot);
                         state.sticky = Some(failure.clone());
-                        self.batch_ready.broadcast();
-                        self.space_ready.broadcast();
+                        state.wakes.all(Condition::Batch);
+                        state.wakes.all(Condition::Space);
                         drop(state);
-                        self.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
+                        self.shared.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
                         return Err(failure);
                     }
                     _ => {}
@@ -266,16 +273,12 @@ impl Instance {
             if timeout_ns == 0 {
                 return Ok(Popped::Again(self.starved_text(&state)));
             }
-            if (self.os.now_ns)() >= deadline {
+            if (self.shared.os.now_ns)() >= deadline {
                 return Ok(Popped::Starved(self.starved_text(&state)));
             }
             *has_waited = true;
-            state = self.wait_or_help(state, &self.batch_ready, deadline);
+            state = self.wait_or_help(state, Condition::Batch, deadline);
         }
-    }
-
-    pub fn deadline(&self, timeout_ns: u64) -> u64 {
-        (self.os.now_ns)().saturating_add(timeout_ns)
     }
 
     /// Why there is no batch.
@@ -286,7 +289,7 @@ impl Instance {
         let filling = state.slots.in_state(SlotState::Filling);
         let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
         let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
-        let samples = self.settings.config.samples_per_batch as u64;
+        let samples = self.shared.settings.config.samples_per_batch as u64;
         if kept == state.slots.count() && exported > 0 {
             let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
             fail!(
@@ -327,7 +330,7 @@ impl Instance {
 
     /// The number of the device; None on the host.
     pub fn device(&self) -> Option<i32> {
-        self.engine().map(Engine::device)
+        self.shared.engine().map(DeviceEngine::device)
     }
 
     /// Copies a held batch to host memory, from wherever it lies.
@@ -343,7 +346,7 @@ impl Instance {
             );
             return Err(Failure::because(status, &why));
         }
-        let Some(engine) = self.engine() else {
+        let Some(engine) = self.shared.engine() else {
             target.copy_from_slice(view.data.view(0, view.data.bytes()));
             return Ok(());
         };
@@ -365,14 +368,14 @@ impl Instance {
     pub fn view(&self, token: u64) -> Result<BatchView, Failure> {
         let state = &*self.lock.lock();
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
-        let row = self.sample_row(slot, 0);
+        let row = self.shared.sample_row(slot, 0);
         let sample_count = state.slots.sample_count(slot);
-        let bytes = sample_count as u64 * self.settings.sample_bytes;
+        let bytes = sample_count as u64 * self.shared.settings.sample_bytes;
         Ok(BatchView {
-            data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
+            data: self.shared.batches.part(slot as u64 * self.shared.settings.slot_bytes, bytes),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
-            ready_stream: self.engine().map(|engine| engine.ready_stream(slot)),
+            ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot)),
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
@@ -387,31 +390,21 @@ impl Instance {
         if let Err(failure) = &result {
             // A failure of the device was told as it was found.
             if failure.status != Status::Cuda {
-                self.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
+                self.shared.sink.log(Level::Warn, 0, format_args!("release: {}", failure.text));
             }
         }
         result
     }
 
     fn try_release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
-        let event = self.accept_event(token, event)?;
+        let event = accept_event(&self.lock, token, event)?;
         let slot = {
             let state = &mut *self.lock.lock();
             let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
             state.slots.release(slot);
             slot
         };
-        self.give_slot_back(slot, event)
-    }
-
-    /// A slot that was kept is free. A planner that had another to take did not wait for it, and
-    /// is not called: when a consumer releases must not decide what waves form.
-    pub fn slot_freed(&self, state: &mut State) {
-        state.plan_wanted |= state.slots.in_state(SlotState::Free) == 1;
-        if state.life == Life::Closing {
-            self.idle.broadcast();
-        }
-        self.wake(state);
+        give_slot_back(&self.lock, slot, event)
     }
 
     /// Drops everything that is not popped and clears the sticky error.
@@ -420,19 +413,19 @@ impl Instance {
             let mut state = self.lock.lock();
             // One reset at a time; each then has the jobs and the planner to itself.
             while state.life == Life::Resetting {
-                self.idle.wait(&mut state);
+                state.wait(Condition::Idle);
             }
             if state.life == Life::Running {
                 state.life = Life::Resetting;
             }
             while state.running > 0 && state.life == Life::Resetting {
-                self.idle.wait(&mut state);
+                state.wait(Condition::Idle);
             }
             if state.life == Life::Closing {
                 return Err(Failure::shutdown());
             }
         }
-        self.drain_device();
+        drain_device(&self.lock);
         // No job runs and none is handed out, so the planner is free.
         if let Some(planner) = self.planner.lock().as_mut() {
             planner.clear();
@@ -442,9 +435,9 @@ impl Instance {
         if state.life == Life::Resetting {
             state.life = Life::Running;
         }
-        self.idle.broadcast();
-        self.space_ready.broadcast();
-        self.batch_ready.broadcast();
+        state.wakes.all(Condition::Idle);
+        state.wakes.all(Condition::Space);
+        state.wakes.all(Condition::Batch);
         Ok(())
     }
 
@@ -462,20 +455,13 @@ impl Instance {
     /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a
     /// batch or a tensor keeps.
     pub fn close(&self, timeout_ns: u64) -> Result<(), u32> {
-        let deadline = self.deadline(timeout_ns);
+        let deadline = self.shared.deadline(timeout_ns);
         let mut state = self.lock.lock();
         state.life = Life::Closing;
-        for condition in [
-            &self.work_ready,
-            &self.io_ready,
-            &self.ring_ready,
-            &self.device_ready,
-            &self.batch_ready,
-            &self.space_ready,
-        ] {
-            condition.broadcast();
+        use Condition::{Batch, Decode, Device, Idle, Io, Ring, Space};
+        for condition in [Decode, Io, Ring, Device, Batch, Space, Idle] {
+            state.wakes.all(condition);
         }
-        self.idle.broadcast();
         loop {
             let held = state.slots.kept();
             let is_quiet = state.threads == 0
@@ -486,7 +472,7 @@ impl Instance {
             let is_over = is_quiet && held == 0;
             if is_over {
                 drop(state);
-                let is_at_rest = self.is_device_at_rest();
+                let is_at_rest = is_device_at_rest(&self.lock);
                 state = self.lock.lock();
                 if is_at_rest {
                     break;
@@ -494,28 +480,28 @@ impl Instance {
             }
             // Work ends by itself, batches and tensors do not: a caller who holds one and closes
             // with a long timeout would wait for itself.
-            if is_quiet && held > 0 || (self.os.now_ns)() >= deadline {
+            if is_quiet && held > 0 || (self.shared.os.now_ns)() >= deadline {
                 let warning = state.close_warning(is_quiet && held > 0, timeout_ns);
                 drop(state);
                 if let Some(why) = warning {
-                    self.sink.log(Level::Warn, 0, format_args!("close: {why}"));
+                    self.shared.sink.log(Level::Warn, 0, format_args!("close: {why}"));
                 }
                 return Err(held);
             }
-            let wake = if is_over { deadline.min(self.next_look()) } else { deadline };
-            self.idle.wait_until(&mut state, wake);
+            let wake = if is_over { deadline.min(next_look(self.shared)) } else { deadline };
+            state.wait_until(Condition::Idle, wake);
         }
         while let Some(open) = state.files.drain() {
-            self.store.close_data(open);
+            self.shared.store.close_data(open);
         }
         drop(state);
         if !self.has_joined.swap(true, Relaxed) {
             for thread in self.threads {
                 if let Some(thread) = thread.lock().take() {
-                    (self.os.thread_join)(thread);
+                    (self.shared.os.thread_join)(thread);
                 }
             }
-            self.close_unused_ring();
+            close_unused_ring(&self.ring);
         }
         Ok(())
     }

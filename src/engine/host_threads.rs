@@ -20,32 +20,34 @@
 
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
+use crate::cuda::HAS_DEVICES;
+use crate::engine::Engine;
 use crate::fail;
-use crate::os::sync::{Condvar, Guard};
 use crate::state::job::Role;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Locked};
 use crate::state::{Life, State};
 
 /// How long a job of the host's works: long beside a hand-over, short beside a frame of a game.
 const JOB_NS: u64 = 1_000_000;
 
-impl State {
-    /// Whether another job of the host's would find work and a context.
-    fn wants_host(&self, instance: &Instance) -> bool {
-        u64::from(self.crew.queued) < self.contexts.len() && self.has_job(instance, Role::Both)
+impl Engine {
+    /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
+    /// is at rest.
+    pub fn device_deadline(&self, state: &State) -> Option<u64> {
+        let is_ours =
+            HAS_DEVICES && self.shared.settings.is_threadless() && state.device.is_at_work();
+        is_ours.then(|| self.shared.deadline(state.device.nap_ns))
     }
-}
 
-impl Instance {
     /// Waits for a change; without threads of ours does work instead while there is some. The lock
     /// is not given up between the caller's look at the state, the look for work, and the wait.
     pub fn wait_or_help<'a>(
         &'a self,
-        mut state: Guard<'a, State>,
-        condition: &Condvar,
+        mut state: Locked<'a>,
+        condition: Condition,
         deadline: u64,
-    ) -> Guard<'a, State> {
-        if self.settings.is_threadless() {
+    ) -> Locked<'a> {
+        if self.shared.settings.is_threadless() {
             let helped;
             (state, helped) = self.help(state);
             if helped {
@@ -55,37 +57,33 @@ impl Instance {
         state.waiters += 1;
         let look = self.device_deadline(&state);
         state.device.watchers += u32::from(look.is_some());
-        condition.wait_until(&mut state, look.map_or(deadline, |look| look.min(deadline)));
+        state.wait_until(condition, look.map_or(deadline, |look| look.min(deadline)));
         state.device.watchers -= u32::from(look.is_some());
         state.waiters -= 1;
         if state.life == Life::Closing && state.waiters == 0 {
-            self.idle.broadcast();
+            state.wakes.all(Condition::Idle);
         }
         state
     }
 
     /// Does one job on a free worker context; false where there is no context or no job.
-    fn help<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
+    fn help<'a>(&'a self, mut state: Locked<'a>) -> (Locked<'a>, bool) {
         let Some(context) = state.contexts.pop() else { return (state, false) };
         let Some(job) = self.take_job(&mut state, Role::Both) else {
             state.contexts.push(context);
             return (state, false);
         };
-        state.crew.holders[index(u64::from(context))] = Some((self.os.thread_id)());
+        state.crew.holders[index(u64::from(context))] = Some((self.shared.os.thread_id)());
         (state, _) = self.offer(state);
         drop(state);
         (self.run_job(context, job), true)
     }
 
     /// Helps until the deadline, or until there is nothing to do; whether anything was done.
-    fn help_until<'a>(
-        &'a self,
-        state: Guard<'a, State>,
-        deadline: u64,
-    ) -> (Guard<'a, State>, bool) {
+    fn help_until<'a>(&'a self, state: Locked<'a>, deadline: u64) -> (Locked<'a>, bool) {
         let (mut state, did_work) = self.help(state);
         let mut helped = did_work;
-        while helped && (self.os.now_ns)() < deadline {
+        while helped && (self.shared.os.now_ns)() < deadline {
             (state, helped) = self.help(state);
         }
         (state, did_work)
@@ -93,12 +91,12 @@ impl Instance {
 
     /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
     pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
-        if !self.settings.is_threadless() {
+        if !self.shared.settings.is_threadless() {
             let mut why = Why::new();
             let status = fail!(why, Invalid, "pump: thread_mode is own, so our threads work");
             return Err(Failure::because(status, &why));
         }
-        let deadline = self.deadline(budget_ns);
+        let deadline = self.shared.deadline(budget_ns);
         let state = self.lock.lock();
         if state.life == Life::Closing {
             return Err(Failure::shutdown());
@@ -107,25 +105,31 @@ impl Instance {
         Ok(did_work)
     }
 
+    /// Whether another job of the host's would find work and a context.
+    fn wants_host(&self, state: &State) -> bool {
+        u64::from(state.crew.queued) < state.contexts.len()
+            && !state.work_for(self.shared, Role::Both).is_empty()
+    }
+
     /// Hands the host a job if there is work for one; whether the host has run it at once, on this
     /// thread, which then has to do what the job would have done. Gives the lock up meanwhile.
-    fn offer<'a>(&'a self, mut state: Guard<'a, State>) -> (Guard<'a, State>, bool) {
+    fn offer<'a>(&'a self, mut state: Locked<'a>) -> (Locked<'a>, bool) {
         let mut is_inline = false;
         // Ends: every further turn is for a thread that found this one here.
-        while self.host.is_there() && !is_inline && state.wants_host(self) {
+        while self.host.is_there() && !is_inline && self.wants_host(&state) {
             state.crew.is_wanted_again = state.crew.is_submitting();
             if state.crew.is_submitting() {
                 break;
             }
             state.crew.queued += 1;
-            state.crew.submitter = Some((self.os.thread_id)());
+            state.crew.submitter = Some((self.shared.os.thread_id)());
             drop(state);
             self.host.run();
             state = self.lock.lock();
             state.crew.submitter = None;
             is_inline = core::mem::take(&mut state.crew.is_inline);
             if state.life != Life::Running {
-                self.idle.broadcast();
+                state.wakes.all(Condition::Idle);
             }
             if !core::mem::take(&mut state.crew.is_wanted_again) {
                 break;
@@ -140,7 +144,7 @@ impl Instance {
             return;
         }
         let mut state = self.lock.lock();
-        if state.crew.is_inside((self.os.thread_id)()) {
+        if state.crew.is_inside((self.shared.os.thread_id)()) {
             return;
         }
         // Ends: every turn but the last does a step, and those who make work are few.
@@ -149,7 +153,7 @@ impl Instance {
             if !is_inline {
                 return;
             }
-            let deadline = self.deadline(JOB_NS);
+            let deadline = self.shared.deadline(JOB_NS);
             let (helped, did_work) = self.help_until(offered, deadline);
             if !did_work {
                 return;
@@ -163,13 +167,13 @@ impl Instance {
         if !self.host.is_there() {
             return;
         }
-        let thread = (self.os.thread_id)();
+        let thread = (self.shared.os.thread_id)();
         let mut state = self.lock.lock();
         state.crew.queued = state.crew.queued.saturating_sub(1);
         if state.crew.submitter == Some(thread) {
             state.crew.is_inline = true;
         } else if !state.crew.is_inside(thread) {
-            let deadline = self.deadline(JOB_NS);
+            let deadline = self.shared.deadline(JOB_NS);
             self.help_until(state, deadline);
         }
     }

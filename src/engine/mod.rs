@@ -1,9 +1,9 @@
-//! The instance: its memory, its threads, and the calls that the surfaces make.
+//! Who works, and when: an open loader, its threads, and the calls that the surfaces make.
 //!
-//! In: settings, samples. Out: batches. `take_job` and `run_job` are the only engine of work: own
-//! threads, pump, jobs of the host's and waiting pops of an instance without threads all loop over
-//! them, one bounded job at a time. A thread that finds no job sleeps without giving the lock up in
-//! between.
+//! In: settings, samples. Out: batches. `threads::take_job` and `run_job` are the only engine of
+//! work: own threads, pump, jobs of the host's and waiting pops of a loader without threads all loop
+//! over them, one bounded job at a time. A thread that finds no job sleeps without giving the lock
+//! up in between.
 //!
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
@@ -16,3 +16,33 @@ pub mod run;
 pub mod schedule;
 pub mod threads;
 pub mod ways_out;
+
+use crate::jobs::plan::window::Planner;
+use crate::jobs::read::ring::RingReader;
+use crate::os::Thread;
+use crate::os::sync::Mutex;
+use crate::os::workers::Workers;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
+use core::sync::atomic::AtomicBool;
+
+/// One open loader. Placed in its own arena; shared by reference.
+pub struct Engine {
+    /// What needs no lock.
+    pub shared: &'static Shared,
+    /// The state.
+    pub lock: Lock,
+    /// The host's job system.
+    pub host: Workers,
+    /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
+    pub planner: Mutex<Option<&'static mut Planner>>,
+    /// What each worker works with.
+    pub workers: &'static [Mutex<Worker>],
+    /// The ring thread's, from its start to its end.
+    pub ring: Mutex<RingReader>,
+    /// Our threads that close has not joined.
+    pub threads: &'static [Mutex<Option<Thread>>],
+    /// A close has joined them.
+    pub has_joined: AtomicBool,
+}

@@ -14,18 +14,19 @@ use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
 use crate::batch::exports::Exports;
-use crate::cuda::{Engine, HAS_DEVICES};
+use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
+use crate::engine::Engine;
 use crate::engine::open_device::{add_device_lines, carve_batches, carve_tiles, open_engine};
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
 use crate::jobs::plan::window::Planner;
-use crate::jobs::read::ring::RingReader;
+use crate::jobs::read::ring::{RingReader, open_ring};
 use crate::os::memory::Block;
 use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
-use crate::os::sync::{Condvar, Mutex};
+use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
 use crate::os::{Os, ThreadStart, start_thread, thread_locals};
 use crate::setup::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
@@ -33,7 +34,8 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock};
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::wave::WaveTables;
 use core::ffi::c_void;
@@ -99,20 +101,20 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     bill
 }
 
-/// An instance and the block that it lives in.
+/// A loader and the block that it lives in.
 #[derive(Clone, Copy)]
 pub struct Opened {
-    /// The instance, valid until `give_back`.
-    pub instance: &'static Instance,
+    /// The loader, valid until `give_back`.
+    pub loader: &'static Engine,
     block: Block,
 }
 
 impl Opened {
-    /// Gives the memory back. The instance's close has returned Ok and nobody uses it any more.
+    /// Gives the memory back. The loader's close has returned Ok and nobody uses it any more.
     pub fn give_back(self) {
-        let os = self.instance.os;
-        let hook = self.instance.settings.config.memory;
-        if let Some(engine) = self.instance.engine() {
+        let os = self.loader.shared.os;
+        let hook = self.loader.shared.settings.config.memory;
+        if let Some(engine) = self.loader.shared.engine() {
             engine.close();
         }
         self.block.give_back(os, &hook);
@@ -150,7 +152,7 @@ pub fn open(
     }
     let mut carver = block.carver();
     let made = (&values, Some(&mut engine));
-    let Some((instance, starts)) = layout(&mut carver, os, settings, &geometry, made) else {
+    let Some((loader, starts)) = layout(&mut carver, os, settings, &geometry, made) else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
             engine.close();
         }
@@ -158,35 +160,25 @@ pub fn open(
         return Err(fail!(why, Internal, "the zstd workspace does not fit"));
     };
     assert!(carver.bill().total(Kind::Host) == bytes);
-    instance.lock.lock().slots.set_loader(handle.token);
-    for condition in [
-        &instance.work_ready,
-        &instance.io_ready,
-        &instance.ring_ready,
-        &instance.device_ready,
-        &instance.batch_ready,
-        &instance.space_ready,
-        &instance.idle,
-    ] {
-        condition.init();
-    }
-    let opened = Opened { instance, block };
+    loader.lock.init();
+    loader.lock.lock().slots.set_loader(handle.token);
+    let opened = Opened { loader, block };
     if settings.ring_depth > 0
-        && let Err(errno) = instance.open_ring()
+        && let Err(errno) = open_ring(&loader.lock, &loader.ring)
     {
         opened.give_back();
         return Err(no_ring(errno, why));
     }
-    if let Err(status) = start_threads(instance, starts, why) {
+    if let Err(status) = start_threads(loader, starts, why) {
         // Closing waits for the threads that did start; nothing was read, so they end at once.
-        let closed = instance.close(u64::MAX);
+        let closed = loader.close(u64::MAX);
         assert!(closed.is_ok());
         opened.give_back();
         return Err(status);
     }
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
-        instance.sink.log(Level::Info, 0, format_args!("backend {reason}"));
+        loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
     Ok(opened)
 }
@@ -252,8 +244,8 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    (values, engine): (&Values, Option<&mut Option<Engine>>),
-) -> Option<(&'static Instance, &'static [Start])> {
+    (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
+) -> Option<(&'static Engine, &'static [Start])> {
     let config = &settings.config;
     let batches = carve_batches(carver, settings, engine.as_deref().and_then(Option::as_ref));
     let device_tiles = carve_tiles(carver, settings, geometry);
@@ -267,11 +259,11 @@ fn layout(
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
-    let shared = carve_state(carver, os, settings, geometry);
+    let states = carve_state(carver, os, settings, geometry);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
         let state = lock.lock();
-        Instance {
+        Shared {
             os,
             settings: settings.clone(),
             geometry: *geometry,
@@ -280,7 +272,6 @@ fn layout(
             store: Store::new(os, config.files, settings.reads_direct),
             sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
             profiler: Profiler::new(config.profiler),
-            host: Workers::new(config.workers, values.handle.job, values.handle.token),
             stats,
             host_bytes: values.host_bytes,
             records: state.arrays.records.share(),
@@ -288,19 +279,6 @@ fn layout(
             uris: state.arrays.uris.share(),
             geometry_table: state.slots.geometry.share(),
             statuses: state.slots.statuses.share(),
-            lock,
-            planner: Mutex::new(planners.first_mut()),
-            work_ready: Condvar::new(),
-            io_ready: Condvar::new(),
-            ring_ready: Condvar::new(),
-            batch_ready: Condvar::new(),
-            space_ready: Condvar::new(),
-            device_ready: Condvar::new(),
-            idle: Condvar::new(),
-            workers,
-            ring,
-            threads,
-            has_joined: AtomicBool::new(false),
             tables,
             batches,
             engine,
@@ -313,7 +291,18 @@ fn layout(
             failed_element: values.failed_element,
         }
     };
-    let placed = carver.place("instance", || shared.map(make)).and_then(Option::as_ref);
+    let shared = carver.place("instance", || states.map(make)).and_then(Option::as_ref);
+    let make = |(shared, (state, _)): (&'static Shared, (&'static Mutex<State>, _))| Engine {
+        shared,
+        lock: Lock::new(shared, state),
+        host: Workers::new(config.workers, values.handle.job, values.handle.token),
+        planner: Mutex::new(planners.first_mut()),
+        workers,
+        ring,
+        threads,
+        has_joined: AtomicBool::new(false),
+    };
+    let placed = carver.place("instance", || shared.zip(states).map(make)).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, placed, stacks);
     placed.filter(|_| is_whole).map(|placed| (placed, starts))
 }
@@ -338,8 +327,8 @@ fn carve_state(
 #[inline(never)] // as said of `layout`
 fn carve_engine(
     carver: &mut Carver,
-    mut engine: Option<&mut Option<Engine>>,
-) -> Option<&'static Engine> {
+    mut engine: Option<&mut Option<DeviceEngine>>,
+) -> Option<&'static DeviceEngine> {
     let take = |_: &mut Carver| engine.as_mut().and_then(|engine| engine.take());
     carver.slice_from("instance", 1, take).first().and_then(Option::as_ref)
 }
@@ -358,7 +347,7 @@ fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -
 fn carve_starts(
     carver: &mut Carver,
     settings: &Settings,
-    instance: Option<&'static Instance>,
+    loader: Option<&'static Engine>,
     stacks: Region,
 ) -> &'static [Start] {
     let mut number = 0;
@@ -368,9 +357,9 @@ fn carve_starts(
         let decodes = number < settings.decode_threads;
         number += 1;
         Start {
-            main: Instance::thread_main,
-            refuse: Instance::thread_refused,
-            argument: instance,
+            main: Engine::thread_main,
+            refuse: Engine::thread_refused,
+            argument: loader,
             number: number - 1,
             stack: if carver.is_counting() { stacks } else { stacks.part(begin, bytes) },
             need_bytes: if decodes { DECODE_NEED_BYTES } else { IO_NEED_BYTES },
@@ -425,31 +414,31 @@ fn stack_offset(settings: &Settings, number: u32) -> u64 {
         + if has_device { DEVICE_STACK_BYTES + locals } else { 0 }
 }
 
-type Start = ThreadStart<Instance>;
+type Start = ThreadStart<Engine>;
 
 /// Starts all threads and waits until each is there with enough of its stack left.
 fn start_threads(
-    instance: &'static Instance,
+    loader: &'static Engine,
     starts: &'static [Start],
     why: &mut Why,
 ) -> Result<(), Status> {
-    for (started, (start, handle)) in starts.iter().zip(instance.threads).enumerate() {
+    for (started, (start, handle)) in starts.iter().zip(loader.threads).enumerate() {
         {
-            let state = &mut *instance.lock.lock();
+            let state = &mut *loader.lock.lock();
             state.threads += 1;
             state.starting += 1;
         }
-        match start_thread(instance.os, start) {
+        match start_thread(loader.shared.os, start) {
             Ok(thread) => *handle.lock() = Some(thread),
             Err(errno) => {
-                let state = &mut *instance.lock.lock();
+                let state = &mut *loader.lock.lock();
                 state.threads -= 1;
                 state.starting -= 1;
                 let note = match errno.0 {
                     libc::EINVAL => "large thread-local variables of the program fill our stacks: ",
                     _ => "raise RLIMIT_NPROC, or the pids limit of the container, or ",
                 };
-                let config = &instance.settings.config;
+                let config = &loader.shared.settings.config;
                 return Err(fail!(
                     why,
                     OutOfMemory,
@@ -458,14 +447,14 @@ fn start_threads(
                      thread_mode = pump or hook",
                     starts.len(),
                     config.n_io_threads,
-                    instance.settings.decode_threads
+                    loader.shared.settings.decode_threads
                 ));
             }
         }
     }
-    let mut state = instance.lock.lock();
+    let mut state = loader.lock.lock();
     while state.starting > 0 {
-        instance.idle.wait(&mut state);
+        state.wait(Condition::Idle);
     }
     match state.stack_left {
         None => Ok(()),

@@ -6,7 +6,7 @@
 use crate::base::arena::{Bill, Carver, Kind, Region, Table};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
-use crate::cuda::{Consumer, DeviceContext, Driver, Engine, RESIDENT_WAVES};
+use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::lift::Tiles;
@@ -28,7 +28,7 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
 pub fn open_engine(
     settings: &Settings,
     geometry: &Geometry,
-    engine: &mut Option<Engine>,
+    engine: &mut Option<DeviceEngine>,
     why: &mut Why,
 ) -> Result<(), Status> {
     if !settings.is_cuda() {
@@ -38,12 +38,16 @@ pub fn open_engine(
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device);
-    *engine = Some(Engine::open(context, &sizes, Consumer(config.consumer_stream), why)?);
+    *engine = Some(DeviceEngine::open(context, &sizes, Consumer(config.consumer_stream), why)?);
     Ok(())
 }
 
 /// The batch slots: of the engine, else of the host.
-pub fn carve_batches(carver: &mut Carver, settings: &Settings, engine: Option<&Engine>) -> Region {
+pub fn carve_batches(
+    carver: &mut Carver,
+    settings: &Settings,
+    engine: Option<&DeviceEngine>,
+) -> Region {
     match engine {
         Some(engine) => engine.batches(),
         None => carver.region("batch slots", settings.host_slots_bytes(), MEMORY_PAGE_BYTES),

@@ -22,10 +22,13 @@ use crate::device::{Part, Way, way_of};
 use crate::jobs::failures::fail_task;
 use crate::os::profiler;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Need, chunk_origin};
+use crate::state::State;
+use crate::state::job::Job;
 use crate::state::lift::{Lift, Room};
-use crate::state::needs::{scratch_need, whole_bytes};
+use crate::state::lock::{Lock, Locked};
+use crate::state::needs::{pool_need, scratch_need, whole_bytes};
 use crate::state::scratch::Hold;
-use crate::state::shared::Instance;
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::wave::{ChunkKind, ChunkTask};
 use core::ops::Range;
@@ -35,40 +38,42 @@ use core::sync::atomic::Ordering::Relaxed;
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 
-pub fn run_assemble(
-    instance: &Instance,
+/// Decodes and assembles `count` staged chunks of a wave from `first` on, of one batch and array.
+pub fn run<'l>(
+    lock: &'l Lock,
     worker: &mut Worker,
     (wave, first, count): (u32, u32, u32),
     (large, part): (Option<Hold>, Option<Part>),
-) {
-    let head = instance.tables.chunks.read(instance.wave_row(wave, first));
-    let mut hands = Hands::new(instance, worker, head.array, part.as_ref());
-    hands.large = large.map(|hold| instance.common_scratch.part(hold.offset, hold.bytes));
+) -> Locked<'l> {
+    let shared = lock.shared;
+    let task = |chunk: u32| shared.tables.chunks.read(shared.wave_row(wave, chunk));
+    let mut hands = Hands::new(shared, worker, task(first).array, part.as_ref());
+    hands.large = large.map(|hold| shared.common_scratch.part(hold.offset, hold.bytes));
     let (mut chunk, limit) = (first, first + count);
     while chunk < limit {
-        let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
+        let head = task(chunk);
         // Chunks of one read may overlap, so other workers may read the same bytes.
-        let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-        let mates = chunk..limit.min(chunk + 1 + task.mates);
-        let shared = hands.shared(wave, mates.clone(), encoded);
+        let encoded = shared.tables.slab.view(head.slab_offset, head.bytes);
+        let mates = chunk..limit.min(chunk + 1 + head.mates);
+        let once = hands.decode_once(wave, mates.clone(), encoded);
         for mate in mates {
-            let task = instance.tables.chunks.read(instance.wave_row(wave, mate));
-            if let Err((status, why)) = hands.assemble(wave, &task, encoded, shared) {
-                fail_task(instance, wave, mate, hands.record, status, &why);
+            if let Err((status, why)) = hands.assemble(wave, &task(mate), encoded, once) {
+                fail_task(lock, wave, mate, hands.record, status, &why);
             }
             chunk = mate + 1;
         }
     }
     hands.end();
-    let state = &mut *instance.lock.lock();
+    let mut state = lock.lock();
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
-    state.finish_chunks(instance, wave, (first, count), part.as_ref());
+    state.finish_chunks(shared, wave, (first, count), part.as_ref());
     state.end_part(part.as_ref());
+    state
 }
 
 /// What assembling the chunks of one array takes.
 pub struct Hands<'a> {
-    pub instance: &'a Instance,
+    pub shared: &'a Shared,
     pub record: &'static ArrayRecord,
     cast: Cast,
     pub decoder: Option<&'a mut Decoder>,
@@ -89,26 +94,26 @@ impl<'a> Hands<'a> {
     /// For chunks of the array in slot `array`, which a task pins; and `part` of a slab, where they
     /// go to a device.
     pub fn new(
-        instance: &'a Instance,
+        shared: &'a Shared,
         worker: &'a mut Worker,
         array: u32,
         part: Option<&Part>,
     ) -> Hands<'a> {
-        let record = instance.array_record(array);
-        let settings = &instance.settings;
+        let record = shared.array_record(array);
+        let settings = &shared.settings;
         let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
         let Some(cast) = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes) else {
             unreachable!("the planner refuses arrays without a cast");
         };
         Hands {
-            instance,
+            shared,
             record,
             cast: cast.streamed(settings.slots_bytes() >= STREAMED_SLOTS_BYTES),
             decoder: worker.decoder.as_mut(),
             target: worker.target,
             block: worker.block,
             large: None,
-            lift: if HAS_DEVICES { instance.lift(part) } else { None },
+            lift: if HAS_DEVICES { shared.lift(part) } else { None },
             decode: Tally::default(),
             scatter: Tally::default(),
             in_slab: 0,
@@ -118,43 +123,43 @@ impl<'a> Hands<'a> {
 
     /// Decodes once what the tasks `mates`, which are one chunk, need of it together. None where
     /// each is to be decoded for itself: what is refused must not depend on what others need.
-    pub fn shared<'b>(
+    pub fn decode_once<'b>(
         &mut self,
         wave: u32,
         mates: Range<u32>,
         encoded: &'b [u8],
     ) -> Option<ChunkBytes<'b>> {
-        let instance = self.instance;
-        let task = |mate: u32| instance.tables.chunks.read(instance.wave_row(wave, mate));
+        let shared = self.shared;
+        let task = |mate: u32| shared.tables.chunks.read(shared.wave_row(wave, mate));
         let mut tasks = mates.map(task).filter(|task| task.kind == ChunkKind::Data);
         let (head, next) = (tasks.next()?, tasks.next()?);
         let both = head.need.span.hull(next.need.span);
         let span = tasks.fold(both, |span, task| span.hull(task.need.span));
-        let _range = instance.profiler.range(profiler::DECODE);
-        let start = (instance.os.now_ns)();
+        let _range = shared.profiler.range(profiler::DECODE);
+        let start = (shared.os.now_ns)();
         let mut own = None;
         let record = self.record.of_file(head.file, &mut own);
         let whole = ChunkTask { need: Need::of(span), ..head };
         let chunk = self.decoded(record, &whole, encoded).ok()?;
-        let ns = (instance.os.now_ns)() - start;
+        let ns = (shared.os.now_ns)() - start;
         self.decode.observe(ns, head.bytes, chunk.bytes.len() as u64);
         Some(chunk)
     }
 
-    /// Decodes a chunk from `encoded`, unless it is there as `shared`, and scatters it; or fills
+    /// Decodes a chunk from `encoded`, unless it is there as `once`, and scatters it; or fills
     /// what needs no bytes.
     pub fn assemble(
         &mut self,
         wave: u32,
         task: &ChunkTask,
         encoded: &[u8],
-        shared: Option<ChunkBytes<'_>>,
+        once: Option<ChunkBytes<'_>>,
     ) -> Result<(), (Status, Why)> {
-        let instance = self.instance;
+        let shared = self.shared;
         if task.kind == ChunkKind::Broken {
             return Ok(());
         }
-        let start = (instance.os.now_ns)();
+        let start = (shared.os.now_ns)();
         let mut own = None;
         let record = match task.kind {
             // Padding belongs to no file, and an array without elements has none.
@@ -164,50 +169,50 @@ impl<'a> Hands<'a> {
         let (mut chunk, mut lifted) = (ChunkBytes { bytes: &[], first: 0 }, None);
         let mut decoded = start;
         if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
-            chunk.bytes = instance.chunk_memory.view(kept.offset, record.chunk_bytes);
+            chunk.bytes = shared.chunk_memory.view(kept.offset, record.chunk_bytes);
         }
-        if let (ChunkKind::Data, Some(shared)) = (task.kind, shared) {
-            chunk = shared;
+        if let (ChunkKind::Data, Some(once)) = (task.kind, once) {
+            chunk = once;
         } else if task.kind == ChunkKind::Data {
-            let _range = instance.profiler.range(profiler::DECODE);
+            let _range = shared.profiler.range(profiler::DECODE);
             if HAS_DEVICES && let Some(room) = self.room(record, task) {
                 let found = self.decoded_into(&room, record, task, encoded)?;
                 (chunk, lifted) = (found.chunk, Some(room.holds(&found)));
             } else {
                 chunk = self.decoded(record, task, encoded)?;
             }
-            decoded = (instance.os.now_ns)();
+            decoded = (shared.os.now_ns)();
             self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
         }
         let origin = match task.kind {
             ChunkKind::Pad => [0; RANK_MAX],
             _ => chunk_origin(record, task.file, task.chunk),
         };
-        let _range = instance.profiler.range(profiler::ASSEMBLE);
+        let _range = shared.profiler.range(profiler::ASSEMBLE);
         if HAS_DEVICES {
             lifted = lifted.or_else(|| self.lift_bytes(task, &chunk));
         }
         let mut written = 0;
         for pair in 0..task.pair_count {
-            let row = instance.tables.pair_row(wave, task.pair_first + pair);
-            let sample = instance.tables.pairs.read(row);
-            let geometry = instance.geometry_table.read(instance.sample_row(task.slot, sample));
+            let row = shared.tables.pair_row(wave, task.pair_first + pair);
+            let sample = shared.tables.pairs.read(row);
+            let geometry = shared.geometry_table.read(shared.sample_row(task.slot, sample));
             let axes = record.axes();
             let sample_box = SampleBox {
                 record,
                 cast: self.cast,
                 begin: &geometry.begin[..axes],
                 end: &geometry.end[..axes],
-                pad: instance.pad_mode,
+                pad: shared.pad_mode,
             };
-            let place = instance.sample_region(task.slot, sample);
+            let place = shared.sample_region(task.slot, sample);
             let origin = &origin[..axes];
             written += match &lifted {
                 Some(data) => self.lift_sample(task.kind, &sample_box, place, origin, data),
                 None => self.write_sample(task.kind, &sample_box, place, origin, &chunk),
             };
         }
-        let ns = (instance.os.now_ns)() - decoded;
+        let ns = (shared.os.now_ns)() - decoded;
         self.scatter.observe(ns, task.need_bytes(), written);
         Ok(())
     }
@@ -219,14 +224,14 @@ impl<'a> Hands<'a> {
         encoded: &'b [u8],
     ) -> Result<ChunkBytes<'b>, (Status, Why)> {
         let mut why = Why::new();
-        let most = self.instance.settings.config.max_substreams_per_chunk;
+        let most = self.shared.settings.config.max_substreams_per_chunk;
         // Workers that take this job have a decoder.
         let Some(decoder) = self.decoder.as_deref_mut() else {
             return Err((Status::Internal, why));
         };
         let (mut target, mut block) = (self.target, self.block);
         if let Some(large) = self.large {
-            let (target_bytes, block_bytes) = scratch_need(self.instance, task, encoded);
+            let (target_bytes, block_bytes) = scratch_need(self.shared, task, encoded);
             if target_bytes > 0 {
                 target = large.part(0, target_bytes);
             }
@@ -235,7 +240,7 @@ impl<'a> Hands<'a> {
             }
         }
         if let Some(kept) = task.kept {
-            target = self.instance.chunk_memory.part(kept.offset, kept_bytes(record));
+            target = self.shared.chunk_memory.part(kept.offset, kept_bytes(record));
         }
         let scratch =
             Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
@@ -256,7 +261,7 @@ impl<'a> Hands<'a> {
         if HAS_DEVICES && let Some(lift) = self.lift.take() {
             lift.finish();
         }
-        let stats = &self.instance.stats;
+        let stats = &self.shared.stats;
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
         let codec = self.record.compressor().map_or(CODEC_NONE, Codec::number);
@@ -266,7 +271,7 @@ impl<'a> Hands<'a> {
             stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);
         }
         // What a device assembles it takes the time of itself.
-        let scatter = match self.instance.engine() {
+        let scatter = match self.shared.engine() {
             None => &stats.assemble,
             Some(_) => &stats.post_decode,
         };
@@ -287,7 +292,7 @@ impl<'a> Hands<'a> {
             ChunkKind::Missing => scatter_fill(&target, origin),
             ChunkKind::Pad => {
                 let element = self.outside_element(sample);
-                fill_outside(&target, &element[..self.instance.settings.dtype_bytes as usize])
+                fill_outside(&target, &element[..self.shared.settings.dtype_bytes as usize])
             }
             ChunkKind::Broken => 0,
         }
@@ -295,7 +300,7 @@ impl<'a> Hands<'a> {
 
     /// What constant padding puts where there is no source.
     pub fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
-        self.instance.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
+        self.shared.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
     }
 }
 
@@ -303,7 +308,7 @@ impl Hands<'_> {
     /// Room in the slab for the whole chunk of a task, if it is to be decoded there.
     pub fn room(&mut self, record: &ArrayRecord, task: &ChunkTask) -> Option<Room> {
         let lift = self.lift.as_mut()?;
-        whole_bytes(self.instance, record, task).map(|bytes| lift.room(bytes))
+        whole_bytes(self.shared, record, task).map(|bytes| lift.room(bytes))
     }
 
     /// Decodes the chunk of a task into its room in the slab, each byte at its place. A filter that
@@ -316,12 +321,12 @@ impl Hands<'_> {
         encoded: &'b [u8],
     ) -> Result<Filtered<'b>, (Status, Why)> {
         let mut why = Why::new();
-        let most = self.instance.settings.config.max_substreams_per_chunk;
+        let most = self.shared.settings.config.max_substreams_per_chunk;
         // Workers that take this job have a decoder.
         let Some(decoder) = self.decoder.as_deref_mut() else {
             return Err((Status::Internal, why));
         };
-        let block_bytes = scratch_need(self.instance, task, encoded).1;
+        let block_bytes = scratch_need(self.shared, task, encoded).1;
         let block = match self.large {
             Some(large) if block_bytes > 0 => large.part(0, block_bytes),
             _ => self.block,
@@ -373,7 +378,7 @@ impl Hands<'_> {
         origin: &[u64],
         data: &ChunkData,
     ) -> u64 {
-        let dtype = self.instance.settings.dtype;
+        let dtype = self.shared.settings.dtype;
         let target = DeviceSample { sample: *sample, dtype, address: place.as_ptr() as u64 };
         let element = self.outside_element(sample);
         // Called where there is one.
@@ -390,4 +395,41 @@ impl Hands<'_> {
         };
         piece.map_or(0, |piece| lift.push_piece(&piece))
     }
+}
+
+/// The next chunks that are staged, of the oldest wave that has some and room for them.
+pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
+    let mut at = state.waves.active.first();
+    while let Some(wave) = at {
+        at = state.waves.active.next(wave);
+        let Some(op) = state.waves.waves[wave as usize].ready.front() else { continue };
+        let row = state.waves.row(wave, op);
+        let read = shared.tables.ops.read(row);
+        let next = state.waves.op_next[row];
+        let first = read.chunk_first + next;
+        let task = shared.tables.chunks.read(shared.wave_row(wave, first));
+        let room = state.task_need(shared, &task);
+        if !state.has_room(shared, room) {
+            return None;
+        }
+        let need = pool_need(shared, &task);
+        let mut large = None;
+        if need > 0 {
+            large = state.pool.take(need);
+            if large.is_none() {
+                continue;
+            }
+        }
+        let most = if need > 0 { 1 } else { read.chunk_count - next };
+        let (count, room) = state.run_length(shared, wave, (&task, room), first, most);
+        // There is room: nobody took of it since.
+        let part = state.reserve(shared, room).ok().flatten();
+        state.waves.op_next[row] = next + count;
+        if next + count == read.chunk_count {
+            state.waves.waves[wave as usize].ready.pop();
+        }
+        state.note_bound(shared, wave);
+        return Some(Job::Assemble { wave, first, count, large, part });
+    }
+    None
 }

@@ -11,41 +11,21 @@ use crate::base::arena::Region;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
-use crate::cuda::{Engine, Fault, HAS_DEVICES, Submit};
+use crate::cuda::{DeviceEngine, Fault, Submit};
 use crate::device::{Layout, Submission, UNIT_BYTES};
 use crate::fail;
+use crate::jobs::release::fence_captured;
 use crate::os::sink::Level;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, bits};
 use crate::state::job::{Job, Role};
 use crate::state::lift::write_first_tiles;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock, Locked};
+use crate::state::shared::Shared;
 use crate::state::{Life, State};
 
 impl State {
-    /// The device's job, if there is one that can be done now.
-    pub fn next_device_job(&mut self, instance: &Instance, role: Role) -> Option<Job> {
-        if !self.has_device_job(instance, role) {
-            return None;
-        }
-        self.device.is_taken = true;
-        Some(Job::Device)
-    }
-
-    /// Whether `next_device_job` would give one.
-    pub fn has_device_job(&self, instance: &Instance, role: Role) -> bool {
-        let device = &self.device;
-        if instance.engine().is_none() || device.is_dead() || device.is_taken {
-            return false;
-        }
-        let is_rested = || {
-            role == Role::Device
-                || (instance.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
-        };
-        device.slabs.has_submission() || device.is_at_work() && is_rested()
-    }
-
     /// The chunks that a resident wave brought are in their batches.
-    fn land(&mut self, instance: &Instance, resident: u32) {
+    fn land(&mut self, shared: &Shared, resident: u32) {
         self.device.slabs.done(resident);
         for slot in 0..self.slots.count() {
             let chunks = self.device.slabs.take_chunks(resident, slot);
@@ -53,9 +33,9 @@ impl State {
                 continue;
             }
             if self.slots.state(slot) == SlotState::Patching {
-                self.end_patch(instance, slot);
+                self.end_patch(slot);
             } else if self.slots.sub_remaining(slot, chunks) {
-                self.complete_slot(instance, slot);
+                self.complete_slot(shared, slot);
             }
         }
         self.plan_wanted = true;
@@ -71,38 +51,42 @@ struct Done {
 }
 
 /// Looks what is done and submits what can be. Whether anything was.
-pub fn run_device(instance: &Instance) -> bool {
-    // Only an instance with a device has slabs, and so this job.
-    let Some(engine) = instance.engine() else { return false };
-    let result = step(instance, engine);
+pub fn run(lock: &Lock) -> (bool, Locked<'_>) {
+    let shared = lock.shared;
+    let result = match shared.engine() {
+        Some(engine) => step(lock, engine),
+        // Only a loader with a device has slabs, and so this job.
+        None => Ok(false),
+    };
     if let Err(fault) = &result {
-        instance.fail_device(fault);
+        fail_device(lock, fault);
     }
-    let state = &mut *instance.lock.lock();
-    state.device.is_taken = false;
+    let mut state = lock.lock();
     let device = &mut state.device;
-    device.polled_ns = (instance.os.now_ns)();
+    device.is_taken = false;
+    device.polled_ns = (shared.os.now_ns)();
     let is_fruitless = matches!(result, Ok(false));
     device.nap_ns = if is_fruitless { NAP_MAX_NS.min(2 * device.nap_ns) } else { NAP_MIN_NS };
-    result.unwrap_or(true)
+    (result.unwrap_or(true), state)
 }
 
-fn step(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let _context = engine.enter()?;
-    let mut progress = instance.fence_captured(engine)?;
-    progress |= poll(instance, engine)?;
+    let mut progress = fence_captured(lock, engine)?;
+    progress |= poll(lock, engine)?;
     // Ends: each turn takes a resident wave.
     loop {
-        let submission = instance.lock.lock().device.slabs.submit();
+        let submission = lock.lock().device.slabs.submit();
         let Some(submission) = submission else { return Ok(progress) };
-        submit(instance, engine, &submission)?;
+        submit(lock, engine, &submission)?;
         progress = true;
     }
 }
 
-fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
+fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
+    let shared = lock.shared;
     let (copying, busy, fenced, copies, waves) = {
-        let device = &instance.lock.lock().device;
+        let device = &lock.lock().device;
         let busy = device.slabs.busy_bits();
         (device.copying, busy, device.fenced, device.copy_bytes, device.wave_bytes)
     };
@@ -121,44 +105,44 @@ fn poll(instance: &Instance, engine: &Engine) -> Result<bool, Fault> {
     }
     bits(done.copied).for_each(|slab| {
         let bytes = copies[index(u64::from(slab))];
-        instance.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);
+        shared.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);
     });
     bits(done.waves).for_each(|wave| {
         let (input, output) = waves[index(u64::from(wave))];
-        instance.stats.assemble.observe(engine.assemble_ns(wave), input, output);
+        shared.stats.assemble.observe(engine.assemble_ns(wave), input, output);
     });
-    let state = &mut *instance.lock.lock();
+    let state = &mut *lock.lock();
     state.device.copying &= !done.copied;
     state.device.fenced &= !done.slots;
     state.device.lacks_room = false;
     bits(done.copied).for_each(|slab| state.device.slabs.copied(slab));
-    bits(done.waves).for_each(|wave| state.land(instance, wave));
+    bits(done.waves).for_each(|wave| state.land(shared, wave));
     bits(done.slots).for_each(|slot| {
         state.slots.unfence(slot);
-        instance.slot_freed(state);
+        state.slot_freed();
     });
     Ok(true)
 }
 
 /// Hands a slab to the device; where nothing in it is to be done, it is done.
-fn submit(instance: &Instance, engine: &Engine, submission: &Submission) -> Result<(), Fault> {
+fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result<(), Fault> {
     let Submission { slab, resident, units, .. } = *submission;
-    let layout = &instance.geometry.device;
-    let (tiles, output_bytes) = write_tiles(instance, &engine.slab(slab), slab, units)?;
+    let layout = &lock.shared.geometry.device;
+    let (tiles, output_bytes) = write_tiles(lock.shared, &engine.slab(slab), slab, units)?;
     if tiles > 0 {
         let submit = submit_of(submission, layout, tiles);
         engine.submit(&submit)?;
-        let device = &mut instance.lock.lock().device;
+        let device = &mut lock.lock().device;
         device.copying |= 1 << slab;
         device.copy_bytes[index(u64::from(slab))] = submit.limit - submit.first;
         device.wave_bytes[index(u64::from(resident))] =
             (layout.data_bytes - submit.first, output_bytes);
         return Ok(());
     }
-    let state = &mut *instance.lock.lock();
+    let state = &mut *lock.lock();
     state.device.slabs.copied(slab);
     state.device.lacks_room = false;
-    state.land(instance, resident);
+    state.land(lock.shared, resident);
     Ok(())
 }
 
@@ -174,119 +158,98 @@ fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
 /// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
 /// are, and the bytes that they write.
 fn write_tiles(
-    instance: &Instance,
+    shared: &Shared,
     slab: &Region,
     number: u32,
     units: u32,
 ) -> Result<(u32, u64), Fault> {
-    let layout = &instance.geometry.device;
+    let layout = &shared.geometry.device;
     let row = u64::from(number) * u64::from(layout.units);
-    let rows = instance.device_tiles.rows(index(row), index(u64::from(units)));
+    let rows = shared.device_tiles.rows(index(row), index(u64::from(units)));
     let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
     let first = slab.rows(at, (u64::from(units) + 1) * size_of::<u32>() as u64);
     let (places, _) = first.as_chunks_mut();
     write_first_tiles(rows, places).ok_or(Fault::Tiles)
 }
 
-impl Instance {
-    /// The device failed: the stream ends. With no lock held, because it is logged.
-    pub fn fail_device(&self, fault: &Fault) {
-        let mut why = Why::new();
-        let status = match fault {
-            Fault::Call(..) | Fault::Silent => {
-                fail!(why, Cuda, "{fault}: the stream ends; close the loader")
-            }
-            Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
-            Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
-        };
-        let failure = Failure::because(status, &why);
-        let is_first = {
-            let state = &mut *self.lock.lock();
-            let is_first = !state.device.is_dead();
-            state.is_halted = true;
-            state.device.failure.get_or_insert_with(|| failure.clone());
-            state.sticky.get_or_insert_with(|| failure.clone());
-            self.batch_ready.broadcast();
-            self.space_ready.broadcast();
-            self.idle.broadcast();
-            is_first
-        };
-        // A process that ends with a loader open ended it on purpose, and its log may be gone.
-        if is_first && !fault.is_of_exit() {
-            self.sink.log(Level::Error, 0, format_args!("{failure}"));
+/// The device failed: the stream ends. With no lock held, because it is logged.
+pub fn fail_device(lock: &Lock, fault: &Fault) {
+    let mut why = Why::new();
+    let status = match fault {
+        Fault::Call(..) | Fault::Silent => {
+            fail!(why, Cuda, "{fault}: the stream ends; close the loader")
         }
+        Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
+        Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
+    };
+    let failure = Failure::because(status, &why);
+    let is_first = {
+        let state = &mut *lock.lock();
+        let is_first = !state.device.is_dead();
+        state.is_halted = true;
+        state.device.failure.get_or_insert_with(|| failure.clone());
+        state.sticky.get_or_insert_with(|| failure.clone());
+        state.wakes.all(Condition::Batch);
+        state.wakes.all(Condition::Space);
+        state.wakes.all(Condition::Idle);
+        is_first
+    };
+    // A process that ends with a loader open ended it on purpose, and its log may be gone.
+    if is_first && !fault.is_of_exit() {
+        lock.shared.sink.log(Level::Error, 0, format_args!("{failure}"));
     }
+}
 
-    /// What the device's thread does until close.
-    pub fn device_main(&self) {
-        let mut state = self.lock.lock();
-        loop {
-            let mut progress = false;
-            if state.next_job(self, Role::Device).is_some() {
-                drop(state);
-                progress = run_device(self);
-                state = self.lock.lock();
-                // A worker that ended its part of a slab meanwhile found this thread awake, and did
-                // not wake it.
-                progress |= state.device.slabs.has_submission();
-                self.end_job(&mut state);
-                self.wake(&state);
-            }
-            if progress {
-                continue;
-            }
-            // The lock was not given up since nothing was found to do.
-            if state.life == Life::Closing {
-                state.threads -= 1;
-                self.idle.broadcast();
-                return;
-            }
-            if state.device.is_at_work() && state.life == Life::Running {
-                let nap = self.deadline(state.device.nap_ns);
-                self.device_ready.wait_until(&mut state, nap);
-            } else {
-                state.device.is_idle = true;
-                self.device_ready.wait(&mut state);
-                state.device.is_idle = false;
-            }
+/// What the device's thread does until close.
+pub fn device_main(lock: &Lock) {
+    let mut state = lock.lock();
+    loop {
+        let mut progress = false;
+        if !state.work_for(lock.shared, Role::Device).is_empty() {
+            take(&mut state);
+            state.begin_job();
+            drop(state);
+            (progress, state) = run(lock);
+            // A worker that ended its part of a slab meanwhile found this thread awake, and did
+            // not wake it.
+            progress |= state.device.slabs.has_submission();
+            state.end_job();
+            state.wakes.work();
+        }
+        if progress {
+            continue;
+        }
+        // The lock was not given up since nothing was found to do.
+        if state.life == Life::Closing {
+            return state.end_thread();
+        }
+        if state.device.is_at_work() && state.life == Life::Running {
+            let nap = lock.shared.deadline(state.device.nap_ns);
+            state.wait_until(Condition::Device, nap);
+        } else {
+            state.device.is_idle = true;
+            state.wait(Condition::Device);
+            state.device.is_idle = false;
         }
     }
+}
 
-    /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
-    /// is at rest.
-    pub fn device_deadline(&self, state: &State) -> Option<u64> {
-        let is_ours = HAS_DEVICES && self.settings.is_threadless() && state.device.is_at_work();
-        is_ours.then(|| self.deadline(state.device.nap_ns))
+/// Waits until the device has done what is on its way to batches. No job runs, and none is
+/// handed out.
+pub fn drain_device(lock: &Lock) {
+    let Some(engine) = lock.shared.engine() else { return };
+    if let Err(fault) = engine.drain(false) {
+        fail_device(lock, &fault);
     }
+}
 
-    /// Wakes the device's thread if it sleeps and there is something for it to do. Without threads
-    /// of ours: a call that waits and went to sleep before the device had work, so that somebody
-    /// looks at it.
-    pub fn wake_device(&self, state: &State) {
-        if !HAS_DEVICES {
-            return;
-        }
-        if state.device.is_idle && state.has_device_job(self, Role::Device) {
-            self.device_ready.signal();
-        }
-        let is_watched = state.device.watchers > 0 || !state.device.is_at_work();
-        if self.settings.is_threadless() && state.waiters > 0 && !is_watched {
-            self.batch_ready.broadcast();
-            self.space_ready.broadcast();
-        }
-    }
+/// When to look again whether it is at rest.
+pub fn next_look(shared: &Shared) -> u64 {
+    shared.deadline(NAP_MAX_NS)
+}
 
-    /// Waits until the device has done what is on its way to batches. No job runs, and none is
-    /// handed out.
-    pub fn drain_device(&self) {
-        let Some(engine) = self.engine() else { return };
-        if let Err(fault) = engine.drain(false) {
-            self.fail_device(&fault);
-        }
-    }
-
-    /// When to look again whether it is at rest.
-    pub fn next_look(&self) -> u64 {
-        self.deadline(NAP_MAX_NS)
-    }
+/// The device's job.
+pub fn take(state: &mut State) -> Job {
+    state.device.is_taken = true;
+    Job::Device
 }

@@ -9,22 +9,22 @@ use crate::os::sink::Level;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, file_and_chunk};
 use crate::source::zarr::write_file_key;
-use crate::state::shared::Instance;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask};
 
-impl Instance {
-    /// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
-    pub fn fail_sample(&self, slot: u32, sample: u32, chunk: u64, failure: &Failure) {
-        let (is_lowest, tag) = {
-            let state = &mut *self.lock.lock();
-            let is_lowest = state.slots.fail(slot, sample, chunk, failure);
-            let tag = state.slots.tags.read(state.slots.row(slot, sample));
-            state.is_halted |= !self.skips_errors() || !failure.status.is_skippable();
-            (is_lowest, tag)
-        };
-        if is_lowest && self.skips_errors() {
-            self.sink.log(Level::Warn, tag, format_args!("{failure}"));
-        }
+/// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
+pub fn fail_sample(lock: &Lock, slot: u32, sample: u32, chunk: u64, failure: &Failure) {
+    let shared = lock.shared;
+    let (is_lowest, tag) = {
+        let state = &mut *lock.lock();
+        let is_lowest = state.slots.fail(slot, sample, chunk, failure);
+        let tag = state.slots.tags.read(state.slots.row(slot, sample));
+        state.is_halted |= !shared.skips_errors() || !failure.status.is_skippable();
+        (is_lowest, tag)
+    };
+    if is_lowest && shared.skips_errors() {
+        shared.sink.log(Level::Warn, tag, format_args!("{failure}"));
     }
 }
 
@@ -34,30 +34,31 @@ pub const SHOWN_KEY_BYTES: usize = 64;
 /// Fails the samples of chunk number `chunk` of a wave, and those of chunks that wait for what it
 /// would have decoded. It is of no use from then on.
 pub fn fail_task(
-    instance: &Instance,
+    lock: &Lock,
     wave: u32,
     chunk: u32,
     record: &ArrayRecord,
     status: Status,
     why: &Why,
 ) {
-    let row = instance.wave_row(wave, chunk);
-    let task = instance.tables.chunks.read(row);
-    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(instance, wave, &task, &failure);
+    let shared = lock.shared;
+    let row = shared.wave_row(wave, chunk);
+    let task = shared.tables.chunks.read(row);
+    let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(lock, wave, &task, &failure);
     if task.kind == ChunkKind::Broken {
         return;
     }
-    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    shared.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
     if status == Status::Decode {
-        let state = &mut *instance.lock.lock();
+        let state = &mut *lock.lock();
         let file = (state.arrays.id(task.array), task.file);
-        look_anew(instance, state, file, record);
+        look_anew(shared, state, file, record);
     }
     let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
     loop {
         let waiter = {
-            let state = &mut *instance.lock.lock();
+            let state = &mut *lock.lock();
             let waiter = state.chunks.take_waiter(kept.slot);
             if waiter.is_none() {
                 state.abandon_kept(kept.slot, status, why);
@@ -65,29 +66,31 @@ pub fn fail_task(
             waiter
         };
         let Some(waiter) = waiter else { return };
-        let (wave, op) = instance.wave_and_position(waiter);
-        fail_waiter(instance, wave, op, status, why);
+        let (wave, op) = shared.wave_and_position(waiter);
+        fail_waiter(lock, wave, op, status, why);
     }
 }
 
 /// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
-pub fn fail_waiter(instance: &Instance, wave: u32, op: u32, status: Status, why: &Why) {
-    let chunk = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
-    let row = instance.wave_row(wave, chunk);
-    let task = instance.tables.chunks.read(row);
+pub fn fail_waiter(lock: &Lock, wave: u32, op: u32, status: Status, why: &Why) {
+    let shared = lock.shared;
+    let chunk = shared.tables.ops.read(shared.wave_row(wave, op)).chunk_first;
+    let row = shared.wave_row(wave, chunk);
+    let task = shared.tables.chunks.read(row);
     assert!(task.kind == ChunkKind::Kept);
-    let record = instance.array_record(task.array);
-    let failure = chunk_failure(instance, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(instance, wave, &task, &failure);
-    instance.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
-    instance.lock.lock().waves.set_ready(wave, op);
+    let record = shared.array_record(task.array);
+    let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);
+    fail_samples(lock, wave, &task, &failure);
+    shared.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
+    lock.lock().waves.set_ready(wave, op);
 }
 
-pub fn fail_samples(instance: &Instance, wave: u32, task: &ChunkTask, failure: &Failure) {
+pub fn fail_samples(lock: &Lock, wave: u32, task: &ChunkTask, failure: &Failure) {
+    let shared = lock.shared;
     for pair in 0..task.pair_count {
-        let row = instance.tables.pair_row(wave, task.pair_first + pair);
-        let sample = instance.tables.pairs.read(row);
-        instance.fail_sample(task.slot, sample, task.number, failure);
+        let row = shared.tables.pair_row(wave, task.pair_first + pair);
+        let sample = shared.tables.pairs.read(row);
+        fail_sample(lock, task.slot, sample, task.number, failure);
     }
 }
 
@@ -117,7 +120,7 @@ pub fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
 
 /// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.
 pub fn chunk_failure(
-    instance: &Instance,
+    shared: &Shared,
     array: u32,
     record: &ArrayRecord,
     (file, chunk): (u64, u64),
@@ -126,7 +129,7 @@ pub fn chunk_failure(
 ) -> Failure {
     let coordinates = chunk_coordinates(record, file, chunk);
     let coordinates = &coordinates[..record.axes()];
-    let uri = instance.array_uri(array);
+    let uri = shared.array_uri(array);
     let mut failure = Failure::new(status);
     failure.chunk.extend(coordinates.iter().copied());
     let list = List(coordinates);
@@ -137,8 +140,8 @@ pub fn chunk_failure(
 }
 
 /// A failure of a sample that no chunk is to blame for.
-pub fn sample_failure(instance: &Instance, array: u32, status: Status, why: &Why) -> Failure {
-    let uri = instance.array_uri(array);
+pub fn sample_failure(shared: &Shared, array: u32, status: Status, why: &Why) -> Failure {
+    let uri = shared.array_uri(array);
     let mut failure = Failure::new(status);
     let shown = Tail(uri, SHOWN_BYTES);
     failure.text.fail(status, format_args!("{shown}: {why}"));

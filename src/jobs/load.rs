@@ -1,100 +1,134 @@
 //! Loads of metadata: the document of an array becomes its record.
 
-use crate::base::limits::EDGE_RUNS_MAX;
+use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::jobs::groups::{GroupPlace, refuse_group};
 use crate::jobs::read::lease::is_short_of_descriptors;
-use crate::os::FileStat;
 use crate::os::store::{Fault, Path};
+use crate::os::{FileStat, profiler};
 use crate::read::{Document, OpenFault, read_document};
 use crate::source::zarr::array_from_document;
+use crate::state::State;
+use crate::state::job::Job;
+use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
-use crate::state::shared::Instance;
 use crate::state::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub fn run_load(instance: &Instance, worker: &mut Worker, array: u32, large: Option<Hold>) {
-    let start = (instance.os.now_ns)();
-    let uri = instance.array_uri(array);
+/// Reads the metadata of an array, or says why it is none.
+pub fn run<'l>(lock: &'l Lock, worker: &mut Worker, array: u32, large: Option<Hold>) -> Locked<'l> {
     let mut why = Why::new();
+    let outcome = load(lock, worker, array, large, &mut why);
+    let mut state = lock.lock();
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
+    settle(&mut state, array, large.is_some(), outcome, &why);
+    state
+}
+
+fn load(
+    lock: &Lock,
+    worker: &mut Worker,
+    array: u32,
+    large: Option<Hold>,
+    why: &mut Why,
+) -> Outcome {
+    let shared = lock.shared;
+    let _range = shared.profiler.range(profiler::META);
+    let start = (shared.os.now_ns)();
+    let uri = shared.array_uri(array);
     let buffer = match large {
-        Some(hold) => instance.common_scratch.part(hold.offset, hold.bytes),
+        Some(hold) => shared.common_scratch.part(hold.offset, hold.bytes),
         None => worker.buffer,
     };
     let buffer = buffer.rows(0, buffer.bytes());
     let is_later = Cell::new(false);
     let mut open = |path: &Path| {
-        let opened = open_making_room(instance, path);
+        let opened = open_making_room(lock, path);
         is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
     let mut bytes = 0;
     // The runs of this entry's grid: ours until the load ends.
     let edge_first = array as usize * EDGE_RUNS_MAX;
-    let read = read_document(&instance.store, &mut open, uri, buffer, &mut why);
-    instance.stats.files_opened.fetch_add(1, Relaxed);
+    let read = read_document(&shared.store, &mut open, uri, buffer, why);
+    shared.stats.files_opened.fetch_add(1, Relaxed);
     let loaded = match read {
         Ok(Some(Document { kind, bytes: document })) => {
             bytes = document.len() as u64;
             let document_bytes = document.len();
-            let table = instance.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
-            match array_from_document(kind, document, uri, table, &mut why) {
+            let table = shared.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
+            match array_from_document(kind, document, uri, table, why) {
                 Err(Status::NotFound) => {
-                    let place = GroupPlace { store: &instance.store, uri, kind, document_bytes };
-                    let refused =
-                        refuse_group(&place, &mut open, buffer, large.is_some(), &mut why);
+                    let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
+                    let refused = refuse_group(&place, &mut open, buffer, large.is_some(), why);
                     refused.map(Err)
                 }
                 loaded => Some(loaded),
             }
         }
         Ok(None) => None,
-        Err(_) if is_later.get() => {
-            let state = &mut *instance.lock.lock();
-            large.into_iter().for_each(|hold| state.pool.give_back(hold));
-            state.arrays.requeue(array, large.is_some());
-            state.loads_wait_since = Some(state.files.give_backs());
-            return;
-        }
+        Err(_) if is_later.get() => return Outcome::Later,
         Err(status) => Some(Err(status)),
     };
-    let Some(loaded) = loaded else {
-        let state = &mut *instance.lock.lock();
-        large.into_iter().for_each(|hold| state.pool.give_back(hold));
-        state.arrays.requeue_large(array);
-        return;
-    };
-    instance.stats.meta.observe((instance.os.now_ns)() - start, bytes, bytes);
-    instance.stats.array_meta_misses.fetch_add(1, Relaxed);
+    let Some(loaded) = loaded else { return Outcome::TooLarge };
+    shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
+    shared.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|mut record| {
-        record.bind_edges(instance.edges.rows(edge_first, EDGE_RUNS_MAX));
+        record.bind_edges(shared.edges.rows(edge_first, EDGE_RUNS_MAX));
         record.give_axis();
-        instance.records.write(array as usize, record);
+        shared.records.write(array as usize, record);
     });
-    let state = &mut *instance.lock.lock();
-    large.into_iter().for_each(|hold| state.pool.give_back(hold));
-    state.arrays.finish(array, result, &why);
-    state.plan_wanted = true;
+    Outcome::Loaded(result)
+}
+
+/// How a load ended.
+enum Outcome {
+    /// The record is there; or why there is none.
+    Loaded(Result<(), Status>),
+    /// The documents want the large buffer.
+    TooLarge,
+    /// No descriptor was to be had.
+    Later,
+}
+
+fn settle(state: &mut State, array: u32, was_large: bool, outcome: Outcome, why: &Why) {
+    match outcome {
+        Outcome::Loaded(result) => {
+            state.arrays.finish(array, result, why);
+            state.plan_wanted = true;
+        }
+        Outcome::TooLarge => state.arrays.requeue_large(array),
+        Outcome::Later => {
+            state.arrays.requeue(array, was_large);
+            state.loads_wait_since = Some(state.files.give_backs());
+        }
+    }
 }
 
 /// Opens a file that the table of files does not know; idle descriptors of the table make room
 /// where the process has none left. None where only descriptors in use are in the way.
-pub fn open_making_room(
-    instance: &Instance,
-    path: &Path,
-) -> Option<Result<(i32, FileStat), Fault>> {
+pub fn open_making_room(lock: &Lock, path: &Path) -> Option<Result<(i32, FileStat), Fault>> {
+    let shared = lock.shared;
     // Ends: every turn closes a descriptor of ours, or returns.
     loop {
-        let opened = instance.store.open(path);
+        let opened = shared.store.open(path);
         if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
             return Some(opened);
         }
-        let files = &mut instance.lock.lock().files;
+        let files = &mut lock.lock().files;
         match files.drain() {
-            Some(idle) => instance.store.close_data(idle),
+            Some(idle) => shared.store.close_data(idle),
             None if files.leases() > 0 => return None,
             None => return Some(opened),
         }
     }
+}
+
+/// The next array whose metadata can be loaded now.
+pub fn take(state: &mut State) -> Option<Job> {
+    let has_large = state.pool.has_room(METADATA_BYTES_MAX as u64);
+    let (array, is_large) = state.arrays.next_queued(has_large)?;
+    let large = if is_large { state.pool.take(METADATA_BYTES_MAX as u64) } else { None };
+    Some(Job::LoadArray { array, large })
 }

@@ -12,14 +12,16 @@ use crate::jobs::read::lease::{
     write_file_path,
 };
 use crate::os::store::{Descriptors, Fault, Path};
-use crate::os::{FileKind, FileStat};
+use crate::os::{FileKind, FileStat, profiler};
 use crate::read::shard_index::Shard;
 use crate::read::{
-    Lease, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path, folders_of, locate,
-    shown,
+    Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
+    folders_of, locate, shown,
 };
 use crate::records::ArrayRecord;
-use crate::state::shared::Instance;
+use crate::state::job::Job;
+use crate::state::lock::{Lock, Locked};
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::state::{PLAN_EVERY, State};
 use core::sync::atomic::Ordering::Relaxed;
@@ -27,22 +29,26 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 
-pub fn run_locate(
-    instance: &Instance,
+/// Looks a file up, and an entry of its index where it has one.
+pub fn run<'l>(
+    lock: &'l Lock,
     worker: &mut Worker,
     request: u32,
     question: &Question,
     lease: &Lease,
-) {
-    let start = (instance.os.now_ns)();
+) -> Locked<'l> {
+    let shared = lock.shared;
+    let range = shared.profiler.range(profiler::META);
+    let start = (shared.os.now_ns)();
     let mut own = None;
-    let record = instance.array_record(question.array).of_file(question.file, &mut own);
+    let record = shared.array_record(question.array).of_file(question.file, &mut own);
     let mut path = Path::new();
-    write_file_path(instance, question.array, record, question.file, &mut path);
+    write_file_path(shared, question.array, record, question.file, &mut path);
     let mut why = Why::new();
-    let opened = open_as_asked(instance, &path, question, lease);
-    if opened.is_err_and(|fault| leave_for_later(instance, request, lease, fault)) {
-        return;
+    let opened = open_as_asked(shared, &path, question, lease);
+    if opened.is_err_and(|fault| leave_for_later(lock, request, lease, fault)) {
+        drop(range);
+        return lock.lock();
     }
     let mut found = None;
     let (buffer, sums) = worker.buffer.rows(0, worker.buffer.bytes()).split_at_mut(PIECE_BYTES);
@@ -53,7 +59,7 @@ pub fn run_locate(
         Ok((open, stat)) if record.shard_levels > 0 => {
             let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
             let (file, page) = ((open.fd, &path, stat), (shard, question.page, lease.check));
-            match locate(&instance.store, record, file, page, buffer, sums, &mut why) {
+            match locate(&shared.store, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = Some(located.page);
                     checked = located.checked;
@@ -63,32 +69,35 @@ pub fn run_locate(
             }
         }
         Ok((_, stat)) => Outcome::Found(stat),
-        Err(OpenFault::Store(Fault::Absent)) => look_above(instance, question, &mut why),
+        Err(OpenFault::Store(Fault::Absent)) => look_above(lock, question, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
-    instance.stats.meta.observe((instance.os.now_ns)() - start, 0, 0);
+    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
     let misses = if record.shard_levels > 0 {
-        &instance.stats.shard_index_misses
+        &shared.stats.shard_index_misses
     } else {
-        &instance.stats.chunk_layout_misses
+        &shared.stats.chunk_layout_misses
     };
     misses.fetch_add(1, Relaxed);
     let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
     let result = (outcome, found.as_ref(), checked, &why);
-    finish_locate(instance, (request, question, lease), opened, result);
+    drop(range);
+    let mut state = lock.lock();
+    settle(shared, &mut state, (request, question, lease), opened, result);
+    state
 }
 
 /// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
 /// old went stale.
-fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: OpenFault) -> bool {
-    let state = &mut *instance.lock.lock();
+fn leave_for_later(lock: &Lock, request: u32, lease: &Lease, fault: OpenFault) -> bool {
+    let state = &mut *lock.lock();
     let is_stale = is_stale(fault) && lease.open.is_some();
     if is_stale {
         state.files.set_stale(lease.slot);
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
         return false;
     }
-    close_forgotten(instance, state.files.give_back(lease, None, None));
+    close_forgotten(lock.shared, state.files.give_back(lease, None, None));
     state.requests.requeue(request);
     true
 }
@@ -96,16 +105,16 @@ fn leave_for_later(instance: &Instance, request: u32, lease: &Lease, fault: Open
 /// What a lookup gave: of an index the page that was asked for, of a file that is a chunk none.
 type LocateResult<'a> = (Outcome, Option<&'a [u8; PAGE_BYTES]>, Option<(u64, &'a [u8])>, &'a Why);
 
-fn finish_locate(
-    instance: &Instance,
+fn settle(
+    shared: &Shared,
+    state: &mut State,
     (request, question, lease): (u32, &Question, &Lease),
     opened: Result<(Descriptors, FileStat), OpenFault>,
     (outcome, page, checked, why): LocateResult<'_>,
 ) {
-    let state = &mut *instance.lock.lock();
     let slot = lease.slot;
     if opened.is_ok() || outcome == Outcome::Absent {
-        note_folders(instance, state, question, opened.is_ok());
+        note_folders(shared, state, question, opened.is_ok());
     }
     if outcome == Outcome::Absent {
         state.files.set_absent(slot, question.batch_id);
@@ -115,9 +124,9 @@ fn finish_locate(
     let open = opened.ok().map(|(open, _)| open);
     // A file that is still being written is looked at anew by the next sample that needs it.
     let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);
-    close_forgotten(instance, state.files.give_back(lease, open, stat));
+    close_forgotten(shared, state.files.give_back(lease, open, stat));
     if opened == Err(OpenFault::Changed) {
-        close_forgotten(instance, state.forget_file(slot));
+        close_forgotten(shared, state.forget_file(slot));
     }
     // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
     if let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
@@ -139,7 +148,7 @@ fn finish_locate(
 /// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
 /// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
 pub fn look_anew(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     (array_id, file): (u64, u64),
     record: &ArrayRecord,
@@ -147,24 +156,24 @@ pub fn look_anew(
     if record.shard_levels == 0
         && let Some(slot) = state.files.find(array_id, file)
     {
-        close_forgotten(instance, state.files.forget(slot));
+        close_forgotten(shared, state.files.forget(slot));
     }
 }
 
 /// Opens the file of a question. One about a shard in it is about the state in which it lies there:
 /// another state, or no file, is a change.
 fn open_as_asked(
-    instance: &Instance,
+    shared: &Shared,
     path: &Path,
     question: &Question,
     lease: &Lease,
 ) -> Result<(Descriptors, FileStat), OpenFault> {
-    let opened = open_counted(instance, path, lease);
+    let opened = open_counted(shared, path, lease);
     let Some((_, asked)) = question.inner else { return opened };
     match opened {
         Ok((open, stat)) if stat != asked => {
             if lease.open.is_none() {
-                instance.store.close_data(open);
+                shared.store.close_data(open);
             }
             Err(OpenFault::Changed)
         }
@@ -175,12 +184,12 @@ fn open_as_asked(
 
 /// A file was found, or the nearest folder above it that was there before: what is absent below it
 /// is missing data, in this batch. A files hook knows no folders.
-fn note_folders(instance: &Instance, state: &mut State, question: &Question, is_found: bool) {
-    if instance.store.uses_hook() {
+fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
+    if shared.store.uses_hook() {
         return;
     }
     let Question { array, array_id, file, batch_id, .. } = *question;
-    let folders = || folders_of(instance.array_record(array), file);
+    let folders = || folders_of(shared.array_record(array), file);
     if is_found {
         state.folders.note(array_id, folders(), batch_id);
     } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), batch_id) {
@@ -190,18 +199,18 @@ fn note_folders(instance: &Instance, state: &mut State, question: &Question, is_
 
 /// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
 /// above it that was there before.
-fn look_above(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
+fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
+    let shared = lock.shared;
     let Question { array, array_id, file, batch_id, .. } = *question;
-    match check_array(instance, question, why) {
+    match check_array(lock, question, why) {
         Outcome::Absent => {}
         outcome => return outcome,
     }
-    let record = instance.array_record(array);
-    let nearest =
-        instance.lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
+    let record = shared.array_record(array);
+    let nearest = lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
     let Some((folder, false)) = nearest else { return Outcome::Absent };
-    let path = folder_path(instance, array, record, folder);
-    let fault = match instance.store.stat_path(&path) {
+    let path = folder_path(shared, array, record, folder);
+    let fault = match shared.store.stat_path(&path) {
         Ok(FileStat { kind: FileKind::Folder, .. }) => return Outcome::Absent,
         Ok(_) => Fault::Absent,
         Err(fault) => fault,
@@ -215,13 +224,14 @@ fn look_above(instance: &Instance, question: &Question, why: &mut Why) -> Outcom
 }
 
 /// An array whose file is absent is still there.
-fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outcome {
-    if instance.lock.lock().arrays.is_checked(question.array, question.batch_id) {
+fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
+    let shared = lock.shared;
+    if lock.lock().arrays.is_checked(question.array, question.batch_id) {
         return Outcome::Absent;
     }
-    let record = instance.array_record(question.array);
-    let path = document_path(instance.array_uri(question.array), record.document);
-    match instance.store.stat_path(&path) {
+    let record = shared.array_record(question.array);
+    let path = document_path(shared.array_uri(question.array), record.document);
+    match shared.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(
             why,
@@ -230,4 +240,17 @@ fn check_array(instance: &Instance, question: &Question, why: &mut Why) -> Outco
             shown(&path)
         )),
     }
+}
+
+/// The next lookup whose file is not busy.
+pub fn take(state: &mut State) -> Option<Job> {
+    for _ in 0..state.requests.queued() {
+        let (request, question) = state.requests.next_queued()?;
+        let page = Some(question.index_page());
+        match state.files.lease(question.array_id, question.file, page) {
+            LeaseOutcome::Leased(lease) => return Some(Job::Locate { request, question, lease }),
+            LeaseOutcome::Busy => state.requests.requeue(request),
+        }
+    }
+    None
 }

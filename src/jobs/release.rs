@@ -12,18 +12,20 @@
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
-use crate::cuda::{Engine, Event, Fault, Stream};
+use crate::cuda::{DeviceEngine, Event, Fault, Stream};
 use crate::engine::calls::no_such_batch;
 use crate::fail;
+use crate::jobs::device::fail_device;
 use crate::state::device::bits;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock};
+use crate::state::shared::Shared;
 use crate::state::uses::Use;
 use crate::state::{Life, State};
 
 /// Makes a slot wait for an event, and for what is queued so far on the streams that it is used on.
 /// False where one of them is being captured: then all but the event is to be done again.
 fn queue_fence(
-    engine: &Engine,
+    engine: &DeviceEngine,
     slot: u32,
     event: Option<Event>,
     streams: impl Iterator<Item = Stream> + Clone,
@@ -46,131 +48,130 @@ fn queue_fence(
     engine.fence(slot)
 }
 
-impl Instance {
-    /// A stream as the calling thread names it.
-    pub fn use_of(&self, stream: Stream) -> Use {
-        Use::of(stream, self.os)
-    }
+/// A stream as the calling thread names it.
+pub fn use_of(shared: &Shared, stream: Stream) -> Use {
+    Use::of(stream, shared.os)
+}
 
-    /// A batch is handed out: the stream that the config names is used for it.
-    pub fn note_consumer(&self, state: &mut State, slot: u32) {
-        if let Some(stream) = self.engine().and_then(Engine::consumer) {
-            // The first of a slot: there is room.
-            let _ = state.device.remember(slot, self.use_of(stream));
+/// A batch is handed out: the stream that the config names is used for it.
+pub fn note_consumer(shared: &Shared, state: &mut State, slot: u32) {
+    if let Some(stream) = shared.engine().and_then(DeviceEngine::consumer) {
+        // The first of a slot: there is room.
+        let _ = state.device.remember(slot, use_of(shared, stream));
+    }
+}
+
+/// Whether batch `token` can be given back behind an event; the event, or the call that failed.
+/// Err: it cannot, and stays held.
+pub fn accept_event(
+    lock: &Lock,
+    token: u64,
+    event: Option<Event>,
+) -> Result<Result<Option<Event>, Fault>, Failure> {
+    let shared = lock.shared;
+    let Some(event) = event else { return Ok(Ok(None)) };
+    if shared.engine().is_some() && lock.lock().slots.held(token).is_none() {
+        return Err(no_such_batch(token));
+    }
+    let mut why = Why::new();
+    let status = match shared.engine().map(|engine| engine.is_of_capture(event)) {
+        Some(Ok(false)) => return Ok(Ok(Some(event))),
+        Some(Err(fault)) => return Ok(Err(fault)),
+        Some(Ok(true)) => fail!(
+            why,
+            Unsupported,
+            "the event was recorded in a stream that was being captured, so it stands for no \
+             work: the batch is still held; record an event outside of captures, or give none"
+        ),
+        None => fail!(
+            why,
+            Unsupported,
+            "batches of this loader are in host memory, which no event of a device is for: \
+             nothing was released; give none"
+        ),
+    };
+    Err(Failure::because(status, &why))
+}
+
+/// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
+/// so far on its ready stream and on those that its tensors were exported to, and after
+/// `event`. With no lock held. A failure, also one that came before, ends the stream.
+pub fn give_slot_back(
+    lock: &Lock,
+    slot: u32,
+    event: Result<Option<Event>, Fault>,
+) -> Result<(), Failure> {
+    let shared = lock.shared;
+    let Some(engine) = shared.engine() else {
+        let state = &mut *lock.lock();
+        if state.slots.released(slot, false) {
+            state.slot_freed();
+        }
+        return Ok(());
+    };
+    let uses = lock.lock().device.uses[index(u64::from(slot))].clone();
+    let mut event = event;
+    let mut failed = None;
+    // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
+    // for its stream. Ends: a slot has eight tensors.
+    let (is_fenced, mut guard) = loop {
+        let streams = uses.iter().map(|each| each.seen_here(shared.os));
+        let mut made = event.and_then(|event| queue_fence(engine, slot, event, streams.clone()));
+        if let Err(fault) = made {
+            fail_device(lock, &fault);
+            failed = failed.or(Some(fault));
+            // The stream has ended, but what was queued is still waited for before the memory
+            // goes. A driver may report an old failure from any call, and the consumer's
+            // streams need not live any longer, so it is tried again here.
+            made = queue_fence(engine, slot, event.unwrap_or(None), streams);
+        }
+        let mut guard = lock.lock();
+        if !guard.slots.take_touched(slot) {
+            break (made.unwrap_or(true), guard);
+        }
+        event = Ok(None);
+    };
+    let state = &mut *guard;
+    let mut why = Why::new();
+    let status = failed.map(|fault| fail!(why, Cuda, "release: {fault}"));
+    if state.slots.released(slot, true) {
+        state.slot_freed();
+    }
+    if state.slots.state(slot) == SlotState::Fenced {
+        state.device.hold_back(slot, is_fenced);
+        state.wakes.work();
+        if state.life == Life::Closing {
+            state.wakes.all(Condition::Idle);
         }
     }
+    status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
+}
 
-    /// Whether batch `token` can be given back behind an event; the event, or the call that failed.
-    /// Err: it cannot, and stays held.
-    pub fn accept_event(
-        &self,
-        token: u64,
-        event: Option<Event>,
-    ) -> Result<Result<Option<Event>, Fault>, Failure> {
-        let Some(event) = event else { return Ok(Ok(None)) };
-        if self.engine().is_some() && self.lock.lock().slots.held(token).is_none() {
-            return Err(no_such_batch(token));
+/// Tries again for the slots whose streams were captured when they were given back; whether one
+/// of them has its fence now. By one thread at a time.
+pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
+    let captured = lock.lock().device.captured;
+    let mut progress = false;
+    for slot in bits(captured) {
+        let uses = lock.lock().device.uses[index(u64::from(slot))].clone();
+        let streams = uses.iter().map(|each| each.seen_here(lock.shared.os));
+        if queue_fence(engine, slot, None, streams)? {
+            lock.lock().device.hold_back(slot, true);
+            progress = true;
         }
-        let mut why = Why::new();
-        let status = match self.engine().map(|engine| engine.is_of_capture(event)) {
-            Some(Ok(false)) => return Ok(Ok(Some(event))),
-            Some(Err(fault)) => return Ok(Err(fault)),
-            Some(Ok(true)) => fail!(
-                why,
-                Unsupported,
-                "the event was recorded in a stream that was being captured, so it stands for no \
-                 work: the batch is still held; record an event outside of captures, or give none"
-            ),
-            None => fail!(
-                why,
-                Unsupported,
-                "batches of this loader are in host memory, which no event of a device is for: \
-                 nothing was released; give none"
-            ),
-        };
-        Err(Failure::because(status, &why))
     }
+    Ok(progress)
+}
 
-    /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
-    /// so far on its ready stream and on those that its tensors were exported to, and after
-    /// `event`. With no lock held. A failure, also one that came before, ends the stream.
-    pub fn give_slot_back(
-        &self,
-        slot: u32,
-        event: Result<Option<Event>, Fault>,
-    ) -> Result<(), Failure> {
-        let Some(engine) = self.engine() else {
-            let state = &mut *self.lock.lock();
-            if state.slots.released(slot, false) {
-                self.slot_freed(state);
-            }
-            return Ok(());
-        };
-        let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
-        let mut event = event;
-        let mut failed = None;
-        // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
-        // for its stream. Ends: a slot has eight tensors.
-        let (is_fenced, mut guard) = loop {
-            let streams = uses.iter().map(|each| each.seen_here(self.os));
-            let mut made =
-                event.and_then(|event| queue_fence(engine, slot, event, streams.clone()));
-            if let Err(fault) = made {
-                self.fail_device(&fault);
-                failed = failed.or(Some(fault));
-                // The stream has ended, but what was queued is still waited for before the memory
-                // goes. A driver may report an old failure from any call, and the consumer's
-                // streams need not live any longer, so it is tried again here.
-                made = queue_fence(engine, slot, event.unwrap_or(None), streams);
-            }
-            let mut guard = self.lock.lock();
-            if !guard.slots.take_touched(slot) {
-                break (made.unwrap_or(true), guard);
-            }
-            event = Ok(None);
-        };
-        let state = &mut *guard;
-        let mut why = Why::new();
-        let status = failed.map(|fault| fail!(why, Cuda, "release: {fault}"));
-        if state.slots.released(slot, true) {
-            self.slot_freed(state);
-        }
-        if state.slots.state(slot) == SlotState::Fenced {
-            state.device.hold_back(slot, is_fenced);
-            self.wake_device(state);
-            if state.life == Life::Closing {
-                self.idle.broadcast();
-            }
-        }
-        status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
-    }
-
-    /// Tries again for the slots whose streams were captured when they were given back; whether one
-    /// of them has its fence now. By one thread at a time.
-    pub fn fence_captured(&self, engine: &Engine) -> Result<bool, Fault> {
-        let captured = self.lock.lock().device.captured;
-        let mut progress = false;
-        for slot in bits(captured) {
-            let uses = self.lock.lock().device.uses[index(u64::from(slot))].clone();
-            let streams = uses.iter().map(|each| each.seen_here(self.os));
-            if queue_fence(engine, slot, None, streams)? {
-                self.lock.lock().device.hold_back(slot, true);
-                progress = true;
-            }
-        }
-        Ok(progress)
-    }
-
-    /// Whether the device has done all that was queued, by consumers too. Of one that fails there
-    /// is nothing to wait for: what it did not say by then is waited for as it is closed.
-    pub fn is_device_at_rest(&self) -> bool {
-        let Some(engine) = self.engine() else { return true };
-        let look = || {
-            self.fence_captured(engine)?;
-            let has_captured = self.lock.lock().device.captured != 0;
-            if has_captured { Ok(false) } else { engine.is_at_rest() }
-        };
-        // A driver may report an old failure from any call, and what is queued runs all the same.
-        look().or_else(|_: Fault| look()).unwrap_or(true)
-    }
+/// Whether the device has done all that was queued, by consumers too. Of one that fails there
+/// is nothing to wait for: what it did not say by then is waited for as it is closed.
+pub fn is_device_at_rest(lock: &Lock) -> bool {
+    let Some(engine) = lock.shared.engine() else { return true };
+    let look = || {
+        fence_captured(lock, engine)?;
+        let has_captured = lock.lock().device.captured != 0;
+        if has_captured { Ok(false) } else { engine.is_at_rest() }
+    };
+    // A driver may report an old failure from any call, and what is queued runs all the same.
+    look().or_else(|_: Fault| look()).unwrap_or(true)
 }

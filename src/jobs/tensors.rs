@@ -9,96 +9,98 @@ use crate::batch::exports::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exporte
 use crate::cuda::Stream;
 use crate::engine::calls::no_such_batch;
 use crate::fail;
+use crate::jobs::device::fail_device;
+use crate::jobs::release::{give_slot_back, use_of};
 use crate::os::sink::Level;
 use crate::state::Life;
-use crate::state::shared::Instance;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 
-impl Instance {
-    /// A tensor over a held batch, for work on `stream`, if there is one to wait for before the
-    /// slot is used again. None where as many live, or are waited for, as a slot has records for.
-    pub fn export(
-        &self,
-        token: u64,
-        stream: Option<Stream>,
-        deleters: &Deleters,
-    ) -> Result<Option<Exported>, Failure> {
-        let result = self.try_export(token, stream, deleters);
-        if let Err(failure) = &result
-            && failure.status == Status::Invalid
-        {
-            self.sink.log(Level::Warn, 0, format_args!("dlpack: {}", failure.text));
-        }
-        result
+/// A tensor over a held batch, for work on `stream`, if there is one to wait for before the
+/// slot is used again. None where as many live, or are waited for, as a slot has records for.
+pub fn export(
+    lock: &Lock,
+    token: u64,
+    stream: Option<Stream>,
+    deleters: &Deleters,
+) -> Result<Option<Exported>, Failure> {
+    let result = try_export(lock, token, stream, deleters);
+    if let Err(failure) = &result
+        && failure.status == Status::Invalid
+    {
+        lock.shared.sink.log(Level::Warn, 0, format_args!("dlpack: {}", failure.text));
     }
+    result
+}
 
-    fn try_export(
-        &self,
-        token: u64,
-        stream: Option<Stream>,
-        deleters: &Deleters,
-    ) -> Result<Option<Exported>, Failure> {
-        let flaw = self.flaw_of(stream)?;
-        let config = &self.settings.config;
-        let state = &mut *self.lock.lock();
-        if state.life == Life::Closing {
-            return Err(Failure::shutdown());
-        }
-        let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
-        if let Some(flaw) = flaw {
-            let mut why = Why::new();
-            let status = fail!(why, Invalid, "stream is {flaw}");
-            return Err(Failure::because(status, &why));
-        }
-        // A stream is remembered where a tensor is handed out, and only there: it need not live
-        // any longer else.
-        if !state.slots.has_tensor_room(slot) {
-            return Ok(None);
-        }
-        if let Some(stream) = stream
-            && !state.device.remember(slot, self.use_of(stream))
-        {
-            return Ok(None);
-        }
-        let Some(number) = state.slots.take_tensor(slot) else { return Ok(None) };
-        let sample_count = state.slots.sample_count(slot);
-        let bytes = sample_count as u64 * self.settings.sample_bytes;
-        let source = Source {
-            data: self.batches.part(slot as u64 * self.settings.slot_bytes, bytes),
-            device: match self.engine() {
-                None => DlDevice { device_type: DEVICE_CPU, device_id: 0 },
-                Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
-            },
-            sample_count,
-            sample_shape: &config.sample_shape[..config.sample_rank as usize],
-            dtype: self.settings.dtype,
-            dtype_bytes: self.settings.dtype_bytes,
-        };
-        // Filled under the lock: a deleter that is called twice may name this very record.
-        Ok(Some(self.exports.fill(slot, number, &source, deleters)))
+fn try_export(
+    lock: &Lock,
+    token: u64,
+    stream: Option<Stream>,
+    deleters: &Deleters,
+) -> Result<Option<Exported>, Failure> {
+    let shared = lock.shared;
+    let flaw = flaw_of(lock, stream)?;
+    let config = &shared.settings.config;
+    let state = &mut *lock.lock();
+    if state.life == Life::Closing {
+        return Err(Failure::shutdown());
     }
-
-    /// Why a consumer's stream will not do. A driver that fails ends the stream.
-    fn flaw_of(&self, stream: Option<Stream>) -> Result<Option<&'static str>, Failure> {
-        let (Some(engine), Some(stream)) = (self.engine(), stream) else { return Ok(None) };
-        engine.flaw_of_export(stream).map_err(|fault| {
-            self.fail_device(&fault);
-            let mut why = Why::new();
-            let status = fail!(why, Cuda, "dlpack: {fault}");
-            Failure::because(status, &why)
-        })
+    let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+    if let Some(flaw) = flaw {
+        let mut why = Why::new();
+        let status = fail!(why, Invalid, "stream is {flaw}");
+        return Err(Failure::because(status, &why));
     }
-
-    /// Whether a tensor at this address is one of this instance's records, dead or alive.
-    pub fn has_tensor(&self, address: usize) -> bool {
-        self.exports.find(address).is_some()
+    // A stream is remembered where a tensor is handed out, and only there: it need not live
+    // any longer else.
+    if !state.slots.has_tensor_room(slot) {
+        return Ok(None);
     }
+    if let Some(stream) = stream
+        && !state.device.remember(slot, use_of(shared, stream))
+    {
+        return Ok(None);
+    }
+    let Some(number) = state.slots.take_tensor(slot) else { return Ok(None) };
+    let sample_count = state.slots.sample_count(slot);
+    let bytes = sample_count as u64 * shared.settings.sample_bytes;
+    let source = Source {
+        data: shared.batches.part(slot as u64 * shared.settings.slot_bytes, bytes),
+        device: match shared.engine() {
+            None => DlDevice { device_type: DEVICE_CPU, device_id: 0 },
+            Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
+        },
+        sample_count,
+        sample_shape: &config.sample_shape[..config.sample_rank as usize],
+        dtype: shared.settings.dtype,
+        dtype_bytes: shared.settings.dtype_bytes,
+    };
+    // Filled under the lock: a deleter that is called twice may name this very record.
+    Ok(Some(shared.exports.fill(slot, number, &source, deleters)))
+}
 
-    /// The tensor at this address is not used any more. Nothing where it does not live.
-    pub fn delete_tensor(&self, address: usize) {
-        let Some((slot, number)) = self.exports.find(address) else { return };
-        if self.lock.lock().slots.delete_tensor(slot, number) {
-            // A failure ended the stream and was logged; a deleter has nobody to tell.
-            let _ = self.give_slot_back(slot, Ok(None));
-        }
+/// Why a consumer's stream will not do. A driver that fails ends the stream.
+fn flaw_of(lock: &Lock, stream: Option<Stream>) -> Result<Option<&'static str>, Failure> {
+    let (Some(engine), Some(stream)) = (lock.shared.engine(), stream) else { return Ok(None) };
+    engine.flaw_of_export(stream).map_err(|fault| {
+        fail_device(lock, &fault);
+        let mut why = Why::new();
+        let status = fail!(why, Cuda, "dlpack: {fault}");
+        Failure::because(status, &why)
+    })
+}
+
+/// Whether a tensor at this address is one of this instance's records, dead or alive.
+pub fn has_tensor(shared: &Shared, address: usize) -> bool {
+    shared.exports.find(address).is_some()
+}
+
+/// The tensor at this address is not used any more. Nothing where it does not live.
+pub fn delete_tensor(lock: &Lock, address: usize) {
+    let Some((slot, number)) = lock.shared.exports.find(address) else { return };
+    if lock.lock().slots.delete_tensor(slot, number) {
+        // A failure ended the stream and was logged; a deleter has nobody to tell.
+        let _ = give_slot_back(lock, slot, Ok(None));
     }
 }

@@ -12,7 +12,7 @@ use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
-use crate::device::{Layout, Need, TILES_BYTES, UNIT_BYTES};
+use crate::device::{Layout, SlabNeed, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
 use crate::setup::settings::Settings;
 
@@ -81,7 +81,7 @@ impl Settings {
         if !self.is_cuda() {
             return Layout::default();
         }
-        let need = Need::of(self.config.max_chunk_uncompressed_bytes, 0);
+        let need = SlabNeed::of(self.config.max_chunk_uncompressed_bytes, 0);
         let samples = u64::from(self.config.samples_per_batch) * chunk_records_max();
         Layout {
             data_bytes: need.data_bytes,

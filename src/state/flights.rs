@@ -10,8 +10,6 @@ use crate::os::uring::Waker;
 use crate::read::Lease;
 use crate::setup::config::{READER_AUTO, READER_THREADS};
 use crate::setup::settings::Settings;
-use core::cell::Cell;
-use core::fmt::Write;
 
 /// Where the ring thread is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +34,7 @@ pub struct RingState {
     pub reason: Why,
     pub depth: u32,
     pub in_flight: u32,
-    pub sleep: Cell<Sleep>,
+    pub sleep: Sleep,
     pub waker: Option<Waker>,
 }
 
@@ -54,7 +52,7 @@ impl RingState {
             reason,
             depth: settings.ring_depth,
             in_flight: 0,
-            sleep: Cell::new(Sleep::Awake),
+            sleep: Sleep::Awake,
             waker: None,
         }
     }

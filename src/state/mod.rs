@@ -8,10 +8,12 @@ pub mod device;
 pub mod flights;
 pub mod job;
 pub mod lift;
+pub mod lock;
 pub mod needs;
 pub mod scratch;
 pub mod shared;
 pub mod uses;
+pub mod work;
 pub mod worker;
 
 use crate::base::arena::Carver;
@@ -32,10 +34,10 @@ use crate::setup::settings::Settings;
 use crate::state::crew::Crew;
 use crate::state::device::DeviceState;
 use crate::state::flights::{AsyncReads, RingState};
+use crate::state::lock::{Condition, Wakes};
 use crate::state::scratch::Pool;
-use crate::state::shared::Instance;
+use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask, Waves};
-use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
@@ -146,15 +148,17 @@ pub struct State {
     /// Threads that wait for an io job.
     pub idle_io: u32,
     /// A thread that waits for a decoding job was called and did not come yet.
-    pub is_decode_waking: Cell<bool>,
+    pub is_decode_waking: bool,
     /// A thread that waits for an io job was called and did not come yet.
-    pub is_io_waking: Cell<bool>,
+    pub is_io_waking: bool,
     /// Threads that have not ended.
     pub threads: u32,
     /// Threads that were started and have not begun.
     pub starting: u32,
     /// The least that a thread found of its stack, if it was too little.
     pub stack_left: Option<u64>,
+    /// Who is to look, now that it changed.
+    pub wakes: Wakes,
     /// Samples up to this number were looked at for their array.
     prefetched: u64,
 }
@@ -221,11 +225,12 @@ impl State {
             waiters: 0,
             idle_decode: 0,
             idle_io: 0,
-            is_decode_waking: Cell::new(false),
-            is_io_waking: Cell::new(false),
+            is_decode_waking: false,
+            is_io_waking: false,
             threads: 0,
             starting: 0,
             stack_left: None,
+            wakes: Wakes::default(),
             prefetched: 0,
         }
     }
@@ -264,10 +269,10 @@ impl State {
     }
 
     /// The last chunk of a batch is there.
-    pub fn complete_slot(&mut self, instance: &Instance, slot: u32) {
-        match self.slots.complete(slot, instance.skips_errors()) {
+    pub fn complete_slot(&mut self, shared: &Shared, slot: u32) {
+        match self.slots.complete(slot, shared.skips_errors()) {
             SlotState::Patching => {}
-            _ => instance.batch_ready.broadcast(),
+            _ => self.wakes.all(Condition::Batch),
         }
     }
 
@@ -275,16 +280,16 @@ impl State {
     /// to a device, their batches have them once the slab has arrived that they are a part of.
     pub fn finish_chunks(
         &mut self,
-        instance: &Instance,
+        shared: &Shared,
         wave: u32,
         (first, count): (u32, u32),
         part: Option<&Part>,
     ) {
-        let tables = &instance.tables;
-        let task = |chunk: u32| tables.chunks.read(instance.wave_row(wave, chunk));
-        instance.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
+        let tables = &shared.tables;
+        let task = |chunk: u32| tables.chunks.read(shared.wave_row(wave, chunk));
+        shared.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
         for chunk in first..first + count {
-            self.let_go(instance, &task(chunk));
+            self.let_go(shared, &task(chunk));
         }
         let mut at = first;
         while at < first + count {
@@ -297,31 +302,73 @@ impl State {
             if let Some(part) = part.filter(|_| HAS_DEVICES) {
                 self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
             } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
-                self.complete_slot(instance, head.slot);
+                self.complete_slot(shared, head.slot);
             }
         }
         let left = self.waves.waves[wave as usize].remaining - count;
         self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
         if self.waves.sub_remaining(wave, count) {
-            instance.stats.waves_emitted.fetch_add(1, Relaxed);
+            shared.stats.waves_emitted.fetch_add(1, Relaxed);
         }
     }
 
+    /// Measures how long a wave waited for its first worker.
+    pub fn note_bound(&mut self, shared: &Shared, wave: u32) {
+        let entry = &mut self.waves.waves[wave as usize];
+        if !entry.is_bound {
+            entry.is_bound = true;
+            let waited_ns = (shared.os.now_ns)().saturating_sub(entry.activated_ns);
+            shared.stats.bind_wait.observe(waited_ns, 0, 0);
+        }
+    }
+
+    /// A thread of ours ends.
+    pub fn end_thread(&mut self) {
+        assert!(self.threads > 0);
+        self.threads -= 1;
+        self.wakes.all(Condition::Idle);
+    }
+
+    /// A job is handed out.
+    pub fn begin_job(&mut self) {
+        assert!(self.life == Life::Running);
+        self.running += 1;
+    }
+
+    /// A job is over.
+    pub fn end_job(&mut self) {
+        assert!(self.running > 0);
+        self.running -= 1;
+        if self.running == 0 && self.life != Life::Running {
+            self.wakes.all(Condition::Idle);
+        }
+    }
+
+    /// A slot that was kept is free. A planner that had another to take did not wait for it, and
+    /// is not called: when a consumer releases must not decide what waves form.
+    pub fn slot_freed(&mut self) {
+        self.plan_wanted |= self.slots.in_state(SlotState::Free) == 1;
+        if self.life == Life::Closing {
+            self.wakes.all(Condition::Idle);
+        }
+        self.wakes.work();
+    }
+
     /// The failed samples of a batch are filled.
-    pub fn end_patch(&mut self, instance: &Instance, slot: u32) {
+    pub fn end_patch(&mut self, slot: u32) {
         self.patching &= !(1 << slot);
         self.slots.patched(slot);
-        instance.batch_ready.broadcast();
+        self.wakes.all(Condition::Batch);
     }
 
     /// A task is done with its place in the cache. Chunks that waited for what it decoded are
     /// ready.
-    fn let_go(&mut self, instance: &Instance, task: &ChunkTask) {
+    fn let_go(&mut self, shared: &Shared, task: &ChunkTask) {
         let Some(kept) = task.kept else { return };
         if task.kind == ChunkKind::Data {
             self.chunks.set_ready(kept.slot);
             while let Some(row) = self.chunks.take_waiter(kept.slot) {
-                let (wave, op) = instance.wave_and_position(row);
+                let (wave, op) = shared.wave_and_position(row);
                 self.waves.waves[wave as usize].ready.push(op);
             }
         }

@@ -6,20 +6,20 @@
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::cuda::HAS_DEVICES;
 use crate::decode::{block_need, kept_bytes, target_need};
-use crate::device::{Need, Part, Way, way_of};
+use crate::device::{Part, SlabNeed, Way, way_of};
 use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
-use crate::state::shared::Instance;
+use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
 impl State {
     /// Takes room on the way to a device; None on the host. Err until there is room.
-    pub fn reserve(&mut self, instance: &Instance, need: Need) -> Result<Option<Part>, ()> {
-        if instance.engine().is_none() {
+    pub fn reserve(&mut self, shared: &Shared, need: SlabNeed) -> Result<Option<Part>, ()> {
+        if shared.engine().is_none() {
             return Ok(None);
         }
-        if !self.has_room(instance, need) {
+        if !self.has_room(shared, need) {
             return Err(());
         }
         self.device.slabs.reserve(need).map(Some).ok_or(())
@@ -33,8 +33,8 @@ impl State {
     }
 
     /// Whether there is room for it on the way to a device; if not, it is told when there is.
-    pub fn has_room(&mut self, instance: &Instance, need: Need) -> bool {
-        let has_room = instance.engine().is_none() || self.device.slabs.has_room(need);
+    pub fn has_room(&mut self, shared: &Shared, need: SlabNeed) -> bool {
+        let has_room = shared.engine().is_none() || self.device.slabs.has_room(need);
         self.device.lacks_room |= !has_room;
         has_room
     }
@@ -44,22 +44,22 @@ impl State {
     /// none on the way to a device. How many, and what they need of a slab.
     pub fn run_length(
         &mut self,
-        instance: &Instance,
+        shared: &Shared,
         wave: u32,
-        (task, mut need): (&ChunkTask, Need),
+        (task, mut need): (&ChunkTask, SlabNeed),
         first: u32,
         most: u32,
-    ) -> (u32, Need) {
+    ) -> (u32, SlabNeed) {
         let mut count = 1 + task.mates;
         let mut bytes = task.cost();
         while count < most {
-            let next = instance.tables.chunks.read(instance.wave_row(wave, first + count));
+            let next = shared.tables.chunks.read(shared.wave_row(wave, first + count));
             bytes += next.cost();
             let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
-            let more = need.and(self.task_need(instance, &next));
-            let is_large = bytes > RUN_BYTES || pool_need(instance, &next) > 0;
-            let is_large = is_large || !fits_slab(instance, more);
-            if !is_same || is_large || !self.has_room(instance, more) {
+            let more = need.and(self.task_need(shared, &next));
+            let is_large = bytes > RUN_BYTES || pool_need(shared, &next) > 0;
+            let is_large = is_large || !fits_slab(shared, more);
+            if !is_same || is_large || !self.has_room(shared, more) {
                 break;
             }
             need = more;
@@ -69,35 +69,35 @@ impl State {
     }
 
     /// What a task needs of a slab.
-    pub fn task_need(&self, instance: &Instance, task: &ChunkTask) -> Need {
-        if instance.engine().is_none() {
-            return Need::default();
+    pub fn task_need(&self, shared: &Shared, task: &ChunkTask) -> SlabNeed {
+        if shared.engine().is_none() {
+            return SlabNeed::default();
         }
         let bytes = match task.kind {
             ChunkKind::Data | ChunkKind::Kept => {
                 let mut own = None;
-                let record = instance.array_record(task.array).of_file(task.file, &mut own);
-                whole_bytes(instance, record, task).unwrap_or(task.need.span.bytes())
+                let record = shared.array_record(task.array).of_file(task.file, &mut own);
+                whole_bytes(shared, record, task).unwrap_or(task.need.span.bytes())
             }
             _ => 0,
         };
         let units = match task.kind {
-            ChunkKind::Pad => outside_records_max(instance.array_record(task.array).axes() as u64),
+            ChunkKind::Pad => outside_records_max(shared.array_record(task.array).axes() as u64),
             ChunkKind::Broken => 0,
             _ => chunk_records_max(),
         };
-        Need::of(bytes, (u64::from(task.pair_count) * units) as u32)
+        SlabNeed::of(bytes, (u64::from(task.pair_count) * units) as u32)
     }
 
     /// What the chunks of a read need of a slab.
-    pub fn read_need(&self, instance: &Instance, wave: u32, read: &ReadOp) -> Need {
+    pub fn read_need(&self, shared: &Shared, wave: u32, read: &ReadOp) -> SlabNeed {
         let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
-        if instance.engine().is_none() {
-            return Need::default();
+        if shared.engine().is_none() {
+            return SlabNeed::default();
         }
-        chunks.fold(Need::default(), |need, chunk| {
-            let task = instance.tables.chunks.read(instance.wave_row(wave, chunk));
-            need.and(self.task_need(instance, &task))
+        chunks.fold(SlabNeed::default(), |need, chunk| {
+            let task = shared.tables.chunks.read(shared.wave_row(wave, chunk));
+            need.and(self.task_need(shared, &task))
         })
     }
 }
@@ -108,8 +108,8 @@ impl State {
 /// it is kept elsewhere, or the least slab has no room for the checksum inside of it.
 ///
 /// It follows from the task and the array alone, because room is taken before a byte is read.
-pub fn whole_bytes(instance: &Instance, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
-    instance.engine()?;
+pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
+    shared.engine()?;
     let is_decompressed = match way_of(&record.codecs) {
         Way::Laid => false,
         Way::Worker | Way::WorkerThenKernel => true,
@@ -119,36 +119,36 @@ pub fn whole_bytes(instance: &Instance, record: &ArrayRecord, task: &ChunkTask) 
         return None;
     }
     let bytes = kept_bytes(record);
-    fits_slab(instance, Need::of(bytes, 0)).then_some(bytes)
+    fits_slab(shared, SlabNeed::of(bytes, 0)).then_some(bytes)
 }
 
 /// Whether an empty slab has room for it.
-pub fn fits_slab(instance: &Instance, need: Need) -> bool {
-    instance.engine().is_none() || need.fits(&instance.geometry.device)
+pub fn fits_slab(shared: &Shared, need: SlabNeed) -> bool {
+    shared.engine().is_none() || need.fits(&shared.geometry.device)
 }
 
 /// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
 /// block before its filter is undone: 0 where a worker's own is enough.
-pub fn scratch_need(instance: &Instance, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
+pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
     let mut own = None;
-    let record = instance.array_record(task.array).of_file(task.file, &mut own);
+    let record = shared.array_record(task.array).of_file(task.file, &mut own);
     let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
-    let is_whole = whole_bytes(instance, record, task).is_some();
+    let is_whole = whole_bytes(shared, record, task).is_some();
     let is_elsewhere = task.kept.is_some() || is_whole;
     let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
     let keeps_filter = is_whole && way_of(&record.codecs) == Way::WorkerThenKernel;
     let block_bytes = if keeps_filter { 0 } else { block_need(record, encoded) };
     (
-        beyond(target_bytes, instance.geometry.target_bytes),
-        beyond(block_bytes, instance.geometry.block_bytes),
+        beyond(target_bytes, shared.geometry.target_bytes),
+        beyond(block_bytes, shared.geometry.block_bytes),
     )
 }
 
-pub fn pool_need(instance: &Instance, task: &ChunkTask) -> u64 {
+pub fn pool_need(shared: &Shared, task: &ChunkTask) -> u64 {
     if task.kind != ChunkKind::Data {
         return 0;
     }
-    let encoded = instance.tables.slab.view(task.slab_offset, task.bytes);
-    let (target_bytes, block_bytes) = scratch_need(instance, task, encoded);
+    let encoded = shared.tables.slab.view(task.slab_offset, task.bytes);
+    let (target_bytes, block_bytes) = scratch_need(shared, task, encoded);
     target_bytes + block_bytes
 }

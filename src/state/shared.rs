@@ -1,4 +1,4 @@
-//! What all rooms share.
+//! What every job works with and no lock guards: settings, memory, the system.
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
@@ -6,30 +6,23 @@ use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
 use crate::batch::slots::SampleGeometry;
-use crate::cuda::{Engine, HAS_DEVICES};
+use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::device::Part;
 use crate::intake::arrays::Uri;
-use crate::jobs::plan::window::Planner;
-use crate::jobs::read::ring::RingReader;
+use crate::os::Os;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
-use crate::os::sync::{Condvar, Mutex};
-use crate::os::workers::Workers;
-use crate::os::{Os, Thread};
 use crate::records::ArrayRecord;
 use crate::records::grid::EdgeRun;
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::state::State;
 use crate::state::lift::{Lift, Tiles};
-use crate::state::worker::Worker;
 use crate::wave::WaveTables;
-use core::sync::atomic::AtomicBool;
 
-/// One open loader. Placed in its own arena; shared by reference.
-pub struct Instance {
+/// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
+pub struct Shared {
     /// The system.
     pub os: &'static Os,
     /// The checked config.
@@ -38,7 +31,7 @@ pub struct Instance {
     pub geometry: Geometry,
     /// Process that opened the instance.
     pub process_id: i32,
-    /// What the surfaces know the instance by.
+    /// What the surfaces know the loader by.
     pub token: u64,
     /// Files.
     pub store: Store,
@@ -46,32 +39,15 @@ pub struct Instance {
     pub sink: Sink,
     /// Ranges of the host's profiler.
     pub profiler: Profiler,
-    /// The host's job system.
-    pub host: Workers,
     /// Figures.
     pub stats: &'static StatsCells,
     /// Bytes taken at open.
     pub host_bytes: u64,
-    pub lock: &'static Mutex<State>,
-    /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
-    pub planner: Mutex<Option<&'static mut Planner>>,
-    pub work_ready: Condvar,
-    pub io_ready: Condvar,
-    pub ring_ready: Condvar,
-    pub batch_ready: Condvar,
-    pub space_ready: Condvar,
-    pub device_ready: Condvar,
-    pub idle: Condvar,
-    pub workers: &'static [Mutex<Worker>],
-    /// The ring thread's, from its start to its end.
-    pub ring: Mutex<RingReader>,
-    pub threads: &'static [Mutex<Option<Thread>>],
-    pub has_joined: AtomicBool,
     pub tables: WaveTables,
     /// Batch slots: memory of the host, or addresses of the device, which nobody looks into.
     pub batches: Region,
     /// The device; None on the host.
-    pub engine: Option<&'static Engine>,
+    pub engine: Option<&'static DeviceEngine>,
     /// Tiles of the units of each slab.
     pub device_tiles: Table<Tiles>,
     pub exports: Exports,
@@ -92,7 +68,7 @@ pub struct Instance {
     pub failed_element: [u8; ELEMENT_BYTES_MAX],
 }
 
-impl Instance {
+impl Shared {
     /// The record of the array in a slot that the caller, or a task of the caller's, pins.
     pub fn array_record(&self, array: u32) -> &'static ArrayRecord {
         &self.records.rows(array as usize, 1)[0]
@@ -124,7 +100,7 @@ impl Instance {
     }
 
     /// The device; None on the host.
-    pub fn engine(&self) -> Option<&Engine> {
+    pub fn engine(&self) -> Option<&DeviceEngine> {
         self.engine.filter(|_| HAS_DEVICES)
     }
 
@@ -137,5 +113,10 @@ impl Instance {
 
     pub fn skips_errors(&self) -> bool {
         self.settings.config.on_error == ON_ERROR_SKIP
+    }
+
+    /// The time `timeout_ns` from now.
+    pub fn deadline(&self, timeout_ns: u64) -> u64 {
+        (self.os.now_ns)().saturating_add(timeout_ns)
     }
 }

@@ -7,6 +7,7 @@ use crate::batch::exports::DlManagedTensorVersioned;
 use crate::cuda::{Event, Stream};
 use crate::engine::calls::BatchView;
 use crate::fail;
+use crate::jobs::tensors;
 use crate::records::Dtype;
 use crate::surface::c::tensors::DELETERS;
 use arrayvec::ArrayVec;
@@ -97,7 +98,7 @@ impl Batch<'_> {
         &self,
         stream: Option<Stream>,
     ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
-        let exported = self.loader.enter()?.export(self.token, stream, &DELETERS)?;
+        let exported = tensors::export(&self.loader.enter()?.lock, self.token, stream, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
     }
 

@@ -9,10 +9,11 @@
 
 use crate::base::cache::hash_words;
 use crate::base::limits::INSTANCES_MAX;
+use crate::engine::Engine;
 use crate::engine::open::Opened;
+use crate::jobs::tensors;
 use crate::os::cancel::Uncancelled;
 use crate::os::{SYSTEM, fatal};
-use crate::state::shared::Instance;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
@@ -85,7 +86,7 @@ impl Reserved {
     /// Makes the instance reachable.
     pub fn publish(self, opened: Opened) {
         let place = &PLACES[self.number];
-        fatal::HOOKS.set(self.number, &opened.instance.settings.config.fatal);
+        fatal::HOOKS.set(self.number, &opened.loader.shared.settings.config.fatal);
         // SAFETY: the place is OPENING, which only its reserver is.
         unsafe { (*place.opened.get()).write(opened) };
         place.state.store(OPEN, SeqCst);
@@ -108,15 +109,15 @@ pub struct Entered {
 }
 
 impl Deref for Entered {
-    type Target = Instance;
-    fn deref(&self) -> &Instance {
-        self.opened.instance
+    type Target = Engine;
+    fn deref(&self) -> &Engine {
+        self.opened.loader
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.opened.instance.hand_out();
+        self.opened.loader.hand_out();
         self.place.users.fetch_sub(1, SeqCst);
     }
 }
@@ -144,7 +145,7 @@ pub fn enter_by_tensor(address: usize) -> Option<Entered> {
     let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
     (0..PLACES.len()).filter(is_open).find_map(|number| {
         let entered = enter_place(number, |_| true)?;
-        if entered.has_tensor(address) {
+        if tensors::has_tensor(entered.shared, address) {
             return Some(entered);
         }
         entered.leave_as_found();
@@ -161,7 +162,7 @@ fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered
     // behind is there.
     let opened = is_open.then(|| unsafe { (*place.opened.get()).assume_init() });
     match opened {
-        Some(opened) if opened.instance.process_id == (SYSTEM.process_id)() => {
+        Some(opened) if opened.loader.shared.process_id == (SYSTEM.process_id)() => {
             Some(Entered { number, place, opened, uncancelled })
         }
         _ => {

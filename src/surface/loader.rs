@@ -133,11 +133,11 @@ impl Loader {
                 let view = instance.view(token)?;
                 let mut shape = ArrayVec::new();
                 shape.push(view.sample_count as u64);
-                let config = &instance.settings.config;
+                let config = &instance.shared.settings.config;
                 for extent in &config.sample_shape[..config.sample_rank as usize] {
                     shape.push(*extent);
                 }
-                let dtype = instance.settings.dtype;
+                let dtype = instance.shared.settings.dtype;
                 Pop::Batch(Batch { loader: self, token, view, shape, dtype })
             }
         })
@@ -162,7 +162,7 @@ impl Loader {
 
     /// Starts the figures again from nothing.
     pub fn stats_reset(&self) -> Result<(), Failure> {
-        self.enter()?.stats.reset();
+        self.enter()?.shared.stats.reset();
         Ok(())
     }
 

@@ -293,6 +293,12 @@ impl Waves {
         op < self.waves[wave as usize].op_count && self.op_next[self.row(wave, op)] == UNISSUED
     }
 
+    /// The active waves, oldest first.
+    pub fn each_active(&self) -> impl Iterator<Item = &Wave> {
+        core::iter::successors(self.active.first(), |wave| self.active.next(*wave))
+            .map(|wave| &self.waves[wave as usize])
+    }
+
     /// Somebody begins a read.
     pub fn issue(&mut self, wave: u32, op: u32) {
         let row = self.row(wave, op);

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use wavetrain::cuda::handles::{CaptureMode, Stream};
-use wavetrain::cuda::{CuResult, Driver, DriverPath};
+use wavetrain::cuda::result::CuResult;
+use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::status::Why;
 
 /// When queued work runs, as tests/cuda_sim/state.hpp says.

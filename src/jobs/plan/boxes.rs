@@ -12,15 +12,11 @@ use crate::fail;
 use crate::intake::queue::QueuedSample;
 use crate::plan::files_touched;
 use crate::records::{ArrayRecord, Dtype};
-use crate::state::shared::Instance;
+use crate::state::shared::Shared;
 
 /// What holds for an array in this instance, whatever the box.
-pub fn check_record(
-    instance: &Instance,
-    record: &ArrayRecord,
-    why: &mut Why,
-) -> Result<(), Status> {
-    let settings = &instance.settings;
+pub fn check_record(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Result<(), Status> {
+    let settings = &shared.settings;
     if let Some(time) = record.time
         && !matches!(settings.dtype, Dtype::I64 | Dtype::Raw)
     {
@@ -65,7 +61,7 @@ pub type Corner = [u64; RANK_MAX];
 /// The part of the array that a sample's box reads, padding included; empty along an axis where it
 /// reads nothing.
 pub fn source_box(
-    instance: &Instance,
+    shared: &Shared,
     record: &ArrayRecord,
     sample: &QueuedSample,
     why: &mut Why,
@@ -79,12 +75,12 @@ pub fn source_box(
     let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
     for axis in 0..record.axes() {
         let (begin, end, extent) = (sample.begin[axis], sample.end[axis], record.shape[axis]);
-        match source_range(begin, end, extent, instance.pad_mode) {
+        match source_range(begin, end, extent, shared.pad_mode) {
             Ok(range) => (lo[axis], hi[axis]) = range,
             Err(fault) => return Err(axis_failure(axis, begin, end, extent, fault, why)),
         }
     }
-    let most = instance.settings.config.max_shards_per_sample;
+    let most = shared.settings.config.max_shards_per_sample;
     let touched = files_touched(record, &lo, &hi);
     if most > 0 && touched > most as u64 {
         return Err(fail!(

@@ -13,23 +13,24 @@ use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::Planner;
 use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
     /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
-    pub fn form(&mut self, instance: &Instance, more_is_coming: bool) -> bool {
+    pub fn form(&mut self, lock: &Lock, more_is_coming: bool) -> bool {
+        let shared = lock.shared;
         self.drop_gone();
         let (wave, active) = {
-            let waves = &instance.lock.lock().waves;
+            let waves = &lock.lock().waves;
             let Some(wave) = waves.free() else { return false };
             (wave, waves.active_count)
         };
-        let share =
-            instance.tables.slab.bytes() / instance.settings.config.host_buffer_waves as u64;
-        let (count, tasks, is_full) = self.settled_prefix(instance, share);
+        let share = shared.tables.slab.bytes() / shared.settings.config.host_buffer_waves as u64;
+        let (count, tasks, is_full) = self.settled_prefix(shared, share);
         let is_waiting =
             more_is_coming || self.current.is_some() || count < self.limit - self.first;
         // Small waves only while little is staged: else wait for chunks that are being looked up.
@@ -37,7 +38,7 @@ impl Planner {
             return false;
         }
         self.sort_prefix(tasks);
-        self.fill_wave(instance, wave, count, tasks)
+        self.fill_wave(lock, wave, count, tasks)
     }
 
     fn entry(&self, at: u64) -> &Planned {
@@ -61,9 +62,9 @@ impl Planner {
 
     /// Settled entries at the front that fit one wave, and how many tasks they and what goes along
     /// with them are, which `sorted` then has; and whether the wave is full.
-    fn settled_prefix(&mut self, instance: &Instance, share: u64) -> (u64, u32, bool) {
-        let chunks_max = instance.settings.config.max_chunks_per_wave;
-        let pairs_max = instance.settings.pairs_per_wave;
+    fn settled_prefix(&mut self, shared: &Shared, share: u64) -> (u64, u32, bool) {
+        let chunks_max = shared.settings.config.max_chunks_per_wave;
+        let pairs_max = shared.settings.pairs_per_wave;
         let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
         self.attempts += 1;
         while self.first + count < self.limit {
@@ -79,7 +80,7 @@ impl Planner {
                     continue;
                 }
                 Place::Data { offset, bytes, .. } => {
-                    staged_bytes(instance.settings.reads_direct, offset, bytes).1
+                    staged_bytes(shared.settings.reads_direct, offset, bytes).1
                 }
                 Place::Missing | Place::Pad | Place::Kept => 0,
             };
@@ -136,39 +137,40 @@ impl Planner {
         });
     }
 
-    fn fill_wave(&mut self, instance: &Instance, wave: u32, count: u64, tasks: u32) -> bool {
+    fn fill_wave(&mut self, lock: &Lock, wave: u32, count: u64, tasks: u32) -> bool {
+        let shared = lock.shared;
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
-        self.each_read(instance, data, |first, _, bytes| {
+        self.each_read(shared, data, |first, _, bytes| {
             slab_bytes +=
-                staged_bytes(instance.settings.reads_direct, self.data_offset(first), bytes).1;
+                staged_bytes(shared.settings.reads_direct, self.data_offset(first), bytes).1;
         });
-        let Some((interval, slab_start)) = instance.lock.lock().waves.ring.take(slab_bytes) else {
+        let Some((interval, slab_start)) = lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
-        let reads = self.write_reads(instance, wave, data, slab_start);
-        let ops = self.write_idle(instance, wave, reads, data..tasks as usize);
+        let reads = self.write_reads(shared, wave, data, slab_start);
+        let ops = self.write_idle(shared, wave, reads, data..tasks as usize);
         for task in 0..tasks as usize {
             let at = self.first + u64::from(self.sorted[task]);
             self.window[index(at % self.window.len() as u64)].place = Place::Gone;
         }
-        self.write_order(instance, wave, reads.0);
+        self.write_order(shared, wave, reads.0);
         self.first += count;
         self.drop_gone();
-        let now = (instance.os.now_ns)();
+        let now = (shared.os.now_ns)();
         let mut failed = 0;
         {
-            let state = &mut *instance.lock.lock();
+            let state = &mut *lock.lock();
             state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
             for op in reads.0..ops {
-                if !set_idle_ready(instance, state, wave, op) {
+                if !set_idle_ready(shared, state, wave, op) {
                     self.sorted[failed] = op;
                     failed += 1;
                 }
             }
         }
-        self.sorted[..failed].iter().for_each(|op| fail_kept(instance, wave, *op));
-        instance.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
+        self.sorted[..failed].iter().for_each(|op| fail_kept(lock, wave, *op));
+        shared.stats.chunks_to_load.fetch_add(data as u64, Relaxed);
         true
     }
 
@@ -188,7 +190,7 @@ impl Planner {
         }
     }
 
-    fn each_read(&self, instance: &Instance, data: usize, emit: impl FnMut(usize, usize, u64)) {
+    fn each_read(&self, shared: &Shared, data: usize, emit: impl FnMut(usize, usize, u64)) {
         let piece = |task: usize| {
             let entry = self.task(task);
             let Place::Data { offset, bytes, .. } = entry.place else {
@@ -196,25 +198,19 @@ impl Planner {
             };
             Piece { array_id: entry.array_id, file: entry.file, offset, bytes }
         };
-        merge_pieces(data, piece, instance.settings.config.max_read_op_bytes, emit);
+        merge_pieces(data, piece, shared.settings.config.max_read_op_bytes, emit);
     }
 
     /// Writes the first `data` chunks of the wave, their pairs and their reads; the number of reads
     /// and of pairs.
-    fn write_reads(
-        &self,
-        instance: &Instance,
-        wave: u32,
-        data: usize,
-        slab_start: u64,
-    ) -> (u32, u32) {
-        let tables = &instance.tables;
-        let (base, mut ops, mut slab, mut pairs) = (instance.wave_row(wave, 0), 0, slab_start, 0);
-        self.each_read(instance, data, |first, limit, bytes| {
+    fn write_reads(&self, shared: &Shared, wave: u32, data: usize, slab_start: u64) -> (u32, u32) {
+        let tables = &shared.tables;
+        let (base, mut ops, mut slab, mut pairs) = (shared.wave_row(wave, 0), 0, slab_start, 0);
+        self.each_read(shared, data, |first, limit, bytes| {
             let entry = self.task(first);
             let Place::Data { offset, stat, .. } = entry.place else { return };
             let need = |task: usize| self.task(task).need.span.bytes().max(4096);
-            let (front, staged) = staged_bytes(instance.settings.reads_direct, offset, bytes);
+            let (front, staged) = staged_bytes(shared.settings.reads_direct, offset, bytes);
             let slab_offset = slab + front;
             let read = ReadOp {
                 array: entry.array,
@@ -231,7 +227,7 @@ impl Planner {
             tables.ops.write(base + ops as usize, read);
             for task in first..limit {
                 let mates = self.mates(task, limit);
-                self.write_task(instance, wave, task, (slab_offset, offset, mates), &mut pairs);
+                self.write_task(shared, wave, task, (slab_offset, offset, mates), &mut pairs);
             }
             slab += staged;
             ops += 1;
@@ -244,7 +240,7 @@ impl Planner {
     /// number of reads in all.
     fn write_idle(
         &self,
-        instance: &Instance,
+        shared: &Shared,
         wave: u32,
         (mut ops, mut pairs): (u32, u32),
         tasks: Range<usize>,
@@ -259,9 +255,9 @@ impl Planner {
                 chunk_count: (limit - first) as u32,
                 ..ReadOp::EMPTY
             };
-            instance.tables.ops.write(instance.wave_row(wave, ops), idle);
+            shared.tables.ops.write(shared.wave_row(wave, ops), idle);
             for task in first..limit {
-                self.write_task(instance, wave, task, (0, 0, 0), &mut pairs);
+                self.write_task(shared, wave, task, (0, 0, 0), &mut pairs);
             }
             ops += 1;
             first = limit;
@@ -282,7 +278,7 @@ impl Planner {
     /// `slab` is where byte `start` of the file is staged.
     fn write_task(
         &self,
-        instance: &Instance,
+        shared: &Shared,
         wave: u32,
         task: usize,
         (slab, start, mates): (u64, u64, u32),
@@ -295,13 +291,13 @@ impl Planner {
             Place::Kept => (ChunkKind::Kept, start, 0),
             _ => (ChunkKind::Missing, start, 0),
         };
-        let tables = &instance.tables;
+        let tables = &shared.tables;
         for pair in 0..entry.pair_count {
             let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
             tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
         }
         tables.chunks.write(
-            instance.wave_row(wave, task as u32),
+            shared.wave_row(wave, task as u32),
             ChunkTask {
                 kind,
                 slot: entry.slot,
@@ -323,9 +319,9 @@ impl Planner {
     }
 
     /// Orders the reads so that they alternate across files, ascending within each.
-    fn write_order(&mut self, instance: &Instance, wave: u32, ops: u32) {
-        let tables = &instance.tables;
-        let base = instance.wave_row(wave, 0);
+    fn write_order(&mut self, shared: &Shared, wave: u32, ops: u32) {
+        let tables = &shared.tables;
+        let base = shared.wave_row(wave, 0);
         let mut before: Option<ReadOp> = None;
         let mut rank = 0;
         for op in 0..ops {
@@ -347,10 +343,10 @@ impl Planner {
 
 /// A read of nothing is ready, unless its chunk is still being decoded to be kept. False: that
 /// failed.
-fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) -> bool {
-    let row = instance.wave_row(wave, op);
-    let head = instance.tables.ops.read(row).chunk_first;
-    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+fn set_idle_ready(shared: &Shared, state: &mut State, wave: u32, op: u32) -> bool {
+    let row = shared.wave_row(wave, op);
+    let head = shared.tables.ops.read(row).chunk_first;
+    let task = shared.tables.chunks.read(shared.wave_row(wave, head));
     match task.kept {
         Some(kept) if state.chunks.is_failed(kept.slot) => return false,
         Some(kept) if !state.chunks.is_ready(kept.slot) => {
@@ -363,10 +359,11 @@ fn set_idle_ready(instance: &Instance, state: &mut State, wave: u32, op: u32) ->
 
 /// Fails a chunk of a new wave that was to wait for a kept chunk, which has failed since it was
 /// planned. Those that came to wait in time are told by whoever failed.
-fn fail_kept(instance: &Instance, wave: u32, op: u32) {
-    let head = instance.tables.ops.read(instance.wave_row(wave, op)).chunk_first;
-    let task = instance.tables.chunks.read(instance.wave_row(wave, head));
+fn fail_kept(lock: &Lock, wave: u32, op: u32) {
+    let shared = lock.shared;
+    let head = shared.tables.ops.read(shared.wave_row(wave, op)).chunk_first;
+    let task = shared.tables.chunks.read(shared.wave_row(wave, head));
     let Some(kept) = task.kept else { return };
-    let failure = instance.lock.lock().kept_failure(kept.slot);
-    fail_waiter(instance, wave, op, failure.status, &failure.why);
+    let failure = lock.lock().kept_failure(kept.slot);
+    fail_waiter(lock, wave, op, failure.status, &failure.why);
 }

@@ -16,7 +16,7 @@ use crate::base::status::{Status, Why};
 use crate::chunk_cache::ChunkKey;
 use crate::decode::kept_bytes;
 use crate::fail;
-use crate::jobs::failures::chunk_failure;
+use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::look_up::look_anew;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
@@ -28,26 +28,27 @@ use crate::read::{IndexPage, Outcome, Question};
 use crate::records::{ArrayRecord, Need, Span};
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 use crate::wave::Kept;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
     /// Looks up where the chunks of the window lie: those that nobody looked at, and, when a lookup
     /// ended since the last time, those that wait for one.
-    pub fn settle(&mut self, instance: &Instance) -> bool {
-        let ended = instance.lock.lock().requests.ended();
+    pub fn settle(&mut self, lock: &Lock) -> bool {
+        let ended = lock.lock().requests.ended();
         let mut at = if ended == self.ended { self.looked.max(self.first) } else { self.first };
         self.ended = ended;
         let mut progress = false;
         // The first entry that no lookup could be begun for.
         let mut full = None;
         while at < self.limit && (full.is_none() || at < self.asked) {
-            let step = self.settle_some(instance, at, &mut full);
+            let step = self.settle_some(lock, at, &mut full);
             progress |= step.progress;
             at = step.limit;
             if let Some((entry, status, why)) = step.failed {
-                self.fail_planned(instance, &entry, status, &why);
+                self.fail_planned(lock, &entry, status, &why);
             }
         }
         self.looked = full.unwrap_or(self.looked.max(at));
@@ -56,10 +57,10 @@ impl Planner {
 
     /// Looks at window entries from `first` on, a bounded number of them or up to one that fails.
     /// Once there is one in `full`, at those alone that wait.
-    fn settle_some(&mut self, instance: &Instance, first: u64, full: &mut Option<u64>) -> Step {
+    fn settle_some(&mut self, lock: &Lock, first: u64, full: &mut Option<u64>) -> Step {
         let limit = self.limit.min(first + RUN_CHUNKS);
         let mut step = Step { limit: first, progress: false, failed: None };
-        let state = &mut *instance.lock.lock();
+        let state = &mut *lock.lock();
         let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining());
         let files_left = files_left.max(1);
         while step.limit < limit && step.failed.is_none() {
@@ -72,20 +73,20 @@ impl Planner {
                 continue;
             }
             let mut own = None;
-            let record = instance.array_record(entry.array).of_file(entry.file, &mut own);
+            let record = lock.shared.array_record(entry.array).of_file(entry.file, &mut own);
             let mut why = Why::new();
             let is_ahead = record.shard_levels == 0 && at - self.first >= files_left;
             if is_new && is_ahead {
                 full.get_or_insert(at);
                 continue;
             }
-            if is_new && find_kept(instance, state, (entry, at), record, self.owners) {
+            if is_new && find_kept(lock.shared, state, (entry, at), record, self.owners) {
                 step.progress = true;
                 continue;
             }
-            match look_up(instance, state, entry, record, &mut why) {
+            match look_up(lock.shared, state, entry, record, &mut why) {
                 Ok(LookUp::Settled) => {
-                    keep(instance, state, (entry, at), record, self.owners);
+                    keep(lock.shared, state, (entry, at), record, self.owners);
                     step.progress = true;
                 }
                 Ok(LookUp::Asked) => {
@@ -105,7 +106,7 @@ impl Planner {
                     full.get_or_insert(at);
                 }
                 Err(status) => {
-                    look_anew(instance, state, (entry.array_id, entry.file), record);
+                    look_anew(lock.shared, state, (entry.array_id, entry.file), record);
                     step.failed = Some((*entry, status, why));
                     entry.place = Place::Gone;
                     step.progress = true;
@@ -113,24 +114,24 @@ impl Planner {
             }
         }
         if state.requests.has_queued() {
-            instance.wake(state);
+            state.wakes.work();
         }
         step
     }
 
     /// Reports a chunk that cannot be read and takes it out of its batch.
-    fn fail_planned(&self, instance: &Instance, entry: &Planned, status: Status, why: &Why) {
-        let record = instance.array_record(entry.array);
+    fn fail_planned(&self, lock: &Lock, entry: &Planned, status: Status, why: &Why) {
+        let record = lock.shared.array_record(entry.array);
         let failure =
-            chunk_failure(instance, entry.array, record, (entry.file, entry.chunk), status, why);
+            chunk_failure(lock.shared, entry.array, record, (entry.file, entry.chunk), status, why);
         for pair in 0..entry.pair_count as u64 {
             let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
-            instance.fail_sample(entry.slot, self.pairs[at], entry.number, &failure);
+            fail_sample(lock, entry.slot, self.pairs[at], entry.number, &failure);
         }
-        let state = &mut *instance.lock.lock();
+        let state = &mut *lock.lock();
         state.arrays.unpin(entry.array, 1);
         if state.slots.sub_remaining(entry.slot, 1) {
-            state.complete_slot(instance, entry.slot);
+            state.complete_slot(lock.shared, entry.slot);
         }
     }
 }
@@ -168,7 +169,7 @@ type Entries = [u64; SHARD_LEVELS_MAX];
 
 /// Finds where a planned chunk lies, from what is cached or from a lookup that ended.
 fn look_up(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     entry: &mut Planned,
     record: &ArrayRecord,
@@ -181,14 +182,14 @@ fn look_up(
     let entries = if is_sharded { entry_numbers(record, entry.chunk) } else { Entries::default() };
     let found = match entry.place {
         Place::Waiting(request) => answer(state, request, &entries, why)?,
-        _ => match known_file(instance, state, entry, &entries, is_sharded) {
+        _ => match known_file(shared, state, entry, &entries, is_sharded) {
             Some(found) => found,
             None => return Ok(ask(state, entry, None, page_of_entry(entries[0]).0)),
         },
     };
     match found {
-        None => set_missing(instance, entry, why),
-        Some(found) if is_sharded => follow(instance, state, entry, record, (&entries, found), why),
+        None => set_missing(shared, entry, why),
+        Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
         Some(Found { stat, .. }) => {
             let bytes = whole_file_bytes(record, stat.bytes, why)?;
             entry.place = data_place(record, entry.need.span, (0, bytes), stat);
@@ -229,7 +230,7 @@ fn answer(
 
 /// What is known of a chunk's file without a lookup: nothing, its absence, or what it says.
 fn known_file(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     entry: &Planned,
     entries: &Entries,
@@ -237,14 +238,14 @@ fn known_file(
 ) -> Option<Option<Found>> {
     let slot = state.files.find(entry.array_id, entry.file)?;
     if state.files.is_absent(slot, entry.batch_id) {
-        instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+        shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
         return Some(None);
     }
     let (stat, epoch) = state.files.known(slot)?;
-    instance.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+    shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
     let shard = Shard::file(stat.bytes);
     let raw = if is_sharded {
-        cached_entry(instance, state, (slot, epoch), &shard, entries)?
+        cached_entry(shared, state, (slot, epoch), &shard, entries)?
     } else {
         state.files.touch(slot);
         [0; INDEX_ENTRY_BYTES]
@@ -254,7 +255,7 @@ fn known_file(
 
 /// An entry of the index of a shard, if its page is cached. `file`: its slot and epoch.
 fn cached_entry(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     (slot, epoch): (u32, u64),
     shard: &Shard,
@@ -262,7 +263,7 @@ fn cached_entry(
 ) -> Option<[u8; INDEX_ENTRY_BYTES]> {
     let (page, within) = page_of_entry(entries[shard.level() as usize]);
     let cached = state.pages.find(epoch, IndexPage { inner: shard.inner, page })?;
-    instance.stats.shard_index_hits.fetch_add(1, Relaxed);
+    shared.stats.shard_index_hits.fetch_add(1, Relaxed);
     state.files.touch(slot);
     Some(state.pages.entry(cached, within))
 }
@@ -270,7 +271,7 @@ fn cached_entry(
 /// Goes from what the index of a shard says to the chunk, through the shards in it, as far as their
 /// indexes are cached.
 fn follow(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     entry: &mut Planned,
     record: &ArrayRecord,
@@ -281,7 +282,7 @@ fn follow(
     loop {
         let place = IndexPlace::find(record, &found.shard, why)?;
         let (offset, bytes) = match parse_entry(&found.raw, record, &found.shard, &place, why)? {
-            Entry::Missing => return set_missing(instance, entry, why),
+            Entry::Missing => return set_missing(shared, entry, why),
             Entry::Range { offset, bytes } => (offset, bytes),
         };
         if found.shard.level() + 1 == record.shard_levels {
@@ -294,7 +295,7 @@ fn follow(
             let (stat, epoch) = state.files.known(slot)?;
             (stat == found.stat).then_some((slot, epoch))
         });
-        let raw = file.and_then(|file| cached_entry(instance, state, file, &shard, entries));
+        let raw = file.and_then(|file| cached_entry(shared, state, file, &shard, entries));
         let Some(raw) = raw else {
             let page = page_of_entry(entries[shard.level() as usize]).0;
             return Ok(ask(state, entry, Some((shard, found.stat)), page));
@@ -329,8 +330,8 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
 
 /// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
 /// cache keeps as well.
-fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
-    instance.settings.cache_memory_bytes > 0 && !record.is_read_partly()
+fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
+    shared.settings.cache_memory_bytes > 0 && !record.is_read_partly()
 }
 
 /// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
@@ -338,13 +339,13 @@ fn is_keeping(instance: &Instance, record: &ArrayRecord) -> bool {
 /// full of waiting chunks could keep out the one that they wait for; so in the rare case that an
 /// entry found its place in the file later than another behind it, the chunk is decoded twice.
 fn find_kept(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
     owners: &[u64],
 ) -> bool {
-    if !is_keeping(instance, record) {
+    if !is_keeping(shared, record) {
         return false;
     }
     let key = chunk_key(entry);
@@ -356,8 +357,8 @@ fn find_kept(
     state.chunks.pass_chunk(key, entry.sample_limit);
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
     entry.place = Place::Kept;
-    instance.stats.chunk_cache_hits.fetch_add(1, Relaxed);
-    instance.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
+    shared.stats.chunk_cache_hits.fetch_add(1, Relaxed);
+    shared.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
     true
 }
 
@@ -365,21 +366,21 @@ fn find_kept(
 /// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
 /// place too, so that what is refused does not depend on what is kept.
 fn keep(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
     owners: &mut [u64],
 ) {
     let is_data = matches!(entry.place, Place::Data { .. });
-    if !is_data || !is_keeping(instance, record) {
+    if !is_data || !is_keeping(shared, record) {
         return;
     }
-    if find_kept(instance, state, (entry, at), record, owners) {
+    if find_kept(shared, state, (entry, at), record, owners) {
         return;
     }
     entry.need = Need::of(Span { first: 0, limit: record.chunk_bytes });
-    instance.stats.chunk_cache_misses.fetch_add(1, Relaxed);
+    shared.stats.chunk_cache_misses.fetch_add(1, Relaxed);
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
     if state.chunks.find(key).is_some() {
@@ -388,18 +389,18 @@ fn keep(
     let evictions = state.chunks.evictions();
     let inserted = state.chunks.insert(key, kept_bytes(record));
     let evicted = state.chunks.evictions() - evictions;
-    instance.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
+    shared.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
     let Some(slot) = inserted else { return };
     state.chunks.pin(slot);
     owners[slot as usize] = at;
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
 }
 
-fn set_missing(instance: &Instance, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {
-    if instance.settings.config.missing_chunks == MISSING_ERROR {
+fn set_missing(shared: &Shared, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {
+    if shared.settings.config.missing_chunks == MISSING_ERROR {
         return Err(fail!(why, NotFound, "the chunk does not exist (missing_chunks = error)"));
     }
-    instance.stats.chunks_missing.fetch_add(1, Relaxed);
+    shared.stats.chunks_missing.fetch_add(1, Relaxed);
     entry.place = Place::Missing;
     Ok(LookUp::Settled)
 }

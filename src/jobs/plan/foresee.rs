@@ -12,15 +12,16 @@ use crate::jobs::plan::planned::Scouted;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::plan::Cursor;
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 
 impl Planner {
     /// Foresees the uses of a bounded number of chunks; whether there were any.
-    pub fn scout(&mut self, instance: &Instance) -> bool {
-        if instance.settings.cache_memory_bytes == 0 {
+    pub fn scout(&mut self, lock: &Lock) -> bool {
+        if lock.shared.settings.cache_memory_bytes == 0 {
             return false;
         }
-        let state = &mut *instance.lock.lock();
+        let state = &mut *lock.lock();
         let front = state.queue.front_number();
         let scouted = &mut self.scouted;
         if scouted.sample < front {
@@ -28,7 +29,7 @@ impl Planner {
         }
         let mut budget = RUN_CHUNKS;
         while budget > 0 && scouted.sample < front + state.queue.len() {
-            match foresee_sample(instance, state, scouted, &mut budget) {
+            match foresee_sample(lock.shared, state, scouted, &mut budget) {
                 Step::Over => *scouted = Scouted { sample: scouted.sample + 1, cursor: None },
                 Step::Later => break,
             }
@@ -47,7 +48,7 @@ enum Step {
 }
 
 fn foresee_sample(
-    instance: &Instance,
+    shared: &Shared,
     state: &mut State,
     scouted: &mut Scouted,
     budget: &mut u64,
@@ -61,14 +62,14 @@ fn foresee_sample(
         ArrayState::Failed(_) => return Step::Over,
         _ => return Step::Later,
     }
-    let (record, array_id) = (instance.array_record(array), state.arrays.id(array));
+    let (record, array_id) = (shared.array_record(array), state.arrays.id(array));
     if record.is_read_partly() {
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
     let start = || {
         // What is wrong with the sample is told when it is planned.
-        let (lo, hi) = source_box(instance, record, &sample, &mut Why::new()).ok()?;
+        let (lo, hi) = source_box(shared, record, &sample, &mut Why::new()).ok()?;
         let is_empty = (0..record.axes()).any(|axis| lo[axis] >= hi[axis]);
         (!is_empty).then(|| Cursor::start(record, &lo, &hi))
     };

@@ -6,3 +6,35 @@ pub mod find;
 pub mod foresee;
 pub mod planned;
 pub mod window;
+
+use crate::jobs::plan::window::Planner;
+use crate::os::profiler;
+use crate::state::State;
+use crate::state::job::Job;
+use crate::state::lock::{Lock, Locked};
+
+/// The planner's job; by one thread at a time.
+pub fn take(state: &mut State) -> Job {
+    assert!(!state.planning);
+    state.plan_wanted = false;
+    state.planning = true;
+    Job::Plan
+}
+
+/// Runs the planner for a bounded step; whether it got anywhere.
+pub fn run(lock: &Lock, planner: &mut Planner) -> bool {
+    let shared = lock.shared;
+    let _range = shared.profiler.range(profiler::PLAN);
+    let start = (shared.os.now_ns)();
+    let progress = planner.run(lock);
+    shared.stats.plan.observe((shared.os.now_ns)() - start, 0, 0);
+    progress
+}
+
+/// The planner is where others find it again.
+pub fn settle(lock: &Lock, progress: bool) -> Locked<'_> {
+    let mut state = lock.lock();
+    state.planning = false;
+    state.plan_wanted |= progress;
+    state
+}

@@ -22,14 +22,15 @@ use crate::base::status::{Failure, Why};
 use crate::batch::slots::{SampleGeometry, SlotState};
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::ArrayState;
-use crate::jobs::failures::sample_failure;
+use crate::jobs::failures::{fail_sample, sample_failure};
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Cursor, Merge};
 use crate::records::{ArrayRecord, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock};
+use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Chunks that one run adds to the window or looks at in it, so that a run stays short.
@@ -152,32 +153,32 @@ impl Planner {
     }
 
     /// One bounded step of each kind; whether any did something.
-    pub fn run(&mut self, instance: &Instance) -> bool {
-        let mut progress = self.begin(instance);
-        progress |= self.scout(instance);
-        progress |= self.resolve(instance);
-        progress |= self.walk(instance);
-        progress |= self.settle(instance);
-        progress | self.form(instance, progress)
+    pub fn run(&mut self, lock: &Lock) -> bool {
+        let mut progress = self.begin(lock);
+        progress |= self.scout(lock);
+        progress |= self.resolve(lock);
+        progress |= self.walk(lock);
+        progress |= self.settle(lock);
+        progress | self.form(lock, progress)
     }
 
-    fn begin(&mut self, instance: &Instance) -> bool {
-        let state = &mut *instance.lock.lock();
+    fn begin(&mut self, lock: &Lock) -> bool {
+        let state = &mut *lock.lock();
         let has_more = state.prefetch_arrays();
-        self.begin_batch(instance, state) || has_more
+        self.begin_batch(lock.shared, state) || has_more
     }
 
-    fn begin_batch(&mut self, instance: &Instance, state: &mut State) -> bool {
+    fn begin_batch(&mut self, shared: &Shared, state: &mut State) -> bool {
         if self.current.is_some() || state.is_halted {
             return false;
         }
-        let config = &instance.settings.config;
+        let config = &shared.settings.config;
         let Some(count) = state.queue.next_batch(config.samples_per_batch) else { return false };
         if count < config.samples_per_batch && config.drop_last == 1 {
             state.queue.consume(count);
-            instance.space_ready.broadcast();
+            state.wakes.all(Condition::Space);
             // A pop that waits for a batch may be at the end now.
-            instance.batch_ready.broadcast();
+            state.wakes.all(Condition::Batch);
             return true;
         }
         let Some(slot) = state.slots.find(SlotState::Free) else { return false };
@@ -213,12 +214,12 @@ impl Planner {
     }
 
     /// Finds the array of the next group, or asks for it.
-    fn resolve(&mut self, instance: &Instance) -> bool {
+    fn resolve(&mut self, lock: &Lock) -> bool {
         let Some(mut current) = self.current else { return false };
         if current.phase != Phase::Resolve {
             return false;
         }
-        let mut guard = instance.lock.lock();
+        let mut guard = lock.lock();
         let state = &mut *guard;
         let queue = &state.queue;
         let uri_of = |at: u32| queue.uri(queue.sample(self.order[at as usize])).0;
@@ -241,7 +242,7 @@ impl Planner {
             ArrayState::Ready => {
                 // The first use of a load is the lookup that missed.
                 let is_hit = state.arrays.is_used_again(array) as u64;
-                instance.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
+                lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
                 state.arrays.pin(array, 1);
                 current.array = array;
                 current.array_id = state.arrays.id(array);
@@ -250,7 +251,7 @@ impl Planner {
                 current.pad_next = first;
                 self.current = Some(current);
                 drop(guard);
-                self.start_group(instance, &current);
+                self.start_group(lock, &current);
                 true
             }
             ArrayState::Failed(status) => {
@@ -258,9 +259,9 @@ impl Planner {
                 state.arrays.forget_failed(array);
                 drop(guard);
                 for at in first..limit {
-                    instance.fail_sample(current.slot, self.order[at as usize], 0, &failure);
+                    fail_sample(lock, current.slot, self.order[at as usize], 0, &failure);
                 }
-                self.end_group(instance, current, false);
+                self.end_group(lock, current, false);
                 true
             }
             ArrayState::Empty
@@ -271,13 +272,13 @@ impl Planner {
     }
 
     /// Starts a walk for every sample of the group that fits the array.
-    fn start_group(&mut self, instance: &Instance, current: &Current) {
+    fn start_group(&mut self, lock: &Lock, current: &Current) {
         let mut why = Why::new();
         for at in current.group_first..current.group_limit {
             let sample = self.order[at as usize];
-            let queued = *instance.lock.lock().queue.sample(sample);
-            let range = check_record(instance, &self.record, &mut why)
-                .and_then(|()| source_box(instance, &self.record, &queued, &mut why));
+            let queued = *lock.lock().queue.sample(sample);
+            let range = check_record(lock.shared, &self.record, &mut why)
+                .and_then(|()| source_box(lock.shared, &self.record, &queued, &mut why));
             match range {
                 Ok((lo, hi)) => {
                     if (0..self.record.axes()).all(|axis| lo[axis] < hi[axis]) {
@@ -285,16 +286,16 @@ impl Planner {
                     }
                 }
                 Err(status) => {
-                    let failure = sample_failure(instance, current.array, status, &why);
-                    instance.fail_sample(current.slot, sample, 0, &failure);
+                    let failure = sample_failure(lock.shared, current.array, status, &why);
+                    fail_sample(lock, current.slot, sample, 0, &failure);
                 }
             }
         }
     }
 
     /// The group is planned; the next one, or the end of the batch.
-    fn end_group(&mut self, instance: &Instance, mut current: Current, is_pinned: bool) {
-        let state = &mut *instance.lock.lock();
+    fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
+        let state = &mut *lock.lock();
         if is_pinned {
             state.arrays.unpin(current.array, 1);
         }
@@ -308,18 +309,19 @@ impl Planner {
         state.queue.consume(current.sample_count);
         state.chunks.pass(current.sample_limit);
         if state.slots.sub_remaining(current.slot, 1) {
-            state.complete_slot(instance, current.slot);
+            state.complete_slot(lock.shared, current.slot);
         }
-        instance.space_ready.broadcast();
+        state.wakes.all(Condition::Space);
     }
 
-    fn walk(&mut self, instance: &Instance) -> bool {
+    fn walk(&mut self, lock: &Lock) -> bool {
+        let shared = lock.shared;
         let Some(mut current) = self.current else { return false };
         if current.phase != Phase::Walk {
             return false;
         }
         let before = self.limit;
-        let is_shared = is_shared(instance, &self.record);
+        let is_shared = is_shared(shared, &self.record);
         let mut uses = 0u64;
         while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty()
         {
@@ -338,37 +340,37 @@ impl Planner {
         }
         let chunks = self.limit - before;
         if self.merge.is_empty() {
-            self.walk_outside(instance, &mut current, before);
+            self.walk_outside(lock, &mut current, before);
         }
         let added = self.limit - before;
         self.current = Some(current);
         if added > 0 {
-            let state = &mut *instance.lock.lock();
+            let state = &mut *lock.lock();
             state.slots.add_remaining(current.slot, added);
             state.arrays.pin(current.array, added as u32);
-            instance.stats.chunks_planned.fetch_add(chunks, Relaxed);
-            instance.stats.chunk_uses.fetch_add(uses, Relaxed);
+            shared.stats.chunks_planned.fetch_add(chunks, Relaxed);
+            shared.stats.chunk_uses.fetch_add(uses, Relaxed);
         }
         if self.merge.is_empty() && current.pad_next == current.group_limit {
-            self.end_group(instance, current, true);
+            self.end_group(lock, current, true);
             return true;
         }
         added > 0
     }
 
     /// Adds a task for every sample of the group with constant padding to fill.
-    fn walk_outside(&mut self, instance: &Instance, current: &mut Current, before: u64) {
+    fn walk_outside(&mut self, lock: &Lock, current: &mut Current, before: u64) {
         while current.pad_next < current.group_limit {
             if !self.has_room(current) || self.limit - before >= RUN_CHUNKS {
                 return;
             }
             let sample = self.order[current.pad_next as usize];
             current.pad_next += 1;
-            if instance.pad_mode != PadMode::Constant {
+            if lock.shared.pad_mode != PadMode::Constant {
                 continue;
             }
             let (is_failed, geometry) = {
-                let slots = &instance.lock.lock().slots;
+                let slots = &lock.lock().slots;
                 let row = slots.row(current.slot, sample);
                 (slots.statuses.read(row) != 0, slots.geometry.read(row))
             };
@@ -443,7 +445,7 @@ impl Planner {
 
 /// Whether several batches that need a chunk of the array decode it once: where decoding costs, and
 /// where the chunk is not kept or taken to a device batch by batch.
-fn is_shared(instance: &Instance, record: &ArrayRecord) -> bool {
-    let is_kept = instance.settings.cache_memory_bytes > 0;
-    instance.engine().is_none() && !is_kept && !record.is_read_partly()
+fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
+    let is_kept = shared.settings.cache_memory_bytes > 0;
+    shared.engine().is_none() && !is_kept && !record.is_read_partly()
 }

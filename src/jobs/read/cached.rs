@@ -5,16 +5,20 @@
 
 use crate::base::stats::Tally;
 use crate::base::status::{Status, Why};
-use crate::device::Part;
+use crate::device::{Part, SlabNeed};
 use crate::jobs::assemble::Hands;
 use crate::jobs::failures::fail_task;
-use crate::jobs::read::lease::LeasedFile;
+use crate::jobs::read::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::read::{Lease, OpenFault};
+use crate::read::{Lease, LeaseOutcome, OpenFault};
 use crate::records::Need;
+use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::job::{Job, RUN_BYTES};
+use crate::state::lock::{Lock, Locked};
+use crate::state::needs::fits_slab;
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
@@ -22,46 +26,48 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
 /// second level until they are decoded, and only chunks that are large take a call each.
-pub const STREAM_BYTES: u64 = 256 << 10;
+const STREAM_BYTES: u64 = 256 << 10;
 
 /// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
 /// scatters each chunk as soon as it is here. What would block is left to threads that may wait.
-pub fn run_stream(
-    instance: &Instance,
+pub fn run<'l>(
+    lock: &'l Lock,
     worker: &mut Worker,
     (wave, first, count): (u32, u32, u32),
     lease: &Lease,
     part: Option<&Part>,
-) {
-    let reads = instance.tables.ops.rows(instance.wave_row(wave, first), count as usize);
+) -> Locked<'l> {
+    let shared = lock.shared;
+    let reads = shared.tables.ops.rows(shared.wave_row(wave, first), count as usize);
     // A job has at least one read.
-    let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return };
+    let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return lock.lock() };
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
     let staging = worker.staging.rows(0, worker.staging.bytes());
-    let hands = Hands::new(instance, worker, head.array, part);
+    let hands = Hands::new(shared, worker, head.array, part);
     let mut path = Path::new();
-    let file = LeasedFile::open(instance, lease, head, &mut path);
+    let file = LeasedFile::open(lock, lease, head, &mut path);
     let mut stream =
         Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
     let (done, fault) = stream.run(reads, staging);
     stream.hands.end();
-    instance.stats.reads_issued.fetch_add(stream.reads, Relaxed);
-    instance.stats.io.add(&stream.io);
-    let state = &mut *instance.lock.lock();
-    stream.file.give_back(state, fault);
+    shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
+    shared.stats.io.add(&stream.io);
+    let mut state = lock.lock();
+    stream.file.give_back(&mut state, fault);
     state.note_cached(fault != Some(OpenFault::Store(Fault::WouldBlock)));
     if fault.is_some() {
-        leave_reads(state, (wave, first), reads, done);
+        leave_reads(&mut state, (wave, first), reads, done);
     }
     if done > chunks.start {
-        state.finish_chunks(instance, wave, (chunks.start, done - chunks.start), part);
+        state.finish_chunks(shared, wave, (chunks.start, done - chunks.start), part);
     }
     state.end_part(part);
+    state
 }
 
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those
 /// behind it are as if nobody had begun them.
-pub fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], done: u32) {
+fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], done: u32) {
     for (op, read) in (first..).zip(reads) {
         if read.chunk_first > done {
             state.waves.unissue(wave, op);
@@ -74,7 +80,7 @@ pub fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp
 }
 
 /// What reading and decoding in one go takes.
-pub struct Stream<'a> {
+struct Stream<'a> {
     file: LeasedFile<'a>,
     hands: Hands<'a>,
     wave: u32,
@@ -148,8 +154,8 @@ impl Stream<'_> {
     }
 
     fn task(&self, chunk: u32) -> ChunkTask {
-        let instance = self.file.instance;
-        instance.tables.chunks.read(instance.wave_row(self.wave, chunk))
+        let shared = self.file.lock.shared;
+        shared.tables.chunks.read(shared.wave_row(self.wave, chunk))
     }
 
     /// Behind the last of the chunks from `first` on that are read at a time: they touch.
@@ -170,7 +176,7 @@ impl Stream<'_> {
     }
 
     fn read_run(&mut self, chunks: Range<u32>, staging: &mut [u8]) -> Result<(), OpenFault> {
-        let start = (self.file.instance.os.now_ns)();
+        let start = (self.file.lock.shared.os.now_ns)();
         let offset = self.task(chunks.start).offset;
         let (mut end, mut needed) = (offset, 0);
         for chunk in chunks.clone() {
@@ -180,7 +186,7 @@ impl Stream<'_> {
         }
         let bytes = &mut staging[..(end - offset) as usize];
         self.is_checked = false;
-        let range = self.file.instance.profiler.range(profiler::IO);
+        let range = self.file.lock.shared.profiler.range(profiler::IO);
         let need = self.task(chunks.start).need;
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
         let got = if has_strips && need.strip_count > 1 {
@@ -191,17 +197,17 @@ impl Stream<'_> {
             end - offset
         };
         drop(range);
-        let ns = (self.file.instance.os.now_ns)() - start;
+        let ns = (self.file.lock.shared.os.now_ns)() - start;
         self.io.observe(ns, got, needed.min(got));
         let mut chunk = chunks.start;
         while chunk < chunks.end {
             let task = self.task(chunk);
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
             let mates = chunk..chunks.end.min(chunk + 1 + task.mates);
-            let shared = self.hands.shared(self.wave, mates.clone(), encoded);
+            let once = self.hands.decode_once(self.wave, mates.clone(), encoded);
             for mate in mates {
                 let task = self.task(mate);
-                if let Err(failure) = self.hands.assemble(self.wave, &task, encoded, shared) {
+                if let Err(failure) = self.hands.assemble(self.wave, &task, encoded, once) {
                     self.fail_decode(mate, failure);
                 }
                 chunk = mate + 1;
@@ -233,7 +239,7 @@ impl Stream<'_> {
         if self.check().is_ok() {
             let file = &self.file;
             file.is_no_chunk.set(file.is_no_chunk.get() || file.record.shard_levels == 0);
-            fail_task(file.instance, self.wave, chunk, file.record, status, &why);
+            fail_task(file.lock, self.wave, chunk, file.record, status, &why);
         }
     }
 
@@ -254,4 +260,73 @@ impl Stream<'_> {
             self.fail_chunks(chunks, fault);
         }
     }
+}
+
+/// The next reads that nobody began, for a thread that decodes what it reads: neighbours in one
+/// file, because what is in the page cache needs no order.
+pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
+    let mut at = state.waves.active.first();
+    while let Some(wave) = at {
+        at = state.waves.active.next(wave);
+        while let Some(first) = state.waves.next_by_place(wave) {
+            state.waves.issue(wave, first);
+            let read = shared.tables.ops.read(shared.wave_row(wave, first));
+            let mut own = None;
+            let record = shared.array_record(read.array).of_file(read.file, &mut own);
+            let need = state.read_need(shared, wave, &read);
+            // Of a chunk that is read partly a worker's place holds what is read.
+            let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
+                || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES;
+            if !is_small || !fits_slab(shared, need) {
+                if let Some(job) = lease_read(state, shared, wave, first, true) {
+                    return Some(job);
+                }
+                continue;
+            }
+            if !state.has_room(shared, need) {
+                state.waves.unissue(wave, first);
+                return None;
+            }
+            let lease = match state.files.lease(read.array_id, read.file, None) {
+                LeaseOutcome::Leased(lease) => lease,
+                LeaseOutcome::Busy => {
+                    state.waves.waves[wave as usize].blocking.push(first);
+                    continue;
+                }
+            };
+            let (count, need) = join_reads(state, shared, wave, first, (&read, need));
+            // There is room: nobody took of it since.
+            let part = state.reserve(shared, need).ok().flatten();
+            state.note_bound(shared, wave);
+            return Some(Job::Stream { wave, first, count, lease, part });
+        }
+    }
+    None
+}
+
+/// Issues the reads behind `first` that the same worker takes with it; how many they are
+/// together, and what they need of a slab.
+fn join_reads(
+    state: &mut State,
+    shared: &Shared,
+    wave: u32,
+    first: u32,
+    (read, mut need): (&ReadOp, SlabNeed),
+) -> (u32, SlabNeed) {
+    let (mut count, mut bytes) = (1, read.decoded_bytes);
+    while state.waves.is_unissued(wave, first + count) {
+        let next = shared.tables.ops.read(shared.wave_row(wave, first + count));
+        bytes += next.decoded_bytes;
+        let is_same =
+            (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
+        let more = need.and(state.read_need(shared, wave, &next));
+        let is_enough = bytes > RUN_BYTES || !fits_slab(shared, more);
+        if !is_same || is_enough || !state.has_room(shared, more) {
+            break;
+        }
+        need = more;
+        state.waves.issue(wave, first + count);
+        count += 1;
+    }
+    (count, need)
 }

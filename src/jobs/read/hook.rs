@@ -25,7 +25,8 @@ use crate::os::sink::Level;
 use crate::os::store::{Descriptors, Path};
 use crate::read::Lease;
 use crate::state::flights::AsyncRead;
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock};
+use crate::state::shared::Shared;
 use crate::state::{Life, State};
 use crate::wave::ReadOp;
 use core::sync::atomic::Ordering::Relaxed;
@@ -40,76 +41,75 @@ pub struct Begun<'a> {
     pub path: &'a Path,
 }
 
-impl Instance {
-    /// Hands a read to the host.
-    pub fn begin_read(&self, read: &ReadOp, begun: &Begun<'_>) {
-        let Begun { wave, op, ticket, .. } = *begun;
-        let needed = needed_bytes(self, wave, read);
-        let (open, stat) = begun.opened;
-        {
-            let state = &mut *self.lock.lock();
-            state.async_reads.begin(AsyncRead {
-                ticket,
-                wave,
-                op,
-                interval: state.waves.waves[wave as usize].interval,
-                lease: *begun.lease,
-                open,
-                stat,
-                bytes: read.bytes,
-                needed,
-                start_ns: (self.os.now_ns)(),
-                is_dropped: false,
-            });
-        }
-        let target = self.tables.slab.part(read.slab_offset, read.bytes);
-        let token = (self.token, ticket);
-        if self.store.begin_read(token, begun.path, target, read.offset).is_err() {
-            self.end_read(&mut self.lock.lock(), ticket, false);
-        }
+/// Hands a read to the host.
+pub fn begin_read(lock: &Lock, read: &ReadOp, begun: &Begun<'_>) {
+    let shared = lock.shared;
+    let Begun { wave, op, ticket, .. } = *begun;
+    let needed = needed_bytes(shared, wave, read);
+    let (open, stat) = begun.opened;
+    {
+        let state = &mut *lock.lock();
+        state.async_reads.begin(AsyncRead {
+            ticket,
+            wave,
+            op,
+            interval: state.waves.waves[wave as usize].interval,
+            lease: *begun.lease,
+            open,
+            stat,
+            bytes: read.bytes,
+            needed,
+            start_ns: (shared.os.now_ns)(),
+            is_dropped: false,
+        });
     }
+    let target = shared.tables.slab.part(read.slab_offset, read.bytes);
+    let token = (shared.token, ticket);
+    if shared.store.begin_read(token, begun.path, target, read.offset).is_err() {
+        end_read(shared, &mut lock.lock(), ticket, false);
+    }
+}
 
-    /// The file of a read could not be opened: it is read as if it were to end here.
-    pub fn give_up_read(&self, ticket: u64) {
-        self.lock.lock().async_reads.give_up(ticket);
-    }
+/// The file of a read could not be opened: it is read as if it were to end here.
+pub fn give_up_read(lock: &Lock, ticket: u64) {
+    lock.lock().async_reads.give_up(ticket);
+}
 
-    /// The completion of a read; `result` is what `files.read` would have returned.
-    pub fn read_done(&self, ticket: u64, result: i64) -> Result<(), Failure> {
-        if self.end_read(&mut self.lock.lock(), ticket, result == 0) {
-            return Ok(());
-        }
-        let mut why = Why::new();
-        let status = fail!(
-            why,
-            Invalid,
-            "read_done: no read of ticket {ticket:#x} is in flight: completed \
-             before, or never begun"
-        );
-        self.sink.log(Level::Warn, 0, format_args!("{why}"));
-        Err(Failure::because(status, &why))
+/// The completion of a read; `result` is what `files.read` would have returned.
+pub fn read_done(lock: &Lock, ticket: u64, result: i64) -> Result<(), Failure> {
+    if end_read(lock.shared, &mut lock.lock(), ticket, result == 0) {
+        return Ok(());
     }
+    let mut why = Why::new();
+    let status = fail!(
+        why,
+        Invalid,
+        "read_done: no read of ticket {ticket:#x} is in flight: completed \
+         before, or never begun"
+    );
+    lock.shared.sink.log(Level::Warn, 0, format_args!("{why}"));
+    Err(Failure::because(status, &why))
+}
 
-    /// Ends a read; false where there is none of that ticket.
-    fn end_read(&self, state: &mut State, ticket: u64, is_there: bool) -> bool {
-        let Some(read) = state.async_reads.end(ticket) else { return false };
-        let (open, stat) = (Some(read.open), Some(read.stat));
-        close_forgotten(self, state.files.give_back(&read.lease, open, stat));
-        if read.is_dropped {
-            state.waves.end_dropped(read.interval);
-            state.plan_wanted = true;
-        } else if is_there {
-            state.waves.set_ready(read.wave, read.op);
-            self.stats.reads_issued.fetch_add(1, Relaxed);
-            let ns = (self.os.now_ns)() - read.start_ns;
-            self.stats.io.observe(ns, read.bytes, read.needed);
-        } else {
-            state.waves.waves[read.wave as usize].handed.push(read.op);
-        }
-        if state.life != Life::Running {
-            self.idle.broadcast();
-        }
-        self.wake(state);
-        true
+/// Ends a read; false where there is none of that ticket.
+fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> bool {
+    let Some(read) = state.async_reads.end(ticket) else { return false };
+    let (open, stat) = (Some(read.open), Some(read.stat));
+    close_forgotten(shared, state.files.give_back(&read.lease, open, stat));
+    if read.is_dropped {
+        state.waves.end_dropped(read.interval);
+        state.plan_wanted = true;
+    } else if is_there {
+        state.waves.set_ready(read.wave, read.op);
+        shared.stats.reads_issued.fetch_add(1, Relaxed);
+        let ns = (shared.os.now_ns)() - read.start_ns;
+        shared.stats.io.observe(ns, read.bytes, read.needed);
+    } else {
+        state.waves.waves[read.wave as usize].handed.push(read.op);
     }
+    if state.life != Life::Running {
+        state.wakes.all(Condition::Idle);
+    }
+    state.wakes.work();
+    true
 }

@@ -7,24 +7,26 @@ use crate::fail;
 use crate::jobs::failures::fail_task;
 use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::os::{Errno, FileStat};
-use crate::read::{Folder, Lease, OpenFault, open_leased, shown};
+use crate::read::{Folder, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::ArrayRecord;
 use crate::source::zarr::{write_file_key, write_folder_key};
 use crate::state::State;
-use crate::state::shared::Instance;
+use crate::state::job::Job;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 use crate::wave::ReadOp;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub fn file_path(instance: &Instance, array: u32, record: &ArrayRecord, file: u64) -> Path {
+pub fn file_path(shared: &Shared, array: u32, record: &ArrayRecord, file: u64) -> Path {
     let mut path = Path::new();
-    write_file_path(instance, array, record, file, &mut path);
+    write_file_path(shared, array, record, file, &mut path);
     path
 }
 
 /// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
 pub fn write_file_path(
-    instance: &Instance,
+    shared: &Shared,
     array: u32,
     record: &ArrayRecord,
     file: u64,
@@ -33,43 +35,43 @@ pub fn write_file_path(
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
-    write_array_path(instance, array, path);
+    write_array_path(shared, array, path);
     write_file_key(record, &coordinates[..axes], path);
 }
 
-pub fn folder_path(instance: &Instance, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
+pub fn folder_path(shared: &Shared, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
     let mut coordinates = [0; RANK_MAX];
     let axes = ..folder.axes;
     coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
     let mut path = Path::new();
-    write_array_path(instance, array, &mut path);
+    write_array_path(shared, array, &mut path);
     write_folder_key(record, &coordinates[axes], &mut path);
     path
 }
 
 /// Writes the path of an array, with a slash at its end.
-pub fn write_array_path(instance: &Instance, array: u32, path: &mut Path) {
-    let uri = instance.array_uri(array);
+pub fn write_array_path(shared: &Shared, array: u32, path: &mut Path) {
+    let uri = shared.array_uri(array);
     path.push_str(uri);
     if !uri.ends_with('/') {
         path.push_str("/");
     }
 }
 
-pub fn close_forgotten(instance: &Instance, open: Option<Descriptors>) {
+pub fn close_forgotten(shared: &Shared, open: Option<Descriptors>) {
     if let Some(open) = open {
-        instance.store.close_data(open);
+        shared.store.close_data(open);
     }
 }
 
 /// Uses a lease and counts opens.
 pub fn open_counted(
-    instance: &Instance,
+    shared: &Shared,
     path: &Path,
     lease: &Lease,
 ) -> Result<(Descriptors, FileStat), OpenFault> {
-    instance.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
-    open_leased(&instance.store, path, lease)
+    shared.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
+    open_leased(&shared.store, path, lease)
 }
 
 pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
@@ -93,7 +95,7 @@ pub fn is_stale(fault: OpenFault) -> bool {
 
 /// A file while a job reads it.
 pub struct LeasedFile<'a> {
-    pub instance: &'a Instance,
+    pub lock: &'a Lock,
     pub lease: &'a Lease,
     pub record: &'static ArrayRecord,
     pub read: &'a ReadOp,
@@ -111,23 +113,24 @@ impl<'a> LeasedFile<'a> {
     /// Opens the file of `read`, if it is not open, which must be as it was when its chunks were
     /// located. `path`: room for its path.
     pub fn open(
-        instance: &'a Instance,
+        lock: &'a Lock,
         lease: &'a Lease,
         read: &'a ReadOp,
         path: &'a mut Path,
     ) -> LeasedFile<'a> {
-        let record = instance.array_record(read.array);
+        let shared = lock.shared;
+        let record = shared.array_record(read.array);
         // An open file of the system is read by its descriptor alone.
-        if lease.open.is_none() || instance.store.uses_hook() {
-            write_file_path(instance, read.array, record, read.file, path);
+        if lease.open.is_none() || shared.store.uses_hook() {
+            write_file_path(shared, read.array, record, read.file, path);
         }
         let path = &*path;
         let opened = match lease.open {
             Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
-            None => open_counted(instance, path, lease),
+            None => open_counted(shared, path, lease),
         };
         let mut file = LeasedFile {
-            instance,
+            lock,
             lease,
             record,
             read,
@@ -145,14 +148,14 @@ impl<'a> LeasedFile<'a> {
     /// The file is of no use: a descriptor that this job opened is closed.
     pub fn refuse(&mut self, fault: OpenFault) {
         if let (Ok((open, _)), None) = (self.opened, self.lease.open) {
-            self.instance.store.close_data(open);
+            self.lock.shared.store.close_data(open);
         }
         self.opened = Err(fault);
     }
 
     pub fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
-        let store = &self.instance.store;
+        let store = &self.lock.shared.store;
         let mut result = store.read_exact(open.fd, self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
             // It was opened just now: there is no older descriptor to blame.
@@ -170,14 +173,14 @@ impl<'a> LeasedFile<'a> {
     /// change, and its size may be a round trip.
     pub fn check_unchanged(&mut self) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
-        if self.instance.store.uses_hook() {
+        if self.lock.shared.store.uses_hook() {
             return Ok(());
         }
-        let mut now = self.instance.store.stat(open.fd, self.path);
+        let mut now = self.lock.shared.store.stat(open.fd, self.path);
         if now == Err(STALE) {
             // The bytes are here: only their descriptor is of no more use.
-            let path = file_path(self.instance, self.read.array, self.record, self.read.file);
-            now = self.instance.store.stat_path(&path);
+            let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
+            now = self.lock.shared.store.stat_path(&path);
         }
         let fault = match now {
             Ok(now) if now == stat => return Ok(()),
@@ -195,7 +198,7 @@ impl<'a> LeasedFile<'a> {
             OpenFault::Store(Fault::WouldBlock) => true,
             fault if is_stale(fault) => self.lease.open.is_some(),
             fault if self.opened.is_err() && is_short_of_descriptors(fault) => {
-                self.lease.open.is_none() && self.instance.lock.lock().files.lower_open_max()
+                self.lease.open.is_none() && self.lock.lock().files.lower_open_max()
             }
             _ => false,
         }
@@ -204,9 +207,9 @@ impl<'a> LeasedFile<'a> {
     /// Reports that a chunk cannot be read.
     pub fn fail(&self, wave: u32, chunk: u32, fault: OpenFault) {
         let mut why = Why::new();
-        let path = file_path(self.instance, self.read.array, self.record, self.read.file);
+        let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
         let status = open_failure(&path, fault, &mut why);
-        fail_task(self.instance, wave, chunk, self.record, status, &why);
+        fail_task(self.lock, wave, chunk, self.record, status, &why);
     }
 
     /// Ends the lease. `fault`: why the job ended early, if it did.
@@ -217,18 +220,58 @@ impl<'a> LeasedFile<'a> {
         }
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
-        close_forgotten(self.instance, state.files.give_back(self.lease, open, stat));
+        close_forgotten(self.lock.shared, state.files.give_back(self.lease, open, stat));
         if self.opened == Err(OpenFault::Changed) || self.has_ended.get() {
-            close_forgotten(self.instance, state.forget_file(slot));
+            close_forgotten(self.lock.shared, state.forget_file(slot));
         } else if self.is_no_chunk.get() {
-            close_forgotten(self.instance, state.files.forget(slot));
+            close_forgotten(self.lock.shared, state.files.forget(slot));
         }
     }
 }
 
 /// Bytes that the chunks of a read need of it.
-pub fn needed_bytes(instance: &Instance, wave: u32, read: &ReadOp) -> u64 {
+pub fn needed_bytes(shared: &Shared, wave: u32, read: &ReadOp) -> u64 {
     let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
-    let bytes = |chunk| instance.tables.chunks.read(instance.wave_row(wave, chunk)).bytes;
+    let bytes = |chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).bytes;
     chunks.map(bytes).sum()
+}
+
+/// A read on its own, into the slab; where its file is busy it waits among the blocking ones.
+pub fn lease_read(
+    state: &mut State,
+    shared: &Shared,
+    wave: u32,
+    op: u32,
+    cached_only: bool,
+) -> Option<Job> {
+    let read = rest_of_read(state, shared, wave, op);
+    match state.files.lease(read.array_id, read.file, None) {
+        LeaseOutcome::Leased(lease) => {
+            let ticket = if cached_only { None } else { state.async_reads.take() };
+            Some(Job::Read { wave, op, read, lease, cached_only, ticket })
+        }
+        LeaseOutcome::Busy => {
+            state.waves.waves[wave as usize].blocking.push(op);
+            None
+        }
+    }
+}
+
+/// A read without the chunks that are done. Chunks lie in the order of their offsets.
+pub fn rest_of_read(state: &State, shared: &Shared, wave: u32, op: u32) -> ReadOp {
+    let row = state.waves.row(wave, op);
+    let (read, next) = (shared.tables.ops.read(row), state.waves.op_next[row]);
+    if next == 0 {
+        return read;
+    }
+    let chunk_first = read.chunk_first + next;
+    let task = shared.tables.chunks.read(shared.wave_row(wave, chunk_first));
+    ReadOp {
+        offset: task.offset,
+        bytes: read.bytes - (task.offset - read.offset),
+        slab_offset: task.slab_offset,
+        chunk_first,
+        chunk_count: read.chunk_count - next,
+        ..read
+    }
 }

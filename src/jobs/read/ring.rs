@@ -24,17 +24,19 @@ use crate::base::arena::Carver;
 use crate::base::cache::Fifo;
 use crate::base::math::index;
 use crate::jobs::read::lease::{close_forgotten, file_path, needed_bytes};
+use crate::jobs::read::wait;
 use crate::os::Errno;
 use crate::os::sink::Level;
 use crate::os::store::Descriptors;
-use crate::os::sync::Guard;
+use crate::os::sync::Mutex;
 use crate::os::uring::{Completion, Event, Ring};
 use crate::read::{Lease, shown, staged_bytes};
 use crate::setup::config::{READER_DIRECT, READER_THREADS, READER_URING};
 use crate::setup::settings::Settings;
 use crate::state::flights::Sleep;
 use crate::state::job::{Job, Role};
-use crate::state::shared::Instance;
+use crate::state::lock::{Condition, Lock, Locked};
+use crate::state::shared::Shared;
 use crate::state::{Life, State};
 use crate::wave::ReadOp;
 use core::fmt::Write;
@@ -108,13 +110,14 @@ impl RingReader {
     }
 
     /// Takes as many reads as there are places. Bounded by the ring's depth.
-    fn take(&mut self, instance: &Instance, state: &mut State) {
+    fn take(&mut self, shared: &Shared, state: &mut State) {
         while let Some(place) = self.free.front() {
-            let Some(Job::Read { wave, op, read, lease, .. }) =
-                state.next_job(instance, Role::Ring)
-            else {
+            if state.work_for(shared, Role::Ring).is_empty() {
                 break;
-            };
+            }
+            let job = wait::take(state, shared, Role::Ring);
+            let Some(Job::Read { wave, op, read, lease, .. }) = job else { break };
+            state.begin_job();
             // The ring thread is given reads of open files only.
             assert!(lease.open.is_some());
             let Some(open) = lease.open else { break };
@@ -139,9 +142,9 @@ impl RingReader {
     }
 
     /// Queues what is fresh, waits for the ring, and looks at what it brought.
-    fn turn(&mut self, instance: &Instance) -> Result<(), Errno> {
+    fn turn(&mut self, lock: &Lock) -> Result<(), Errno> {
         while let Some(place) = self.fresh.pop() {
-            self.begin(instance, place);
+            self.begin(lock, place);
         }
         let has_ended = !self.ended.is_empty();
         let Some(ring) = self.ring.as_mut() else { return Ok(()) };
@@ -153,33 +156,34 @@ impl RingReader {
         // Bounded by the depth: a request that is queued here is not handed to the kernel here.
         while let Some(event) = self.ring.as_mut().and_then(Ring::next_event) {
             if let Event::Read(completion) = event {
-                self.complete(instance, completion);
+                self.complete(lock, completion);
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self, instance: &Instance, place: u32) {
+    fn begin(&mut self, lock: &Lock, place: u32) {
+        let shared = lock.shared;
         let Some(entry) = self.places[index(u64::from(place))].as_mut() else { return };
-        entry.start_ns = (instance.os.now_ns)();
+        entry.start_ns = (shared.os.now_ns)();
         if entry.lease.stat.is_some_and(|stat| stat != entry.read.stat) {
             entry.outcome = Outcome::Left;
             self.ended.push(place);
             return;
         }
-        let first = instance.tables.slab.rows(entry.read.slab_offset, 1);
-        let probe = (instance.os.read)(entry.open.fd, first, entry.read.offset, true);
+        let first = shared.tables.slab.rows(entry.read.slab_offset, 1);
+        let probe = (shared.os.read)(entry.open.fd, first, entry.read.offset, true);
         entry.is_cached = probe == Ok(1);
         entry.is_direct = entry.open.direct.is_some() && !entry.is_cached;
         entry.is_direct_now = entry.is_direct;
-        self.queue(instance, place);
+        self.queue(shared, place);
     }
 
     /// Queues a request for what is not there of a read.
-    fn queue(&mut self, instance: &Instance, place: u32) {
+    fn queue(&mut self, shared: &Shared, place: u32) {
         let entry = self.places[index(u64::from(place))].as_mut();
         let (Some(entry), Some(ring)) = (entry, self.ring.as_mut()) else { return };
-        let (read, slab) = (&entry.read, &instance.tables.slab);
+        let (read, slab) = (&entry.read, &shared.tables.slab);
         let (fd, target, offset) = match entry.open.direct {
             Some(fd) if entry.is_direct_now => {
                 let (front, staged) = staged_bytes(true, read.offset, read.bytes);
@@ -190,12 +194,12 @@ impl RingReader {
                 (entry.open.fd, target, read.offset + entry.done)
             }
         };
-        (instance.os.ring_waits)(fd);
+        (shared.os.ring_waits)(fd);
         let is_queued = ring.read(fd, target, offset, u64::from(place));
         assert!(is_queued);
     }
 
-    fn complete(&mut self, instance: &Instance, completion: Completion) {
+    fn complete(&mut self, lock: &Lock, completion: Completion) {
         let place = completion.user_data as u32;
         let Some(entry) = self.places[index(completion.user_data)].as_mut() else { return };
         let was_direct = core::mem::replace(&mut entry.is_direct_now, false);
@@ -209,7 +213,7 @@ impl RingReader {
                 let brought = u64::from(got).saturating_sub(front);
                 entry.done = (entry.done + brought).min(entry.read.bytes);
                 if entry.done == entry.read.bytes {
-                    entry.end(instance);
+                    entry.end(lock.shared);
                 } else if got == 0 && !was_direct {
                     entry.outcome = Outcome::Left;
                 }
@@ -222,23 +226,23 @@ impl RingReader {
             }
             Err(Errno(libc::EINVAL)) if was_direct => {
                 entry.is_direct = false;
-                entry.refuse_direct(instance);
+                entry.refuse_direct(lock);
             }
             Err(_) => entry.outcome = Outcome::Left,
         }
         if entry.outcome == Outcome::Pending {
-            self.queue(instance, place);
+            self.queue(lock.shared, place);
         } else {
             self.ended.push(place);
         }
     }
 
     /// Hands in what has ended.
-    fn hand_in(&mut self, instance: &Instance, state: &mut State) {
+    fn hand_in(&mut self, shared: &Shared, state: &mut State) {
         while let Some(place) = self.ended.pop() {
             let Some(entry) = self.places[index(u64::from(place))].take() else { continue };
             let (lease, wave) = (&entry.lease, entry.wave as usize);
-            close_forgotten(instance, state.files.give_back(lease, None, lease.stat));
+            close_forgotten(shared, state.files.give_back(lease, None, lease.stat));
             if entry.outcome == Outcome::Done {
                 state.waves.waves[wave].ready.push(entry.op);
                 state.note_cached(entry.is_cached);
@@ -247,7 +251,7 @@ impl RingReader {
             }
             self.free.push(place);
             state.ring.in_flight -= 1;
-            instance.end_job(state);
+            state.end_job();
         }
     }
 
@@ -273,149 +277,138 @@ impl RingReader {
 
 impl RingRead {
     /// All bytes are here: they count if the file is what it was when its chunks were located.
-    fn end(&mut self, instance: &Instance) {
-        let is_same = |fd: i32| (instance.os.stat)(fd) == Ok(self.read.stat);
+    fn end(&mut self, shared: &Shared) {
+        let is_same = |fd: i32| (shared.os.stat)(fd) == Ok(self.read.stat);
         let mut used = self.open.direct.filter(|_| self.is_direct).into_iter();
         if !is_same(self.open.fd) || !used.all(is_same) {
             self.outcome = Outcome::Left;
             return;
         }
         self.outcome = Outcome::Done;
-        let needed = needed_bytes(instance, self.wave, &self.read);
-        instance.stats.worker_steps.fetch_add(1, Relaxed);
-        instance.stats.reads_issued.fetch_add(1, Relaxed);
-        let ns = (instance.os.now_ns)() - self.start_ns;
-        instance.stats.io.observe(ns, self.read.bytes, needed);
+        let needed = needed_bytes(shared, self.wave, &self.read);
+        shared.stats.worker_steps.fetch_add(1, Relaxed);
+        shared.stats.reads_issued.fetch_add(1, Relaxed);
+        let ns = (shared.os.now_ns)() - self.start_ns;
+        shared.stats.io.observe(ns, self.read.bytes, needed);
     }
 
-    fn refuse_direct(&self, instance: &Instance) {
-        let is_news = instance.lock.lock().files.refuse_direct(self.lease.slot);
+    fn refuse_direct(&self, lock: &Lock) {
+        let shared = lock.shared;
+        let is_news = lock.lock().files.refuse_direct(self.lease.slot);
         if is_news {
-            let record = instance.array_record(self.read.array);
-            let path = file_path(instance, self.read.array, record, self.read.file);
+            let record = shared.array_record(self.read.array);
+            let path = file_path(shared, self.read.array, record, self.read.file);
             let text = "takes no direct reads: it is read through the page cache";
-            instance.sink.log(Level::Warn, 0, format_args!("{} {text}", shown(&path)));
+            shared.sink.log(Level::Warn, 0, format_args!("{} {text}", shown(&path)));
         }
     }
 }
 
-impl Instance {
-    /// Opens the ring that the settings ask for. Err: the kernel's errno.
-    pub fn open_ring(&self) -> Result<(), Errno> {
-        let settings = &self.settings;
-        let mut ring = Ring::open(self.os, settings.ring_depth)?;
-        let registered = ring.register_buffer(self.tables.slab);
-        let name = if settings.reads_direct { "direct" } else { "uring" };
-        let waker = ring.waker();
-        // Before the state's lock, which the ring thread takes while it holds this one.
-        self.ring.lock().ring = Some(ring);
-        let state = &mut *self.lock.lock();
-        state.ring.reason.clear();
-        // The text is cut where it is long.
-        let _ = match registered {
-            Ok(()) => write!(state.ring.reason, "{name}: asked for by the config"),
-            Err(errno) => write!(state.ring.reason, "{name}: asked for; slab not pinned: {errno}"),
-        };
-        state.ring.reader = if settings.reads_direct { READER_DIRECT } else { READER_URING };
-        state.ring.waker = Some(waker);
-        state.ring.is_live = true;
-        Ok(())
-    }
+/// Opens the ring that the settings ask for. Err: the kernel's errno.
+pub fn open_ring(lock: &Lock, reader: &Mutex<RingReader>) -> Result<(), Errno> {
+    let shared = lock.shared;
+    let settings = &shared.settings;
+    let mut ring = Ring::open(shared.os, settings.ring_depth)?;
+    let registered = ring.register_buffer(shared.tables.slab);
+    let name = if settings.reads_direct { "direct" } else { "uring" };
+    let waker = ring.waker();
+    // Before the state's lock, which the ring thread takes while it holds this one.
+    reader.lock().ring = Some(ring);
+    let state = &mut *lock.lock();
+    state.ring.reason.clear();
+    // The text is cut where it is long.
+    let _ = match registered {
+        Ok(()) => write!(state.ring.reason, "{name}: asked for by the config"),
+        Err(errno) => write!(state.ring.reason, "{name}: asked for; slab not pinned: {errno}"),
+    };
+    state.ring.reader = if settings.reads_direct { READER_DIRECT } else { READER_URING };
+    state.ring.waker = Some(waker);
+    state.ring.is_live = true;
+    Ok(())
+}
 
-    /// Closes the ring of a thread that never ran.
-    pub fn close_unused_ring(&self) {
-        let reader = &mut *self.ring.lock();
-        if let Some(mut ring) = reader.ring.take() {
-            // Nothing was ever queued, so there is nothing that the kernel could keep.
-            let closed = ring.close();
-            assert!(closed.is_ok());
-        }
+/// Closes the ring of a thread that never ran.
+pub fn close_unused_ring(reader: &Mutex<RingReader>) {
+    if let Some(mut ring) = reader.lock().ring.take() {
+        // Nothing was ever queued, so there is nothing that the kernel could keep.
+        let closed = ring.close();
+        assert!(closed.is_ok());
     }
+}
 
-    /// Wakes the ring thread if it sleeps and could take a read.
-    pub fn wake_ring(&self, state: &State) {
-        let ring = &state.ring;
-        match (ring.sleep.get(), ring.waker) {
-            (Sleep::Idle, _) if state.has_job(self, Role::Ring) => self.ring_ready.signal(),
-            (Sleep::InRing, Some(waker)) if state.has_job(self, Role::Ring) => {
-                ring.sleep.set(Sleep::Woken);
-                waker.wake();
-            }
-            _ => {}
-        }
-    }
-
-    /// What the ring thread does until close.
-    pub fn ring_main(&self) {
-        let reader = &mut *self.ring.lock();
-        let mut state = self.lock.lock();
-        let mut failures = 0;
-        loop {
-            reader.hand_in(self, &mut state);
-            reader.take(self, &mut state);
-            self.wake(&state);
-            if state.ring.in_flight > 0 {
-                state.ring.sleep.set(Sleep::InRing);
-                drop(state);
-                let turned = reader.turn(self);
-                state = self.lock.lock();
-                state.ring.sleep.set(Sleep::Awake);
-                failures = if turned.is_ok() { 0 } else { failures + 1 };
-                if let Err(errno) = turned {
-                    state = self.bear_failure(reader, state, errno, failures);
-                }
-                continue;
-            }
-            if state.life == Life::Closing || !state.ring.is_live {
-                break;
-            }
-            state.ring.sleep.set(Sleep::Idle);
-            self.ring_ready.wait(&mut state);
-            state.ring.sleep.set(Sleep::Awake);
-        }
-        state.ring.is_live = false;
-        state.ring.waker = None;
-        // Ends as soon as the kernel takes the wake read back.
-        while reader.give_up().is_err() {
-            let pause = (self.os.now_ns)() + WAIT_PAUSE_NS;
-            self.ring_ready.wait_until(&mut state, pause);
-        }
-        state.threads -= 1;
-        self.idle.broadcast();
-    }
-
-    /// The ring did not wait: tries again after a pause; in the end its reads, and all after them,
-    /// go to the io threads.
-    fn bear_failure<'a>(
-        &'a self,
-        reader: &mut RingReader,
-        mut state: Guard<'a, State>,
-        errno: Errno,
-        failures: u32,
-    ) -> Guard<'a, State> {
-        let pause = (self.os.now_ns)() + WAIT_PAUSE_NS;
-        self.ring_ready.wait_until(&mut state, pause);
-        if failures < WAIT_FAILURES_MAX || !state.ring.is_live {
-            return state;
-        }
-        // Nobody may wake a ring that is being closed.
-        let waker = state.ring.waker.take();
-        drop(state);
-        let given_up = reader.give_up();
-        let mut state = self.lock.lock();
-        if given_up.is_err() {
-            state.ring.waker = waker;
-        } else {
-            let ring = &mut state.ring;
-            ring.is_live = false;
-            ring.reader = READER_THREADS;
-            ring.reason.clear();
-            // The text is cut where it is long.
-            let _ = write!(ring.reason, "threads: io_uring failed: {errno}");
+/// What the ring thread does until close.
+pub fn ring_main(lock: &Lock, reader: &Mutex<RingReader>) {
+    let shared = lock.shared;
+    let reader = &mut *reader.lock();
+    let mut state = lock.lock();
+    let mut failures = 0;
+    loop {
+        reader.hand_in(shared, &mut state);
+        reader.take(shared, &mut state);
+        state.wakes.work();
+        // While it is awake: what it just found no read for does not wake it.
+        state.signal();
+        if state.ring.in_flight > 0 {
+            state.ring.sleep = Sleep::InRing;
             drop(state);
-            self.sink.log(Level::Warn, 0, format_args!("io_uring failed, threads read: {errno}"));
-            state = self.lock.lock();
+            let turned = reader.turn(lock);
+            state = lock.lock();
+            state.ring.sleep = Sleep::Awake;
+            failures = if turned.is_ok() { 0 } else { failures + 1 };
+            if let Err(errno) = turned {
+                state = bear_failure(lock, reader, state, errno, failures);
+            }
+            continue;
         }
-        state
+        if state.life == Life::Closing || !state.ring.is_live {
+            break;
+        }
+        state.ring.sleep = Sleep::Idle;
+        state.wait(Condition::Ring);
+        state.ring.sleep = Sleep::Awake;
     }
+    state.ring.is_live = false;
+    state.ring.waker = None;
+    // Ends as soon as the kernel takes the wake read back.
+    while reader.give_up().is_err() {
+        let pause = (shared.os.now_ns)() + WAIT_PAUSE_NS;
+        state.wait_until(Condition::Ring, pause);
+    }
+    state.end_thread();
+}
+
+/// The ring did not wait: tries again after a pause; in the end its reads, and all after them,
+/// go to the io threads.
+fn bear_failure<'a>(
+    lock: &'a Lock,
+    reader: &mut RingReader,
+    mut state: Locked<'a>,
+    errno: Errno,
+    failures: u32,
+) -> Locked<'a> {
+    let shared = lock.shared;
+    let pause = (shared.os.now_ns)() + WAIT_PAUSE_NS;
+    state.wait_until(Condition::Ring, pause);
+    if failures < WAIT_FAILURES_MAX || !state.ring.is_live {
+        return state;
+    }
+    // Nobody may wake a ring that is being closed.
+    let waker = state.ring.waker.take();
+    drop(state);
+    let given_up = reader.give_up();
+    let mut state = lock.lock();
+    if given_up.is_err() {
+        state.ring.waker = waker;
+    } else {
+        let ring = &mut state.ring;
+        ring.is_live = false;
+        ring.reader = READER_THREADS;
+        ring.reason.clear();
+        // The text is cut where it is long.
+        let _ = write!(ring.reason, "threads: io_uring failed: {errno}");
+        drop(state);
+        shared.sink.log(Level::Warn, 0, format_args!("io_uring failed, threads read: {errno}"));
+        state = lock.lock();
+    }
+    state
 }

@@ -4,37 +4,45 @@
 //! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
 //! the samples that fail. No lock is held while a file is opened or read.
 
-use crate::jobs::read::hook::Begun;
-use crate::jobs::read::lease::LeasedFile;
+use crate::jobs::read::hook::{Begun, begin_read, give_up_read};
+use crate::jobs::read::lease::{LeasedFile, lease_read, rest_of_read};
+use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::read::{Lease, OpenFault};
-use crate::state::shared::Instance;
+use crate::read::{Lease, LeaseOutcome, OpenFault};
+use crate::state::State;
+use crate::state::job::{Job, Role};
+use crate::state::lock::{Lock, Locked};
+use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Reads into the slab; with a ticket the host is to, and completes it later.
-pub fn run_read(
-    instance: &Instance,
+pub fn run<'l>(
+    lock: &'l Lock,
     (wave, op): (u32, u32),
     read: &ReadOp,
     lease: &Lease,
     (cached_only, ticket): (bool, Option<u64>),
-) {
-    let start = (instance.os.now_ns)();
+) -> Locked<'l> {
+    let shared = lock.shared;
+    let range = shared.profiler.range(profiler::IO);
+    let start = (shared.os.now_ns)();
     let mut path = Path::new();
-    let mut file = LeasedFile::open(instance, lease, read, &mut path);
+    let mut file = LeasedFile::open(lock, lease, read, &mut path);
     match (ticket, file.opened) {
         (Some(ticket), Ok(opened)) => {
             let begun = Begun { wave, op, ticket, lease, opened, path: file.path };
-            return instance.begin_read(read, &begun);
+            begin_read(lock, read, &begun);
+            drop(range);
+            return lock.lock();
         }
-        (Some(ticket), Err(_)) => instance.give_up_read(ticket),
+        (Some(ticket), Err(_)) => give_up_read(lock, ticket),
         (None, _) => {}
     }
-    let target = instance.tables.slab.rows(read.slab_offset, read.bytes);
+    let target = shared.tables.slab.rows(read.slab_offset, read.bytes);
     // A thread that may wait tries what need not: that it need not is worth knowing, and time tells
     // it only where nobody else is at work.
-    let mut result = file.read(target, read.offset, !instance.store.uses_hook());
+    let mut result = file.read(target, read.offset, !shared.store.uses_hook());
     let is_cached = result != Err(OpenFault::Store(Fault::WouldBlock));
     if !is_cached && !cached_only {
         result = file.read(target, read.offset, false);
@@ -43,34 +51,36 @@ pub fn run_read(
     let again = result.err().filter(|fault| file.is_for_later(*fault));
     if again.is_none() {
         let needed = read_pieces(&mut file, wave, result);
-        instance.stats.reads_issued.fetch_add(1, Relaxed);
-        instance.stats.io.observe((instance.os.now_ns)() - start, read.bytes, needed);
+        shared.stats.reads_issued.fetch_add(1, Relaxed);
+        shared.stats.io.observe((shared.os.now_ns)() - start, read.bytes, needed);
     }
-    let state = &mut *instance.lock.lock();
-    file.give_back(state, again);
+    drop(range);
+    let mut state = lock.lock();
+    file.give_back(&mut state, again);
     let entry = &mut state.waves.waves[wave as usize];
     if again.is_some() {
         entry.blocking.push(op);
     } else {
         entry.ready.push(op);
     }
-    state.note_cached(is_cached && !instance.store.uses_hook());
+    state.note_cached(is_cached && !shared.store.uses_hook());
+    state
 }
 
 /// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
 /// depend on how reads were merged. Returns the bytes that chunks needed.
 fn read_pieces(file: &mut LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) -> u64 {
-    let (instance, read) = (file.instance, file.read);
+    let (shared, read) = (file.lock.shared, file.read);
     let (mut needed, mut has_pieces) = (0, false);
     for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
-        let row = instance.wave_row(wave, chunk);
-        let task = instance.tables.chunks.read(row);
+        let row = shared.wave_row(wave, chunk);
+        let task = shared.tables.chunks.read(row);
         needed += task.bytes;
         let fault = match (result, file.opened) {
             (Ok(()), _) => continue,
             (Err(fault), Err(_)) => fault,
             (Err(_), Ok(_)) => {
-                let target = instance.tables.slab.rows(task.slab_offset, task.bytes);
+                let target = shared.tables.slab.rows(task.slab_offset, task.bytes);
                 match file.read(target, task.offset, false) {
                     Ok(()) => {
                         has_pieces = true;
@@ -84,11 +94,86 @@ fn read_pieces(file: &mut LeasedFile<'_>, wave: u32, result: Result<(), OpenFaul
     }
     if has_pieces && let Err(fault) = file.check_unchanged() {
         let is_whole = |chunk: &u32| {
-            let row = instance.wave_row(wave, *chunk);
-            instance.tables.chunks.read(row).kind != ChunkKind::Broken
+            let row = shared.wave_row(wave, *chunk);
+            shared.tables.chunks.read(row).kind != ChunkKind::Broken
         };
         let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
         chunks.filter(is_whole).for_each(|chunk| file.fail(wave, chunk, fault));
     }
     needed
+}
+
+/// The next read that has to be waited for.
+pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+    let job = next_blocking(state, shared, role);
+    if job.is_none() && state.must_wait(shared) {
+        return next_alternating(state, shared, role);
+    }
+    job
+}
+
+/// The next read, of the oldest wave that has one, that the ring or the host did not bring.
+pub fn take_handed(state: &mut State, shared: &Shared) -> Option<Job> {
+    let mut at = state.waves.active.first();
+    while let Some(wave) = at {
+        at = state.waves.active.next(wave);
+        for _ in 0..state.waves.waves[wave as usize].handed.len() {
+            let Some(op) = state.waves.waves[wave as usize].handed.pop() else { break };
+            let read = rest_of_read(state, shared, wave, op);
+            match state.files.lease(read.array_id, read.file, None) {
+                LeaseOutcome::Leased(lease) => {
+                    let (cached_only, ticket) = (false, None);
+                    return Some(Job::Read { wave, op, read, lease, cached_only, ticket });
+                }
+                LeaseOutcome::Busy => state.waves.waves[wave as usize].handed.push(op),
+            }
+        }
+    }
+    None
+}
+
+/// The next read, of the oldest wave that has one, that was found to block.
+fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+    let mut at = state.waves.active.first();
+    while let Some(wave) = at {
+        at = state.waves.active.next(wave);
+        for _ in 0..state.waves.waves[wave as usize].blocking.len() {
+            let Some(op) = state.waves.waves[wave as usize].blocking.pop() else { break };
+            if let Some(job) = lease_waiting(state, shared, wave, op, role) {
+                return Some(job);
+            }
+        }
+    }
+    None
+}
+
+/// The next read that nobody began, for a thread that may wait: alternating across files.
+fn next_alternating(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+    let mut at = state.waves.active.first();
+    while let Some(wave) = at {
+        at = state.waves.active.next(wave);
+        while let Some(op) = state.waves.next_by_order(wave, &shared.tables.order) {
+            state.waves.issue(wave, op);
+            if let Some(job) = lease_waiting(state, shared, wave, op, role) {
+                return Some(job);
+            }
+        }
+    }
+    None
+}
+
+/// A read for a thread that may wait. The ring thread opens no file: it hands the read on.
+fn lease_waiting(
+    state: &mut State,
+    shared: &Shared,
+    wave: u32,
+    op: u32,
+    role: Role,
+) -> Option<Job> {
+    let read = shared.tables.ops.read(shared.wave_row(wave, op));
+    if role == Role::Ring && state.files.is_closed(read.array_id, read.file) {
+        state.waves.waves[wave as usize].handed.push(op);
+        return None;
+    }
+    lease_read(state, shared, wave, op, false)
 }

@@ -4,6 +4,7 @@
 //! twice, touches no memory that was given back.
 
 use crate::base::status::Status;
+use crate::jobs::read::hook;
 use crate::surface::c::in_instance;
 use crate::surface::handles::enter;
 use core::ffi::c_void;
@@ -18,5 +19,7 @@ pub extern "C" fn host_job(argument: *mut c_void) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn wavetrain_read_done(loader: u64, ticket: u64, result: i64) -> i32 {
-    in_instance(loader, |instance| instance.read_done(ticket, result).map(|()| Status::Ok))
+    in_instance(loader, |instance| {
+        hook::read_done(&instance.lock, ticket, result).map(|()| Status::Ok)
+    })
 }

@@ -28,6 +28,13 @@ use structs::{
     write_error, write_struct,
 };
 
+// With the functions below: all that the header declares.
+#[cfg(feature = "internals")]
+pub use {
+    hooks::wavetrain_read_done,
+    tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy},
+};
+
 // SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
 // is that they may be called from any thread, and never follow them ourselves.
 unsafe impl Send for Config {}
@@ -333,7 +340,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             return Err(no_such_field(field));
         }
         let view = instance.view(batch)?;
-        let config = &instance.settings.config;
+        let config = &instance.shared.settings.config;
         let mut shape = [0; RANK_MAX + 1];
         shape[0] = view.sample_count as u64;
         let rank = config.sample_rank as usize;
@@ -343,8 +350,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             data: view.data.as_ptr().cast(),
             bytes: view.data.bytes(),
             rank: config.sample_rank + 1,
-            dtype: instance.settings.dtype as u32,
-            dtype_bytes: instance.settings.dtype_bytes,
+            dtype: instance.shared.settings.dtype as u32,
+            dtype_bytes: instance.shared.settings.dtype_bytes,
             backend: if instance.device().is_some() { BACKEND_CUDA } else { BACKEND_HOST },
             device: instance.device().unwrap_or(-1),
             sample_count: view.sample_count,
@@ -410,7 +417,7 @@ pub unsafe extern "C" fn wavetrain_stats(loader: u64, stats: *mut Stats) -> i32 
 #[unsafe(no_mangle)]
 pub extern "C" fn wavetrain_stats_reset(loader: u64) -> i32 {
     in_instance(loader, |instance| {
-        instance.stats.reset();
+        instance.shared.stats.reset();
         Ok(Status::Ok)
     })
 }

@@ -11,6 +11,7 @@ use crate::base::status::{Failure, Status, Why};
 use crate::batch::exports::{Deleters, DlManagedTensor, DlManagedTensorVersioned, Exported};
 use crate::cuda::Stream;
 use crate::fail;
+use crate::jobs::tensors;
 use crate::surface::handles::enter_by_tensor;
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -31,7 +32,7 @@ unsafe extern "C" fn delete_legacy(tensor: *mut DlManagedTensor) {
 
 fn delete(address: usize) {
     if let Some(instance) = enter_by_tensor(address) {
-        instance.delete_tensor(address);
+        tensors::delete_tensor(&instance.lock, address);
     }
 }
 
@@ -93,7 +94,7 @@ unsafe fn export<T>(
         let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
         // SAFETY: on a device it is a stream of the caller's, as the header says.
         let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
-        let Some(exported) = instance.export(batch, stream, &DELETERS)? else {
+        let Some(exported) = tensors::export(&instance.lock, batch, stream, &DELETERS)? else {
             let status = fail!(
                 why,
                 Again,

@@ -1,0 +1,174 @@
+//! What there is to do: one answer, for whoever takes a job and for whoever wakes a thread.
+//!
+//! In: the state, a role. Out: the kinds of work that a worker of that role might find. It may be
+//! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease or
+//! makes room looks again.
+
+use crate::batch::slots::SlotState;
+use crate::cuda::HAS_DEVICES;
+use crate::state::job::Role;
+use crate::state::shared::Shared;
+use crate::state::{Life, State};
+
+/// A kind of work. In this order a worker takes it: what keeps the stages behind it busy first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Submit to the device, and look what is done.
+    Device,
+    /// Run the planner.
+    Plan,
+    /// Fill the failed samples of a batch.
+    Patch,
+    /// Decode and assemble what is staged.
+    Assemble,
+    /// Read what nobody began, decoding as it comes; never waits.
+    OwnRead,
+    /// Load metadata.
+    Load,
+    /// Answer a lookup.
+    LookUp,
+    /// Read what the ring or the host did not bring.
+    HandedRead,
+    /// Read what has to be waited for.
+    WaitingRead,
+}
+
+const ALL: [Work; 9] = [
+    Work::Device,
+    Work::Plan,
+    Work::Patch,
+    Work::Assemble,
+    Work::OwnRead,
+    Work::Load,
+    Work::LookUp,
+    Work::HandedRead,
+    Work::WaitingRead,
+];
+
+/// A set of kinds of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Works(u32);
+
+impl Works {
+    const NONE: Works = Works(0);
+
+    fn of(works: &[Work]) -> Works {
+        Works(works.iter().fold(0, |bits, work| bits | 1 << *work as u32))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that are there, the first to take first.
+    pub fn iter(self) -> impl Iterator<Item = Work> {
+        ALL.into_iter().filter(move |work| self.0 & 1 << *work as u32 != 0)
+    }
+}
+
+impl State {
+    /// What a worker of this role might find to do.
+    pub fn work_for(&self, shared: &Shared, role: Role) -> Works {
+        if self.life != Life::Running {
+            return Works::NONE;
+        }
+        let mut works = match role {
+            Role::Decode | Role::Both => self.decode_work(shared),
+            _ => Works::NONE,
+        };
+        if matches!(role, Role::Io | Role::Both) {
+            works.0 |= self.io_work().0;
+        }
+        let reads_waiting = match role {
+            Role::Ring => self.ring.has_room(),
+            Role::Io | Role::Both => !self.ring.is_live,
+            _ => false,
+        };
+        if reads_waiting && self.has_waiting_read(shared) {
+            works.0 |= Works::of(&[Work::WaitingRead]).0;
+        }
+        if matches!(role, Role::Device | Role::Both) && self.has_device_work(shared, role) {
+            works.0 |= Works::of(&[Work::Device]).0;
+        }
+        works
+    }
+
+    fn decode_work(&self, shared: &Shared) -> Works {
+        let mut works = Works::NONE;
+        if self.plan_wanted && !self.planning {
+            works.0 |= Works::of(&[Work::Plan]).0;
+        }
+        // What decodes needs room on its way to a device, and so do reads that decode at once: a
+        // host's thread that was told of them would come in vain, again and again.
+        if HAS_DEVICES && self.device.lacks_room {
+            return works;
+        }
+        if self.patch_slot().is_some() {
+            works.0 |= Works::of(&[Work::Patch]).0;
+        }
+        let (ready, unissued) = self.waves.each_active().fold((false, false), |found, wave| {
+            (found.0 | !wave.ready.is_empty(), found.1 | (wave.unissued > 0))
+        });
+        if ready {
+            works.0 |= Works::of(&[Work::Assemble]).0;
+        }
+        if unissued && !self.must_wait(shared) {
+            works.0 |= Works::of(&[Work::OwnRead]).0;
+        }
+        works
+    }
+
+    fn io_work(&self) -> Works {
+        let mut works = Works::NONE;
+        if self.has_load() {
+            works.0 |= Works::of(&[Work::Load]).0;
+        }
+        if self.requests.has_queued() {
+            works.0 |= Works::of(&[Work::LookUp]).0;
+        }
+        if self.waves.each_active().any(|wave| !wave.handed.is_empty()) {
+            works.0 |= Works::of(&[Work::HandedRead]).0;
+        }
+        works
+    }
+
+    fn has_waiting_read(&self, shared: &Shared) -> bool {
+        let must_wait = self.must_wait(shared);
+        self.async_reads.has_room()
+            && self
+                .waves
+                .each_active()
+                .any(|wave| !wave.blocking.is_empty() || must_wait && wave.unissued > 0)
+    }
+
+    /// Whether reads that nobody began go to threads that may wait.
+    pub fn must_wait(&self, shared: &Shared) -> bool {
+        self.is_cold || shared.store.uses_hook()
+    }
+
+    /// Whether metadata can be loaded now: some is asked for, and descriptors are to be had.
+    fn has_load(&self) -> bool {
+        let is_short = self.loads_wait_since == Some(self.files.give_backs());
+        self.arrays.has_queued() && !(is_short && self.files.leases() > 0)
+    }
+
+    /// A batch whose failed samples nobody fills yet.
+    pub fn patch_slot(&self) -> Option<u32> {
+        (0..self.slots.count()).find(|slot| {
+            self.slots.state(*slot) == SlotState::Patching && self.patching & (1 << slot) == 0
+        })
+    }
+
+    fn has_device_work(&self, shared: &Shared, role: Role) -> bool {
+        let device = &self.device;
+        if shared.engine().is_none() || device.is_dead() || device.is_taken {
+            return false;
+        }
+        let is_rested = || {
+            role == Role::Device
+                || (shared.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
+        };
+        device.slabs.has_submission() || device.is_at_work() && is_rested()
+    }
+}
