@@ -16,7 +16,9 @@ use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
 use crate::jobs::device::{drain_device, next_look};
 use crate::jobs::read::ring::close_unused_ring;
-use crate::jobs::release::{accept_event, give_slot_back, is_device_at_rest, note_consumer};
+use crate::jobs::release::{
+    accept_event, give_slot_back, is_device_at_rest, no_such_batch, note_consumer,
+};
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
 use crate::state::lock::Condition;
@@ -505,11 +507,4 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-pub fn no_such_batch(token: u64) -> Failure {
-    let mut why = Why::new();
-    let status =
-        fail!(why, Invalid, "batch {token:#x} is not held: released before, or never popped");
-    Failure::because(status, &why)
 }

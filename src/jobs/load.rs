@@ -3,7 +3,7 @@
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::jobs::groups::{GroupPlace, refuse_group};
-use crate::jobs::read::lease::is_short_of_descriptors;
+use crate::jobs::lease::is_short_of_descriptors;
 use crate::os::store::{Fault, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::{Document, OpenFault, read_document};

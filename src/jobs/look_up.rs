@@ -7,7 +7,7 @@ use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
 use crate::base::status::Why;
 use crate::fail;
-use crate::jobs::read::lease::{
+use crate::jobs::lease::{
     close_forgotten, folder_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
     write_file_path,
 };

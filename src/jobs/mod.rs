@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod device;
 pub mod failures;
 pub mod groups;
+pub mod lease;
 pub mod load;
 pub mod look_up;
 pub mod patch;

@@ -13,7 +13,6 @@ use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Fault, Stream};
-use crate::engine::calls::no_such_batch;
 use crate::fail;
 use crate::jobs::device::fail_device;
 use crate::state::device::bits;
@@ -174,4 +173,11 @@ pub fn is_device_at_rest(lock: &Lock) -> bool {
     };
     // A driver may report an old failure from any call, and what is queued runs all the same.
     look().or_else(|_: Fault| look()).unwrap_or(true)
+}
+
+pub fn no_such_batch(token: u64) -> Failure {
+    let mut why = Why::new();
+    let status =
+        fail!(why, Invalid, "batch {token:#x} is not held: released before, or never popped");
+    Failure::because(status, &why)
 }

@@ -7,10 +7,9 @@
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::exports::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exported, Source};
 use crate::cuda::Stream;
-use crate::engine::calls::no_such_batch;
 use crate::fail;
 use crate::jobs::device::fail_device;
-use crate::jobs::release::{give_slot_back, use_of};
+use crate::jobs::release::{give_slot_back, no_such_batch, use_of};
 use crate::os::sink::Level;
 use crate::state::Life;
 use crate::state::lock::Lock;

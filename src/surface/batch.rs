@@ -1,6 +1,5 @@
 //! A batch that was popped: its samples, its tensors, and how it is given back.
 
-use super::{Loader, failure};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::exports::DlManagedTensorVersioned;
@@ -9,7 +8,8 @@ use crate::engine::calls::BatchView;
 use crate::fail;
 use crate::jobs::tensors;
 use crate::records::Dtype;
-use crate::surface::c::tensors::DELETERS;
+use crate::surface::deleters::DELETERS;
+use crate::surface::loader::{Loader, failure};
 use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;

@@ -9,12 +9,18 @@
 
 use crate::base::cache::hash_words;
 use crate::base::limits::INSTANCES_MAX;
+use crate::base::status::{Status, Why};
+use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
-use crate::engine::open::Opened;
+use crate::engine::open::{self, Handle, Opened};
+use crate::fail;
 use crate::jobs::tensors;
 use crate::os::cancel::Uncancelled;
-use crate::os::{SYSTEM, fatal};
+use crate::os::{Os, SYSTEM, fatal};
+use crate::setup::config::Config;
+use crate::surface::info::checked;
 use core::cell::UnsafeCell;
+use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::sync::atomic::Ordering::SeqCst;
@@ -188,4 +194,52 @@ pub fn retire(entered: Entered) -> bool {
     opened.give_back();
     place.state.store(FREE, SeqCst);
     true
+}
+
+pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
+    let _uncancelled = Uncancelled::enter();
+    let mut settings = checked(config, why)?;
+    let Some(place) = reserve() else {
+        return Err(fail!(
+            why,
+            OutOfMemory,
+            "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let \
+             one loader stream what several do"
+        ));
+    };
+    let token = place.token;
+    let handle = Handle { token, job: host_job };
+    let mut opened = open::open(os, &settings, handle, why);
+    if HAS_DEVICES
+        && let Err(status) = opened
+        && settings.take_the_host((status, why), open::floor_bytes)
+    {
+        why.clear();
+        opened = open::open(os, &settings, handle, why);
+    }
+    match opened {
+        Ok(opened) => {
+            place.publish(opened);
+            Ok(token)
+        }
+        Err(status) => {
+            place.cancel();
+            Err(status)
+        }
+    }
+}
+
+/// Closes; on failure the status and the number of batches that are held.
+pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
+    let _uncancelled = Uncancelled::enter();
+    let Some(instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
+    instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
+    if retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
+}
+
+/// The job that `workers.run` is given. Its argument is the token of a loader and no address.
+pub extern "C" fn host_job(argument: *mut c_void) {
+    if let Some(instance) = enter(argument.addr() as u64) {
+        instance.run_host_job();
+    }
 }

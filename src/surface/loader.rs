@@ -5,34 +5,23 @@
 //! (include/wavetrain.h).
 
 use crate::base::abi;
-use crate::base::arena::Kind;
-use crate::base::limits::{INSTANCES_MAX, RANK_MAX};
+use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
-use crate::cuda::HAS_DEVICES;
 use crate::engine::calls::{self, Popped};
-use crate::engine::open::{self, Handle};
 use crate::fail;
-use crate::intake::arrays::Uri;
-use crate::os::cancel::Uncancelled;
 use crate::os::{Os, SYSTEM};
-use crate::records::ArrayRecord;
 use crate::setup::config::Config;
-use crate::source::zarr::{NodeKind, describe, normalize_uri};
-use crate::surface::c::entries::{EntryWriter, write_str};
-use crate::surface::c::host_job;
+use crate::source::zarr::{NodeKind, normalize_uri};
+use crate::surface::fill::{fill_memory, fill_node};
 use crate::surface::handles::{self, Entered};
-use crate::surface::info;
+use crate::surface::handles::{close_token, open_token};
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
 
-#[path = "batch.rs"]
-mod batch;
-
 pub use crate::base::status::Failure;
-pub use crate::surface::c::entries::{EntryView, GroupView};
+pub use crate::surface::batch::Batch;
+pub use crate::surface::entries::{EntryView, GroupView};
 pub use crate::surface::info::SCRATCH_BYTES;
-use crate::surface::info::checked;
-pub use batch::Batch;
 
 /// One sample: a half-open box in an array.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +53,7 @@ pub struct Loader {
     token: u64,
 }
 
-fn failure(status: Status, why: &Why) -> Failure {
+pub(crate) fn failure(status: Status, why: &Why) -> Failure {
     Failure::because(status, why)
 }
 
@@ -87,7 +76,7 @@ impl Loader {
         self.token
     }
 
-    fn enter(&self) -> Result<Entered, Failure> {
+    pub(crate) fn enter(&self) -> Result<Entered, Failure> {
         handles::enter(self.token).ok_or_else(Failure::shutdown)
     }
 
@@ -220,47 +209,6 @@ fn fill_request(
     Ok(())
 }
 
-pub(crate) fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
-    let _uncancelled = Uncancelled::enter();
-    let mut settings = checked(config, why)?;
-    let Some(place) = handles::reserve() else {
-        return Err(fail!(
-            why,
-            OutOfMemory,
-            "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let \
-             one loader stream what several do"
-        ));
-    };
-    let token = place.token;
-    let handle = Handle { token, job: host_job };
-    let mut opened = open::open(os, &settings, handle, why);
-    if HAS_DEVICES
-        && let Err(status) = opened
-        && settings.take_the_host((status, why), open::floor_bytes)
-    {
-        why.clear();
-        opened = open::open(os, &settings, handle, why);
-    }
-    match opened {
-        Ok(opened) => {
-            place.publish(opened);
-            Ok(token)
-        }
-        Err(status) => {
-            place.cancel();
-            Err(status)
-        }
-    }
-}
-
-/// Closes; on failure the status and the number of batches that are held.
-pub(crate) fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
-    let _uncancelled = Uncancelled::enter();
-    let Some(instance) = handles::enter(token) else { return Err((Status::Shutdown, 0)) };
-    instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
-    if handles::retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
-}
-
 /// The memory bill of a config.
 pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
     let mut why = Why::new();
@@ -269,33 +217,6 @@ pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
         Ok(()) => Ok(need),
         Err(status) => Err(failure(status, &why)),
     }
-}
-
-/// Fills the bill; where the cap is too small, with that of the smallest geometry.
-pub(crate) fn fill_memory(
-    config: &Config,
-    need: &mut abi::Memory,
-    why: &mut Why,
-) -> Result<(), Status> {
-    let _uncancelled = Uncancelled::enter();
-    let settings = checked(config, why)?;
-    need.host_align = crate::os::memory::BLOCK_ALIGN;
-    need.slot_bytes = settings.host_slots_bytes();
-    need.threads = settings.thread_count();
-    let (bill, result) = match open::bill(&settings, why) {
-        Ok((bill, _)) => (bill, Ok(())),
-        Err(status) => (open::floor_bill(&settings), Err(status)),
-    };
-    need.host_bytes = bill.total(Kind::Host);
-    need.pinned_bytes = bill.total(Kind::Pinned);
-    need.device_bytes = bill.total(Kind::Device);
-    need.line_count = bill.lines().len() as u32;
-    for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
-        target.kind = line.kind as u32;
-        target.bytes = line.bytes;
-        abi::write_text(&mut target.name, line.name);
-    }
-    result
 }
 
 /// What an array is. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the text
@@ -330,79 +251,6 @@ pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failu
         Ok(()) => Ok(Node::Group(GroupView::new(info, borrow))),
         Err(status) => Err(failure(status, &why)),
     }
-}
-
-/// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
-pub(crate) fn fill_node(
-    uri: &str,
-    files: &abi::FilesHook,
-    (scratch, knows_groups): (&mut [u8], bool),
-    info: &mut abi::ArrayInfo,
-    why: &mut Why,
-) -> Result<(), Status> {
-    let _uncancelled = Uncancelled::enter();
-    if !knows_groups {
-        fill_array(&info::load(uri, files, scratch, why)?, info);
-        return Ok(());
-    }
-    let mut normal = Uri::new();
-    match info::load_node(uri, &mut normal, files, scratch, why)? {
-        (info::Node::Array(record), _) => fill_array(&record, info),
-        (info::Node::Group(group), rest) => fill_group(&group, rest, info, why)?,
-    }
-    Ok(())
-}
-
-/// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
-const DOCUMENT_PART: usize = 4;
-
-fn fill_group(
-    files: &info::GroupFiles<'_>,
-    scratch: &mut [u8],
-    info: &mut abi::ArrayInfo,
-    why: &mut Why,
-) -> Result<(), Status> {
-    let (documents, block) = scratch.split_at_mut(scratch.len() / DOCUMENT_PART);
-    let mut writer = EntryWriter::new(block);
-    let group = files.group(why, &mut |entry| writer.add(entry))?;
-    info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
-        | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
-    let is_listed = info.entry_sources == 0 && files.can_list();
-    if is_listed {
-        let is_whole = files.list(documents, why, &mut |entry| writer.add(entry))?;
-        info.entry_sources = abi::SOURCE_FOLDER;
-        info.entries_are_cut = !is_whole as u32;
-    }
-    info.kind = group.kind as u32;
-    info.image_count = group.image_count;
-    info.row_count = group.row_count;
-    info.column_count = group.column_count;
-    info.field_count = group.field_count;
-    write_str(&mut info.ngff_version, group.version);
-    write_str(&mut info.name, group.name);
-    writer.finish(info, is_listed);
-    Ok(())
-}
-
-fn fill_array(record: &ArrayRecord, info: &mut abi::ArrayInfo) {
-    info.kind = NodeKind::Array as u32;
-    let description = describe(record);
-    info.rank = record.rank;
-    info.dtype = record.dtype as u32;
-    info.dtype_bytes = record.dtype_bytes;
-    info.byte_order = (record.byte_order == crate::records::ByteOrder::Big) as u32;
-    info.shape = record.shape;
-    info.chunk_shape = record.chunk_shape;
-    info.file_shape = *record.file_shape();
-    info.shard_levels = record.shard_levels;
-    info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
-    info.chunk_bytes = record.chunk_bytes;
-    info.fill = record.fill;
-    info.is_rectilinear = record.is_rectilinear() as u32;
-    info.file_shape_min = record.file_shape_min();
-    info.file_counts = record.file_counts();
-    abi::write_text(&mut info.dtype_name, description.dtype_name.as_str());
-    abi::write_text(&mut info.codecs, description.codecs.as_str());
 }
 
 /// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.

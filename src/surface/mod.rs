@@ -1,6 +1,10 @@
 //! What callers touch: the C functions, the Rust loader, and what both share.
 
+pub mod batch;
 pub mod c;
+pub mod deleters;
+pub mod entries;
+pub mod fill;
 pub mod handles;
 pub mod info;
 pub mod loader;

@@ -8,7 +8,7 @@ use crate::base::status::{Status, Why};
 use crate::device::{Part, SlabNeed};
 use crate::jobs::assemble::Hands;
 use crate::jobs::failures::fail_task;
-use crate::jobs::read::lease::{LeasedFile, lease_read};
+use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
 use crate::read::{Lease, LeaseOutcome, OpenFault};

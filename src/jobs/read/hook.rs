@@ -19,7 +19,7 @@
 
 use crate::base::status::{Failure, Why};
 use crate::fail;
-use crate::jobs::read::lease::{close_forgotten, needed_bytes};
+use crate::jobs::lease::{close_forgotten, needed_bytes};
 use crate::os::FileStat;
 use crate::os::sink::Level;
 use crate::os::store::{Descriptors, Path};

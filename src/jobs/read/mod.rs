@@ -2,6 +2,5 @@
 
 pub mod cached;
 pub mod hook;
-pub mod lease;
 pub mod ring;
 pub mod wait;

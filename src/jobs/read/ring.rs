@@ -23,7 +23,7 @@
 use crate::base::arena::Carver;
 use crate::base::cache::Fifo;
 use crate::base::math::index;
-use crate::jobs::read::lease::{close_forgotten, file_path, needed_bytes};
+use crate::jobs::lease::{close_forgotten, file_path, needed_bytes};
 use crate::jobs::read::wait;
 use crate::os::Errno;
 use crate::os::sink::Level;

@@ -4,8 +4,8 @@
 //! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
 //! the samples that fail. No lock is held while a file is opened or read.
 
+use crate::jobs::lease::{LeasedFile, lease_read, rest_of_read};
 use crate::jobs::read::hook::{Begun, begin_read, give_up_read};
-use crate::jobs::read::lease::{LeasedFile, lease_read, rest_of_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
 use crate::read::{Lease, LeaseOutcome, OpenFault};

@@ -6,15 +6,6 @@
 use crate::base::status::Status;
 use crate::jobs::read::hook;
 use crate::surface::c::in_instance;
-use crate::surface::handles::enter;
-use core::ffi::c_void;
-
-/// The job that `workers.run` is given. Its argument is the token of a loader and no address.
-pub extern "C" fn host_job(argument: *mut c_void) {
-    if let Some(instance) = enter(argument.addr() as u64) {
-        instance.run_host_job();
-    }
-}
 
 /// See the header.
 #[unsafe(no_mangle)]

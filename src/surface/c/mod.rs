@@ -4,7 +4,6 @@
 //! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
 //! callers of older and newer headers work; results are written only on success.
 
-pub mod entries;
 mod hooks;
 mod structs;
 pub mod tensors;
@@ -19,10 +18,10 @@ use crate::fail;
 use crate::os::SYSTEM;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::setup::settings::check_files;
+use crate::surface::fill::{fill_memory, fill_node};
 use crate::surface::handles::{Entered, enter};
-use crate::surface::loader::{close_token, fill_memory, fill_node, open_token};
+use crate::surface::handles::{close_token, open_token};
 use core::ffi::{c_char, c_void};
-pub use hooks::host_job;
 use structs::{
     finish, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
     write_error, write_struct,

@@ -1,40 +1,20 @@
-//! The DLPack functions of the C surface, and the deleters that tensors carry.
+//! The DLPack functions of the C surface.
 //!
-//! In: batches, and tensors that a consumer is done with. Out: tensors. Invariant: a deleter finds
-//! its instance in the table of handles by the tensor's address alone, and is counted there while
-//! it works. So it may be called on any thread at any time: the memory of an instance does not go
-//! away under it, and after that, or in a forked child, or a second time, it does nothing.
+//! In: batches. Out: tensors, which carry the deleters of `surface::deleters`.
 
 use super::{in_instance, invalid, no_such_field};
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status, Why};
-use crate::batch::exports::{Deleters, DlManagedTensor, DlManagedTensorVersioned, Exported};
+use crate::batch::exports::{DlManagedTensor, DlManagedTensorVersioned, Exported};
 use crate::cuda::Stream;
 use crate::fail;
 use crate::jobs::tensors;
-use crate::surface::handles::enter_by_tensor;
+use crate::surface::deleters::DELETERS;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
 /// What stands for no stream: (void *)-1.
 const NO_STREAM: usize = usize::MAX;
-
-/// The deleters of every tensor.
-pub const DELETERS: Deleters = Deleters { versioned: delete_versioned, legacy: delete_legacy };
-
-unsafe extern "C" fn delete_versioned(tensor: *mut DlManagedTensorVersioned) {
-    delete(tensor as usize);
-}
-
-unsafe extern "C" fn delete_legacy(tensor: *mut DlManagedTensor) {
-    delete(tensor as usize);
-}
-
-fn delete(address: usize) {
-    if let Some(instance) = enter_by_tensor(address) {
-        tensors::delete_tensor(&instance.lock, address);
-    }
-}
 
 /// See the header.
 ///
