@@ -10,7 +10,9 @@ mod cc;
 mod cuda_sim;
 
 use cuda_sim::{Mode, Simulator};
-use std::ffi::{CStr, c_void};
+use flate2::read::ZlibDecoder;
+use std::ffi::{CStr, CString, c_void};
+use std::io::Read;
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
 use wavetrain::cuda::handles::*;
@@ -991,7 +993,10 @@ fn the_library_s_own_kernels_load_from_their_ptx_and_run() {
     let (driver, entered) = (bench.driver, bench.entered.as_ref().unwrap());
     let mut why = Why::new();
     let modules = [ASSEMBLE, COPY].map(|kernel| {
-        let loaded = module::load(entered, kernel.ptx, &mut why).unwrap();
+        let mut ptx = Vec::new();
+        ZlibDecoder::new(kernel.packed).read_to_end(&mut ptx).unwrap();
+        let ptx = CString::new(ptx).unwrap();
+        let loaded = module::load(entered, &ptx, &mut why).unwrap();
         (loaded, module::function(entered, loaded, kernel.entry, &mut why).unwrap())
     });
     paint(bench.host(0), 6);
