@@ -18,10 +18,8 @@ pub struct Kernel {
 
 /// `(wave: *const u8, units_at: u64, tiles_at: u64, unit_count: u32, status: *mut u32)`, one block
 /// of 256 threads for each tile.
-pub const ASSEMBLE: Kernel = Kernel {
-    packed: include_bytes!("../kernels/assemble.ptx.z"),
-    entry: c"wavetrain_assemble",
-};
+pub const ASSEMBLE: Kernel =
+    Kernel { packed: include_bytes!("../kernels/assemble.ptx.z"), entry: c"wavetrain_assemble" };
 
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
 /// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has

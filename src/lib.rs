@@ -33,10 +33,8 @@
 //! surface    ffi loader info            control    pipeline geometry settings backend config
 //! data path  queue arrays meta json plan wave read shard_index decode assemble device batch export
 //! floor      cuda kernels os chunk_cache cache records grid stats abi status simd base limits
+//!            loops
 //! ```
-//!
-//! Below all of them is the package `wavetrain-loops` (src/loops): the loops that every byte
-//! passes, optimised for speed where the rest of the packed archive is for size.
 #![no_std]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -74,6 +72,7 @@ pub mod cuda;
 pub mod grid;
 pub mod kernels;
 pub mod limits;
+pub mod loops;
 pub mod os;
 pub mod records;
 pub mod simd;

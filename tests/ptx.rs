@@ -58,7 +58,11 @@ fn each_ptx_is_made_from_the_sources_that_are_committed() {
             .map(|source| format!("{source} {:08x}", crc32fast::hash(text(source).as_bytes())))
             .collect();
         let head = format!("// tools/ptx.sh made this from {}", named.join(", "));
-        assert_eq!(ptx(&name).lines().next(), Some(&head[..]), "{name}.ptx is stale: run tools/ptx.sh");
+        assert_eq!(
+            ptx(&name).lines().next(),
+            Some(&head[..]),
+            "{name}.ptx is stale: run tools/ptx.sh"
+        );
     }
 }
 

@@ -1,14 +1,14 @@
 //! DEFLATE data (RFC 1951) and its zlib wrapper (RFC 1950), by tables that live in our arena. The
-//! loops are `wavetrain_loops`'.
+//! loops are `loops`'.
 //!
 //! In: deflate data at the front of a slice, or exactly one zlib stream. Out: its bytes in the
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
 //! bytes before it, and nothing is written behind it. A checksum that is there is verified.
 
 use crate::fail;
+use crate::loops::inflate::{Broken, Progress, Tables, inflate};
+use crate::loops::sums::adler32;
 use crate::status::{Status, Why};
-use wavetrain_loops::inflate::{Broken, Progress, Tables, inflate};
-use wavetrain_loops::sums::adler32;
 
 /// Bytes of a zlib header, and of the checksum at the end.
 const HEADER_BYTES: usize = 2;
