@@ -84,8 +84,10 @@ impl Tensor {
         // SAFETY: as the header says of a second deletion.
         unsafe {
             match self {
-                Tensor::Versioned(tensor) => (tensors::DELETERS.versioned)(tensor),
-                Tensor::Legacy(tensor) => (tensors::DELETERS.legacy)(tensor),
+                Tensor::Versioned(tensor) => {
+                    (wavetrain::surface::deleters::DELETERS.versioned)(tensor)
+                }
+                Tensor::Legacy(tensor) => (wavetrain::surface::deleters::DELETERS.legacy)(tensor),
             }
         }
     }

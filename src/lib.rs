@@ -77,6 +77,7 @@ mod rooms {
 
     pub mod base;
     pub mod cuda;
+    pub mod loops;
     pub mod os;
     pub mod simd;
 }

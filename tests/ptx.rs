@@ -1,7 +1,9 @@
-//! kernels/*.ptx is what tools/ptx.sh makes of kernels/*.cu, as far as that shows without its
-//! compilers: the first line of each names its sources and their CRC-32.
+//! kernels/*.ptx.z is what tools/ptx.sh makes of kernels/*.cu, as far as that shows without its
+//! compilers: the first line of each text names its sources and their CRC-32.
 
+use flate2::read::ZlibDecoder;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use wavetrain::cuda::kernels::{ASSEMBLE, COPY, Kernel};
 
@@ -21,6 +23,17 @@ fn files(ending: &str) -> Vec<String> {
 
 fn text(name: &str) -> String {
     fs::read_to_string(kernels().join(name)).unwrap()
+}
+
+/// What kernels/`name`.ptx.z holds, by another inflate than ours.
+fn ptx_text(packed: &[u8]) -> String {
+    let mut text = String::new();
+    ZlibDecoder::new(packed).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn ptx(name: &str) -> String {
+    ptx_text(&fs::read(kernels().join(format!("{name}.ptx.z"))).unwrap())
 }
 
 /// The files that `name` includes, theirs too, in the order in which they are met.
@@ -45,29 +58,31 @@ fn each_ptx_is_made_from_the_sources_that_are_committed() {
             .map(|source| format!("{source} {:08x}", crc32fast::hash(text(source).as_bytes())))
             .collect();
         let head = format!("// tools/ptx.sh made this from {}", named.join(", "));
-        let ptx = text(&format!("{name}.ptx"));
-        assert_eq!(ptx.lines().next(), Some(&head[..]), "{name}.ptx is stale: run tools/ptx.sh");
+        assert_eq!(
+            ptx(&name).lines().next(),
+            Some(&head[..]),
+            "{name}.ptx is stale: run tools/ptx.sh"
+        );
     }
 }
 
 #[test]
 fn there_is_a_ptx_for_each_kernel_file_and_no_other() {
-    assert_eq!(files(".cu"), files(".ptx"));
+    assert_eq!(files(".cu"), files(".ptx.z"));
 }
 
 #[test]
 fn every_driver_from_r525_and_every_gpu_from_ampere_on_takes_it() {
-    for name in files(".ptx") {
-        let ptx = text(&format!("{name}.ptx"));
-        assert!(ptx.contains("\n.version 8.0\n.target sm_80\n.address_size 64\n"), "{name}");
+    for name in files(".ptx.z") {
+        assert!(ptx(&name).contains("\n.version 8.0\n.target sm_80\n.address_size 64\n"), "{name}");
     }
 }
 
 #[test]
 fn each_text_in_the_library_has_the_entry_that_it_names_and_no_other() {
-    for Kernel { ptx, entry } in [ASSEMBLE, COPY] {
-        let entries: Vec<&str> =
-            ptx.to_str().unwrap().lines().filter(|line| line.contains(".entry")).collect();
+    for Kernel { packed, entry } in [ASSEMBLE, COPY] {
+        let text = ptx_text(packed);
+        let entries: Vec<&str> = text.lines().filter(|line| line.contains(".entry")).collect();
         assert_eq!(entries, [format!(".visible .entry {}(", entry.to_str().unwrap())]);
     }
 }

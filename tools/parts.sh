@@ -74,7 +74,7 @@ part() {
     case $from in
     wavetrain)
         number=$version declared=$(declared_by "$root")
-        test "$name" != wavetrain || { file=$(basename "$archive") checksum=$(sha256 "$archive"); }
+        file=$(basename "$archive") checksum=$(sha256 "$archive")
         ;;
     rust)
         number=$(echo "$rust" | sed -n 's/^release: //p')

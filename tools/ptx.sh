@@ -1,8 +1,9 @@
 #!/bin/sh
-# ptx.sh [--check | --asm]: makes kernels/*.ptx from kernels/*.cu, byte for byte the same everywhere.
+# ptx.sh [--check | --asm]: makes kernels/*.ptx.z from kernels/*.cu: PTX in zlib's format. The texts are
+# the same everywhere, byte for byte, and left in TARGET/ptx/*.ptx for whoever reads them.
 #
-#   (nothing)  writes kernels/*.ptx
-#   --check    writes nothing; exit status 1 where a committed .ptx is stale
+#   (nothing)  writes kernels/*.ptx.z where its text is another
+#   --check    writes nothing there; exit status 1 where a committed text is stale
 #   --asm      like --check, and leaves the machine code of each GPU in TARGET/ptx/*.sm_NN.sass
 #
 # In: the kernels; NVRTC 12.0.140 and ptxas 12.9.86, which it fetches from PyPI by their hashes into
@@ -16,7 +17,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 target=${CARGO_TARGET_DIR:-$root/target}
 mode=${1:-write}
-case $mode in write | --check | --asm) ;; *) sed -n '2,7p' "$0" >&2; exit 2 ;; esac
+case $mode in write | --check | --asm) ;; *) sed -n '2,8p' "$0" >&2; exit 2 ;; esac
 
 venv=$target/ptx-venv
 out=$target/ptx
@@ -41,6 +42,14 @@ if test "$mode" = --asm && ! test -f "$venv/cuobjdump"; then
   find "$venv" -name cuobjdump -type f -perm -u+x > "$venv/cuobjdump"
 fi
 
+pack() {
+  python3 -c 'import sys, zlib; sys.stdout.buffer.write(zlib.compress(open(sys.argv[1], "rb").read(), 9))' "$1"
+}
+unpack() {
+  test ! -f "$1" ||
+    python3 -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(open(sys.argv[1], "rb").read()))' "$1"
+}
+
 stale=0
 for source in kernels/*.cu; do
   name=$(basename "$source" .cu)
@@ -59,10 +68,13 @@ for source in kernels/*.cu; do
       "$(head -1 "$venv/cuobjdump")" -sass "$out/$name.sm_$arch.cubin" > "$out/$name.sm_$arch.sass"
     fi
   done
-  if test "$mode" = write; then
-    cp "$out/$name.ptx" "kernels/$name.ptx"
-  elif ! cmp -s "$out/$name.ptx" "kernels/$name.ptx"; then
-    echo "kernels/$name.ptx is stale: run tools/ptx.sh" >&2
+  # Texts are compared, because every version of zlib packs in its own way.
+  if unpack "kernels/$name.ptx.z" | cmp -s - "$out/$name.ptx"; then
+    continue
+  elif test "$mode" = write; then
+    pack "$out/$name.ptx" > "kernels/$name.ptx.z"
+  else
+    echo "kernels/$name.ptx.z is stale: run tools/ptx.sh" >&2
     stale=1
   fi
 done

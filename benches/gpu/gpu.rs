@@ -2,7 +2,9 @@
 
 use crate::sim::WaveBytes;
 use crate::{fact, row};
+use flate2::read::ZlibDecoder;
 use std::ffi::{CString, c_void};
+use std::io::Read;
 use std::ptr::NonNull;
 use wavetrain::cuda::context::Entered;
 use wavetrain::cuda::handles::DevicePointer;
@@ -45,8 +47,10 @@ impl Gpu {
         let free = || driver.mem_get_info().expect("cuMemGetInfo").0;
         let before = free();
         let mut function = |kernel: &wavetrain::cuda::kernels::Kernel| {
-            let module =
-                module::load(&entered, kernel.ptx, &mut why).unwrap_or_else(|_| panic!("{why}"));
+            let mut ptx = Vec::new();
+            ZlibDecoder::new(kernel.packed).read_to_end(&mut ptx).expect("PTX in zlib's format");
+            let ptx = CString::new(ptx).expect("PTX has no NUL");
+            let module = module::load(&entered, &ptx, &mut why).unwrap_or_else(|_| panic!("{why}"));
             driver.module_get_function(module, kernel.entry).expect("the kernel")
         };
         let (assemble, copy) = (function(&ASSEMBLE), function(&COPY));

@@ -31,6 +31,7 @@ use wavetrain::config::{
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
+use wavetrain::surface::handles::host_job;
 
 /// Calls of one input.
 const CALLS_MAX: usize = 60;

@@ -16,7 +16,7 @@
 //! to nearest even, to BF16 through F32; what is too large becomes infinity.
 //!
 //! Every pair of types has one kernel, for elements side by side in the machine's order: that of
-//! `simd`, or the portable loop (both in `wavetrain_loops`), which is the oracle of those. All
+//! `simd`, or the portable loop (both in `loops`), which is the oracle of those. All
 //! other elements are first gathered so, in a buffer that stays in L1, by code that knows only
 //! their size: a kernel for each distance, order and pair would be three times the code.
 //!
@@ -24,12 +24,10 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::loops::casts::{GATHER_BYTES_MAX, Gather, Number, Portable, copies, copy_dense, pair};
+use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, Dtype};
 use crate::simd::{Level, RowsPath};
-use wavetrain_loops::casts::{
-    GATHER_BYTES_MAX, Gather, Number, Portable, copies, copy_dense, pair,
-};
-use wavetrain_loops::simd::COPY_KERNELS;
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
 /// that a call costs nothing beside its work. A multiple of every element size up to 16 that a
@@ -227,7 +225,7 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
     }
 }
 
-/// The type as `wavetrain_loops` knows it; None for what is no number.
+/// The type as `loops` knows it; None for what is no number.
 fn number(dtype: Dtype) -> Option<Number> {
     Some(match dtype {
         Dtype::U8 => Number::U8,

@@ -3,11 +3,11 @@
 use super::cast::*;
 use crate::base::arena::{Region, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::loops::convert::*;
 use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{FloatEnvironment, Level};
 use std::vec;
 use std::vec::Vec;
-use wavetrain_loops::convert::*;
 
 static FIXTURE: &[u8] = include_bytes!("../../tests/data/casts.bin");
 

@@ -4,8 +4,8 @@
 //! integers are exact or refused; floats round as casts do.
 
 use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 use crate::records::Dtype;
-use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 
 /// `value` as an element of `dtype`. None where an integer type or Bool cannot hold it exactly, and
 /// for RAW unless it is 0 (all bytes 0). Complex types get it as their real part.

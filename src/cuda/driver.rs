@@ -7,8 +7,8 @@
 use crate::base::text::Text;
 use crate::cuda::entries::Entries;
 use crate::cuda::handles::{
-    CaptureMode, Context, Device, DeviceAttribute, DevicePointer, Event, Function,
-    FunctionAttribute, JitOption, Module, PointerAttribute, Stream, Uuid,
+    CaptureMode, Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption,
+    Module, Stream,
 };
 use crate::cuda::named::{InitRefusal, Named};
 use crate::cuda::result::CuResult;
@@ -60,11 +60,6 @@ impl Driver {
         self.version
     }
 
-    /// The table itself, for tests.
-    pub fn entries(&self) -> &Entries {
-        &self.entries
-    }
-
     /// Initialises the driver; again does nothing.
     pub fn init(&self) -> Result<(), CuResult> {
         call!(self.init(0)).ok()
@@ -92,16 +87,6 @@ impl Driver {
         unsafe {
             (self.entries.get_error_name)(code, &mut name).ok().ok()?;
             if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() }
-        }
-    }
-
-    /// The driver's sentence about a code; None where it does not know it.
-    pub fn error_string(&self, code: CuResult) -> Option<&'static str> {
-        let mut text = ptr::null();
-        // SAFETY: the entry writes NULL or a static string.
-        unsafe {
-            (self.entries.get_error_string)(code, &mut text).ok().ok()?;
-            if text.is_null() { None } else { CStr::from_ptr(text).to_str().ok() }
         }
     }
 }
@@ -136,21 +121,6 @@ impl Driver {
         device: Device,
     ) -> Result<i32, CuResult> {
         Ok(get!(self.device_get_attribute(attribute, device)))
-    }
-
-    /// Bytes of its memory.
-    pub fn device_total_mem(&self, device: Device) -> Result<u64, CuResult> {
-        let bytes: usize = get!(self.device_total_mem(device));
-        Ok(bytes as u64)
-    }
-
-    /// What tells it from every other one; None where the driver has no such entry.
-    pub fn device_get_uuid(&self, device: Device) -> Result<Option<Uuid>, CuResult> {
-        let Some(entry) = self.entries.device_get_uuid else { return Ok(None) };
-        let mut uuid = Uuid { bytes: [0; 16] };
-        // SAFETY: the entry writes 16 bytes.
-        unsafe { entry(&mut uuid, device) }.ok()?;
-        Ok(Some(uuid))
     }
 
     /// The device's primary context, made where there is none; it stays until it is released as
@@ -306,16 +276,6 @@ impl Driver {
     ) -> Result<(), CuResult> {
         call!(self.memset_d8_async(target, value, bytes as usize, stream)).ok()
     }
-
-    /// The device of an allocation; None where it is none of CUDA's, or the driver cannot tell.
-    pub fn device_of_pointer(&self, pointer: DevicePointer) -> Option<Device> {
-        let entry = self.entries.pointer_get_attribute?;
-        let mut ordinal = 0i32;
-        let target = (&raw mut ordinal).cast();
-        // SAFETY: this attribute is an int; the pointer is only looked up.
-        unsafe { entry(target, PointerAttribute::DEVICE_ORDINAL, pointer) }.ok().ok()?;
-        Some(Device(ordinal))
-    }
 }
 
 /// Streams and events.
@@ -439,15 +399,6 @@ impl Driver {
     /// A kernel by its name.
     pub fn module_get_function(&self, module: Module, name: &CStr) -> Result<Function, CuResult> {
         Ok(get!(self.module_get_function(module, name.as_ptr())))
-    }
-
-    /// A number about a kernel.
-    pub fn func_get_attribute(
-        &self,
-        attribute: FunctionAttribute,
-        function: Function,
-    ) -> Result<i32, CuResult> {
-        Ok(get!(self.func_get_attribute(attribute, function)))
     }
 
     /// Queues a kernel: `grid` blocks of `block` threads, with `shared_bytes` of shared memory

@@ -3,12 +3,11 @@
 //! In: a function that finds a symbol. Out: [`Entries`], every required one filled. The table is
 //! made from one list, so that a name, its type and whether it may be missing stand together.
 
-// The type of a field says what its entry is, and a list of 47 is made by one macro.
+// The type of a field says what its entry is, and a list of 42 is made by one macro.
 #![allow(clippy::missing_transmute_annotations)]
 
 use crate::cuda::handles::{
-    Context, Device, DeviceAttribute, DevicePointer, Event, Function, FunctionAttribute, JitOption,
-    Module, PointerAttribute, Stream, Uuid,
+    Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption, Module, Stream,
 };
 use crate::cuda::result::CuResult;
 use core::ffi::{CStr, c_char, c_void};
@@ -74,13 +73,10 @@ entries! {
     required init = c"cuInit"(u32);
     required driver_get_version = c"cuDriverGetVersion"(*mut i32);
     required get_error_name = c"cuGetErrorName"(CuResult, *mut *const c_char);
-    required get_error_string = c"cuGetErrorString"(CuResult, *mut *const c_char);
     required device_get_count = c"cuDeviceGetCount"(*mut i32);
     required device_get = c"cuDeviceGet"(*mut Device, i32);
     required device_get_name = c"cuDeviceGetName"(*mut c_char, i32, Device);
     required device_get_attribute = c"cuDeviceGetAttribute"(*mut i32, DeviceAttribute, Device);
-    required device_total_mem = c"cuDeviceTotalMem_v2"(*mut usize, Device);
-    optional device_get_uuid = c"cuDeviceGetUuid"(*mut Uuid, Device);
     required device_primary_ctx_retain = c"cuDevicePrimaryCtxRetain"(*mut Context, Device);
     required device_primary_ctx_release = c"cuDevicePrimaryCtxRelease_v2"(Device);
     required ctx_get_current = c"cuCtxGetCurrent"(*mut Context);
@@ -101,8 +97,6 @@ entries! {
         c"cuMemcpyDtoDAsync_v2"(DevicePointer, DevicePointer, usize, Stream);
     required memcpy_dtoh = c"cuMemcpyDtoH_v2"(*mut c_void, DevicePointer, usize);
     required memset_d8_async = c"cuMemsetD8Async"(DevicePointer, u8, usize, Stream);
-    optional pointer_get_attribute =
-        c"cuPointerGetAttribute"(*mut c_void, PointerAttribute, DevicePointer);
     required stream_create_with_priority = c"cuStreamCreateWithPriority"(*mut Stream, u32, i32);
     required stream_destroy = c"cuStreamDestroy_v2"(Stream);
     required stream_query = c"cuStreamQuery"(Stream);
@@ -120,7 +114,6 @@ entries! {
         c"cuModuleLoadDataEx"(*mut Module, *const c_void, u32, *mut JitOption, *mut *mut c_void);
     required module_unload = c"cuModuleUnload"(Module);
     required module_get_function = c"cuModuleGetFunction"(*mut Function, Module, *const c_char);
-    required func_get_attribute = c"cuFuncGetAttribute"(*mut i32, FunctionAttribute, Function);
     required launch_kernel = c"cuLaunchKernel"(
         Function, u32, u32, u32, u32, u32, u32, u32, Stream, *mut *mut c_void, *mut *mut c_void
     );

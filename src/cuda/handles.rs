@@ -84,14 +84,6 @@ impl DevicePointer {
     }
 }
 
-/// `CUuuid`: what tells a device from every other one.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Uuid {
-    /// Its bytes, in the order in which they are shown.
-    pub bytes: [u8; 16],
-}
-
 macro_rules! options {
     ($(
         $(#[$doc:meta])*
@@ -111,62 +103,14 @@ macro_rules! options {
 options! {
     /// `CUdevice_attribute`: what `device_get_attribute` is asked.
     DeviceAttribute {
-        /// Most threads of a block.
-        MAX_THREADS_PER_BLOCK = 1;
-        /// Most blocks along x.
-        MAX_GRID_DIM_X = 5;
-        /// Processors.
-        MULTIPROCESSOR_COUNT = 16;
-        /// Whether it shares the memory of the host.
-        INTEGRATED = 18;
         /// Whether its kernels can use memory of the host.
         CAN_MAP_HOST_MEMORY = 19;
-        /// Who may use it: 0 all, 2 nobody, 3 one process.
-        COMPUTE_MODE = 20;
-        /// Bus of its PCI address.
-        PCI_BUS_ID = 33;
-        /// Device of its PCI address.
-        PCI_DEVICE_ID = 34;
-        /// Clock of its memory in kHz.
-        MEMORY_CLOCK_RATE = 36;
-        /// Bits of its memory bus.
-        GLOBAL_MEMORY_BUS_WIDTH = 37;
-        /// Bytes of its second-level cache.
-        L2_CACHE_SIZE = 38;
-        /// Copy engines.
-        ASYNC_ENGINE_COUNT = 40;
         /// Whether host and device share one space of addresses.
         UNIFIED_ADDRESSING = 41;
-        /// Domain of its PCI address.
-        PCI_DOMAIN_ID = 50;
         /// Compute capability, before the dot.
         COMPUTE_CAPABILITY_MAJOR = 75;
         /// Compute capability, behind the dot.
         COMPUTE_CAPABILITY_MINOR = 76;
-    }
-    /// `CUfunction_attribute`: what `func_get_attribute` is asked.
-    FunctionAttribute {
-        /// Most threads of a block that the kernel can be launched with.
-        MAX_THREADS_PER_BLOCK = 0;
-        /// Bytes of shared memory that it declares.
-        SHARED_SIZE_BYTES = 1;
-        /// Bytes of local memory of a thread: 0 where nothing was spilled.
-        LOCAL_SIZE_BYTES = 3;
-        /// Registers of a thread.
-        NUM_REGS = 4;
-        /// Virtual architecture that it was compiled for: 80 is 8.0.
-        PTX_VERSION = 5;
-        /// Architecture that it was assembled for.
-        BINARY_VERSION = 6;
-    }
-    /// `CUpointer_attribute`: what `pointer_get_attribute` is asked.
-    PointerAttribute {
-        /// The context of an allocation.
-        CONTEXT = 1;
-        /// Its kind: 1 host, 2 device.
-        MEMORY_TYPE = 2;
-        /// The device of an allocation.
-        DEVICE_ORDINAL = 9;
     }
     /// `CUstreamCaptureMode`: which calls a capture elsewhere in the process forbids this thread.
     CaptureMode {
@@ -179,10 +123,6 @@ options! {
     }
     /// `CUjit_option`: names of the options of `module_load_data_ex`.
     JitOption {
-        /// Where the log goes.
-        INFO_LOG_BUFFER = 3;
-        /// Its bytes; comes back as the bytes written.
-        INFO_LOG_BUFFER_SIZE_BYTES = 4;
         /// Where errors go.
         ERROR_LOG_BUFFER = 5;
         /// Its bytes; comes back as the bytes written.
@@ -202,7 +142,5 @@ pub const EVENT_DISABLE_TIMING: u32 = 2;
 pub const MEM_HOST_PORTABLE: u32 = 1;
 /// `CU_MEMHOSTALLOC_DEVICEMAP`: kernels can use it, too.
 pub const MEM_HOST_DEVICE_MAP: u32 = 2;
-/// `CU_MEMHOSTALLOC_WRITECOMBINED`: faster to copy, very slow to read by the CPU.
-pub const MEM_HOST_WRITE_COMBINED: u32 = 4;
 /// Bytes of shared memory that a launch may ask for without a call that allows more.
 pub const SHARED_BYTES_MAX: u32 = 48 << 10;

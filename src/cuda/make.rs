@@ -19,7 +19,7 @@ use crate::cuda::kernels::ASSEMBLE;
 use crate::cuda::module;
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
@@ -44,11 +44,12 @@ fn presence(why: &mut Why) -> Result<Presence, Status> {
 }
 
 impl DeviceEngine {
-    /// Takes everything that a loader needs of the device.
+    /// Takes everything that a loader needs of the device. `ptx` is the text of [`ASSEMBLE`].
     pub fn open(
         context: DeviceContext,
         sizes: &Sizes,
         consumer: Consumer,
+        ptx: &CStr,
         why: &mut Why,
     ) -> Result<DeviceEngine, Status> {
         // SAFETY: as `Consumer` says.
@@ -72,7 +73,7 @@ impl DeviceEngine {
             overhead_bytes: 0,
             _presence: presence(why)?,
         };
-        match engine.build(why) {
+        match engine.build(ptx, why) {
             Ok(()) => Ok(engine),
             Err(status) => {
                 engine.close();
@@ -81,7 +82,7 @@ impl DeviceEngine {
         }
     }
 
-    fn build(&mut self, why: &mut Why) -> Result<(), Status> {
+    fn build(&mut self, ptx: &CStr, why: &mut Why) -> Result<(), Status> {
         let told = |why: &mut Why, fault: Fault| why.fail(fault.status(), format_args!("{fault}"));
         let entered = self.enter().map_err(|fault| told(why, fault))?;
         let driver = self.context.driver();
@@ -90,7 +91,7 @@ impl DeviceEngine {
         }
         let free = |driver: &Driver| driver.mem_get_info().map_or(0, |(free, _)| free);
         let before = free(driver);
-        self.module = module::load(&entered, ASSEMBLE.ptx, why)?;
+        self.module = module::load(&entered, ptx, why)?;
         self.assemble = module::function(&entered, self.module, ASSEMBLE.entry, why)?;
         self.take_memory(driver, why)?;
         self.make_streams(driver)

@@ -1,4 +1,4 @@
-//! BloscLZ streams: the errors of `wavetrain_loops`' decoder with their context.
+//! BloscLZ streams: the errors of `loops`' decoder with their context.
 
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -6,7 +6,7 @@ use crate::fail;
 /// Decodes `source` and returns how many bytes of `target` it filled. DECODE where the stream is
 /// broken, cut, or holds more than the target, which then holds anything.
 pub fn decompress(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
-    wavetrain_loops::blosclz::decompress(source, target).map_err(|broken| {
+    crate::loops::blosclz::decompress(source, target).map_err(|broken| {
         let (here, wanted) = (source.len(), target.len());
         fail!(
             why,

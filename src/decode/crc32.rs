@@ -4,7 +4,7 @@
 //! `crc32(crc32(0, a), b)` is the checksum of `ab`.
 
 use super::crc_tables::Tables;
-use wavetrain_loops::simd::crc32_folded;
+use crate::loops::simd::crc32_folded;
 
 static TABLES: Tables<0xEDB8_8320> = Tables::new();
 

@@ -16,14 +16,14 @@ use super::{Decoder, Scratch, Want, decompress};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
+use crate::loops::filters::{Kind, Number as Element, OutOfRange};
+use crate::loops::filters::{as_type, undelta, unpack_bits, unscale};
+use crate::loops::sums::{adler32, fletcher32};
+use crate::loops::unshuffle::{Shuffle, unshuffle};
 use crate::records::{
     ArrayRecord, ByteOrder, ChunkBytes, Codec, Dtype, Filter, Number, Span, Sum, SumKind, Types,
 };
 use core::ops::Range;
-use wavetrain_loops::filters::{Kind, Number as Element, OutOfRange};
-use wavetrain_loops::filters::{as_type, undelta, unpack_bits, unscale};
-use wavetrain_loops::sums::{adler32, fletcher32};
-use wavetrain_loops::unshuffle::{Shuffle, unshuffle};
 
 /// Bytes of a checksum.
 const SUM_BYTES: usize = 4;

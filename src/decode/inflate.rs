@@ -1,5 +1,5 @@
 //! DEFLATE data (RFC 1951) and its zlib wrapper (RFC 1950), by tables that live in our arena. The
-//! loops are `wavetrain_loops`'.
+//! loops are `loops`'.
 //!
 //! In: deflate data at the front of a slice, or exactly one zlib stream. Out: its bytes in the
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
@@ -7,8 +7,8 @@
 
 use crate::base::status::{Status, Why};
 use crate::fail;
-use wavetrain_loops::inflate::{Broken, Progress, Tables, inflate};
-use wavetrain_loops::sums::adler32;
+use crate::loops::inflate::{Broken, Progress, Tables, inflate};
+use crate::loops::sums::adler32;
 
 /// Bytes of a zlib header, and of the checksum at the end.
 const HEADER_BYTES: usize = 2;

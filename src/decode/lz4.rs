@@ -1,7 +1,7 @@
 //! LZ4 blocks, bare and with numcodecs' size before them.
 //!
 //! In: a block (lz4_Block_format.md), or a little-endian u32 and a block. Out: its bytes, or a
-//! status with the reason. The loop is `wavetrain_loops`'.
+//! status with the reason. The loop is `loops`'.
 
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -12,7 +12,7 @@ const SIZE_BYTES: usize = 4;
 /// Decodes the block `source` and returns how many bytes of `target` it filled. DECODE where it is
 /// broken, cut, or holds more than the target, which then holds anything.
 pub fn block(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
-    wavetrain_loops::lz4::block(source, target).map_err(|broken| {
+    crate::loops::lz4::block(source, target).map_err(|broken| {
         let (here, wanted) = (source.len(), target.len());
         fail!(why, Decode, "lz4 block of {here} bytes does not decode to {wanted} bytes: {broken}")
     })

@@ -24,8 +24,8 @@ use crate::fail;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use unshuffle::Shuffle;
 
+pub use crate::loops::unshuffle;
 pub use decoder::Decoder;
-pub use wavetrain_loops::unshuffle;
 
 /// Bytes of a CRC-32C behind the bytes that it covers.
 const CRC_BYTES: usize = 4;

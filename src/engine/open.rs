@@ -94,8 +94,10 @@ fn host_total(bill: &Bill) -> u64 {
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
+    let scratch = carve_scratch(&mut carver, geometry);
+    let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
-    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, (&Values::COUNTED, None));
+    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, scratch, counted);
     let mut bill = carver.bill().clone();
     add_device_lines(&mut bill, settings, geometry);
     bill
@@ -145,14 +147,16 @@ pub fn open(
     let block = Block::take(os, &hook, bytes, why)
         .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
     (values.host_bytes, values.handle) = (bytes, handle);
+    let mut carver = block.carver();
+    let scratch = carve_scratch(&mut carver, &geometry);
     let mut engine = None;
-    if let Err(status) = open_engine(settings, &geometry, &mut engine, why) {
+    if let Err(status) = open_engine(settings, &geometry, scratch, &mut engine, why) {
         block.give_back(os, &hook);
         return Err(status);
     }
-    let mut carver = block.carver();
     let made = (&values, Some(&mut engine));
-    let Some((loader, starts)) = layout(&mut carver, os, settings, &geometry, made) else {
+    let placed = layout(&mut carver, os, settings, &geometry, scratch, made);
+    let Some((loader, starts)) = placed else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
             engine.close();
         }
@@ -236,7 +240,12 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     share.min(settings.config.n_chunk_layout_cache).max(1)
 }
 
-/// Counts or builds everything that an instance has. None while counting. What is large is built
+/// The first piece, because opening a device works in it before there are any others.
+fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> Region {
+    carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
+}
+
+/// Counts or builds everything else that an instance has. None while counting. What is large is built
 /// in a function of its own and lies beside the instance: all of it at once is too much for the
 /// stack of a caller.
 fn layout(
@@ -244,6 +253,7 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
+    common_scratch: Region,
     (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let config = &settings.config;
@@ -251,7 +261,6 @@ fn layout(
     let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
     let tables = carve_tables(carver, settings, geometry);
-    let common_scratch = carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES);
     let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let own = settings.thread_count();

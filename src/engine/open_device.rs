@@ -1,15 +1,20 @@
 //! What opening takes of a device.
 //!
 //! In: settings and geometry. Out: lines of the bill, an engine, the batch slots in its memory. On
-//! the host there is none of it but the slots.
+//! the host there is none of it but the slots. The text of the kernels is unpacked into the common
+//! scratch, which no chunk has before open returns, and the driver keeps none of it.
 
 use crate::base::arena::{Bill, Carver, Kind, Region, Table};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
+use crate::cuda::kernels::{ASSEMBLE, Kernel};
 use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES};
+use crate::decode::inflate::Inflater;
+use crate::fail;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::lift::Tiles;
+use core::ffi::CStr;
 
 /// Adds pinned and device memory to a bill.
 pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometry) {
@@ -28,18 +33,38 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
 pub fn open_engine(
     settings: &Settings,
     geometry: &Geometry,
+    scratch: Region,
     engine: &mut Option<DeviceEngine>,
     why: &mut Why,
 ) -> Result<(), Status> {
     if !settings.is_cuda() {
         return Ok(());
     }
+    let ptx = unpack(&ASSEMBLE, scratch.rows(0, scratch.bytes()), why)?;
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device);
-    *engine = Some(DeviceEngine::open(context, &sizes, Consumer(config.consumer_stream), why)?);
+    *engine =
+        Some(DeviceEngine::open(context, &sizes, Consumer(config.consumer_stream), ptx, why)?);
     Ok(())
+}
+
+/// The text of a kernel, at the front of `room`. INTERNAL where the library's bytes are not those
+/// that were built.
+#[inline(never)] // the inflater's 11 KB are not to stand on the stack while the driver compiles
+fn unpack<'a>(kernel: &Kernel, room: &'a mut [u8], why: &mut Why) -> Result<&'a CStr, Status> {
+    let mut cause = Why::new();
+    let limit = room.len() - 1;
+    let unpacked = Inflater::new().zlib(kernel.packed, &mut room[..limit], &mut cause);
+    let text = unpacked.ok().and_then(|bytes| {
+        room[bytes] = 0;
+        CStr::from_bytes_with_nul(&room[..=bytes]).ok()
+    });
+    text.ok_or_else(|| {
+        let name = kernel.entry.to_str().unwrap_or("");
+        fail!(why, Internal, "kernel {name} does not unpack, the library is damaged: {cause}")
+    })
 }
 
 /// The batch slots: of the engine, else of the host.
@@ -59,4 +84,42 @@ pub fn carve_tiles(carver: &mut Carver, settings: &Settings, geometry: &Geometry
     let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
     let rows = slabs * u64::from(geometry.device.units);
     carver.table("device waves", rows, &Tiles::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::METADATA_BYTES_MAX;
+    use std::string::{String, ToString};
+
+    fn unpacked(packed: &'static [u8], room: usize) -> Result<usize, String> {
+        let (mut room, mut why) = (std::vec![0xA5; room], Why::new());
+        let text = unpack(&Kernel { packed, ..ASSEMBLE }, &mut room, &mut why);
+        text.map(CStr::count_bytes).map_err(|status| {
+            assert_eq!(status, Status::Internal);
+            why.to_string()
+        })
+    }
+
+    #[test]
+    fn a_kernel_unpacks_into_what_its_text_takes_with_a_nul() {
+        let bytes = unpacked(ASSEMBLE.packed, METADATA_BYTES_MAX).unwrap();
+        assert_eq!(unpacked(ASSEMBLE.packed, bytes + 1), Ok(bytes));
+        assert!(unpacked(ASSEMBLE.packed, bytes).unwrap_err().contains("holds more than"));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_unpack_is_named() {
+        let cut = &ASSEMBLE.packed[..ASSEMBLE.packed.len() - 1];
+        let text = unpacked(cut, METADATA_BYTES_MAX).unwrap_err();
+        assert!(text.starts_with("kernel wavetrain_assemble does not unpack"), "{text}");
+        assert!(text.contains("cut in its checksum"), "{text}");
+    }
+
+    #[test]
+    fn a_text_with_a_nul_in_it_is_refused() {
+        // zlib.compress(b"a\0b")
+        let packed = &[0x78, 0x9C, 0x4B, 0x64, 0x48, 0x02, 0x00, 0x01, 0x88, 0x00, 0xC4];
+        assert!(unpacked(packed, 100).unwrap_err().contains("damaged"));
+    }
 }

@@ -12,8 +12,8 @@
 //! "abc", and a match of length 1 + 2 at distance 3: "abcabc"; but a stream never ends with a
 //! match, so a literal follows: 00 "d".
 
-use crate::repeat::repeat;
-use crate::simd::blosclz_instructions;
+use crate::loops::repeat::repeat;
+use crate::loops::simd::blosclz_instructions;
 
 /// Instructions below are literals.
 const MATCH_FIRST: u8 = 32;

@@ -4,8 +4,8 @@
 //! In: what kind of work. Out: its loops. Invariant: a loop and the kernels beside it give the same
 //! bits. A loop reads as many source elements as its target holds.
 
-use crate::convert::{Brain, Convert, Half, Target};
-use crate::simd::{RowsKernels, cast_kernels, swap_kernels};
+use crate::loops::convert::{Brain, Convert, Half, Target};
+use crate::loops::simd::{RowsKernels, cast_kernels, swap_kernels};
 
 /// Largest element that is gathered.
 pub const GATHER_BYTES_MAX: usize = 16;

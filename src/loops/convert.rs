@@ -4,11 +4,12 @@
 //! In: an element. Out: the element that numpy and ml_dtypes give, or the quiet NaN of its sign.
 //! Invariant: only the operations of the default floating-point environment matter.
 
-use crate::simd::Wide;
-pub use crate::simd::{Brain, Half};
+use crate::loops::simd::Wide;
+pub use crate::loops::simd::{Brain, Half};
 
 /// A type that chunks hold.
 pub trait Source: Copy {
+    /// Bytes of an element.
     const BYTES: usize;
 
     /// The element whose bytes these are, least significant first.
@@ -17,13 +18,16 @@ pub trait Source: Copy {
 
 /// A type that batches hold, in the machine's byte order.
 pub trait Target: Copy {
+    /// Bytes of an element.
     const BYTES: usize;
 
+    /// Writes the bytes of the element.
     fn write(self, bytes: &mut [u8]);
 }
 
 /// A change of type as the head of this file tells it.
 pub trait Convert<T>: Source + Wide<T> {
+    /// The element of the other type.
     fn convert(self) -> T;
 }
 

@@ -9,12 +9,13 @@
 //! in between round as numpy does, in the type that numpy computes in. Floats need the default
 //! floating-point environment.
 
-use crate::convert::{Half, f32_from_half, half_from_f32, half_from_f64};
+use crate::loops::convert::{Half, f32_from_half, half_from_f32, half_from_f64};
 
 /// Elements of a block: 2 KiB, which stay in L1 with what is read and written of them.
 const BLOCK: usize = 256;
 
-/// A type of elements.
+/// A type of elements, of numpy's name.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Bool,
@@ -32,6 +33,7 @@ pub enum Kind {
 }
 
 /// A type of elements and the order of their bytes.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Number {
     pub kind: Kind,

@@ -10,8 +10,8 @@
 //! their own behind the first one, for the bits that follow. The loop of this file takes a symbol
 //! at a time and judges; that of `simd` is as fast as may be, wherever both sides have room.
 
-use crate::repeat::repeat;
-use crate::simd::inflate_symbols;
+use crate::loops::repeat::repeat;
+use crate::loops::simd::inflate_symbols;
 
 /// Bits of the first index for literals and lengths, for distances, and for code lengths.
 pub(crate) const LITERAL_ROOT: u32 = 11;

@@ -7,8 +7,8 @@
 //! bits are the number of literals, the lower four that of the match less 4; for 15, bytes follow
 //! that are added, up to the first that is not 255. The last sequence ends behind its literals.
 
-use crate::repeat::{literals, repeat};
-use crate::simd::lz4_sequences;
+use crate::loops::repeat::{literals, repeat};
+use crate::loops::simd::lz4_sequences;
 
 /// Length code that says more bytes follow.
 const LENGTH_MORE: usize = 15;

@@ -2,7 +2,7 @@
 //!
 //! In: bytes. Out: their checksum. Invariant: no sum overflows before it is reduced.
 
-use crate::simd::adler32_sums;
+use crate::loops::simd::adler32_sums;
 
 /// The largest prime below 2^16.
 pub(crate) const ADLER_MODULUS: u32 = 65_521;

@@ -10,7 +10,7 @@
 //! The loops of this file are the oracle of those in `simd`, and do what those leave: few elements
 //! at the end, unusual sizes, other machines.
 
-use crate::simd::{Level, plane_of_bits, unshuffle_bytes};
+use crate::loops::simd::{Level, plane_of_bits, unshuffle_bytes};
 
 /// Largest element; blosc writes its size as one byte.
 pub const TYPESIZE_MAX: usize = 255;

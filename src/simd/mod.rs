@@ -3,12 +3,12 @@
 //!
 //! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
 //! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked. The kernels
-//! themselves are `wavetrain_loops`'.
+//! themselves are `loops`'.
 
 mod path;
 
+pub use crate::loops::simd::{Level, crc32c_state};
 pub use path::RowsPath;
-pub use wavetrain_loops::simd::{Level, crc32c_state};
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.

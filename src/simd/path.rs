@@ -1,12 +1,12 @@
 //! Kernels for rows of elements behind bounds.
 //!
-//! In: the kernels of a kind of work (`wavetrain_loops`), a level. Out: a [`RowsPath`] that this
+//! In: the kernels of a kind of work (`loops`), a level. Out: a [`RowsPath`] that this
 //! machine can take. Invariant: a path is only made of a kernel whose instructions the level has,
 //! and its kernel only gets rows that are in bounds.
 
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
-use wavetrain_loops::simd::{LevelKernel, RowsKernels, rows_streamed};
+use crate::loops::simd::{LevelKernel, RowsKernels, rows_streamed};
 
 /// A kernel that runs on this machine.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 
 use super::Level;
 use super::level::Tier;
-use crate::sums::{ADLER_BYTES, ADLER_MODULUS};
+use crate::loops::sums::{ADLER_BYTES, ADLER_MODULUS};
 use core::arch::x86_64::*;
 
 /// Bytes that a turn of [`crc32_folded`] takes.

@@ -10,7 +10,7 @@
 use super::Level;
 use super::copies::{OVER_BYTES, align_loop, repeat};
 use super::level::Tier;
-use crate::inflate::{
+use crate::loops::inflate::{
     Bits, CODE_SHIFT, DISTANCE_ROOT, IS_END, IS_LITERAL, IS_SPECIAL, IS_TABLE, LITERAL_ROOT, Stop,
     Tables, VALUE_SHIFT,
 };

@@ -2,7 +2,7 @@
 //! say that they do not exist, and the portable code of their callers does the work.
 
 use super::{Kernel, Level, RowsKernels};
-use crate::inflate::{Bits, Stop, Tables};
+use crate::loops::inflate::{Bits, Stop, Tables};
 
 /// Nothing moves.
 pub fn lz4_sequences(_source: &[u8], _target: &mut [u8], done: usize) -> (usize, usize) {

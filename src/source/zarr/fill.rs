@@ -12,9 +12,9 @@ use super::node::Reader;
 use super::zarr_name;
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::status::Status;
+use crate::loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 use crate::records::{Dtype, Time};
 use crate::source::json::{Kind, Str, Value};
-use wavetrain_loops::convert::{brain_from_f64, f32_from_f64, half_from_f64};
 
 /// The bits of an IEEE binary format.
 #[derive(Clone, Copy)]

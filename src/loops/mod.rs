@@ -1,9 +1,7 @@
 //! The loops that every byte of a sample passes: codecs, filters, changes of type.
 //!
 //! In: slices, and plain numbers. Out: slices, or what is wrong with the data. No error texts, no
-//! records, no calls of the system: those are the crate `wavetrain`'s, whose part this is. It is a
-//! package of its own so that it is optimised on its own; for the same reason what it offers is
-//! compiled here, neither generic nor inlined, but for the conversions of single elements.
+//! records, no calls of the system: those are the business of `decode`, `assemble` and others.
 //!
 //! ```text
 //! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
@@ -12,7 +10,6 @@
 //! filters sums     what numcodecs does to elements, and its checksums
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
-#![no_std]
 
 pub mod blosclz;
 pub mod casts;
@@ -24,6 +21,3 @@ mod repeat;
 pub mod simd;
 pub mod sums;
 pub mod unshuffle;
-
-#[cfg(test)]
-extern crate std;
