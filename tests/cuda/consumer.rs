@@ -516,7 +516,7 @@ fn in_a_forked_child_every_call_is_shutdown_and_the_driver_is_not_called() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: as above.
-            unsafe { libc::alarm(30) };
+            unsafe { libc::alarm(120) };
             let shutdown = Status::Shutdown as i32;
             tensor.delete();
             let codes = [

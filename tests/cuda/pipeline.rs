@@ -12,6 +12,7 @@ use crate::common::fixtures::{self, Scratch};
 use crate::common::gpu::*;
 use crate::common::synth::{self, Meta};
 use crate::common::workers;
+use std::time::Instant;
 use wavetrain::abi::{MemoryLine, SCRATCH_BYTES, Stats};
 use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
@@ -602,7 +603,14 @@ fn figures_and_batches_say_which_device_and_what_was_moved() {
     streams.sort_unstable();
     streams.dedup();
     assert_eq!(streams.len(), 3, "each slot has a ready stream of its own: {streams:x?}");
-    let stats = loader.stats();
+    // A wave that is seen to be done may leave its copy to the next look.
+    let begun = Instant::now();
+    let mut stats = loader.stats();
+    while stats.input_transfer.count < stats.assemble.count {
+        assert!(begun.elapsed().as_nanos() < u128::from(PATIENCE_NS), "a copy that never ends");
+        std::thread::yield_now();
+        stats = loader.stats();
+    }
     assert_eq!(stats.backend, BACKEND_CUDA);
     let reason: Vec<u8> = stats.backend_reason.iter().map(|byte| *byte as u8).collect();
     assert!(reason.starts_with(b"cuda: asked for by the config\0"));

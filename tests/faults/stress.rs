@@ -8,7 +8,7 @@
 //!
 //! Invariant: a sample is what its tag says, in its turn, or marked or reported with the status
 //! that its box must give; the same bad box gives the same text under every config. Nothing
-//! happening for a minute is a failure that names the seed.
+//! happening for three minutes is a failure that names the seed.
 
 mod world;
 
@@ -73,8 +73,8 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Ends the process where nothing happens for a minute, or where a thread panics and others would
-/// wait for it; both say which seed it was.
+/// Ends the process where nothing happens for three minutes, or where a thread panics and others
+/// would wait for it; both say which seed it was.
 fn watch(seed: &'static AtomicU64) {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -89,9 +89,9 @@ fn watch(seed: &'static AtomicU64) {
             let now = PROGRESS.load(SeqCst);
             idle = if now == before { idle + 1 } else { 0 };
             before = now;
-            if idle >= 60 {
+            if idle >= 180 {
                 let seed = seed.load(SeqCst);
-                eprintln!("no progress for 60 s: WAVETRAIN_STRESS_SEED={seed}");
+                eprintln!("no progress for 180 s: WAVETRAIN_STRESS_SEED={seed}");
                 std::process::abort();
             }
         }

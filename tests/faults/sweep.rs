@@ -215,7 +215,7 @@ fn watch() {
         std::thread::sleep(Duration::from_secs(1));
         let run = RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((since, what)) = run.as_ref() else { continue };
-        if since.elapsed() > Duration::from_secs(90) {
+        if since.elapsed() > Duration::from_secs(300) {
             eprintln!("a run hangs: {what}\n{}", seam::dump());
             for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
                 let read = |name| std::fs::read_to_string(task.path().join(name));

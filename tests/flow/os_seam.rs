@@ -279,7 +279,7 @@ seam!(slow_first, open: |_, _| Ok(()), read: |fd, target, at, cached, call| {
             return Err(Errno(libc::EAGAIN));
         }
         if SEEN.fetch_add(1, SeqCst) == 0 {
-            let deadline = Instant::now() + Duration::from_secs(20);
+            let deadline = Instant::now() + Duration::from_secs(120);
             while SEEN.load(SeqCst) < 4 && Instant::now() < deadline {
                 std::thread::yield_now();
             }

@@ -13,7 +13,7 @@ use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
 
 const PAINT: u8 = 0xA5;
-const PATIENCE_NS: u64 = 30_000_000_000;
+const PATIENCE_NS: u64 = 120_000_000_000;
 const CROP: i64 = 5;
 
 /// First address and bytes of every stack, in the order of the starts: decoding threads first.

@@ -580,7 +580,7 @@ fn a_deleter_in_a_forked_child_does_nothing() {
         if child == 0 {
             // SAFETY: allowed in a child. The alarm makes a hang a failure.
             unsafe {
-                libc::alarm(30);
+                libc::alarm(120);
                 delete();
                 libc::_exit(0);
             }
