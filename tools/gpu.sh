@@ -14,7 +14,7 @@
 #   SMALL=                  1 shrinks everything, for such a dry run; its rates mean nothing
 #   DATA=DIR/data           where stores are written: 10 GB
 #   PARTS="device identity units rates overlap stream train sanitizer"
-#   FILTER=                 a word that the names of the identity tests must have
+#   FILTER=                 words of test names: the tests of identity, instead of all, a row each
 #   CHECKER=                a compute-sanitizer instead of the machine's own or, else, the packed one
 #
 # pack takes PROFILE=release (dev builds faster), SANITIZER=1 (0 leaves compute-sanitizer out: 26 MB).
@@ -37,26 +37,18 @@ profile=${PROFILE:-release}
 cd "$root"
 target=${CARGO_TARGET_DIR:-$root/target}
 
-# The tests whose boxes go through tests/common/drive.rs, which takes WAVETRAIN_TEST_DRIVER.
-tests="identity padding partial forms sparse zarr2 extremes"
-
 # executable NAME: what cargo says on stderr that it made of it.
 executable() {
     sed -n "s|.*Executable .*$1.*(\(.*\))$|\1|p" "$out/build.log" | tail -n 1
 }
 
-arguments=
-for name in $tests; do
-    arguments="$arguments --test $name"
-done
-# shellcheck disable=SC2086 # words
-"$cargo" test --profile "$profile" --no-run $arguments 2> "$out/build.log" || fail "$(cat "$out/build.log")"
+# The tests whose boxes go through tests/common/drive.rs, which takes WAVETRAIN_TEST_DRIVER.
+"$cargo" test --profile "$profile" --no-run --test formats 2> "$out/build.log" ||
+    fail "$(cat "$out/build.log")"
 mkdir -p "$out/bin"
-for name in $tests; do
-    program=$(executable "tests/$name.rs")
-    test -n "$program" || fail "cargo does not say where it put $name"
-    cp "$program" "$out/bin/test-$name"
-done
+program=$(executable "tests/formats/main.rs")
+test -n "$program" || fail "cargo does not say where it put the tests"
+cp "$program" "$out/bin/test-formats"
 "$cargo" bench --profile "$profile" --no-run --bench gpu 2> "$out/build.log" || fail "$(cat "$out/build.log")"
 cp "$(executable benches/gpu)" "$out/bin/gpu"
 tools/archive.sh "$out/archive" > "$out/build.log"

@@ -2,7 +2,7 @@
 """nvrtc.py LIBNVRTC SOURCE.cu OUT.ptx: compiles one kernel file to PTX, for tools/ptx.sh.
 
 The headers beside the source are handed over by name, so that no path can get into the result. The
-first line of the result says which bytes it was made from; tests/ptx.rs compares.
+first line of the result says which bytes it was made from; tests/house/ptx.rs compares.
 """
 import ctypes
 import pathlib

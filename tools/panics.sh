@@ -12,7 +12,7 @@
 #   other   everything else of core
 #
 # A panic ends the process of the host (src/panic.rs), so each has to be out of reach of data.
-# tests/data/panics.txt says for each module what keeps it so, and tests/panics.rs compares.
+# tests/data/panics.txt says for each module what keeps it so, and tests/ship/panics.rs compares.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

@@ -33,9 +33,10 @@ export RUSTUP_DIST_SERVER=${RUSTUP_DIST_SERVER:-http://127.0.0.1:9}
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CFLAGS ZSTD_SYS_USE_PKG_CONFIG
 mkdir -p "$logs"
 failed='' ran='' skipped=''
-# Tests that build with a toolchain of their own, or run nothing of the library. faults, a long
-# sweep, is named where it is left out.
-not_ours='archive cpp examples link packages panics style readme tool tool_groups tool_v2'
+# Test programs that build with a toolchain of their own, or run nothing of the library.
+not_ours='house ship tool'
+# The fault sweep takes long: it is named where it is left out.
+sweep='--skip sweep::'
 
 # step NAME COMMAND...: runs it, keeps its output, notes how it ended.
 step() {
@@ -69,8 +70,8 @@ have_nightly() {
 
 # All test programs but those named, as arguments of cargo.
 tests_but() {
-    for file in tests/*.rs; do
-        test=$(basename "$file" .rs)
+    for file in tests/*.rs tests/*/main.rs; do
+        test=$(basename "${file%/main.rs}" .rs)
         case " $* " in *" $test "*) ;; *) printf ' --test %s' "$test" ;; esac
     done
 }
@@ -83,8 +84,8 @@ links() {
 
 asan() {
     have_nightly || { skip asan "no toolchain '$nightly'"; return; }
-    but=$not_ours
-    test "${FAULTS:-}" = all || but="$but faults"
+    but=$sweep
+    test "${FAULTS:-}" != all || but=''
     flags='-Zsanitizer=address --cfg wavetrain_sanitizer'
     # gcc's and LLVM's ASan agree on their interface. But gcc takes the local constant tables of
     # zstd for dead once their function has ended, although it made them static.
@@ -95,7 +96,8 @@ asan() {
     # Unit tests leak the blocks of arenas, which live for ever; the library allocates nothing.
     asan_test asan-unit ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" --lib
     # shellcheck disable=SC2046 # a list of words
-    asan_test asan LSAN_OPTIONS="suppressions=$logs/lsan-suppressions" $(tests_but $but)
+    asan_test asan LSAN_OPTIONS="suppressions=$logs/lsan-suppressions" $(tests_but $not_ours) \
+        -- $but
 }
 
 # asan_test NAME VARIABLE TESTS...: those tests as one step of `asan`.
@@ -116,15 +118,22 @@ ubsan() {
     printf '#!/bin/sh\ncase "$*" in *zstd/lib*) set -- %s "$@" ;; esac\nexec %s "$@"\n' \
         "$(echo $flags)" "$cc" >"$logs/ubsan-cc"
     chmod +x "$logs/ubsan-cc"
-    step ubsan env CC="$logs/ubsan-cc" \
-        cargo test --locked --no-fail-fast --target-dir "$logs/ubsan" \
-        --lib --test identity --test bad_data --test fuzz_replay --test reads --test partial
+    ubsan_test ubsan --lib --test formats --test fuzz_replay
+    ubsan_test ubsan-reads --test flow -- reads::
+}
+
+# ubsan_test NAME TESTS...: those tests as one step of `ubsan`.
+ubsan_test() {
+    name=$1
+    shift
+    step "$name" env CC="$logs/ubsan-cc" \
+        cargo test --locked --no-fail-fast --target-dir "$logs/ubsan" "$@"
 }
 
 # The stores that the C programs read; sets $cube and $many.
 stores() {
     test -z "${cube:-}" || return 0
-    CARGO_TARGET_DIR="$target" cargo test --quiet --locked --test archive -- --ignored \
+    CARGO_TARGET_DIR="$target" cargo test --quiet --locked --test ship -- --ignored \
         --nocapture stores_for_programs >"$logs/stores.log" 2>&1 || return 1
     line=$(grep -o 'stores: .*' "$logs/stores.log" | head -1)
     cube=$(echo "$line" | cut -d' ' -f2) many=$(echo "$line" | cut -d' ' -f3)
@@ -210,12 +219,15 @@ tsan() {
         'Mutex<core::option::Option<test::run_test::' >"$logs/tsan-suppressions"
     export TSAN_OPTIONS="exitcode=66:second_deadlock_stack=1:suppressions=$logs/tsan-suppressions"
     # The tests whose own threads meet in std: see the head.
-    but="$not_ours faults dlpack extremes flow host host_hooks idle os_seam reads ring stress
-        uring wakeups metadata_files"
-    # shellcheck disable=SC2046 # a list of words
+    but=$sweep
+    for module in dlpack extremes host host_hooks idle life metadata_files os_seam reads ring \
+        stress uring wakeups; do
+        but="$but --skip $module::"
+    done
+    # shellcheck disable=SC2046,SC2086 # lists of words
     step tsan env RUSTFLAGS="$flags" cargo "+$nightly" test --locked --no-fail-fast \
         --target "$triple" --target-dir "$logs/tsan" \
-        $(tests_but $but) -- --test-threads=1
+        $(tests_but $not_ours) -- --test-threads=1 $but
     links thread || { skip tsan-programs "$cc has no -fsanitize=thread"; return; }
     stores || { skip tsan-programs "no stores, see $logs/stores.log"; return; }
     # zstd is not compiled with it: its contexts belong to one worker each.

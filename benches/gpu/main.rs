@@ -15,7 +15,7 @@
 //! With `--small` everything shrinks so far that the simulated driver gets through it; its rates
 //! mean nothing. Exit status 77, with a reason: there is no driver or no device.
 
-#[path = "../../tests/device/cases.rs"]
+#[path = "../../tests/cuda/cases.rs"]
 #[allow(dead_code)]
 mod cases;
 #[path = "../../tests/common/cc.rs"]
@@ -24,7 +24,7 @@ mod cc;
 mod common;
 mod gpu;
 mod rates;
-#[path = "../../tests/device/sim.rs"]
+#[path = "../../tests/cuda/sim.rs"]
 #[allow(dead_code)]
 mod sim;
 mod stream;

@@ -56,8 +56,9 @@ const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of the thread that calls the CUDA driver: how much a driver takes is its own affair.
 const DEVICE_STACK_BYTES: u64 = (1 << 20) + SANITIZER_STACK_BYTES;
 /// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
-/// (tests/stacks.rs). libc puts the thread-local variables of the program there as well: the last
-/// third is for a few of them, and a program with more gets larger stacks. This is the net below.
+/// (tests/flow/stacks.rs). libc puts the thread-local variables of the program there as well: the
+/// last third is for a few of them, and a program with more gets larger stacks. This is the net
+/// below.
 const DECODE_NEED_BYTES: u64 = 128 << 10;
 const IO_NEED_BYTES: u64 = 64 << 10;
 

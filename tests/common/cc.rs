@@ -2,8 +2,6 @@
 //!
 //! A machine without a tool skips what needs it, and says so; a tool that fails is a failure.
 
-#![allow(dead_code)] // each test program uses another part of it
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 

@@ -2,10 +2,7 @@
 //! up by its control functions.
 //!
 //! Its state is the process's, so a test holds it for itself while its [`Simulator`] lives; what it
-//! found wrong and what was not given back fails the test at the end. Needs the module `cc` beside
-//! it.
-
-#![allow(dead_code)] // each test program uses another part of it
+//! found wrong and what was not given back fails the test at the end.
 
 use super::cc;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -3,8 +3,6 @@
 //! In: the header's text. Out: names in the order of the header. It knows C no further than the
 //! header's own style goes, and panics where it meets something else, so that nothing is skipped.
 
-#![allow(dead_code)] // each test program uses another part of it
-
 use std::path::PathBuf;
 
 /// A struct of the header and its fields, in order.

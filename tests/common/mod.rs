@@ -4,6 +4,7 @@
 // Each test program compiles all of this and uses a part of it.
 #![allow(dead_code)]
 
+pub mod alone;
 pub mod blosc;
 pub mod cc;
 pub mod cuda_sim;
@@ -11,10 +12,14 @@ pub mod damage;
 pub mod drive;
 pub mod fixtures;
 pub mod gpu;
+pub mod header;
 pub mod hook;
 pub mod layers;
 pub mod mailbox;
 pub mod oracle;
+pub mod pack;
 pub mod ring;
+pub mod store;
 pub mod surface;
 pub mod synth;
+pub mod workers;

@@ -1,13 +1,10 @@
-//! The packed archive, made once per test program by tools/archive.sh, how to look at it, and the
+//! The packed archive, made once by tools/archive.sh, how to look at it, and the
 //! store that small programs read.
 //!
-//! Needs the modules `cc`, `header` and `store` beside it. Cargo's part of the work is done once
-//! for all test programs: they share the build folder of the tests.
+//! Cargo's part of the work shares the build folder of the tests.
 
-#![allow(dead_code)] // each test program uses another part of it
-
-use crate::store::Spec;
-use crate::{cc, header, store};
+use super::store::Spec;
+use super::{cc, header, store};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -22,7 +19,7 @@ pub fn archive() -> Option<&'static Path> {
         for tool in ["gcc", "ld", "ar", "readelf", "objcopy"] {
             cc::find(tool, &[tool])?;
         }
-        let folder = cc::folder(&format!("archive-for-{}", env!("CARGO_CRATE_NAME")));
+        let folder = cc::folder("archive");
         let mut script = script("archive.sh");
         print!("{}", cc::run(script.arg(&folder).env("UNSTRIPPED", unstripped(&folder))));
         Some(folder)

@@ -4,8 +4,6 @@
 //! [`value`]`(seed, z, y, x)`; chunks and shards that [`Spec::sparse`] names are not there. The C
 //! programs in tests/c know the same two rules (tests/c/check.h), so they check every element.
 
-#![allow(dead_code)] // each test program uses another part of it
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-/* cube.c: one batch of one box, popped and checked; for programs of tests/link.rs.
+/* cube.c: one batch of one box, popped and checked; for programs of tests/ship/link.rs.
  *
  * Copies of this file, of check.h and of the header in which "wavetrain" is another word go with an
  * archive that was made with that PREFIX.

@@ -626,7 +626,7 @@ def a_driver_that_is_not_there_is_named():
 # ---- The structs --------------------------------------------------------------------------------
 
 def structs():
-    """No fact: prints "struct.field offset size" and "sizeof struct size" for tests/examples.rs."""
+    """No fact: prints "struct.field offset size" and "sizeof struct size" for tests/ship/examples.rs."""
     for name, kind in vars(train).items():
         # Stats and Metric are other names of what is in the list as it is called in the header.
         if name.startswith("wavetrain_") and issubclass(kind, ctypes.Structure):

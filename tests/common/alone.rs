@@ -1,0 +1,30 @@
+//! Tests that need a process of their own: they count what the whole process has, or change it.
+//!
+//! A test program runs its tests side by side, in threads. What is here runs the one test again, in
+//! a child that runs no other.
+
+use std::any::type_name;
+use std::process::Command;
+
+/// Set in the child to the test that it is for.
+const CHILD: &str = "WAVETRAIN_TEST_ALONE";
+
+/// Runs `test`, which is a closure written in the test itself, in a process of its own; what it
+/// printed is printed here, and where it fails this fails.
+pub fn alone<F: FnOnce()>(test: F) {
+    // "program::module::test::{{closure}}": the harness knows it without both ends.
+    let closure = type_name::<F>();
+    let name = closure.split_once("::").and_then(|(_, rest)| rest.strip_suffix("::{{closure}}"));
+    let name = name.unwrap_or_else(|| panic!("{closure} is no closure of a test"));
+    if std::env::var(CHILD).is_ok_and(|child| child == name) {
+        return test();
+    }
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, name);
+    let output = command.output().expect("a child");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    print!("{text}");
+    assert!(output.status.success() && text.contains("1 passed"), "{name}: {}", output.status);
+}

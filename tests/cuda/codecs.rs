@@ -1,0 +1,422 @@
+//! What workers leave to the device of each codec's chunks: the bytes stay those of the array, and
+//! the figures say which chunk went which way.
+//!
+//! Chunks lie one above the other in one shard, each encoded in its own way, because a blosc chunk
+//! says itself how it was filtered. They are written by c-blosc, and by a writer of our own where
+//! c-blosc would never write so.
+
+use crate::common::blosc::{BITS, BYTES, Blosc, NONE, by_c_blosc, by_us, copied};
+use crate::common::cuda_sim::Simulator;
+use crate::common::damage::outcomes;
+use crate::common::drive::{self, Dice, Job, PATIENCE_NS, stream_through};
+use crate::common::fixtures::Scratch;
+use crate::common::gpu::tight;
+use crate::common::oracle::{Image, cast};
+use crate::common::synth::{Meta, shard_bytes};
+use std::io::Write;
+use std::sync::Arc;
+use wavetrain::abi::{CODEC_NONE, CODEC_PLACES, Stats};
+use wavetrain::config::{BACKEND_CUDA, Config};
+use wavetrain::records::{Codec, Dtype};
+use wavetrain::status::Status;
+
+/// Extents of a chunk.
+const ROWS: u64 = 24;
+const COLUMNS: u64 = 40;
+
+const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
+const GZIP: &str = r#",{"name":"gzip","configuration":{"level":1}}"#;
+const ZLIB: &str = r#",{"name":"numcodecs.zlib","configuration":{"level":1}}"#;
+const LZ4: &str = r#",{"name":"numcodecs.lz4","configuration":{"acceleration":1}}"#;
+const BLOSC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
+    "shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
+const CRC: &str = r#",{"name":"crc32c"}"#;
+const CRC_BLOSC: &str = r#",{"name":"crc32c"},{"name":"blosc","configuration":{"cname":"lz4",
+    "clevel":5,"shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
+const BLOSC_CRC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
+    "shuffle":"shuffle","typesize":2,"blocksize":0}},{"name":"crc32c"}"#;
+const CRC_ZSTD: &str = r#",{"name":"crc32c"},{"name":"zstd","configuration":{"level":3,
+    "checksum":false}}"#;
+
+// ---- Chunks -----------------------------------------------------------------------------------
+
+/// A blosc chunk of any kind.
+fn any_blosc(bytes: &[u8], element_bytes: usize, dice: &mut Dice) -> Vec<u8> {
+    let mut pick = |items: &[usize]| items[dice.range(0, items.len() as i64) as usize];
+    let how = Blosc {
+        shuffle: pick(&[0, 1, 1, 2, 2]) as u8,
+        typesize: pick(&[element_bytes, element_bytes, 1, 2, 3, 4, 8, 16]),
+        block_bytes: pick(&[256, 333, 512, 1000, 1024, 2048, bytes.len() / 2, bytes.len()]),
+        is_split: pick(&[0, 1]) == 1,
+    };
+    match pick(&[0, 1, 2, 3, 3, 3, 4]) {
+        0 => by_c_blosc(bytes, how, c"blosclz"),
+        1 => by_c_blosc(bytes, how, c"lz4"),
+        2 => by_c_blosc(bytes, Blosc { block_bytes: 0, ..how }, c"zlib"),
+        3 => by_us(bytes, Blosc { block_bytes: how.block_bytes.min(bytes.len()), ..how }),
+        _ => copied(bytes, how.shuffle),
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+    writer.write_all(bytes).expect("written");
+    writer.finish().expect("a member")
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(1));
+    writer.write_all(bytes).expect("written");
+    writer.finish().expect("a stream")
+}
+
+/// As numcodecs writes it, all of it literals.
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut chunk = (bytes.len() as u32).to_le_bytes().to_vec();
+    assert!(bytes.len() >= 15);
+    chunk.push(0xF0);
+    let rest = bytes.len() - 15;
+    chunk.extend(std::iter::repeat_n(0xFF, rest / 255));
+    chunk.push((rest % 255) as u8);
+    chunk.extend(bytes);
+    chunk
+}
+
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+/// Shuffled u16 in blocks that do not divide the chunk.
+const SHUFFLED: Blosc = Blosc { shuffle: BYTES, typesize: 2, block_bytes: 512, is_split: true };
+
+fn shuffled(bytes: &[u8]) -> Vec<u8> {
+    by_us(bytes, SHUFFLED)
+}
+
+// ---- Stores and runs --------------------------------------------------------------------------
+
+/// Chunks one above the other, and their pixels.
+struct Store {
+    uri: String,
+    image: Image,
+    chunks: u64,
+}
+
+/// Slopes and noise, by turns.
+fn painted(bytes: u64, dice: &mut Dice) -> Vec<u8> {
+    let mut paint = |at: u64| match at / 5000 % 3 {
+        0 => dice.range(0, 256) as u8,
+        _ => (at * at / 900 + at / 7 + 1) as u8,
+    };
+    (0..bytes).map(&mut paint).collect()
+}
+
+fn store(
+    scratch: &Scratch,
+    name: &str,
+    (data_type, fill, dtype, element_bytes): (&'static str, &'static str, Dtype, u64),
+    codecs: &'static str,
+    chunks: u64,
+    mut encode: impl FnMut(u64, &[u8]) -> Vec<u8>,
+) -> Store {
+    let mut dice = Dice(0x1234_5678_9ABC_DEF1);
+    let pixels = painted(chunks * ROWS * COLUMNS * element_bytes, &mut dice);
+    let (mut payload, mut entries) = (Vec::new(), Vec::new());
+    for (number, chunk) in pixels.chunks((ROWS * COLUMNS * element_bytes) as usize).enumerate() {
+        let coded = encode(number as u64, chunk);
+        entries.push((payload.len() as u64, coded.len() as u64));
+        payload.extend(coded);
+    }
+    let shape = [chunks * ROWS, COLUMNS];
+    let meta =
+        Meta { data_type, fill, codecs, ..Meta::u16(&shape, &[ROWS, COLUMNS], Some(&shape)) };
+    let uri = meta.write(scratch, name, Some(&shard_bytes(&payload, &entries)));
+    let fill = vec![0; element_bytes as usize];
+    let image = Image::new(dtype, shape.to_vec(), Arc::new(pixels), fill);
+    Store { uri, image, chunks }
+}
+
+const U16: (&str, &str, Dtype, u64) = ("uint16", "0", Dtype::U16, 2);
+
+/// The first `rows` rows of each chunk.
+fn heads(store: &Store, rows: i64) -> Vec<Job> {
+    let job = |chunk: u64| {
+        let first = (chunk * ROWS) as i64;
+        let (begin, end) = (vec![first, 0], vec![first + rows, COLUMNS as i64]);
+        let want = store.image.inside(&begin, &end);
+        Job::new(&store.uri, (begin, end), want)
+    };
+    (0..store.chunks).map(job).collect()
+}
+
+fn config(dtype: Dtype, shape: [i64; 2]) -> Config {
+    drive::config(dtype, &shape.map(|extent| extent as u64), 3)
+}
+
+fn on_device(simulator: &Simulator, config: Config) -> Config {
+    Config {
+        backend: BACKEND_CUDA,
+        cuda_driver: simulator.driver_path(),
+        max_host_memory_bytes: config.max_host_memory_bytes + (64 << 20),
+        ..config
+    }
+}
+
+/// Streams the jobs, compares every byte, and gives the figures.
+fn figures(config: &Config, jobs: &[Job]) -> Stats {
+    let loader = drive::open(config);
+    stream_through(&loader, config, jobs, 0);
+    let stats = loader.stats().unwrap();
+    assert_eq!(stats.chunks_decoded.iter().sum::<u64>(), stats.decode.count);
+    loader.stats_reset().unwrap();
+    let reset = loader.stats().unwrap();
+    assert_eq!(reset.chunks_decoded, [0; CODEC_PLACES]);
+    assert_eq!(reset.chunks_decoded_in_slab + reset.chunks_left_filtered, 0);
+    loader.close(PATIENCE_NS).unwrap();
+    stats
+}
+
+/// `count` chunks at one place.
+fn at_place(place: usize, count: u64) -> [u64; CODEC_PLACES] {
+    let mut counts = [0; CODEC_PLACES];
+    counts[place] = count;
+    counts
+}
+
+// ---- Bytes ------------------------------------------------------------------------------------
+
+/// Boxes of an extent anywhere, and every chunk's head.
+fn boxes(store: &Store, dtype: Dtype, [rows, columns]: [i64; 2], dice: &mut Dice) -> Vec<Job> {
+    let heights = (store.chunks * ROWS) as i64;
+    let job = |number: i64| {
+        let is_head = number % 2 == 0 && number / 2 * (ROWS as i64) + rows <= heights;
+        let (row, column) = match is_head {
+            true => (number / 2 * ROWS as i64, 0),
+            false => {
+                (dice.range(0, heights - rows + 1), dice.range(0, COLUMNS as i64 - columns + 1))
+            }
+        };
+        let (begin, end) = (vec![row, column], vec![row + rows, column + columns]);
+        let want = cast(store.image.dtype, dtype, &store.image.inside(&begin, &end));
+        Job::new(&store.uri, (begin, end), want)
+    };
+    (0..2 * store.chunks as i64).map(job).collect()
+}
+
+#[test]
+fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let kinds = [
+        (("uint8", "0", Dtype::U8, 1), Dtype::F32),
+        (("uint8", "0", Dtype::U8, 1), Dtype::U8),
+        (U16, Dtype::F32),
+        (U16, Dtype::U16),
+        (("float32", "0", Dtype::F32, 4), Dtype::Bf16),
+        (("int32", "0", Dtype::I32, 4), Dtype::I32),
+        (("float64", "0", Dtype::F64, 8), Dtype::F32),
+        (("complex128", "[0,0]", Dtype::C128, 16), Dtype::C128),
+    ];
+    for (number, (kind, dtype)) in kinds.into_iter().enumerate() {
+        let element_bytes = kind.3 as usize;
+        let encode = |_, chunk: &[u8]| any_blosc(chunk, element_bytes, &mut dice);
+        let store = store(&scratch, &number.to_string(), kind, BLOSC, 32, encode);
+        let (mut in_slab, mut left) = (0, 0);
+        for shape in [[24, 40], [12, 40], [11, 40], [31, 23]] {
+            let jobs = boxes(&store, dtype, shape, &mut dice);
+            let host = figures(&config(dtype, shape), &jobs);
+            assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
+            let device = figures(&on_device(&simulator, config(dtype, shape)), &jobs);
+            in_slab += device.chunks_decoded_in_slab;
+            left += device.chunks_left_filtered;
+        }
+        assert!(40 < left && left < in_slab, "{left} of {in_slab}");
+    }
+}
+
+#[test]
+fn chunks_of_every_codec_give_the_bytes_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    for (number, case) in cases().into_iter().enumerate() {
+        let store = store(&scratch, &number.to_string(), U16, case.codecs, 16, case.encode);
+        for shape in [[12, 40], [11, 40], [30, 17]] {
+            let jobs = boxes(&store, Dtype::F32, shape, &mut dice);
+            figures(&config(Dtype::F32, shape), &jobs);
+            figures(&on_device(&simulator, config(Dtype::F32, shape)), &jobs);
+        }
+    }
+}
+
+#[test]
+fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let bits = Blosc { shuffle: BITS, typesize: 4, block_bytes: 256, is_split: false };
+    let makers: [&dyn Fn(&[u8]) -> Vec<u8>; 4] = [
+        &shuffled,
+        &|bytes| by_us(bytes, bits),
+        &|bytes| by_c_blosc(bytes, SHUFFLED, c"lz4"),
+        &|bytes| copied(bytes, BYTES),
+    ];
+    for (number, maker) in makers.into_iter().enumerate() {
+        // Header and offsets take all values that are an edge of something, the rest a flip.
+        let break_it = |variant: u64, chunk: &[u8]| {
+            let mut broken = maker(chunk);
+            let (head, kinds) = (32, [0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF]);
+            if variant < head * 8 {
+                broken[variant as usize / 8] = kinds[variant as usize % 8];
+            } else {
+                let at = (variant * 97) as usize % broken.len();
+                broken[at] ^= 1 << (variant % 8);
+            }
+            broken
+        };
+        let store = store(&scratch, &number.to_string(), U16, BLOSC, 300, break_it);
+        let jobs = heads(&store, ROWS as i64);
+        let mut config = config(Dtype::U16, [ROWS as i64, COLUMNS as i64]);
+        (config.pad_value_set, config.pad_value, config.lookahead_samples) = (1, 77.0, 16);
+        let host = outcomes(&config, &jobs);
+        let device = outcomes(&on_device(&simulator, config), &jobs);
+        for (variant, (host, device)) in host.iter().zip(&device).enumerate() {
+            assert!(host == device, "{number}, {variant}: {:?} and {:?}", host.0, device.0);
+        }
+        let broken = host.iter().filter(|(status, _)| *status == Some(Status::Decode)).count();
+        assert!(broken > 50 && broken < 250, "{broken}");
+    }
+}
+
+// ---- Ways -------------------------------------------------------------------------------------
+
+/// A chain, how its chunks are made, and which way they go where half of them is read.
+struct Case {
+    codecs: &'static str,
+    encode: fn(u64, &[u8]) -> Vec<u8>,
+    place: usize,
+    is_in_slab: bool,
+    is_left_filtered: bool,
+}
+
+fn cases() -> [Case; 9] {
+    let case = |codecs, encode, place, is_in_slab, is_left_filtered| Case {
+        codecs,
+        encode,
+        place,
+        is_in_slab,
+        is_left_filtered,
+    };
+    [
+        case("", |_, b| b.to_vec(), CODEC_NONE, false, false),
+        case(CRC, |_, b| sealed(b.to_vec()), CODEC_NONE, false, false),
+        case(ZSTD, |_, b| zstd::encode_all(b, 3).unwrap(), Codec::Zstd.number(), true, false),
+        case(GZIP, |_, b| gzip(b), Codec::Gzip.number(), true, false),
+        case(ZLIB, |_, b| zlib(b), Codec::Zlib.number(), true, false),
+        case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false),
+        case(BLOSC, |_, b| shuffled(b), Codec::Blosc.number(), true, true),
+        case(BLOSC_CRC, |_, b| sealed(shuffled(b)), Codec::Blosc.number(), true, true),
+        case(CRC_BLOSC, |_, b| shuffled(&sealed(b.to_vec())), Codec::Blosc.number(), true, false),
+    ]
+}
+
+#[test]
+fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_half_of_it_is_read() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    for (number, case) in cases().into_iter().enumerate() {
+        let store = store(&scratch, &number.to_string(), U16, case.codecs, 10, case.encode);
+        for (rows, is_half) in [(24, true), (12, true), (11, false)] {
+            let config = config(Dtype::U16, [rows, COLUMNS as i64]);
+            let jobs = heads(&store, rows);
+            let host = figures(&config, &jobs);
+            assert_eq!(host.chunks_decoded, at_place(case.place, 10), "{}", case.codecs);
+            assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
+            let device = figures(&on_device(&simulator, config), &jobs);
+            assert_eq!(device.chunks_decoded, host.chunks_decoded, "{}", case.codecs);
+            let count = |is_so: bool| if is_so && is_half { 10 } else { 0 };
+            let ways = (device.chunks_decoded_in_slab, device.chunks_left_filtered);
+            let want = (count(case.is_in_slab), count(case.is_left_filtered));
+            assert_eq!(ways, want, "{rows} rows, {}", case.codecs);
+        }
+    }
+}
+
+#[test]
+fn only_what_a_filter_has_changed_is_left_filtered() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let how = |shuffle, typesize| Blosc { shuffle, typesize, block_bytes: 512, is_split: false };
+    let kinds: [(&dyn Fn(&[u8]) -> Vec<u8>, u64); 6] = [
+        (&|b| by_us(b, how(NONE, 2)), 0),
+        (&|b| by_us(b, how(BYTES, 1)), 0),
+        (&|b| copied(b, BYTES), 0),
+        (&|b| by_us(b, how(BYTES, 2)), 5),
+        (&|b| by_us(b, how(BITS, 1)), 5),
+        (&|b| by_us(b, how(BITS, 3)), 5),
+    ];
+    for (number, (maker, left)) in kinds.into_iter().enumerate() {
+        let name = number.to_string();
+        let store = store(&scratch, &name, U16, BLOSC, 5, |_, chunk: &[u8]| maker(chunk));
+        let config = on_device(&simulator, config(Dtype::U16, [24, 40]));
+        let stats = figures(&config, &heads(&store, 24));
+        let ways = (stats.chunks_decoded_in_slab, stats.chunks_left_filtered);
+        assert_eq!(ways, (5, left), "kind {number}");
+    }
+}
+
+#[test]
+fn chunks_that_are_kept_are_decoded_where_they_are_kept() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let store = store(&scratch, "kept", U16, BLOSC, 6, |_, chunk| shuffled(chunk));
+    let config = Config {
+        chunk_cache_bytes: 4 << 20,
+        ..on_device(&simulator, config(Dtype::U16, [24, 40]))
+    };
+    let stats = figures(&config, &heads(&store, 24));
+    assert_eq!(stats.chunks_decoded, at_place(Codec::Blosc.number(), 6));
+    assert_eq!((stats.chunks_decoded_in_slab, stats.chunks_left_filtered), (0, 0));
+}
+
+#[test]
+fn the_least_slab_takes_a_whole_chunk_but_no_checksum_with_it() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
+    let inner = store(&scratch, "inner", U16, CRC_ZSTD, 8, |_, b| zstd(&sealed(b.to_vec())));
+    let plain = store(&scratch, "plain", U16, ZSTD, 8, |_, b| zstd(b));
+    for (store, in_slab) in [(plain, 8), (inner, 0)] {
+        let config = tight(&Config {
+            max_chunk_uncompressed_bytes: ROWS * COLUMNS * 2,
+            ..on_device(&simulator, config(Dtype::U16, [24, 40]))
+        });
+        let stats = figures(&config, &heads(&store, 24));
+        assert_eq!(stats.chunks_decoded_in_slab, in_slab);
+    }
+}
+
+#[test]
+fn a_large_chunk_of_one_block_is_decoded_in_the_slab_with_its_filter_or_without() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let edge = 800u64;
+    let pixels = painted(edge * edge * 2, &mut Dice(77));
+    let span = (vec![0, 0], vec![edge as i64, edge as i64]);
+    // Under the checksum the worker needs room for the block besides.
+    for (codecs, payload, left) in
+        [(BLOSC, pixels.clone(), 1), (CRC_BLOSC, sealed(pixels.clone()), 0)]
+    {
+        let how = Blosc { block_bytes: payload.len(), is_split: false, ..SHUFFLED };
+        let meta = Meta { codecs, ..Meta::u16(&[edge, edge], &[edge, edge], None) };
+        let uri = meta.write(&scratch, &left.to_string(), Some(&by_us(&payload, how)));
+        let jobs = [Job::new(&uri, span.clone(), pixels.clone())];
+        let config = Config {
+            max_chunk_uncompressed_bytes: edge * edge * 2,
+            ..config(Dtype::U16, [edge as i64, edge as i64])
+        };
+        let stats = figures(&on_device(&simulator, config), &jobs);
+        assert_eq!((stats.chunks_decoded_in_slab, stats.chunks_left_filtered), (1, left));
+    }
+}

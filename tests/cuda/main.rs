@@ -1,0 +1,18 @@
+//! The CUDA backend on the simulated driver, the simulator itself, and the kernels on the CPU.
+
+mod cases;
+mod codecs;
+#[path = "../common/mod.rs"]
+mod common;
+mod consumer;
+mod driver;
+mod pipeline;
+mod release;
+mod sim;
+mod simt;
+mod simulator;
+mod streams;
+mod units;
+
+// What benches/gpu shares, where it is named like this.
+use common::cc;

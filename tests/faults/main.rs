@@ -1,0 +1,7 @@
+//! Calls of the system and of the driver that fail, and streams in which chance decides everything.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod device;
+mod stress;
+mod sweep;

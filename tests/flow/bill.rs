@@ -1,0 +1,271 @@
+//! The memory bill: what it says is what open takes, its floor is enough, and nothing is refused
+//! later that was accepted here. And the fields of features that are not built.
+
+use crate::common::drive::{Dice, Job, PATIENCE_NS, config, open, stream, stream_through};
+use crate::common::fixtures::Scratch;
+use crate::common::synth::Meta;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::cuda::DriverPath;
+use wavetrain::loader::{Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
+use wavetrain::os::{Os, SYSTEM};
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+static MAPPED: AtomicI64 = AtomicI64::new(0);
+static MAPS: AtomicI64 = AtomicI64::new(0);
+
+static WEIGHED: Os = Os {
+    map: |bytes| {
+        MAPS.fetch_add(1, SeqCst);
+        MAPPED.fetch_add(bytes as i64, SeqCst);
+        (SYSTEM.map)(bytes)
+    },
+    unmap: |block, bytes| {
+        MAPPED.fetch_sub(bytes as i64, SeqCst);
+        (SYSTEM.unmap)(block, bytes);
+    },
+    ..SYSTEM
+};
+
+/// u16, 16 x 16, chunks of 8 x 8, nothing on disk: all 7.
+fn empty_array(scratch: &Scratch) -> Job {
+    let uri = Meta::u16(&[16, 16], &[8, 8], None).write(scratch, "empty", None);
+    Job::new(&uri, (vec![4, 4], vec![12, 12]), 7u16.to_le_bytes().repeat(64))
+}
+
+fn need_bytes(config: &Config) -> u64 {
+    memory_need(config).unwrap_or_else(|failure| panic!("{failure}")).host_bytes
+}
+
+/// The only test that counts maps, so that it needs no other's peace.
+#[test]
+fn an_endless_stream_of_pushes_runs_in_the_memory_of_the_bill() {
+    let scratch = Scratch::new();
+    let job = empty_array(&scratch);
+    for samples in [1, 4, 50] {
+        let mut config = config(Dtype::U16, &[8, 8], samples);
+        config.lookahead_samples = 50;
+        let need = memory_need(&config).unwrap_or_else(|failure| panic!("{failure}"));
+        let lines: u64 = need.lines[..need.line_count as usize].iter().map(|line| line.bytes).sum();
+        assert_eq!(lines, need.host_bytes);
+        let before = MAPS.load(SeqCst);
+        let loader = Loader::open_on(&WEIGHED, &config).unwrap_or_else(|f| panic!("{f}"));
+        assert_eq!(MAPPED.load(SeqCst) as u64, need.host_bytes);
+        assert_eq!(loader.stats().unwrap().host_bytes_committed, need.host_bytes);
+        let maps = MAPS.load(SeqCst) - before;
+        let (mut taken, mut popped) = (0u64, 0);
+        let most = 50 + samples as u64 * config.n_batch_slots as u64;
+        while popped < 2000 / samples {
+            let endless: Vec<Request<'_>> = (0..200).map(|n| job.request(n)).collect();
+            taken += loader.push(&endless, 0).unwrap_or_else(|f| panic!("{f}")) as u64;
+            assert!(taken <= popped as u64 * samples as u64 + most, "{taken} after {popped}");
+            match loader.pop(PATIENCE_NS) {
+                Ok(Pop::Batch(batch)) => assert_eq!(batch.data(), job_bytes(&job, samples)),
+                Ok(_) => panic!("no batch"),
+                Err(failure) => panic!("{failure}"),
+            }
+            popped += 1;
+        }
+        assert_eq!(MAPPED.load(SeqCst) as u64, need.host_bytes);
+        assert_eq!(MAPS.load(SeqCst) - before, maps);
+        drop(loader);
+        assert_eq!(MAPPED.load(SeqCst), 0);
+    }
+}
+
+fn job_bytes(job: &Job, samples: usize) -> Vec<u8> {
+    job.want.as_ref().expect("a good job").repeat(samples)
+}
+
+/// An array of one chunk of exactly the cap, three of a kind: constant, random, sparse noise. In
+/// zstd the random one takes more bytes than it decodes to.
+fn chunk_at_the_cap(scratch: &Scratch, kind: usize, side: u64) -> Job {
+    let mut dice = Dice(0x1234_5678_9ABC_DEF1 + kind as u64);
+    let pixels: Vec<u8> = (0..side * side)
+        .flat_map(|n| {
+            let value = match kind {
+                0 => 77,
+                1 => dice.range(0, 65536) as u16,
+                _ => {
+                    if n % 50 == 0 {
+                        dice.range(0, 65536) as u16
+                    } else {
+                        3
+                    }
+                }
+            };
+            value.to_le_bytes()
+        })
+        .collect();
+    let encoded = zstd::bulk::compress(&pixels, 1).expect("a frame");
+    assert!(kind != 1 || encoded.len() > pixels.len());
+    let codecs = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+    let meta = Meta { codecs, ..Meta::u16(&[side, side], &[side, side], None) };
+    let uri = meta.write(scratch, &format!("kind{kind}"), Some(&encoded));
+    Job::new(&uri, (vec![0, 0], vec![side as i64, side as i64]), pixels)
+}
+
+#[test]
+fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_chunk() {
+    let scratch = Scratch::new();
+    // 1,100 x 1,100 u16 is a large chunk (over 1 MiB), 500 x 500 a small one.
+    for side in [1100, 500] {
+        let jobs: Vec<Job> = (0..3).map(|kind| chunk_at_the_cap(&scratch, kind, side)).collect();
+        for mode in [0, THREADS_PUMP] {
+            let mut config = config(Dtype::U16, &[side, side], 2);
+            config.thread_mode = mode;
+            config.max_chunk_uncompressed_bytes = side * side * 2;
+            config.max_host_memory_bytes = 1;
+            let failure = Loader::open(&config).err().expect("too little");
+            assert_eq!(failure.status, Status::Budget, "{failure}");
+            let text = failure.text.as_str();
+            let words = text.split("at least ").nth(1).expect("it says how much");
+            let floor = words.split(' ').next().and_then(|word| word.parse().ok());
+            config.max_host_memory_bytes = floor.expect("a number");
+            assert_eq!(need_bytes(&config), config.max_host_memory_bytes);
+            stream(&config, &[&jobs[..], &jobs, &jobs].concat());
+            config.max_host_memory_bytes -= 1;
+            let failure = Loader::open(&config).err().expect("a byte too little");
+            assert_eq!(failure.status, Status::Budget, "{failure}");
+        }
+    }
+}
+
+#[test]
+fn a_bill_below_the_floor_still_lists_the_smallest_geometry() {
+    use wavetrain::abi::{Error, Memory};
+    let config = Config { max_host_memory_bytes: 1, ..config(Dtype::U16, &[8, 8], 2) };
+    let mut need = Memory::EMPTY;
+    let mut error = Error::EMPTY;
+    // SAFETY: three live structs of their own sizes.
+    let code =
+        unsafe { wavetrain::surface::c::wavetrain_memory_need(&config, &mut need, &mut error) };
+    assert_eq!((code, error.status), (Status::Budget as i32, Status::Budget as i32));
+    let lines = &need.lines[..need.line_count as usize];
+    assert!(lines.len() > 10);
+    assert_eq!(lines.iter().map(|line| line.bytes).sum::<u64>(), need.host_bytes);
+}
+
+#[test]
+fn the_bill_never_exceeds_the_cap() {
+    for mib in (8..80).step_by(5) {
+        let mut config = config(Dtype::F32, &[64, 64], 4);
+        config.max_host_memory_bytes = mib << 20;
+        match memory_need(&config) {
+            Ok(need) => assert!(need.host_bytes <= mib << 20, "{mib} MiB"),
+            Err(failure) => assert_eq!(failure.status, Status::Budget, "{failure}"),
+        }
+    }
+}
+
+#[test]
+fn config_fit_raises_the_chunk_cap_to_the_largest_chunk_and_lowers_nothing() {
+    let scratch = Scratch::new();
+    let small = Meta::u16(&[9, 9], &[3, 3], None).write(&scratch, "small", None);
+    let large = Meta::u16(&[900, 900], &[900, 800], None).write(&scratch, "large", None);
+    let uris = [small.as_str(), large.as_str(), small.as_str()];
+    let mut scratch_block = vec![0; SCRATCH_BYTES];
+    let mut fitted = config(Dtype::U16, &[900, 900], 1);
+    fitted.max_chunk_uncompressed_bytes = 1000;
+    fitted.max_host_memory_bytes = 1 << 20;
+    let fit = |config: &mut Config, uris: &[&str], block: &mut [u8]| {
+        config_fit(config, uris, block).unwrap_or_else(|failure| panic!("{failure}"));
+    };
+    fit(&mut fitted, &uris, &mut scratch_block);
+    assert_eq!(fitted.max_chunk_uncompressed_bytes, 900 * 800 * 2);
+    let want = 7u16.to_le_bytes().repeat(900 * 900);
+    stream(&fitted, &[Job::new(&large, (vec![0, 0], vec![900, 900]), want)]);
+    let before = fitted;
+    fit(&mut fitted, &uris[..1], &mut scratch_block);
+    assert_eq!(fitted.max_chunk_uncompressed_bytes, before.max_chunk_uncompressed_bytes);
+    assert_eq!(fitted.max_host_memory_bytes, before.max_host_memory_bytes);
+}
+
+// Nobody calls a hook that is refused.
+
+unsafe extern "C" fn never(_: *mut c_void) {}
+
+unsafe extern "C" fn never_begin(_: *mut c_void, _: *const c_char) {}
+
+unsafe extern "C" fn never_run(
+    _: *mut c_void,
+    _: unsafe extern "C" fn(*mut c_void),
+    _: *mut c_void,
+) {
+}
+
+#[test]
+fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 10] = [
+        ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
+        ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
+        ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
+        ("numa_strategy", |c| c.numa_strategy = wavetrain::config::NUMA_PIN),
+        ("numa_node", |c| c.numa_node = 0),
+        ("metadata_latency", |c| c.metadata_latency.baseline_ns = 1),
+        ("metadata_latency", |c| c.metadata_latency.lognormal_mu_ln_ns = 1.0),
+        ("metadata_latency", |c| c.metadata_latency.lognormal_sigma_ln_ns = f64::NAN),
+        ("metadata_latency", |c| c.metadata_latency.cap_ns = 1),
+        ("metadata_latency", |c| c.metadata_latency.seed = 1),
+    ];
+    for (name, change) in changes {
+        let mut config = config(Dtype::U16, &[4], 1);
+        drop(open(&config));
+        change(&mut config);
+        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        assert_eq!(failure.status, Status::Unsupported, "{name}: {failure}");
+        assert!(failure.text.as_str().contains(name), "{name}: {failure}");
+    }
+}
+
+#[test]
+fn what_a_config_of_the_host_says_of_a_device_is_refused_by_its_name() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 4] = [
+        ("max_gpu_memory_bytes", |c| c.max_gpu_memory_bytes = 1 << 30),
+        ("consumer_stream", |c| c.consumer_stream = ptr::dangling_mut()),
+        ("device", |c| c.device = 0),
+        ("cuda_driver", |c| c.cuda_driver = DriverPath::from_static(c"/nowhere/libcuda.so.1")),
+    ];
+    for (name, change) in changes {
+        let mut config = config(Dtype::U16, &[4], 1);
+        config.backend = wavetrain::config::BACKEND_HOST;
+        drop(open(&config));
+        change(&mut config);
+        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        assert_eq!(failure.status, Status::Invalid, "{name}: {failure}");
+        assert!(failure.text.as_str().contains(name), "{name}: {failure}");
+    }
+}
+
+#[test]
+fn a_hook_without_what_it_needs_is_refused_by_its_name() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 4] = [
+        ("workers.run", |c| c.thread_mode = wavetrain::config::THREADS_HOOK),
+        ("workers.run", |c| c.workers.run = Some(never_run)),
+        ("profiler", |c| c.profiler.begin = Some(never_begin)),
+        ("profiler", |c| c.profiler.end = Some(never)),
+    ];
+    for (name, change) in changes {
+        let mut config = config(Dtype::U16, &[4], 1);
+        change(&mut config);
+        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        assert_eq!(failure.status, Status::Invalid, "{name}: {failure}");
+        assert!(failure.text.as_str().contains(name), "{name}: {failure}");
+    }
+}
+
+#[test]
+fn batches_of_a_thousand_samples_stream() {
+    let scratch = Scratch::new();
+    let job = empty_array(&scratch);
+    let config = config(Dtype::U16, &[8, 8], 1000);
+    let loader = open(&config);
+    stream_through(&loader, &config, &vec![job; 3500], 0);
+    assert_eq!(loader.stats().unwrap().batches_emitted, 4);
+}

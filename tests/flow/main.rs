@@ -1,0 +1,21 @@
+//! The life of a stream on the host: order, waits, reads, caches, hooks, memory and threads, in a
+//! world that stands still or changes meanwhile.
+
+mod bill;
+mod changes;
+mod chunk_cache;
+#[path = "../common/mod.rs"]
+mod common;
+mod host;
+mod host_hooks;
+mod idle;
+mod in_flight;
+mod life;
+mod os_seam;
+mod reads;
+mod ring;
+mod stacks;
+mod uring;
+mod vanishing;
+mod wakeups;
+mod ways_out;

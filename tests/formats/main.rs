@@ -1,0 +1,25 @@
+//! What stores may hold: every format, codec and type bit for bit, on the host and on the simulated
+//! device, and everything that is refused or damaged, by name.
+
+mod bad_chunks;
+mod bad_data;
+mod bad_metadata;
+mod bad_requests;
+#[path = "../common/mod.rs"]
+mod common;
+mod documents;
+mod extremes;
+mod filters;
+mod forms;
+mod groups;
+mod identity;
+mod metadata_files;
+mod nested_bad;
+mod oracle;
+mod padding;
+mod partial;
+mod sparse;
+mod spec_edges;
+mod special_files;
+mod writers;
+mod zarr2;

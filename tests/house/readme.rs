@@ -1,0 +1,87 @@
+//! The README's C++ snippet compiles against the headers as they stand. (Its Rust snippet is a
+//! doctest of the library.)
+
+use crate::common::cc;
+use std::path::Path;
+use std::process::Command;
+
+/// What the snippet's reader brings along.
+const READER: &str = "
+#include <cstdint>
+#include \"wavetrain.hpp\"
+int fail(const char *text);
+void train(wavetrain::span<float> voxels, wavetrain::span<const std::uint64_t> shape,
+           wavetrain::span<const std::uint64_t> tags);
+";
+
+#[test]
+fn the_cpp_snippet_of_the_readme_compiles() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some(compiler) = cc::find("a C++ compiler", &["c++", "g++", "clang++"]) else { return };
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let snippet =
+        readme.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert!(snippet.contains("wavetrain::loader::open"));
+    let folder = cc::folder("readme");
+    let source = folder.join("snippet.cpp");
+    std::fs::write(&source, format!("{READER}{snippet}")).unwrap();
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++17", "-fno-exceptions", "-fno-rtti"]);
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-I"]);
+    command.arg(root.join("include")).arg(&source).arg("-o").arg(folder.join("snippet.o"));
+    cc::run(&mut command);
+}
+
+#[test]
+fn the_readme_links_to_three_pages_at_most() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let is_code = |number: &usize| number % 2 == 1;
+    let prose = readme.split("```").enumerate().filter(|(number, _)| !is_code(number));
+    let targets: Vec<&str> = prose
+        .flat_map(|(_, text)| text.split("](").skip(1))
+        .filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+        .collect();
+    for target in &targets {
+        assert!(root.join(target).is_file(), "{target}");
+    }
+    let pages = targets.iter().filter(|target| !target.ends_with(".svg")).count();
+    assert!((1..=3).contains(&pages), "{targets:?}");
+}
+
+/// The sources that tell of devices, with texts that go over several lines made one.
+fn device_sources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = vec![root.join("src/engine/calls.rs")];
+    let folder = std::fs::read_dir(root.join("src/cuda")).unwrap();
+    paths.extend(folder.map(|entry| entry.unwrap().path()));
+    let mut text = String::new();
+    for path in paths {
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            match line.trim().strip_suffix('\\') {
+                Some(begun) => text.push_str(begun),
+                None => text = text + line.trim() + "\n",
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn error_texts_of_the_section_on_gpus_are_those_of_the_library() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let section = readme.split_once("## On a GPU").unwrap().1.split_once("\n## ").unwrap().0;
+    let texts: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | ").map(|(text, _)| text))
+        .filter(|text| *text != "text")
+        .collect();
+    assert!(texts.len() >= 8, "{texts:?}");
+    let sources = device_sources();
+    for text in texts {
+        for part in text.split("..") {
+            assert!(sources.contains(part.trim()), "{part:?} of {text:?}");
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The programs in examples/ that need more than a C compiler: built as their first lines say, run
+//! on stores that are made here, and their output compared with what the stores hold.
+//!
+//! What uses a GPU runs on the simulated driver. Python, torch, MPI or a C++ compiler may be
+//! missing: what needs them skips, and says so.
+//! examples/hello.c is run by tests/ship/archive.rs.
+
+use crate::common::pack::{CUBE, archive, cube, run};
+use crate::common::store::Spec;
+use crate::common::{cc, cuda_sim, header, store};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const TRAIN: &str = "examples/train.py";
+
+/// A number behind a word of a program's output.
+fn number_behind(output: &str, word: &str) -> f64 {
+    let rest = output.split_once(word).unwrap_or_else(|| panic!("no {word:?} in {output}")).1;
+    let number = rest.split_whitespace().next().unwrap().trim_end_matches(',');
+    number.parse().unwrap_or_else(|_| panic!("{number:?} behind {word:?} in {output}"))
+}
+
+/// Made once, because several tests share it; None where a tool is missing.
+type Shared = OnceLock<Option<PathBuf>>;
+
+// ---- train.py -----------------------------------------------------------------------------------
+
+/// Python 3.9 or later.
+fn python() -> Option<Command> {
+    let python = cc::find("python3", &["python3"])?;
+    let version = "import sys; print(sys.version_info >= (3, 9))";
+    let is_new = cc::run(Command::new(&python).args(["-c", version]));
+    if is_new.trim() != "True" {
+        println!("skipped: {python} is older than 3.9");
+        return None;
+    }
+    let mut command = Command::new(python);
+    command.arg("-B");
+    Some(command)
+}
+
+/// The archive as a shared library.
+fn shared_library() -> Option<&'static Path> {
+    static LIBRARY: Shared = OnceLock::new();
+    let made = LIBRARY.get_or_init(|| {
+        let folder = archive()?;
+        let library = folder.join("libwavetrain.so");
+        cc::run(
+            Command::new("gcc")
+                .args(["-shared", "-o"])
+                .arg(&library)
+                .arg("-Wl,--whole-archive")
+                .arg(folder.join("libwavetrain.a"))
+                .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl"]),
+        );
+        Some(library)
+    });
+    made.as_deref()
+}
+
+/// tests/python/train_facts.py with one of its facts; None where it cannot be checked here.
+fn fact(name: &str) -> Option<String> {
+    let (library, mut python) = (shared_library()?, python()?);
+    python.arg(header::root().join("tests/python/train_facts.py"));
+    python.arg(header::root().join(TRAIN)).arg(library).arg(cube(&format!("train-{name}")));
+    if let Some(driver) = cuda_sim::library(&[]) {
+        python.env("SIMULATED_DRIVER", driver);
+    }
+    let output = python.arg(name).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(77) {
+        println!("{text}");
+        return None;
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{text}{complaint}", output.status);
+    // What a destructor or a callback raises is only printed.
+    assert!(complaint.is_empty(), "{name}: {complaint}");
+    Some(text)
+}
+
+macro_rules! facts {
+    ($($name:ident)+) => {
+        const FACTS: &[&str] = &[$(stringify!($name)),+];
+        mod train_py {
+            $(#[test] fn $name() { super::fact(stringify!($name)); })+
+        }
+    };
+}
+
+facts! {
+    every_voxel_arrives_in_push_order
+    an_endless_generator_is_pulled_lazily
+    pushed_iterables_follow_each_other_and_a_failing_one_is_dropped
+    pop_starves_after_its_timeout_and_then_gives_the_same_batch
+    batches_end_with_the_samples_and_the_last_may_be_smaller
+    stats_count_what_happened
+    errors_of_the_store_come_behind_the_batches_before_them
+    a_refused_sample_drops_its_iterable_and_nothing_else
+    a_refused_sample_far_ahead_raises_where_it_is_pulled
+    each_status_has_its_exception
+    every_exception_says_why
+    a_sample_takes_slices_and_pairs_and_refuses_the_rest
+    a_config_takes_names_of_types_and_refuses_nonsense
+    numbers_that_the_struct_would_cut_are_refused_by_name
+    numbers_at_their_limits_and_those_of_numpy_are_taken
+    numpy_sees_the_slot_itself_and_may_write_to_it
+    numpy_views_a_batch_without_dlpack_and_keeps_it
+    torch_sees_the_slot_itself_and_may_write_to_it
+    a_tensor_keeps_its_slot_when_the_batch_is_released
+    a_tensor_keeps_its_memory_when_the_pipeline_is_closed
+    a_capsule_that_nobody_took_gives_its_tensor_back
+    a_capsule_that_was_taken_leaves_its_tensor_to_the_consumer
+    a_consumer_that_fails_loses_neither_its_exception_nor_the_slot
+    a_ninth_tensor_of_a_batch_is_try_again
+    a_batch_is_neither_copied_nor_moved_nor_described_after_its_release
+    an_event_on_the_host_is_refused_and_the_batch_stays
+    a_batch_on_a_device_says_so_and_its_tensor_too
+    what_means_host_memory_is_refused_on_a_device
+    a_device_batch_is_released_behind_events_and_streams
+    a_driver_that_is_not_there_is_named
+}
+
+#[test]
+fn every_fact_about_train_py_is_checked() {
+    let script = header::root().join("tests/python/train_facts.py");
+    let text = std::fs::read_to_string(script).unwrap();
+    let behind = text.split_once("# ---- The stream").unwrap().1;
+    let defined: Vec<&str> = behind
+        .lines()
+        .filter_map(|line| line.strip_prefix("def ")?.strip_suffix("():"))
+        .filter(|name| !["structs", "main"].contains(name))
+        .collect();
+    assert_eq!(defined, FACTS);
+}
+
+#[test]
+fn train_py_has_at_most_470_lines_of_at_most_100_columns() {
+    let text = std::fs::read_to_string(header::root().join(TRAIN)).unwrap();
+    assert!(text.lines().count() <= 470, "{} lines", text.lines().count());
+    for (number, line) in text.lines().enumerate() {
+        assert!(line.chars().count() <= 100, "{TRAIN}:{}", number + 1);
+    }
+}
+
+/// What the C compiler says about the lines that `structs` of train_facts.py printed.
+fn c_compiler_on(python: &str, folder: &Path) -> String {
+    let mut source = String::from(
+        "#include \"wavetrain.h\"\n#include <stdio.h>\n\
+         /* As DLPack 1.0 lays them out. */\n\
+         typedef struct { void *data; int32_t device[2]; int32_t ndim; uint8_t dtype[4];\n\
+         int64_t *shape, *strides; uint64_t byte_offset; } tensor;\n\
+         struct dltensor { tensor t; void *context; void (*deleter)(void *); };\n\
+         struct dltensor_versioned { uint32_t version[2]; void *context;\n\
+         void (*deleter)(void *); uint64_t flags; tensor t; };\n\
+         int main(void) {\n",
+    );
+    for line in python.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (text, value) = match words[..] {
+            ["sizeof", name, _] => (format!("sizeof {name}"), format!("sizeof({name})")),
+            ["deleter", name, _] => {
+                (format!("deleter {name}"), format!("offsetof(struct {name}, deleter)"))
+            }
+            ["scratch", _] => ("scratch".into(), "WAVETRAIN_SCRATCH_BYTES".into()),
+            ["status" | "dtype", name, _] => {
+                (format!("{} {name}", words[0]), format!("WAVETRAIN_{name}"))
+            }
+            [field, _, _] => {
+                let (name, field) = field.split_once('.').unwrap();
+                let offset = format!("(long long)offsetof({name}, {field})");
+                writeln!(source, "printf(\"{name}.{field} %lld \", {offset});").unwrap();
+                (String::new(), format!("sizeof((({name} *)0)->{field})"))
+            }
+            _ => panic!("{line:?}"),
+        };
+        let space = if text.is_empty() { "" } else { " " };
+        writeln!(source, "printf(\"{text}{space}%lld\\n\", (long long)({value}));").unwrap();
+    }
+    source.push_str("return 0; }\n");
+    let (file, program) = (folder.join("structs.c"), folder.join("structs"));
+    std::fs::write(&file, source).unwrap();
+    let mut compile = Command::new("gcc");
+    compile.arg("-I").arg(header::root().join("include")).arg(&file).arg("-o").arg(&program);
+    cc::run(&mut compile);
+    cc::run(&mut Command::new(&program))
+}
+
+#[test]
+fn structs_and_numbers_of_train_py_are_those_of_the_c_compiler() {
+    let Some(python) = fact("structs") else { return };
+    let c = c_compiler_on(&python, &cc::folder("train-structs"));
+    assert!(python.lines().count() > 150, "{python}");
+    // These stand in arrays or have no struct_size, so they must be whole; others may end early.
+    let whole = ["wavetrain_box", "wavetrain_sample", "wavetrain_metric", "wavetrain_error"];
+    for (ours, theirs) in python.lines().zip(c.lines()) {
+        let early = ours.strip_prefix("sizeof ").and_then(|rest| rest.split_once(' '));
+        match early {
+            Some((name, bytes)) if !whole.contains(&name) => {
+                let bytes: u64 = bytes.parse().unwrap();
+                assert!(bytes <= theirs.rsplit(' ').next().unwrap().parse().unwrap(), "{ours}");
+            }
+            _ => assert_eq!(ours, theirs),
+        }
+    }
+    assert_eq!(python.lines().count(), c.lines().count());
+}
+
+#[test]
+fn train_py_learns_on_the_store_that_it_writes() {
+    let (Some(library), Some(mut python)) = (shared_library(), python()) else { return };
+    let output = cc::run(python.arg(header::root().join(TRAIN)).env("WAVETRAIN_LIBRARY", library));
+    println!("{output}");
+    if output.contains("first voxel") {
+        println!("skipped: there is neither numpy nor torch here, so nothing was learnt");
+        return;
+    }
+    // A loss of 1 is that of the mean as the only guess.
+    let [first, last] = ["step 0 loss", "step 200 loss"].map(|word| number_behind(&output, word));
+    assert!(first > 0.5 && last < 0.1, "{output}");
+    let with = if output.contains("torch:") { "torch:" } else { "numpy:" };
+    assert!(number_behind(&output, with) > 3000.0, "{output}");
+}
+
+// ---- trainer_libtorch.cpp -----------------------------------------------------------------------
+
+/// Folders and flags of the torch that python3 imports: headers, libraries, "1" for the new ABI.
+fn torch() -> Option<[String; 3]> {
+    let mut command = python()?;
+    let script = "import torch; from torch.utils import cmake_prefix_path as p; \
+                  print(p + '/../..'); print(torch.__version__.split('+')[0]); \
+                  print(int(torch.compiled_with_cxx11_abi()))";
+    let output = command.args(["-c", script]).output().unwrap();
+    if !output.status.success() {
+        println!("skipped: python3 has no torch, so there is no libtorch");
+        return None;
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines().map(str::to_string);
+    Some(std::array::from_fn(|_| lines.next().unwrap()))
+}
+
+#[test]
+fn libtorch_learns_from_tensors_that_are_the_slots_themselves() {
+    let (Some(folder), Some([torch, version, abi])) = (archive(), torch()) else { return };
+    let Some(compiler) = cc::find("C++ compiler", &["g++"]) else { return };
+    let work = cc::folder("trainer-libtorch");
+    let program = work.join("trainer");
+    let libraries = format!("{torch}/lib");
+    cc::run(
+        Command::new(compiler)
+            .args([if abi == "1" { "-std=c++20" } else { "-std=c++17" }, "-O1", "-Wall", "-Wextra"])
+            .args(["-Werror", &format!("-D_GLIBCXX_USE_CXX11_ABI={abi}"), "-I"])
+            .arg(folder)
+            .args(["-isystem", &format!("{torch}/include")])
+            .args(["-isystem", &format!("{torch}/include/torch/csrc/api/include")])
+            .arg(header::root().join("examples/trainer_libtorch.cpp"))
+            .arg(folder.join("libwavetrain.a"))
+            .args([&format!("-L{libraries}"), &format!("-Wl,-rpath,{libraries}")])
+            .args(["-Wl,--as-needed", "-ltorch", "-ltorch_cpu", "-lc10", "-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    let volume = work.join("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let write = format!("import train; train.write_store({:?})", volume.to_str().unwrap());
+    let examples = header::root().join("examples");
+    cc::run(python().unwrap().args(["-c", &write]).env("PYTHONPATH", examples));
+    let output = run(&program, &[volume.to_str().unwrap(), "60"]);
+    println!("libtorch {version}: {output}");
+    let (first, last) = (number_behind(&output, "\nloss"), number_behind(&output, "->"));
+    assert!(first > 0.5 && last < first / 2.0, "{output}");
+}
+
+// ---- mpi_tiles.cpp ------------------------------------------------------------------------------
+
+/// The program, or None where there is no OpenMPI.
+fn mpi_program() -> Option<&'static Path> {
+    static PROGRAM: Shared = OnceLock::new();
+    let made = PROGRAM.get_or_init(|| {
+        let (folder, compiler) = (archive()?, cc::find("MPI compiler", &["mpicxx"])?);
+        let mpirun = cc::find("MPI launcher", &["mpirun"])?;
+        if !cc::run(Command::new(mpirun).arg("--version")).contains("Open MPI") {
+            println!("skipped: mpirun is not OpenMPI's, whose options the test knows");
+            return None;
+        }
+        let program = cc::folder("program-mpi-tiles").join("mpi_tiles");
+        cc::run(
+            Command::new(compiler)
+                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+                .args(["-Werror", "-I"])
+                .arg(folder)
+                .arg(header::root().join("examples/mpi_tiles.cpp"))
+                .arg(folder.join("libwavetrain.a"))
+                .args(["-lpthread", "-ldl", "-o"])
+                .arg(&program),
+        );
+        Some(program)
+    });
+    made.as_deref()
+}
+
+/// What rank 0 printed.
+fn mpirun(program: &Path, ranks: u32, arguments: &[&str]) -> String {
+    let mut command = Command::new("mpirun");
+    command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
+    // A container may forbid what this transport asks of the kernel; it only costs a copy.
+    command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    let output = cc::run(command.arg(program).args(arguments));
+    println!("{ranks} ranks, {arguments:?}: {output}");
+    output
+}
+
+fn checksum(output: &str) -> u64 {
+    let digits = output.split_once("checksum ").unwrap().1.split_whitespace().next().unwrap();
+    u64::from_str_radix(digits, 16).unwrap()
+}
+
+/// splitmix64, as in the program.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E3779B97F4A7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58476D1CE4E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D049BB133111EB);
+    x ^ (x >> 31)
+}
+
+fn hash_element(place: u64, element: u16) -> u64 {
+    mix(place.wrapping_add(mix(u64::from(element).wrapping_add(mix(0)))))
+}
+
+/// What the sparse cube holds at a place.
+fn element(at: [u64; 3]) -> u16 {
+    let is_absent = store::shard_is_absent(at.map(|i| i / CUBE.shard))
+        || store::chunk_is_absent(at.map(|i| i / CUBE.chunk));
+    if is_absent { store::FILL } else { store::value(CUBE.seed, at) }
+}
+
+#[test]
+fn tiles_of_all_ranks_are_every_voxel_once() {
+    let Some(program) = mpi_program() else { return };
+    let cube = cube("mpi-tiles");
+    let expected = store::places(CUBE.edge).zip(0..).map(|(at, i)| hash_element(i, element(at)));
+    let expected = expected.fold(0, u64::wrapping_add);
+    // Three ranks do not divide the cube's four shards along each axis.
+    for ranks in [1, 2, 3, 4] {
+        let output = mpirun(program, ranks, &["tiles", &cube, "verify=1"]);
+        assert_eq!(number_behind(&output, "ranks:") as u64, CUBE.edge.pow(3));
+        assert_eq!(checksum(&output), expected);
+        assert!(output.contains("one rank alone: the same"));
+        let shares: Vec<u64> = (0..ranks)
+            .map(|rank| number_behind(&output, &format!("rank {rank}:")) as u64)
+            .collect();
+        assert_eq!(shares.iter().sum::<u64>(), CUBE.edge.pow(3));
+        assert!(shares.iter().all(|&share| share > 0), "{shares:?}");
+    }
+}
+
+#[test]
+fn ranks_beyond_the_chunks_have_empty_tiles() {
+    let Some(program) = mpi_program() else { return };
+    let array = cc::folder("store-mpi-empty").join("chunk");
+    store::write(&array, &Spec { seed: 1, edge: 8, shard: 8, chunk: 8, zstd: true, sparse: false });
+    let output = mpirun(program, 3, &["tiles", array.to_str().unwrap(), "verify=1"]);
+    let expected = store::places(8).zip(0..).map(|(at, i)| hash_element(i, store::value(1, at)));
+    assert_eq!(checksum(&output), expected.fold(0, u64::wrapping_add));
+    let shares = (0..3).map(|rank| number_behind(&output, &format!("rank {rank}:")) as u64);
+    assert_eq!(shares.filter(|&share| share == 0).count(), 2, "{output}");
+}
+
+/// The checksum of whole epochs of mode samples: the order does not matter to it.
+fn samples_checksum(samples: u64, edge: u64, seed: u64, epochs: u64) -> u64 {
+    let mut sum = 0u64;
+    for tag in 0..samples * epochs {
+        let number = tag % samples;
+        let begin: [u64; 3] = std::array::from_fn(|axis| {
+            let draw = mix(seed.wrapping_add(mix(number * 16 + axis as u64)));
+            draw % (CUBE.edge - edge + 1)
+        });
+        for (inner, i) in store::places(edge).zip(0..) {
+            let at = std::array::from_fn(|axis| begin[axis] + inner[axis]);
+            sum = sum.wrapping_add(hash_element(mix(tag).wrapping_add(i), element(at)));
+        }
+    }
+    sum
+}
+
+#[test]
+fn shares_of_all_ranks_are_the_list_of_samples() {
+    let Some(program) = mpi_program() else { return };
+    let cube = cube("mpi-samples");
+    // 50 entries are three steps of 16 and one of 2, of which four ranks get none, one, none, one.
+    let list = ["samples", &cube, "samples=50", "batch=16", "edge=6", "seed=7", "epochs=3"];
+    let expected = samples_checksum(50, 6, 7, 3);
+    for (ranks, batches) in [(1, 12), (2, 24), (4, 42)] {
+        let output = mpirun(program, ranks, &list);
+        assert_eq!(number_behind(&output, "ranks:"), 150.0);
+        assert_eq!(number_behind(&output, ", in") as u32, batches);
+        assert_eq!(checksum(&output), expected);
+    }
+}
+
+#[test]
+fn a_run_goes_on_after_a_step_on_another_number_of_ranks() {
+    let Some(program) = mpi_program() else { return };
+    let cube = cube("mpi-resume");
+    let list = ["samples", &cube, "samples=50", "batch=16", "edge=6", "seed=7", "epochs=3"];
+    let mut from = Vec::new();
+    let mut sum = 0u64;
+    for (ranks, steps) in [(2, "6"), (4, "3"), (1, "0")] {
+        let steps = format!("steps={steps}");
+        let mut arguments = [&list[..], &[steps.as_str()]].concat();
+        arguments.extend(from.iter().map(String::as_str));
+        let output = mpirun(program, ranks, &arguments);
+        sum = sum.wrapping_add(checksum(&output));
+        let rest = output.split_once("go on with ").unwrap().1;
+        from = rest.split_whitespace().map(str::to_string).collect();
+    }
+    assert_eq!(from, ["from_epoch=3", "from_step=0"]);
+    assert_eq!(sum, samples_checksum(50, 6, 7, 3));
+}
+
+// ---- train_cuda.cpp -----------------------------------------------------------------------------
+
+/// The program and the simulated driver, or None where there is no C++ compiler.
+fn cuda_program() -> Option<(&'static Path, String)> {
+    static PROGRAM: Shared = OnceLock::new();
+    let made = PROGRAM.get_or_init(|| {
+        let (folder, compiler) = (archive()?, cc::find("C++ compiler", &["g++"])?);
+        let program = cc::folder("program-train-cuda").join("trainer");
+        cc::run(
+            Command::new(compiler)
+                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+                .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
+                .arg(folder)
+                .arg(header::root().join("examples/train_cuda.cpp"))
+                .arg(folder.join("libwavetrain.a"))
+                .args(["-lpthread", "-ldl", "-o"])
+                .arg(&program),
+        );
+        Some(program)
+    });
+    let driver = cuda_sim::library(&[])?;
+    Some((made.as_deref()?, format!("driver={}", driver.display())))
+}
+
+const TRAIN_CUDA_EDGE: u64 = 6;
+
+/// The sum of all elements of the boxes that the program draws.
+fn drawn_sum(samples: u64) -> u64 {
+    let mut sum = 0;
+    for number in 0..samples {
+        let begin: [u64; 3] = std::array::from_fn(|axis| {
+            mix(number * 16 + axis as u64) % (CUBE.edge - TRAIN_CUDA_EDGE + 1)
+        });
+        for inner in store::places(TRAIN_CUDA_EDGE) {
+            let at = std::array::from_fn(|axis| begin[axis] + inner[axis]);
+            sum += u64::from(element(at));
+        }
+    }
+    sum
+}
+
+/// What the program says of 6 batches of 4 samples, with the simulator in a mode.
+fn train_on_the_simulator(mode: &str, release: &str) -> Option<String> {
+    let (program, driver) = cuda_program()?;
+    let cube = cube(&format!("train-cuda-{mode}-{release}"));
+    let output = Command::new(program)
+        .args([&cube, &driver, &format!("release={release}"), "batches=6", "batch=4", "edge=6"])
+        .args(["rounds=2", "blocks=2", "verify=1"])
+        .env("SIMCUDA_MODE", mode)
+        .env("SIMCUDA_REPORT", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    println!("{mode}, {release}: {text}");
+    assert!(output.status.success(), "{}\n{text}{report}", output.status);
+    assert!(report.contains("simcuda: 0 findings"), "{report}");
+    assert!(report.contains("simcuda: 0 objects live"), "{report}");
+    Some(text)
+}
+
+#[test]
+fn train_cuda_sums_what_the_boxes_hold_whatever_overtakes_what() {
+    for mode in ["eager", "jitter", "lazy"] {
+        for release in ["event", "export"] {
+            let Some(text) = train_on_the_simulator(mode, release) else { return };
+            assert_eq!(number_behind(&text, "sum ") as u64, drawn_sum(24));
+            assert!(text.contains("the host's sum is the same"), "{text}");
+            assert!(text.starts_with("cuda: asked for by the config\n6 batches of 4"), "{text}");
+            assert!(number_behind(&text, "s: ") > 0.0, "{text}");
+            assert!(number_behind(&text, "then ") <= 100.0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn train_cuda_skips_where_there_is_no_driver_and_where_there_is_no_device() {
+    let Some((program, driver)) = cuda_program() else { return };
+    for (driver, settings, why) in [
+        ("driver=/nowhere/libcuda.so.1", ("SIMCUDA_SEED", "1"), "there is no CUDA driver here"),
+        (&driver, ("SIMCUDA_DEVICES", "0"), "there is no CUDA device here"),
+    ] {
+        let mut command = Command::new(program);
+        command.args(["/nowhere/array", driver]).env(settings.0, settings.1);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(77), "{text}");
+        assert!(text.starts_with("skipped: ") && text.contains(why), "{text}");
+    }
+}

@@ -1,0 +1,12 @@
+//! What is shipped: the archive, the packages, the headers with the compilers that take them, and
+//! the programs of examples/.
+
+mod archive;
+#[path = "../common/mod.rs"]
+mod common;
+mod cpp;
+mod examples;
+mod link;
+mod packages;
+mod panics;
+mod shipping;

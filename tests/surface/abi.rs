@@ -1,0 +1,345 @@
+//! The header and the Rust structs are one ABI: names, order, offsets, sizes and values.
+//!
+//! A C program is made from the header's own names, compiled, run, and its answers are compared
+//! with what the Rust compiler says. A struct, field or constant that only one side knows fails
+//! too.
+
+use crate::common::{cc, header};
+use core::mem::{offset_of, size_of};
+use std::collections::BTreeMap;
+use wavetrain::abi::*;
+use wavetrain::base::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
+use wavetrain::config::*;
+use wavetrain::records::{Codec, DTYPES};
+use wavetrain::source::zarr::NodeKind;
+use wavetrain::status;
+
+/// What both compilers must agree on: "wavetrain_box.rank" is its offset, "sizeof wavetrain_box" a
+/// size, "WAVETRAIN_OK" a value.
+type Facts = BTreeMap<String, i64>;
+
+/// Name in C, size, and the fields with their offsets.
+type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+
+macro_rules! layout {
+    ($rust:ident, $c:literal: $($field:ident),+) => {
+        (
+            $c,
+            size_of::<$rust>(),
+            vec![$((stringify!($field), offset_of!($rust, $field))),+],
+        )
+    };
+}
+
+#[rustfmt::skip] // a struct is a line or a paragraph here, not forty lines
+fn rust_layouts() -> Vec<Layout> {
+    vec![
+        layout!(Error, "wavetrain_error":
+            struct_size, status, chunk_rank, tag, batch_id, sample, reserved, chunk,
+            text),
+        layout!(MemoryLine, "wavetrain_memory_line": name, kind, reserved, bytes),
+        layout!(Memory, "wavetrain_memory":
+            struct_size, host_bytes, host_align, pinned_bytes, device_bytes,
+            slot_bytes, threads, line_count, lines),
+        layout!(SampleBox, "wavetrain_box": uri, uri_bytes, rank, reserved, begin, end),
+        layout!(Sample, "wavetrain_sample": boxes, n_fields, box_bytes, tag),
+        layout!(BatchInfo, "wavetrain_batch_view":
+            struct_size, data, bytes, rank, dtype, dtype_bytes, backend, device,
+            sample_count, shape, ready_stream, batch_id, tags, statuses,
+            failed_samples, reserved),
+        layout!(Metric, "wavetrain_metric":
+            ns, ns_best, input_bytes, output_bytes, count, histogram),
+        layout!(Stats, "wavetrain_stats_view":
+            struct_size, plan, meta, io, input_transfer, decode, post_decode,
+            decode_gap, assemble, bind_wait, pop_wait, array_meta_hits,
+            array_meta_misses, shard_index_hits, shard_index_misses,
+            chunk_layout_hits, chunk_layout_misses, samples_pushed, samples_failed,
+            batches_emitted, waves_emitted, chunks_planned, chunks_to_load,
+            chunks_dispatched, chunks_missing, chunk_uses, reads_issued, files_opened,
+            worker_steps, host_bytes_committed, pinned_bytes_committed,
+            gpu_bytes_committed, backend, batches_held, backend_reason,
+            chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
+            chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
+            reader_reason,
+            gpu_overhead_bytes, chunks_decoded, chunks_decoded_in_slab,
+            chunks_left_filtered, backend_text, reader_text),
+        layout!(ArrayInfo, "wavetrain_array_view":
+            struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
+            file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
+            codecs, kind, entry_count, entry_total, entries, entry_sources,
+            entries_are_cut, image_count, row_count, column_count, field_count,
+            ngff_version, name, is_rectilinear, reserved,
+            file_shape_min, file_counts),
+        layout!(AxisInfo, "wavetrain_axis": name, kind, unit),
+        layout!(GroupEntry, "wavetrain_group_entry":
+            path, image_name, axes, kind, rank, image, level, row, column,
+            acquisition, has_transform, scale, translation),
+        layout!(MemoryHook, "wavetrain_memory_hook":
+            struct_size, user, host_block, host_block_bytes, alloc, free),
+        layout!(FilesHook, "wavetrain_files_hook": struct_size, user, size, read, read_async),
+        layout!(LogHook, "wavetrain_log_hook": struct_size, user, log),
+        layout!(FatalHook, "wavetrain_fatal_hook": struct_size, user, fatal),
+        layout!(WorkersHook, "wavetrain_workers_hook": struct_size, user, run),
+        layout!(ProfilerHook, "wavetrain_profiler_hook": struct_size, user, begin, end),
+        layout!(MetadataLatency, "wavetrain_metadata_latency":
+            baseline_ns, lognormal_mu_ln_ns, lognormal_sigma_ln_ns, cap_ns, seed),
+        layout!(Config, "wavetrain_config":
+            struct_size, samples_per_batch, sample_rank, sample_shape, dtype,
+            dtype_bytes, max_gpu_memory_bytes, max_host_memory_bytes,
+            lookahead_samples, n_batch_slots, max_chunk_uncompressed_bytes,
+            max_read_op_bytes, host_buffer_waves, max_chunks_per_wave,
+            max_substreams_per_chunk, n_io_threads, n_decode_threads,
+            metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache,
+            n_chunk_layout_cache, max_shards_per_sample, chunk_cache_bytes, backend,
+            device, thread_mode, drop_last, on_error, missing_chunks, pad_mode,
+            pad_value_set, pad_value, pop_timeout_ns, enable_gds, numa_strategy,
+            numa_node, log_level, log_quiet, reserved, consumer_stream,
+            metadata_latency, memory, files, log, fatal, workers, profiler, reader, reserved2,
+            cuda_driver),
+    ]
+}
+
+/// Constants whose names the header makes from the Rust name by a prefix.
+const CONSTANTS: [(&str, i64); 67] = [
+    ("RANK_MAX", RANK_MAX as i64),
+    ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
+    ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
+    ("NAME_BYTES", NAME_BYTES as i64),
+    ("CODECS_TEXT_BYTES", CODECS_TEXT_BYTES as i64),
+    ("MEMORY_LINES", MEMORY_LINES as i64),
+    ("HISTOGRAM_BUCKETS", HISTOGRAM_BUCKETS as i64),
+    ("SCRATCH_BYTES", SCRATCH_BYTES as i64),
+    ("FOREVER", u64::MAX as i64),
+    ("TENSORS_PER_SLOT", TENSORS_PER_SLOT as i64),
+    ("POP_TIMEOUT", POP_TIMEOUT as i64),
+    ("NGFF_VERSION_BYTES", NGFF_VERSION_BYTES as i64),
+    ("NO_INDEX", NO_INDEX as i64),
+    ("CODEC_PLACES", CODEC_PLACES as i64),
+    ("CODEC_NONE", CODEC_NONE as i64),
+    ("CODEC_ZSTD", Codec::Zstd.number() as i64),
+    ("CODEC_BLOSC", Codec::Blosc.number() as i64),
+    ("CODEC_GZIP", Codec::Gzip.number() as i64),
+    ("CODEC_ZLIB", Codec::Zlib.number() as i64),
+    ("CODEC_LZ4", Codec::Lz4.number() as i64),
+    ("NODE_UNKNOWN", NodeKind::Unknown as i64),
+    ("NODE_ARRAY", NodeKind::Array as i64),
+    ("NODE_GROUP", NodeKind::Group as i64),
+    ("NODE_IMAGE", NodeKind::Image as i64),
+    ("NODE_PLATE", NodeKind::Plate as i64),
+    ("NODE_WELL", NodeKind::Well as i64),
+    ("SOURCE_NGFF", SOURCE_NGFF as i64),
+    ("SOURCE_CONSOLIDATED", SOURCE_CONSOLIDATED as i64),
+    ("SOURCE_FOLDER", SOURCE_FOLDER as i64),
+    ("MEMORY_HOST", MEMORY_HOST as i64),
+    ("MEMORY_PINNED", MEMORY_PINNED as i64),
+    ("MEMORY_DEVICE", MEMORY_DEVICE as i64),
+    ("FILE_ABSENT", FILE_ABSENT),
+    ("FILE_FAILED", FILE_FAILED),
+    ("BACKEND_AUTO", BACKEND_AUTO as i64),
+    ("BACKEND_HOST", BACKEND_HOST as i64),
+    ("BACKEND_CUDA", BACKEND_CUDA as i64),
+    ("THREADS_OWN", THREADS_OWN as i64),
+    ("THREADS_PUMP", THREADS_PUMP as i64),
+    ("THREADS_HOOK", THREADS_HOOK as i64),
+    ("ON_ERROR_FAIL", ON_ERROR_FAIL as i64),
+    ("ON_ERROR_SKIP", ON_ERROR_SKIP as i64),
+    ("MISSING_FILL", MISSING_FILL as i64),
+    ("MISSING_ERROR", MISSING_ERROR as i64),
+    ("PAD_NONE", PAD_NONE as i64),
+    ("PAD_CONSTANT", PAD_CONSTANT as i64),
+    ("PAD_EDGE", PAD_EDGE as i64),
+    ("PAD_REFLECT", PAD_REFLECT as i64),
+    ("GDS_AUTO", AUTO as i64),
+    ("GDS_OFF", GDS_OFF as i64),
+    ("GDS_ON", GDS_ON as i64),
+    ("NUMA_AUTO", AUTO as i64),
+    ("NUMA_OFF", NUMA_OFF as i64),
+    ("NUMA_PIN", NUMA_PIN as i64),
+    ("READER_AUTO", READER_AUTO as i64),
+    ("READER_THREADS", READER_THREADS as i64),
+    ("READER_URING", READER_URING as i64),
+    ("READER_DIRECT", READER_DIRECT as i64),
+    ("LOG_TRACE", LOG_TRACE as i64),
+    ("LOG_DEBUG", LOG_DEBUG as i64),
+    ("LOG_INFO", LOG_INFO as i64),
+    ("LOG_WARN", LOG_WARN as i64),
+    ("LOG_ERROR", LOG_ERROR as i64),
+    ("LOG_FATAL", LOG_FATAL as i64),
+    ("LOG_OFF", LOG_OFF as i64),
+    ("VERSION", version()),
+    ("VERSION_MAJOR", version() >> 16),
+];
+
+/// The package's version as wavetrain_version packs it.
+const fn version() -> i64 {
+    const fn number(text: &str) -> i64 {
+        let mut value = 0;
+        let mut at = 0;
+        while at < text.len() {
+            value = value * 10 + (text.as_bytes()[at] - b'0') as i64;
+            at += 1;
+        }
+        value
+    }
+    number(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+        | number(env!("CARGO_PKG_VERSION_MINOR")) << 8
+        | number(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+fn rust_facts() -> Facts {
+    let mut facts = Facts::new();
+    for (name, size, fields) in rust_layouts() {
+        facts.insert(format!("sizeof {name}"), size as i64);
+        for (field, offset) in fields {
+            facts.insert(format!("{name}.{field}"), offset as i64);
+        }
+    }
+    for (name, value) in CONSTANTS {
+        facts.insert(format!("WAVETRAIN_{name}"), value);
+    }
+    facts.insert("WAVETRAIN_VERSION_MINOR".into(), version() >> 8 & 255);
+    facts.insert("WAVETRAIN_VERSION_PATCH".into(), version() & 255);
+    for status in status::ALL {
+        facts.insert(format!("WAVETRAIN_{}", status.name()), status as i64);
+    }
+    for dtype in DTYPES {
+        facts.insert(format!("WAVETRAIN_{}", dtype.name().to_uppercase()), dtype as i64);
+    }
+    facts
+}
+
+/// The C program that prints one fact per line.
+fn program(text: &str) -> String {
+    let mut body = String::new();
+    for item in header::structs(text) {
+        let name = &item.name;
+        body += &format!("    printf(\"%lld sizeof {name}\\n\", (long long)sizeof({name}));\n");
+        for field in &item.fields {
+            body += &format!(
+                "    printf(\"%lld {name}.{field}\\n\", (long long)offsetof({name}, {field}));\n"
+            );
+        }
+    }
+    for name in header::enumerators(text).iter().chain(&header::macros(text)) {
+        body += &format!("    printf(\"%lld {name}\\n\", (long long){name});\n");
+    }
+    format!(
+        "#include \"wavetrain.h\"\n#include <stdio.h>\nint main(void) {{\n{body}    return 0;\n}}\n"
+    )
+}
+
+/// What a C compiler says of the header in `folder`, a line each; None where there is none.
+fn lines_of_header(test: &str, folder: &str) -> Option<String> {
+    let compiler = cc::find("cc", &["gcc", "cc", "clang"])?;
+    let place = cc::folder(test);
+    let text = header::text_of(&format!("{folder}/wavetrain.h"));
+    std::fs::write(place.join("facts.c"), program(&text)).unwrap();
+    cc::run(
+        std::process::Command::new(&compiler)
+            .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(header::root().join(folder))
+            .arg(place.join("facts.c"))
+            .arg("-o")
+            .arg(place.join("facts")),
+    );
+    Some(cc::run(&mut std::process::Command::new(place.join("facts"))))
+}
+
+fn facts_of_lines(lines: &str) -> Facts {
+    let facts: Facts = lines
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(value, name)| (name.to_string(), value.parse().unwrap()))
+        .collect();
+    assert!(facts.len() > 250, "the header was not understood: {} facts", facts.len());
+    facts
+}
+
+/// Structs that may grow at their end: the caller says how large its own are. All others lie in
+/// one of these, or in arrays that the caller walks.
+const GROWING: [&str; 8] = [
+    "wavetrain_error",
+    "wavetrain_memory",
+    "wavetrain_box",
+    "wavetrain_sample",
+    "wavetrain_batch_view",
+    "wavetrain_stats_view",
+    "wavetrain_array_view",
+    "wavetrain_config",
+];
+
+/// Whether a fact of a released header still holds in the next.
+fn holds(name: &str, before: i64, now: Option<i64>) -> bool {
+    let is_version = name.starts_with("WAVETRAIN_VERSION");
+    let may_grow = name.strip_prefix("sizeof ").is_some_and(|name| GROWING.contains(&name));
+    now.is_some_and(|now| now == before || (may_grow && now > before) || is_version)
+}
+
+/// The headers under tests/abi are those that programs out there were built with, each with what a
+/// C compiler says of it.
+#[test]
+fn what_a_released_header_says_still_holds() {
+    for version in ["0.1.0"] {
+        let folder = format!("tests/abi/{version}");
+        let Some(released) = lines_of_header(&format!("abi-{version}"), &folder) else { return };
+        let kept = header::root().join(&folder).join("layout.txt");
+        let kept = std::fs::read_to_string(kept).unwrap();
+        assert_eq!(released, kept, "layout.txt is what its header says");
+        let Some(now) = lines_of_header("abi-now", "include") else { return };
+        let now = facts_of_lines(&now);
+        for (name, before) in facts_of_lines(&kept) {
+            let now = now.get(&name).copied();
+            assert!(holds(&name, before, now), "{version}: {name} was {before}, and is {now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_field_that_moves_and_a_struct_in_a_struct_that_grows_break_the_promise() {
+    assert!(holds("sizeof wavetrain_box", 280, Some(288)));
+    assert!(holds("WAVETRAIN_VERSION_MINOR", 1, Some(2)));
+    for (name, before, now) in [
+        ("sizeof wavetrain_box", 280, Some(272)),
+        ("sizeof wavetrain_metric", 296, Some(304)),
+        ("sizeof wavetrain_files_hook", 40, Some(48)),
+        ("wavetrain_box.rank", 16, Some(24)),
+        ("wavetrain_box.rank", 16, None),
+        ("WAVETRAIN_IO", -5, Some(-6)),
+    ] {
+        assert!(!holds(name, before, now), "{name}");
+    }
+}
+
+#[test]
+fn header_and_rust_have_one_layout() {
+    let Some(lines) = lines_of_header("abi", "include") else { return };
+    let (c_facts, rust_facts) = (facts_of_lines(&lines), rust_facts());
+    for name in c_facts.keys().chain(rust_facts.keys()) {
+        assert_eq!(c_facts.get(name), rust_facts.get(name), "{name}: header, then Rust");
+    }
+}
+
+#[test]
+fn header_is_warning_free_in_every_c_and_cxx() {
+    let c = ["c99", "c11", "c17", "c2x"];
+    let cxx = ["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"];
+    let folder = cc::folder("matrix");
+    let source =
+        "#include \"wavetrain.h\"\n#include \"wavetrain.h\"\nint main(void) { return 0; }\n";
+    let compilers: [(&str, &str, &[&str]); 4] =
+        [("gcc", "c", &c), ("g++", "c++", &cxx), ("clang", "c", &c), ("clang++", "c++", &cxx)];
+    for (compiler, language, standards) in compilers {
+        let Some(compiler) = cc::find(compiler, &[compiler]) else { continue };
+        let file = folder.join(format!("matrix.{language}"));
+        std::fs::write(&file, source).unwrap();
+        for standard in standards {
+            cc::run(
+                std::process::Command::new(&compiler)
+                    .args(["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wundef", "-Werror"])
+                    .args([&format!("-std={standard}"), "-fsyntax-only", "-x", language, "-I"])
+                    .arg(header::root().join("include"))
+                    .arg(&file),
+            );
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The C surface: its structs, its tensors, and what the header says of both.
+
+mod abi;
+#[path = "../common/mod.rs"]
+mod common;
+mod dlpack;
+mod struct_sizes;

@@ -1,0 +1,9 @@
+//! The command-line tool as its users meet it.
+#![cfg(feature = "cli")]
+
+mod commands;
+#[path = "../common/mod.rs"]
+mod common;
+mod groups;
+mod memory;
+mod v2;
