@@ -520,8 +520,8 @@ fn in_a_forked_child_every_call_is_shutdown_and_the_driver_is_not_called() {
             let shutdown = Status::Shutdown as i32;
             tensor.delete();
             let codes = [
-                wavetrain::ffi::wavetrain_release(loader.0, batch, std::ptr::null_mut()),
-                wavetrain::ffi::wavetrain_reset(loader.0),
+                wavetrain::surface::c::wavetrain_release(loader.0, batch, std::ptr::null_mut()),
+                wavetrain::surface::c::wavetrain_reset(loader.0),
                 // SAFETY: a call of a loader that is not this process's looks at nothing.
                 unsafe { wavetrain_stats(loader.0, std::ptr::null_mut()) },
                 loader.close(0).0.map_or(99, |status| status as i32),

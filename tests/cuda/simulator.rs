@@ -5,7 +5,10 @@
 //! their record, work that runs late, and a finding for each wrong use.
 
 use crate::common::cuda_sim::{Mode, Simulator};
+use flate2::read::ZlibDecoder;
+use std::ffi::CString;
 use std::ffi::{CStr, c_void};
+use std::io::Read;
 use std::ptr::NonNull;
 use std::sync::mpsc::channel;
 use wavetrain::cuda::context::Entered;

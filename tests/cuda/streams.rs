@@ -22,6 +22,7 @@ use wavetrain::cuda::result::CuResult;
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::{wavetrain_dlpack, wavetrain_pump, wavetrain_release};
 
 /// Bytes of a batch.
 const BATCH_BYTES: usize = SAMPLES * (CROP * CROP * 2) as usize;

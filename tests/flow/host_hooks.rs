@@ -23,6 +23,8 @@ use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_HOOK, THREADS_OWN, THREAD
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
+use wavetrain::surface::c::wavetrain_read_done;
+use wavetrain::surface::handles::host_job;
 
 const SAMPLES: usize = 3;
 
