@@ -15,13 +15,13 @@
 # UNWIND=1 keeps the unwind tables, a fifth more bytes. Without them a debugger or profiler that has no
 #   other way to walk a stack (frame pointers, -g) stops at the first frame of ours. Nothing else is
 #   lost: nothing of ours unwinds, and a C++ exception must not leave a hook.
-# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=2 makes it a sixth larger. It makes small samples and metadata faster,
-#   and casts on CPUs without AVX2, several times: the compiler vectorises what has no vector kernel of
-#   ours. No other machine than x86-64 has such kernels, so there it is the default.
+# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a tenth smaller. It makes small samples a fifth slower,
+#   metadata half as fast, and casts on CPUs without AVX2 several times slower: there the compiler
+#   vectorises what has no vector kernel of ours.
 # UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
 #   defect was met that the archive of the same sources and tools reports as "at +0x12ab +0x34cd":
 #   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.
-# HOST_ONLY=1 leaves the CUDA backend and its kernels out, a third of the bytes. backend = cuda is then
+# HOST_ONLY=1 leaves the CUDA backend and its kernels out, a seventh of the bytes. backend = cuda is then
 #   WAVETRAIN_UNSUPPORTED, and auto the host.
 # PANIC_TEXTS=1 keeps the texts and lines of assertions, a fifth more bytes (tools/panics.sh).
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; HOSTCC a compiler for this machine where CC
@@ -53,9 +53,6 @@ case $prefix in
 *[!a-z0-9_]* | [0-9]*) fail "PREFIX=$prefix: take a-z, 0-9 and _, no digit first" ;;
 esac
 test "$(uname -s)" = Linux || fail "wavetrain is for Linux; this is $(uname -s)"
-if test "$(uname -m)" != x86_64; then
-    export CARGO_PROFILE_ARCHIVE_OPT_LEVEL="${CARGO_PROFILE_ARCHIVE_OPT_LEVEL:-2}"
-fi
 
 mkdir -p "$out"
 out=$(CDPATH='' cd -- "$out" && pwd)
@@ -97,9 +94,13 @@ test -x "$wrapper" || { cp "$work/cc" "$wrapper.$$" && mv "$wrapper.$$" "$wrappe
 unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
-# A function is inlined where that makes its caller smaller, or where the source says so. A table of
-# jumps takes 28 bytes for each, a comparison about 4: only large ones are worth it.
-set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=0 -C llvm-args=-min-jump-table-entries=16
+# The compiler inlines what is small and calls memcpy for more than 96 bytes: as it would do by itself
+# the archive is a sixth larger. A table of jumps takes 28 bytes for each, a comparison about 4: only
+# large ones are worth it.
+set -- --cfg wavetrain_archive
+for option in inline-threshold=25 max-store-memcpy=6 min-jump-table-entries=16; do
+    set -- "$@" -C "llvm-args=-$option"
+done
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
 test -z "${HOST_ONLY:-}" || set -- "$@" --cfg wavetrain_host_only
 (cd "$root" && CC=$wrapper "$cargo" rustc --quiet --locked --package wavetrain --lib \

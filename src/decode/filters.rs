@@ -15,6 +15,7 @@ use super::crc32c::crc32c;
 use super::{Decoder, Scratch, Want, decompress};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
+use crate::base::text::Float;
 use crate::fail;
 use crate::loops::filters::{Kind, Number as Element, OutOfRange};
 use crate::loops::filters::{as_type, undelta, unpack_bits, unscale};
@@ -150,6 +151,7 @@ fn undo<'a>(
     let target = &mut halves.back[..index(decoded)];
     undo_into(filter, source, target).map_err(|fault| match fault {
         Fault::Range(value) => {
+            let value = Float(value);
             fail!(why, Decode, "filter {name}: {value} does not fit the type that it decodes to")
         }
         Fault::Padding(bits) => {

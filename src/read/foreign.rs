@@ -37,7 +37,7 @@ const MAGIC_BYTES: usize = 8;
 /// What stands at `uri`, if it is something that is known and not read. `open` opens files.
 pub(super) fn foreign(
     store: &Store,
-    open: &mut impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
+    open: &mut dyn FnMut(&Path) -> Result<(i32, FileStat), Fault>,
     uri: &str,
 ) -> Option<&'static str> {
     let mut path = Path::new();

@@ -177,11 +177,12 @@ fn archive_needs_only_libc() {
     }
 }
 
-/// What the archive may take without the CUDA backend, and what that may take beside the texts of
-/// its kernels. Whoever makes it larger says here why that is worth it: constants stand apart from
-/// the code, which takes 24 bytes for each use of one; filters and faster decoders took the rest.
-const HOST_BYTES_MAX: u64 = 520_000;
-const DEVICE_BYTES_MAX: u64 = 59_000;
+/// What the archive may take without the CUDA backend, and with it. Whoever makes it larger says
+/// here why that is worth it: constants stand apart from the code, which takes 24 bytes for each use
+/// of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
+/// faster, metadata twice as fast, and casts on CPUs without AVX2 by half and more.
+const HOST_BYTES_MAX: u64 = 575_000;
+const BYTES_MAX: u64 = 670_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()
@@ -192,11 +193,13 @@ fn archive_is_small() {
     let Some(folder) = archive() else { return };
     // The other kernel is for benches, and is not linked in.
     let object = std::fs::read(folder.join("libwavetrain.a")).unwrap();
-    let holds = |text: &[u8]| object.windows(text.len()).any(|window| window == text);
-    assert!(holds(b".entry wavetrain_assemble(") && !holds(b".entry wavetrain_copy("));
-    let kernel = std::fs::metadata(header::root().join("kernels/assemble.ptx")).unwrap().len();
-    let bytes = archive_bytes(folder) - kernel;
-    assert!(bytes <= HOST_BYTES_MAX + DEVICE_BYTES_MAX, "{bytes} bytes without the kernels");
+    let holds = |name: &str| {
+        let kernel = std::fs::read(header::root().join("kernels").join(name)).unwrap();
+        object.windows(kernel.len()).any(|window| window == kernel)
+    };
+    assert!(holds("assemble.ptx.z") && !holds("copy.ptx.z"));
+    let bytes = archive_bytes(folder);
+    assert!(bytes <= BYTES_MAX, "{bytes} bytes");
 }
 
 #[test]
