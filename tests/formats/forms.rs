@@ -199,7 +199,7 @@ fn check_random(dice: &mut Dice, scratch: &Scratch, number: u64) {
         println!("{} {span:?}", layered.metadata());
         // Each box has a shape, and so a loader, of its own. The device gets what it gets of every
         // third store; of the others the whole.
-        if number % 3 == 0 || job.extents() == shape {
+        if number.is_multiple_of(3) || job.extents() == shape {
             stream(&config, &[job]);
         } else {
             stream_as_configured(&config, &[job]);
