@@ -2,8 +2,11 @@
 //!
 //! A machine without a tool skips what needs it, and says so; a tool that fails is a failure.
 
-use std::path::PathBuf;
+#![allow(dead_code)] // benches/gpu uses a part of it
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The first of `names` that runs here. None, with a printed reason, where there is none: the
 /// caller skips.
@@ -38,4 +41,56 @@ pub fn run(command: &mut Command) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     text
+}
+
+/// What g++ makes of a source of tests/cuda_sim; None, with a printed reason, where there is none.
+/// It stays in the build folder: the same sources and arguments are compiled once for all runs.
+pub fn kernels(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let compiler = find("g++", &["g++"])?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut eat = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for path in kernel_sources(root) {
+        eat(path.file_name().unwrap().to_str().unwrap().as_bytes());
+        eat(&std::fs::read(path).unwrap());
+    }
+    eat(arguments.join(" ").as_bytes());
+    let stem = source.trim_end_matches(".cpp");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}-{hash:016x}"));
+    let made = folder.join(name);
+    if made.exists() {
+        return Some(made);
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    // It appears whole or not at all: other tests, and other programs, look for it too.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, SeqCst);
+    let unfinished = folder.join(format!("building-{}-{number}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]);
+    // Records are read as words and as fields.
+    command.args(["-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread"]);
+    let source = root.join("tests/cuda_sim").join(source);
+    run(command.args(arguments).arg(source).arg("-o").arg(&unfinished));
+    std::fs::rename(&unfinished, &made).unwrap();
+    Some(made)
+}
+
+/// Everything that those are made from.
+fn kernel_sources(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["tests/cuda_sim", "kernels"] {
+        let paths =
+            std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        found.extend(paths.filter(|path| {
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            matches!(extension, Some("cpp" | "hpp" | "cu" | "cuh"))
+        }));
+    }
+    found.sort();
+    found
 }

@@ -6,8 +6,7 @@
 
 use super::cc;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use wavetrain::cuda::handles::{CaptureMode, Stream};
@@ -104,59 +103,11 @@ pub struct Simulator {
     alone: Option<MutexGuard<'static, ()>>,
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Everything that the library is made from.
-fn sources() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for folder in ["tests/cuda_sim", "kernels"] {
-        let Ok(entries) = std::fs::read_dir(root().join(folder)) else { continue };
-        let paths = entries.map(|entry| entry.unwrap().path());
-        found.extend(paths.filter(|path| {
-            let extension = path.extension().and_then(|extension| extension.to_str());
-            matches!(extension, Some("cpp" | "hpp" | "cu" | "cuh"))
-        }));
-    }
-    found.sort();
-    found
-}
-
 /// The simulator built with these flags besides its own, or None, with a printed reason, where
-/// there is no g++. The same sources and flags are built once for all test programs.
+/// there is no g++.
 pub fn library(flags: &[&str]) -> Option<PathBuf> {
-    let compiler = cc::find("g++", &["g++"])?;
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut eat = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    };
-    for path in sources() {
-        eat(path.file_name().unwrap().to_str().unwrap().as_bytes());
-        eat(&std::fs::read(path).unwrap());
-    }
-    eat(flags.join(" ").as_bytes());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-sim-{hash:016x}"));
-    let made = folder.join("libcuda.so.1");
-    if made.exists() {
-        return Some(made);
-    }
-    std::fs::create_dir_all(&folder).unwrap();
-    let unfinished = folder.join(format!("building-{}", std::process::id()));
-    cc::run(
-        Command::new(compiler)
-            .args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-            .args(["-Wno-unknown-pragmas", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"])
-            .args(["-fvisibility=hidden", "-pthread"])
-            .args(flags)
-            .arg(root().join("tests/cuda_sim/driver.cpp"))
-            .arg("-o")
-            .arg(&unfinished),
-    );
-    std::fs::rename(&unfinished, &made).unwrap();
-    Some(made)
+    let own = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden"];
+    cc::kernels("libcuda.so.1", "driver.cpp", &[&own, flags].concat())
 }
 
 fn loaded() -> Option<&'static Library> {

@@ -29,7 +29,7 @@ pub static WARM: Os =
     Os { read: |fd, target, at, _| (SYSTEM.read)(fd, target, at, false), ..SYSTEM };
 
 /// What pinned memory may take beside the least that a config asks for on the host.
-const PINNED_BYTES: u64 = 64 << 20;
+const PINNED_BYTES: u64 = 8 << 20;
 
 /// A half-open box.
 pub type Span = (Vec<i64>, Vec<i64>);
@@ -339,6 +339,16 @@ fn check_sample(job: &Job, row: &[u8], status: i32, element: usize, config: &Con
 /// Streams boxes of stores as `dtype`, None for each source type: one loader for each type and
 /// box shape, all stores that fit it in its batches. Returns how many boxes it compared.
 pub fn stream_boxes<'a>(
+    stores: impl Iterator<Item = &'a Store>,
+    boxes: impl Fn(&Store) -> Vec<Span>,
+    dtype: Option<Dtype>,
+) -> usize {
+    stream_boxes_by(stream, stores, boxes, dtype)
+}
+
+/// The same, each group of boxes by this function.
+pub fn stream_boxes_by<'a>(
+    stream: fn(&Config, &[Job]) -> usize,
     stores: impl Iterator<Item = &'a Store>,
     boxes: impl Fn(&Store) -> Vec<Span>,
     dtype: Option<Dtype>,

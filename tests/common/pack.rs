@@ -47,9 +47,15 @@ pub fn script_of(tree: &Path, name: &str) -> Command {
     command
 }
 
-/// What the archive and the packages are made of, copied to another folder.
-pub fn copy_of_the_tree(place: &str) -> PathBuf {
-    let copy = cc::folder(place);
+/// What the archive and the packages are made of, copied to another folder: once, so that cargo
+/// builds each form of it once.
+pub fn copy_of_the_tree() -> &'static Path {
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(copy_the_tree)
+}
+
+fn copy_the_tree() -> PathBuf {
+    let copy = cc::folder("elsewhere");
     for part in [
         "Cargo.toml",
         "Cargo.lock",

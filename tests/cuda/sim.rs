@@ -24,15 +24,7 @@ pub struct Sim {
 
 /// Compiles the kernels; None, with a reason, where there is no compiler.
 pub fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
-    let compiler = cc::find("C++ compiler", &["g++"])?;
-    let out = cc::folder(name).join(name);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda_sim/assemble_sim.cpp");
-    let mut command = Command::new(compiler);
-    command.args(["-std=c++17", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror", "-g"]);
-    // Records are read as words and as fields.
-    command.args(["-U_FORTIFY_SOURCE", "-fno-strict-aliasing"]);
-    cc::run(command.args(flags).arg(source).arg("-o").arg(&out).arg("-lpthread"));
-    Some(out)
+    cc::kernels(name, "assemble_sim.cpp", flags)
 }
 
 fn symbol(library: *mut c_void, name: &str) -> *mut c_void {

@@ -11,13 +11,7 @@ use std::sync::OnceLock;
 
 /// The program of facts, compiled with `flags`; None, with a reason, where there is no compiler.
 fn program(name: &str, flags: &[&str]) -> Option<PathBuf> {
-    let compiler = cc::find("C++ compiler", &["g++"])?;
-    let program = cc::folder(name).join(name);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda_sim/simt_test.cpp");
-    let mut command = Command::new(compiler);
-    command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-U_FORTIFY_SOURCE"]);
-    cc::run(command.args(flags).arg(source).arg("-o").arg(&program).arg("-lpthread"));
-    Some(program)
+    cc::kernels(name, "simt_test.cpp", &[&["-O1"], flags].concat())
 }
 
 fn plain() -> Option<&'static PathBuf> {

@@ -18,7 +18,7 @@ constexpr unsigned char kPoison = 0xFB, kGuard = 0xFD, kPinnedPoison = 0xFA;
 constexpr uint64_t kGuardBytes = 512, kAlign = 256;
 // A large block is painted at its ends, so that a test pays for what it uses; of a freed one less
 // stays, because its place is not given out again soon.
-constexpr uint64_t kPaintedBytes = 4 << 20, kFreedBytes = 64 << 10;
+constexpr uint64_t kPaintedBytes = 512 << 10, kFreedBytes = 64 << 10;
 // Addresses of a device; more than memory_bytes, for guards and places that rest.
 constexpr uint64_t kDeviceSpan = uint64_t(64) << 30;
 

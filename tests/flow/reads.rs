@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::Loader;
 use wavetrain::os::{Errno, Os, SYSTEM};
@@ -219,15 +220,16 @@ fn the_same_pushes_make_the_same_set_of_reads_with_threads() {
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Reads that take a random number of turns; some of them only where a thread may wait.
+/// Reads that take a random time; some of them only where a thread may wait. They sleep it: beside
+/// busy programs a thread that yields its turns instead would wait for all of theirs.
 static ERRATIC: Os = Os {
     read: |fd, target, offset, cached_only| {
         let call = CALLS.fetch_add(1, Relaxed);
-        let turns = (call.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 300;
-        if cached_only && turns.is_multiple_of(3) {
+        let length = (call.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 300;
+        if cached_only && length.is_multiple_of(3) {
             return Err(Errno(libc::EAGAIN));
         }
-        (0..turns * turns / 60).for_each(|_| std::thread::yield_now());
+        std::thread::sleep(Duration::from_micros(length * length / 60));
         (SYSTEM.read)(fd, target, offset, cached_only)
     },
     ..SYSTEM

@@ -70,8 +70,13 @@ fn threads_that_the_system_refuses_are_counted_and_their_fields_named() {
 #[test]
 fn one_loader_too_many_is_told_how_many_there_can_be() {
     alone(|| {
-        let mut config = config(Dtype::F32, &[8], 1);
-        config.thread_mode = wavetrain::config::THREADS_PUMP;
+        // With little memory, for there are many.
+        let config = Config {
+            thread_mode: wavetrain::config::THREADS_PUMP,
+            max_chunk_uncompressed_bytes: 4096,
+            max_host_memory_bytes: 8 << 20,
+            ..config(Dtype::F32, &[8], 1)
+        };
         let mut loaders = Vec::new();
         let failure = loop {
             match Loader::open(&config) {

@@ -433,9 +433,9 @@ fn the_source_package_builds_without_network_and_without_cargos_home() {
 #[test]
 fn packages_have_the_same_bytes_from_another_folder() {
     let Some((binary, source)) = packages() else { return };
-    let tree = pack::copy_of_the_tree("packages-tree");
+    let tree = pack::copy_of_the_tree();
     let again = cc::folder("packages-again");
-    show(&mut dist(pack::script_of(&tree, "dist.sh"), &again));
+    show(&mut dist(pack::script_of(tree, "dist.sh"), &again));
     for package in [binary, source] {
         let other = fs::read(again.join(package.file_name().unwrap())).unwrap();
         assert!(fs::read(package).unwrap() == other, "{}", package.display());
