@@ -38,16 +38,17 @@ const ROOMS: &[(&str, &str)] = &[
     // What is decided once, what was pushed, and how a name becomes an array.
     ("setup", "assemble chunk_cache device records cuda base"),
     ("intake", "records base"),
-    ("source/zarr", "source/json records base"),
+    ("source/zarr", "source/json records loops base"),
     ("source/json", "base"),
+    ("source", ""),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
     ("batch", "records base"),
     ("chunk_cache", "base"),
-    ("decode", "records simd loops base"),
+    ("decode", "records loops base"),
     ("device", "records cuda base"),
     ("plan", "records base"),
-    ("read", "records os simd base"),
+    ("read", "records os loops base"),
     ("wave", "records os base"),
     ("records", "base"),
     // The floor.

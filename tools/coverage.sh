@@ -18,7 +18,7 @@ PARSERS='^src/(json/(mod|check|text)|meta/[a-z0-9_]+|shard_index|decode/[a-z0-9_
 # Tests in files of their own are not.
 TESTS='tests\.rs$'
 # Functions that only make constants: they run in the compiler.
-COMPILED='src/decode/crc_tables.rs:tables'
+COMPILED='src/loops/crc_tables.rs:tables'
 
 llvm() {
   local name

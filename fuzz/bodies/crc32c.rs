@@ -1,7 +1,7 @@
 //! Any bytes: the checksum of the crate `crc32c`, in one piece and in two, with the processor's
 //! instruction and without.
 
-use wavetrain::decode::crc32c::{crc32c, crc32c_portable};
+use wavetrain::loops::crc32c::{crc32c, crc32c_portable};
 
 /// Checks one input; its first two bytes say where it is cut.
 pub fn run(data: &[u8]) {

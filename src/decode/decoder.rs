@@ -6,9 +6,9 @@
 
 use super::inflate::Inflater;
 use super::zstd::Context;
-use super::{crc32, crc32c};
 use crate::base::arena::Carver;
 use crate::base::status::Status;
+use crate::loops::{crc32, crc32c};
 
 /// Everything that some codec keeps while it decodes a chunk.
 pub struct Decoder {

@@ -10,13 +10,13 @@
 //! target, which the shuffle is undone from into the block, and the deltas from there into the
 //! target.
 
-use super::crc32::crc32;
-use super::crc32c::crc32c;
 use super::{Decoder, Scratch, Want, decompress};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
 use crate::fail;
+use crate::loops::crc32::crc32;
+use crate::loops::crc32c::crc32c;
 use crate::loops::filters::{Kind, Number as Element, OutOfRange};
 use crate::loops::filters::{as_type, undelta, unpack_bits, unscale};
 use crate::loops::sums::{adler32, fletcher32};

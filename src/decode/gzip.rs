@@ -7,10 +7,10 @@
 //! Layout: 10 bytes of header, then as its flags say an extra field, a name, a comment and 16 bits
 //! of the header's CRC-32; deflate data; the CRC-32 and the length modulo 2^32 of what it holds.
 
-use super::crc32::crc32;
 use super::inflate::{Inflater, METHOD_DEFLATE};
 use crate::base::status::{Status, Why};
 use crate::fail;
+use crate::loops::crc32::crc32;
 
 const MAGIC: [u8; 2] = [0x1F, 0x8B];
 

@@ -7,9 +7,6 @@
 
 pub mod blosc;
 pub mod blosclz;
-pub mod crc32;
-pub mod crc32c;
-mod crc_tables;
 mod decoder;
 mod filters;
 pub mod gzip;

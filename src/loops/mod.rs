@@ -14,6 +14,9 @@
 pub mod blosclz;
 pub mod casts;
 pub mod convert;
+pub mod crc32;
+pub mod crc32c;
+mod crc_tables;
 pub mod filters;
 pub mod inflate;
 pub mod lz4;

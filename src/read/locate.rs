@@ -7,8 +7,8 @@
 
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
-use crate::decode::crc32c::crc32c;
 use crate::fail;
+use crate::loops::crc32c::crc32c;
 use crate::os::FileStat;
 use crate::os::store::{Descriptors, Fault, Path, Store};
 use crate::read::Lease;

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// The tables of a polynomial, which is a constant and no field: memory that starts as zeros takes
 /// no bytes of the archive.
-pub(super) struct Tables<const POLYNOMIAL: u32> {
+pub struct Tables<const POLYNOMIAL: u32> {
     /// Whether the words are there: set by whoever wrote them all, before anyone reads one.
     is_made: AtomicBool,
     words: Words,
@@ -23,13 +23,13 @@ pub(super) struct Tables<const POLYNOMIAL: u32> {
 type Words = [[AtomicU32; 256]; 8];
 
 impl<const POLYNOMIAL: u32> Tables<POLYNOMIAL> {
-    pub(super) const fn new() -> Self {
+    pub const fn new() -> Self {
         let words = [const { [const { AtomicU32::new(0) }; 256] }; 8];
         Tables { is_made: AtomicBool::new(false), words }
     }
 
     /// Makes them, if nobody did.
-    pub(super) fn made(&self) -> &Words {
+    pub fn made(&self) -> &Words {
         if !self.is_made.load(Acquire) {
             self.make();
             self.is_made.store(true, Release);
@@ -56,7 +56,7 @@ impl<const POLYNOMIAL: u32> Tables<POLYNOMIAL> {
     }
 
     /// The state behind `bytes`.
-    pub(super) fn sliced(&self, state: u32, bytes: &[u8]) -> u32 {
+    pub fn sliced(&self, state: u32, bytes: &[u8]) -> u32 {
         let tables = self.made();
         let effect = |level: usize, byte: u8| tables[level][usize::from(byte)].load(Relaxed);
         let (words, tail) = bytes.as_chunks::<8>();

@@ -9,7 +9,7 @@ use crate::loops::simd::crc32_folded;
 static TABLES: Tables<0xEDB8_8320> = Tables::new();
 
 /// Makes the tables that a later call would make.
-pub(super) fn make_tables() {
+pub fn make_tables() {
     TABLES.made();
 }
 

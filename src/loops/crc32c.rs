@@ -5,13 +5,13 @@
 //! `crc32c(crc32c(0, a), b)` is the checksum of `ab`, and every path gives the same number.
 
 use super::crc_tables::Tables;
-use crate::simd;
+use crate::loops::simd;
 
 /// For CPUs without the instruction, and its oracle.
 static TABLES: Tables<0x82F6_3B78> = Tables::new();
 
 /// Makes the tables that a later call would make.
-pub(super) fn make_tables() {
+pub fn make_tables() {
     TABLES.made();
 }
 
