@@ -4,39 +4,45 @@
 //! ```text
 //!  caller   push ──▶ queue ──▶ (planner)────────────────────────────▶ batch ──▶ pop, release
 //!                      │           │                                    ▲ │
-//!             uris     ▼           ▼ chunks of each box, each once rows │ └─────▶ export
+//!             uris     ▼           ▼ chunks of each box, each once rows │ └─────▶ tensors
 //!                   arrays       plan ──▶ wave ──▶ read ──▶ decode ──▶ assemble
 //!                      │           ▲       ▲        │          │ ▲ those kept
 //!  zarr.json, .zarray  ▼           │       │        ▼          ▼ │ and used again
-//!                    meta  uses that are   │      files     chunk_cache
+//!                   source  uses that are  │      files     chunk_cache
 //!                          foreseen   shard_index
 //! ```
 //!
-//! Samples wait in the `queue`; their arrays' metadata is loaded ahead (`arrays`, `meta`). The
+//! Samples wait in the queue of `intake`; their arrays' metadata is loaded ahead (`source`). The
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
-//! (`plan`), looks up where each lies (`read`, `shard_index`) and cuts the stream into `wave`s of
-//! fixed capacity. A worker that finds a chunk's bytes in the page cache reads and decodes them in
-//! its own scratch at once; what has to be waited for is read into the staging slab by io threads,
-//! by one thread over io_uring, or by the host in its own time, and decoded from there. As far as
-//! nothing checks a chunk as a whole, only what the boxes need of it is read and decoded. Each
-//! chunk is decoded once and scattered, cast, into every sample that touches it; with a
-//! `chunk_cache` it stays, if the samples that wait need it again sooner than others. A batch whose
-//! last chunk is there is popped in push order; `export` shows it to other libraries as DLPack
-//! tensors. All of it is bounded jobs that `pipeline` takes and runs one step at a time; threads,
-//! ours or the host's, only loop over that.
+//! (`plan`), looks up where each lies (`read`) and cuts the stream into `wave`s of fixed capacity.
+//! A worker that finds a chunk's bytes in the page cache reads and decodes them in its own scratch
+//! at once; what has to be waited for is read into the staging slab by io threads, by one thread
+//! over io_uring, or by the host in its own time, and decoded from there. As far as nothing checks
+//! a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
+//! once and scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if
+//! the samples that wait need it again sooner than others. A batch whose last chunk is there is
+//! popped in push order; `batch` shows it to other libraries as DLPack tensors. All of it is
+//! bounded `jobs`, of which a worker takes one at a time; threads, ours or the host's, only loop
+//! over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
-//! Modules, top to bottom; each names only modules below it (`ffi` and `loader` share the handles):
+//! The rooms, top to bottom. Each names only rooms below it; tests/layers.rs has the list, and
+//! CONTRIBUTING.md says where a new thing goes.
 //!
 //! ```text
-//! surface    ffi loader info            control    pipeline geometry settings backend config
-//! data path  queue arrays meta json plan wave read shard_index decode assemble device batch export
-//! floor      cuda kernels os chunk_cache cache records grid stats abi status simd base limits
+//! surface    c  loader  batch  handles  fill  info          what callers touch
+//! engine     open  calls  schedule  run  threads            who works, and when
+//! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
+//!            device  release  tensors  failures             take it, do it, settle it
+//! state      lock  work  job  flights  needs  shared        what the lock guards
+//! setup      config  settings  geometry  backend            decided once, at open
+//! intake     queue  arrays                                  samples, and what they name
+//! source     zarr/  json/                                   a name becomes a record
+//! stages     assemble batch chunk_cache decode device       pure; they share records and
+//!            plan read wave                                 never name each other
+//! floor      records  cuda  os  simd  loops  base
 //! ```
-//!
-//! Below all of them is the package `wavetrain-loops` (src/loops): the loops that every byte
-//! passes, optimised for speed where the rest of the packed archive is for size.
 #![no_std]
 #![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
