@@ -7,6 +7,7 @@ use std::ffi::{CString, c_void};
 use std::io::Read;
 use std::ptr::NonNull;
 use wavetrain::cuda::context::Entered;
+use wavetrain::cuda::handles::DeviceAttribute;
 use wavetrain::cuda::handles::DevicePointer;
 use wavetrain::cuda::handles::Function;
 use wavetrain::cuda::handles::{EVENT_DEFAULT, MEM_HOST_PORTABLE, STREAM_NON_BLOCKING};
@@ -72,7 +73,9 @@ impl Gpu {
 
     /// What it is.
     pub fn describe(&self) {
-        let (major, minor) = self.context.capability();
+        let [major, minor] =
+            [DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, DeviceAttribute::COMPUTE_CAPABILITY_MINOR]
+                .map(|of| self.driver.device_get_attribute(of, self.context.device()).unwrap_or(0));
         let (free, total) = self.driver.mem_get_info().expect("cuMemGetInfo");
         let version = self.driver.version();
         fact("device", &format!("{}, compute capability {major}.{minor}", self.context.name()));

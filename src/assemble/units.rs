@@ -29,10 +29,12 @@ use static_assertions::const_assert;
 pub const RECORD_BYTES: usize = 512;
 
 /// Bytes that a block of wavetrain_copy has in flight: four vectors for each of 256 threads.
+#[cfg(feature = "internals")]
 const COPY_TILE_BYTES: u64 = 16 << 10;
 
 /// Most blocks for one span of wavetrain_copy: several for each multiprocessor of any device, each
 /// of which then loops.
+#[cfg(feature = "internals")]
 const COPY_BLOCKS_MAX: u64 = 4096;
 
 /// What a decoded chunk still is: the filter that blosc put before its compressor.
@@ -360,12 +362,14 @@ impl Unit {
 
 /// Blocks along x of a launch of wavetrain_copy whose longest span has `bytes_max` bytes; along y
 /// there is one for each span.
+#[cfg(feature = "internals")]
 pub fn copy_blocks(bytes_max: u64) -> u32 {
     bytes_max.div_ceil(COPY_TILE_BYTES).clamp(1, COPY_BLOCKS_MAX) as u32
 }
 
 /// What the kernel's status word says: the lowest unit that it refused, because it would have read
 /// outside its data; None where it refused none. The word is 0 before a launch.
+#[cfg(feature = "internals")]
 pub fn refused_unit(status: u32) -> Option<u32> {
     (status != 0).then_some(!status)
 }

@@ -20,6 +20,7 @@ use crate::records::Dtype;
 pub const TILE_VECTORS: u64 = 4096;
 
 /// Threads of a block.
+#[cfg(feature = "internals")]
 pub const TILE_THREADS: u32 = 256;
 
 /// Bytes of the target that a vector has, where rows are dense.

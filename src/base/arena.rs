@@ -486,6 +486,7 @@ impl<T: Clone> Table<T> {
     }
 
     /// Whether there are none.
+    #[cfg(feature = "internals")]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

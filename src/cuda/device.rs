@@ -25,7 +25,6 @@ pub struct DeviceContext {
     device: Device,
     context: Context,
     is_retained: bool,
-    capability: (i32, i32),
 }
 
 /// The name of the device that the config's `device` names, if it would do. Nothing is retained.
@@ -68,15 +67,10 @@ impl DeviceContext {
         why: &mut Why,
     ) -> Result<DeviceContext, Status> {
         let (chosen, current) = chosen(driver, device, why)?;
-        let capability = check_capability(driver, chosen, why)?;
+        check_capability(driver, chosen, why)?;
         check_addressing(driver, chosen, why)?;
-        let opened = |context, is_retained| DeviceContext {
-            driver,
-            device: chosen,
-            context,
-            is_retained,
-            capability,
-        };
+        let opened =
+            |context, is_retained| DeviceContext { driver, device: chosen, context, is_retained };
         if device == CURRENT && !current.is_null() {
             return Ok(opened(current, false));
         }
@@ -125,13 +119,9 @@ impl DeviceContext {
     }
 
     /// Whether the primary context was retained, rather than the caller's current one captured.
+    #[cfg(feature = "internals")]
     pub fn is_retained(&self) -> bool {
         self.is_retained
-    }
-
-    /// Its compute capability: (8, 0) and up.
-    pub fn capability(&self) -> (i32, i32) {
-        self.capability
     }
 
     /// Its name, or "device 0" where the driver does not say.
@@ -214,7 +204,7 @@ fn attribute(
     })
 }
 
-fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(i32, i32), Status> {
+fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(), Status> {
     let major = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, why)?;
     let minor = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MINOR, why)?;
     let capability = (major, minor);
@@ -230,7 +220,7 @@ fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(i
             capability.1
         ));
     }
-    Ok(capability)
+    Ok(())
 }
 
 /// Kernels write into pinned memory of the host by the host's own addresses.

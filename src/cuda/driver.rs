@@ -248,6 +248,7 @@ impl Driver {
     ///
     /// # Safety
     /// Both have `bytes` bytes, apart from each other, and nothing else in flight writes them.
+    #[cfg(feature = "internals")]
     pub unsafe fn memcpy_dtod_async(
         &self,
         target: DevicePointer,
@@ -259,6 +260,7 @@ impl Driver {
     }
 
     /// Copies from the device, and waits for it.
+    #[cfg(feature = "internals")]
     pub fn memcpy_dtoh(&self, target: &mut [u8], source: DevicePointer) -> Result<(), CuResult> {
         call!(self.memcpy_dtoh(target.as_mut_ptr().cast(), source, target.len())).ok()
     }
@@ -267,6 +269,7 @@ impl Driver {
     ///
     /// # Safety
     /// `target` has that many bytes that nothing else in flight uses.
+    #[cfg(feature = "internals")]
     pub unsafe fn memset_d8_async(
         &self,
         target: DevicePointer,
@@ -349,6 +352,7 @@ impl Driver {
     }
 
     /// Waits until what the event recorded last has run.
+    #[cfg(feature = "internals")]
     pub fn event_synchronize(&self, event: Event) -> Result<(), CuResult> {
         call!(self.event_synchronize(event)).ok()
     }

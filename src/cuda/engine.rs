@@ -229,6 +229,7 @@ impl DeviceEngine {
     }
 
     /// The context.
+    #[cfg(feature = "internals")]
     pub fn context(&self) -> &DeviceContext {
         &self.context
     }

@@ -24,5 +24,6 @@ pub const ASSEMBLE: Kernel =
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
 /// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has
 /// it.
+#[cfg(feature = "internals")]
 pub const COPY: Kernel =
     Kernel { packed: include_bytes!("../../kernels/copy.ptx.z"), entry: c"wavetrain_copy" };

@@ -16,7 +16,7 @@ use super::{Filtered, Want, blosclz, lz4};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::records::{ChunkBytes, Span};
+use crate::records::ChunkBytes;
 use core::ops::Range;
 
 /// Bytes of a header.
@@ -233,11 +233,12 @@ pub fn blocksize_unchecked(bytes: &[u8]) -> u64 {
 /// Decodes the blocks of the chunk `bytes` that hold the bytes `span`. `target` is as long as the
 /// whole chunk must be; `scratch` at least as long as a block or the target. More streams in the
 /// whole chunk than `max_substreams` (0: no limit) are DECODE.
+#[cfg(feature = "internals")]
 pub fn decode<'a>(
     decoder: &mut Decoder,
     bytes: &'a [u8],
     max_substreams: u32,
-    span: Span,
+    span: crate::records::Span,
     target: &'a mut [u8],
     scratch: &mut [u8],
     why: &mut Why,

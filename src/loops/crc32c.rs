@@ -21,6 +21,7 @@ pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
 }
 
 /// [`crc32c`] without the instruction: for CPUs that have none, and its oracle.
+#[cfg(feature = "internals")]
 pub fn crc32c_portable(seed: u32, bytes: &[u8]) -> u32 {
     !TABLES.sliced(!seed, bytes)
 }

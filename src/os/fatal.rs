@@ -14,7 +14,7 @@ use crate::base::abi::FatalHook;
 use crate::base::limits::INSTANCES_MAX;
 use crate::os::sleep_forever;
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{c_char, c_void};
 use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -87,7 +87,8 @@ impl Table {
     }
 
     /// Calls every hook that was not called, in the order of the opens; returns if they do.
-    pub fn call_all(&self, file: &CStr, line: u32, text: &CStr) {
+    #[cfg(feature = "internals")]
+    pub fn call_all(&self, file: &core::ffi::CStr, line: u32, text: &core::ffi::CStr) {
         // Ends: every turn takes an entry that no other turn takes.
         for _ in 0..INSTANCES_MAX {
             let set = self.entries.iter().filter(|entry| entry.state.load(SeqCst) == SET);

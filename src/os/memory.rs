@@ -66,6 +66,7 @@ impl Block {
     }
 
     /// Bytes of the block.
+    #[cfg(feature = "internals")]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

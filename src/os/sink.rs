@@ -11,8 +11,6 @@ use core::fmt::{self, Write};
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub enum Level {
-    /// What an instance decided at open.
-    Debug = 1,
     /// Something that a user may want to know once.
     Info = 2,
     /// Data was skipped, or a call made no sense.

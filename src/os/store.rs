@@ -93,6 +93,7 @@ impl Store {
     }
 
     /// Whether reads of chunk data can be begun now and end later.
+    #[cfg(feature = "internals")]
     pub fn reads_async(&self) -> bool {
         self.hook.read_async.is_some()
     }

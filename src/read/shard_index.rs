@@ -18,6 +18,7 @@ use core::fmt;
 pub const CRC_BYTES: u64 = 4;
 
 /// Bytes of a whole page of entries.
+#[cfg(feature = "internals")]
 const PAGE_BYTES: u64 = (INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES) as u64;
 
 /// Both words of an entry whose chunk was never written.
@@ -124,16 +125,19 @@ impl IndexPlace {
     }
 
     /// Number of entries.
+    #[cfg(feature = "internals")]
     pub fn entry_count(&self) -> u64 {
         self.entry_bytes / INDEX_ENTRY_BYTES as u64
     }
 
     /// Number of pages of [`INDEX_PAGE_ENTRIES`] entries; the last may be short.
+    #[cfg(feature = "internals")]
     pub fn page_count(&self) -> u64 {
         self.entry_bytes.div_ceil(PAGE_BYTES)
     }
 
     /// Page `page`: its first byte from the start of the file, and its bytes. Never empty.
+    #[cfg(feature = "internals")]
     pub fn page(&self, page: u64) -> (u64, u64) {
         assert!(page < self.page_count());
         let first = page * PAGE_BYTES;

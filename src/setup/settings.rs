@@ -53,8 +53,6 @@ pub struct Settings {
     pub dtype_bytes: u32,
     /// Bytes of one sample in a batch.
     pub sample_bytes: u64,
-    /// Bytes of a full batch.
-    pub batch_bytes: u64,
     /// Distance from one batch slot to the next.
     pub slot_bytes: u64,
     /// Samples that push takes ahead.
@@ -144,7 +142,6 @@ pub fn settings_from_config(
         dtype,
         dtype_bytes,
         sample_bytes,
-        batch_bytes: slot_bytes,
         slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
         lookahead_samples,
         decode_threads: match config.n_decode_threads {

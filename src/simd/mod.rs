@@ -7,7 +7,7 @@
 
 mod path;
 
-pub use crate::loops::simd::{Level, crc32c_state};
+pub use crate::loops::simd::Level;
 pub use path::RowsPath;
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,

@@ -525,7 +525,6 @@ fn a_device_that_is_too_old_is_refused_with_its_capability() {
     says(&text, &["Simulated GPU 0", "7.5", "8.0", "backend = host"]);
     simulator.set_capability(8, 0);
     let oldest = opened(driver, 0);
-    assert_eq!(oldest.capability(), (8, 0));
     assert_eq!(oldest.name().as_str(), "Simulated GPU 0");
     close(oldest);
     simulator.set_capability(12, 1);

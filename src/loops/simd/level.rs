@@ -40,11 +40,13 @@ impl Level {
     }
 
     /// The level that every machine has.
+    #[cfg(feature = "internals")]
     pub fn baseline() -> Level {
         Level(Tier::Baseline)
     }
 
     /// All levels of this machine, lowest first.
+    #[cfg(feature = "internals")]
     pub fn each() -> impl Iterator<Item = Level> {
         TIERS.into_iter().map(Level).filter(|level| *level <= Level::here())
     }

@@ -39,7 +39,9 @@ pub use checksums::{adler32_sums, crc32_folded};
 pub use crc32c::crc32c_state;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use inflate::inflate_symbols;
-pub use kernels::{Kernel, LevelKernel, RowsKernels};
+#[cfg(feature = "internals")]
+pub use kernels::Kernel;
+pub use kernels::{LevelKernel, RowsKernels};
 pub use level::Level;
 #[cfg(target_arch = "x86_64")]
 pub use lz4::lz4_sequences;

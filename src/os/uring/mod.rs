@@ -137,16 +137,19 @@ impl Ring {
     }
 
     /// Most reads in flight.
+    #[cfg(feature = "internals")]
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
     /// Reads from `read` until `next_event` gave them.
+    #[cfg(feature = "internals")]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
     /// Bytes that the ring has mapped.
+    #[cfg(feature = "internals")]
     pub fn bytes(&self) -> u64 {
         self.memory.mappings.iter().map(|mapping| mapping.bytes).sum()
     }
