@@ -129,7 +129,8 @@ mod tests {
         text: *const c_char,
     ) {
         // SAFETY: both are texts with a NUL.
-        let (file, text) = unsafe { (CStr::from_ptr(file), CStr::from_ptr(text)) };
+        let (file, text) =
+            unsafe { (core::ffi::CStr::from_ptr(file), core::ffi::CStr::from_ptr(text)) };
         let words = std::format!("{}: {}", file.to_str().unwrap(), text.to_str().unwrap());
         CALLS.lock().unwrap().push((user.addr(), line, words));
     }
