@@ -405,7 +405,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let Some(op) = state.waves.waves[wave as usize].ready.front() else { continue };
         let row = state.waves.row(wave, op);
         let read = shared.tables.ops.read(row);
-        let next = state.waves.op_next[row];
+        let next = state.waves.next_chunk(wave, op);
         let first = read.chunk_first + next;
         let task = shared.tables.chunks.read(shared.wave_row(wave, first));
         let room = state.task_need(shared, &task);
@@ -424,10 +424,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let (count, room) = state.run_length(shared, wave, (&task, room), first, most);
         // There is room: nobody took of it since.
         let part = state.reserve(shared, room).ok().flatten();
-        state.waves.op_next[row] = next + count;
-        if next + count == read.chunk_count {
-            state.waves.waves[wave as usize].ready.pop();
-        }
+        state.waves.take_chunks(wave, count, read.chunk_count);
         state.note_bound(shared, wave);
         return Some(Job::Assemble { wave, first, count, large, part });
     }

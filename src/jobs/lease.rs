@@ -251,7 +251,8 @@ pub fn lease_read(
             Some(Job::Read { wave, op, read, lease, cached_only, ticket })
         }
         LeaseOutcome::Busy => {
-            state.waves.waves[wave as usize].blocking.push(op);
+            let next = state.waves.next_chunk(wave, op);
+            state.waves.block(wave, op, next);
             None
         }
     }
@@ -260,7 +261,7 @@ pub fn lease_read(
 /// A read without the chunks that are done. Chunks lie in the order of their offsets.
 pub fn rest_of_read(state: &State, shared: &Shared, wave: u32, op: u32) -> ReadOp {
     let row = state.waves.row(wave, op);
-    let (read, next) = (shared.tables.ops.read(row), state.waves.op_next[row]);
+    let (read, next) = (shared.tables.ops.read(row), state.waves.next_chunk(wave, op));
     if next == 0 {
         return read;
     }

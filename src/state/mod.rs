@@ -369,7 +369,7 @@ impl State {
             self.chunks.set_ready(kept.slot);
             while let Some(row) = self.chunks.take_waiter(kept.slot) {
                 let (wave, op) = shared.wave_and_position(row);
-                self.waves.waves[wave as usize].ready.push(op);
+                self.waves.set_ready(wave, op);
             }
         }
         self.chunks.unpin(kept.slot);

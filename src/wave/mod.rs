@@ -171,8 +171,39 @@ pub struct Wave {
     pub ready: Fifo,
 }
 
-/// Next chunk of a read that nobody began.
-const UNISSUED: u32 = u32::MAX;
+/// Where a read is in its life, which ends when the last of its chunks was handed out.
+///
+/// ```text
+/// Wanted ─issue─▶ Leased ─fly─▶ InFlight ─set_ready─▶ Here ─take_chunks─▶ Done
+///    ◀──unissue──┘ │ │ │ └───────────────set_ready────▶ │                  ▲
+///                  │ │ └──────────────────────finish────│──────────────────┘
+///                  │ └─block─▶ Blocking ─take_blocking─▶ Leased
+///                  └──hand, also from InFlight─▶ Handed ─take_handed─▶ Leased
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadPhase {
+    /// Nobody began it.
+    Wanted,
+    /// A worker has it.
+    Leased,
+    /// The ring or the host has it; or it needs no bytes, but a chunk that others decode.
+    InFlight,
+    /// It is for those who may wait.
+    Blocking,
+    /// It is for an io thread, which opens its file, or reads what the ring or the host did not.
+    Handed,
+    /// Its bytes are staged.
+    Here,
+    /// All of its chunks were handed out.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ReadLife {
+    phase: ReadPhase,
+    /// Its first chunk that was not handed out.
+    next: u32,
+}
 
 /// Everything about waves that the lock guards.
 pub struct Waves {
@@ -182,8 +213,8 @@ pub struct Waves {
     pub active: List,
     /// Number of active waves.
     pub active_count: u32,
-    /// Next chunk of each read to hand out; UNISSUED before the read was begun.
-    pub op_next: &'static mut [u32],
+    /// How far each read is; the queues of the waves and their cursors are indexes over it.
+    reads: &'static mut [ReadLife],
     /// The ring.
     pub ring: Ring,
     chunks_per_wave: u32,
@@ -212,7 +243,7 @@ impl Waves {
             waves,
             active: List::carve(carver, "waves", count),
             active_count: 0,
-            op_next: carver.slice("waves", ops, &0),
+            reads: carver.slice("waves", ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
             ring: Ring::carve(carver, count * 4, slab_bytes),
             chunks_per_wave,
         }
@@ -253,22 +284,94 @@ impl Waves {
         entry.is_bound = false;
         for op in 0..ops {
             let is_idle = op >= ops - idle;
-            self.op_next[row + op as usize] = if is_idle { 0 } else { UNISSUED };
+            let phase = if is_idle { ReadPhase::InFlight } else { ReadPhase::Wanted };
+            self.reads[row + op as usize] = ReadLife { phase, next: 0 };
         }
         self.active.push(wave);
         self.active_count += 1;
     }
 
-    /// The bytes of a read are here, or it needs none.
+    fn phase(&self, wave: u32, op: u32) -> ReadPhase {
+        self.reads[self.row(wave, op)].phase
+    }
+
+    /// A read goes from one of the phases `from` on to `to`.
+    fn go(&mut self, (wave, op): (u32, u32), from: &[ReadPhase], to: ReadPhase) {
+        let row = self.row(wave, op);
+        assert!(from.contains(&self.reads[row].phase));
+        self.reads[row].phase = to;
+    }
+
+    /// The bytes of a read are here, or the chunk that it needs instead.
     pub fn set_ready(&mut self, wave: u32, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Here);
         self.waves[wave as usize].ready.push(op);
+    }
+
+    /// The ring or the host has a read.
+    pub fn fly(&mut self, wave: u32, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased], ReadPhase::InFlight);
+    }
+
+    /// A read, of which the chunks before `next` are done, is for those who may wait.
+    pub fn block(&mut self, wave: u32, op: u32, next: u32) {
+        self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Blocking);
+        let row = self.row(wave, op);
+        assert!(self.reads[row].next <= next);
+        self.reads[row].next = next;
+        self.waves[wave as usize].blocking.push(op);
+    }
+
+    /// A read is for an io thread.
+    pub fn hand(&mut self, wave: u32, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Handed);
+        self.waves[wave as usize].handed.push(op);
+    }
+
+    /// Takes the read that was blocking first.
+    pub fn take_blocking(&mut self, wave: u32) -> Option<u32> {
+        let op = self.waves[wave as usize].blocking.pop()?;
+        self.go((wave, op), &[ReadPhase::Blocking], ReadPhase::Leased);
+        Some(op)
+    }
+
+    /// Takes the read that was handed on first.
+    pub fn take_handed(&mut self, wave: u32) -> Option<u32> {
+        let op = self.waves[wave as usize].handed.pop()?;
+        self.go((wave, op), &[ReadPhase::Handed], ReadPhase::Leased);
+        Some(op)
+    }
+
+    /// The first chunk of a read that was not handed out, counted from its first.
+    pub fn next_chunk(&self, wave: u32, op: u32) -> u32 {
+        self.reads[self.row(wave, op)].next
+    }
+
+    /// Hands out `count` chunks of the read that is ready first and has `chunks` in all.
+    pub fn take_chunks(&mut self, wave: u32, count: u32, chunks: u32) {
+        let Some(op) = self.waves[wave as usize].ready.front() else { unreachable!() };
+        let row = self.row(wave, op);
+        let next = self.reads[row].next + count;
+        assert!(next <= chunks);
+        self.reads[row].next = next;
+        if next == chunks {
+            self.go((wave, op), &[ReadPhase::Here], ReadPhase::Done);
+            self.waves[wave as usize].ready.pop();
+        }
+    }
+
+    /// All chunks of a read were decoded as they came.
+    pub fn finish(&mut self, wave: u32, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Done);
     }
 
     /// The first read of a wave, by file and offset, that nobody began.
     pub fn next_by_place(&mut self, wave: u32) -> Option<u32> {
         let row = self.row(wave, 0);
         let entry = &mut self.waves[wave as usize];
-        while entry.unissued > 0 && self.op_next[row + entry.by_place as usize] != UNISSUED {
+        while entry.unissued > 0
+            && self.reads[row + entry.by_place as usize].phase != ReadPhase::Wanted
+        {
             entry.by_place += 1;
         }
         (entry.unissued > 0).then_some(entry.by_place)
@@ -280,7 +383,7 @@ impl Waves {
         let entry = &mut self.waves[wave as usize];
         while entry.unissued > 0 {
             let op = order.read(row + entry.by_order as usize);
-            if self.op_next[row + op as usize] == UNISSUED {
+            if self.reads[row + op as usize].phase == ReadPhase::Wanted {
                 return Some(op);
             }
             entry.by_order += 1;
@@ -290,7 +393,7 @@ impl Waves {
 
     /// Whether nobody began a read.
     pub fn is_unissued(&self, wave: u32, op: u32) -> bool {
-        op < self.waves[wave as usize].op_count && self.op_next[self.row(wave, op)] == UNISSUED
+        op < self.waves[wave as usize].op_count && self.phase(wave, op) == ReadPhase::Wanted
     }
 
     /// The active waves, oldest first.
@@ -301,17 +404,14 @@ impl Waves {
 
     /// Somebody begins a read.
     pub fn issue(&mut self, wave: u32, op: u32) {
-        let row = self.row(wave, op);
-        assert!(self.op_next[row] == UNISSUED);
-        self.op_next[row] = 0;
+        self.go((wave, op), &[ReadPhase::Wanted], ReadPhase::Leased);
         self.waves[wave as usize].unissued -= 1;
     }
 
     /// A read that was begun was left as it was.
     pub fn unissue(&mut self, wave: u32, op: u32) {
-        let row = self.row(wave, op);
-        assert!(self.op_next[row] == 0);
-        self.op_next[row] = UNISSUED;
+        assert!(self.next_chunk(wave, op) == 0);
+        self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Wanted);
         let entry = &mut self.waves[wave as usize];
         entry.unissued += 1;
         entry.by_place = entry.by_place.min(op);
@@ -332,7 +432,8 @@ impl Waves {
             return false;
         }
         entry.is_active = false;
-        let interval = entry.interval;
+        let (interval, ops) = (entry.interval, entry.op_count);
+        assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
         self.active.remove(wave);
         self.active_count -= 1;
         self.ring.give_back(interval);
@@ -402,3 +503,6 @@ impl WaveTables {
         wave as usize * self.pairs_per_wave as usize + pair as usize
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,9 +55,7 @@ pub fn run<'l>(
     let mut state = lock.lock();
     stream.file.give_back(&mut state, fault);
     state.note_cached(fault != Some(OpenFault::Store(Fault::WouldBlock)));
-    if fault.is_some() {
-        leave_reads(&mut state, (wave, first), reads, done);
-    }
+    leave_reads(&mut state, (wave, first), reads, done);
     if done > chunks.start {
         state.finish_chunks(shared, wave, (chunks.start, done - chunks.start), part);
     }
@@ -69,12 +67,13 @@ pub fn run<'l>(
 /// behind it are as if nobody had begun them.
 fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], done: u32) {
     for (op, read) in (first..).zip(reads) {
-        if read.chunk_first > done {
+        let limit = read.chunk_first + read.chunk_count;
+        if done >= limit {
+            state.waves.finish(wave, op);
+        } else if read.chunk_first > done {
             state.waves.unissue(wave, op);
-        } else if done < read.chunk_first + read.chunk_count {
-            let row = state.waves.row(wave, op);
-            state.waves.op_next[row] = done - read.chunk_first;
-            state.waves.waves[wave as usize].blocking.push(op);
+        } else {
+            state.waves.block(wave, op, done - read.chunk_first);
         }
     }
 }
@@ -290,7 +289,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
             let lease = match state.files.lease(read.array_id, read.file, None) {
                 LeaseOutcome::Leased(lease) => lease,
                 LeaseOutcome::Busy => {
-                    state.waves.waves[wave as usize].blocking.push(first);
+                    state.waves.block(wave, first, 0);
                     continue;
                 }
             };

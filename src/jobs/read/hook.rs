@@ -49,6 +49,7 @@ pub fn begin_read(lock: &Lock, read: &ReadOp, begun: &Begun<'_>) {
     let (open, stat) = begun.opened;
     {
         let state = &mut *lock.lock();
+        state.waves.fly(wave, op);
         state.async_reads.begin(AsyncRead {
             ticket,
             wave,
@@ -105,7 +106,7 @@ fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> 
         let ns = (shared.os.now_ns)() - read.start_ns;
         shared.stats.io.observe(ns, read.bytes, read.needed);
     } else {
-        state.waves.waves[read.wave as usize].handed.push(read.op);
+        state.waves.hand(read.wave, read.op);
     }
     if state.life != Life::Running {
         state.wakes.all(Condition::Idle);

@@ -118,6 +118,7 @@ impl RingReader {
             let job = wait::take(state, shared, Role::Ring);
             let Some(Job::Read { wave, op, read, lease, .. }) = job else { break };
             state.begin_job();
+            state.waves.fly(wave, op);
             // The ring thread is given reads of open files only.
             assert!(lease.open.is_some());
             let Some(open) = lease.open else { break };
@@ -241,13 +242,13 @@ impl RingReader {
     fn hand_in(&mut self, shared: &Shared, state: &mut State) {
         while let Some(place) = self.ended.pop() {
             let Some(entry) = self.places[index(u64::from(place))].take() else { continue };
-            let (lease, wave) = (&entry.lease, entry.wave as usize);
+            let lease = &entry.lease;
             close_forgotten(shared, state.files.give_back(lease, None, lease.stat));
             if entry.outcome == Outcome::Done {
-                state.waves.waves[wave].ready.push(entry.op);
+                state.waves.set_ready(entry.wave, entry.op);
                 state.note_cached(entry.is_cached);
             } else {
-                state.waves.waves[wave].handed.push(entry.op);
+                state.waves.hand(entry.wave, entry.op);
             }
             self.free.push(place);
             state.ring.in_flight -= 1;

@@ -57,11 +57,11 @@ pub fn run<'l>(
     drop(range);
     let mut state = lock.lock();
     file.give_back(&mut state, again);
-    let entry = &mut state.waves.waves[wave as usize];
     if again.is_some() {
-        entry.blocking.push(op);
+        let next = state.waves.next_chunk(wave, op);
+        state.waves.block(wave, op, next);
     } else {
-        entry.ready.push(op);
+        state.waves.set_ready(wave, op);
     }
     state.note_cached(is_cached && !shared.store.uses_hook());
     state
@@ -118,14 +118,14 @@ pub fn take_handed(state: &mut State, shared: &Shared) -> Option<Job> {
     while let Some(wave) = at {
         at = state.waves.active.next(wave);
         for _ in 0..state.waves.waves[wave as usize].handed.len() {
-            let Some(op) = state.waves.waves[wave as usize].handed.pop() else { break };
+            let Some(op) = state.waves.take_handed(wave) else { break };
             let read = rest_of_read(state, shared, wave, op);
             match state.files.lease(read.array_id, read.file, None) {
                 LeaseOutcome::Leased(lease) => {
                     let (cached_only, ticket) = (false, None);
                     return Some(Job::Read { wave, op, read, lease, cached_only, ticket });
                 }
-                LeaseOutcome::Busy => state.waves.waves[wave as usize].handed.push(op),
+                LeaseOutcome::Busy => state.waves.hand(wave, op),
             }
         }
     }
@@ -138,7 +138,7 @@ fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> 
     while let Some(wave) = at {
         at = state.waves.active.next(wave);
         for _ in 0..state.waves.waves[wave as usize].blocking.len() {
-            let Some(op) = state.waves.waves[wave as usize].blocking.pop() else { break };
+            let Some(op) = state.waves.take_blocking(wave) else { break };
             if let Some(job) = lease_waiting(state, shared, wave, op, role) {
                 return Some(job);
             }
@@ -172,7 +172,7 @@ fn lease_waiting(
 ) -> Option<Job> {
     let read = shared.tables.ops.read(shared.wave_row(wave, op));
     if role == Role::Ring && state.files.is_closed(read.array_id, read.file) {
-        state.waves.waves[wave as usize].handed.push(op);
+        state.waves.hand(wave, op);
         return None;
     }
     lease_read(state, shared, wave, op, false)
