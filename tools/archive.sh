@@ -12,12 +12,12 @@
 #
 # PREFIX=foo names everything foo_* instead: libfoo.a, foo.h and foo.hpp (FOO_OK, namespace foo). Two
 #   libraries that carry wavetrain, each its own version, can then be linked into one program.
-# UNWIND=1 keeps the unwind tables, a fifth more bytes. Without them a debugger or profiler that has no
+# UNWIND=1 keeps the unwind tables, a seventh more bytes. Without them a debugger or profiler that has no
 #   other way to walk a stack (frame pointers, -g) stops at the first frame of ours. Nothing else is
 #   lost: nothing of ours unwinds, and a C++ exception must not leave a hook.
-# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a tenth smaller. It makes small samples a fifth slower,
-#   metadata half as fast, and casts on CPUs without AVX2 several times slower: there the compiler
-#   vectorises what has no vector kernel of ours.
+# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a seventh smaller, and slower: small samples, metadata,
+#   and most of all casts on CPUs without AVX2, where the compiler vectorises what has no vector
+#   kernel of ours.
 # UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
 #   defect was met that the archive of the same sources and tools reports as "at +0x12ab +0x34cd":
 #   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.

@@ -246,9 +246,9 @@ fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> Region {
     carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
 
-/// Counts or builds everything else that an instance has. None while counting. What is large is built
-/// in a function of its own and lies beside the instance: all of it at once is too much for the
-/// stack of a caller.
+/// Counts or builds everything else that an instance has. None while counting. What is large is
+/// built in a function of its own and lies beside the instance: all of it at once is too much for
+/// the stack of a caller.
 fn layout(
     carver: &mut Carver,
     os: &'static Os,

@@ -55,11 +55,11 @@ pub fn open_engine(
 #[inline(never)] // the inflater's 11 KB are not to stand on the stack while the driver compiles
 fn unpack<'a>(kernel: &Kernel, room: &'a mut [u8], why: &mut Why) -> Result<&'a CStr, Status> {
     let mut cause = Why::new();
-    let limit = room.len() - 1;
+    let limit = room.len().saturating_sub(1);
     let unpacked = Inflater::new().zlib(kernel.packed, &mut room[..limit], &mut cause);
     let text = unpacked.ok().and_then(|bytes| {
-        room[bytes] = 0;
-        CStr::from_bytes_with_nul(&room[..=bytes]).ok()
+        *room.get_mut(bytes)? = 0;
+        CStr::from_bytes_with_nul(room.get(..=bytes)?).ok()
     });
     text.ok_or_else(|| {
         let name = kernel.entry.to_str().unwrap_or("");

@@ -178,8 +178,8 @@ fn archive_needs_only_libc() {
 }
 
 /// What the archive may take without the CUDA backend, and with it. Whoever makes it larger says
-/// here why that is worth it: constants stand apart from the code, which takes 24 bytes for each use
-/// of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
+/// here why that is worth it: constants stand apart from the code, which takes 24 bytes for each
+/// use of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
 /// faster, metadata twice as fast, and casts on CPUs without AVX2 by half and more.
 const HOST_BYTES_MAX: u64 = 575_000;
 const BYTES_MAX: u64 = 670_000;
