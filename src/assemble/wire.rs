@@ -26,7 +26,7 @@ macro_rules! put {
 
 impl Unit {
     /// The bytes of the unit.
-    pub fn to_bytes(&self) -> Record {
+    pub fn to_bytes(self) -> Record {
         let mut bytes = NOTHING;
         put!(bytes, offset_of!(Unit, data), self.data, self.data_first, self.data_bytes);
         put!(bytes, offset_of!(Unit, source), self.source, self.target, self.elements);

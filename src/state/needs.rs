@@ -13,16 +13,20 @@ use crate::state::job::RUN_BYTES;
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
+/// No slab has room: whoever asked is told when one has.
+#[derive(Debug)]
+pub struct NoRoom;
+
 impl State {
     /// Takes room on the way to a device; None on the host. Err until there is room.
-    pub fn reserve(&mut self, shared: &Shared, need: SlabNeed) -> Result<Option<Part>, ()> {
+    pub fn reserve(&mut self, shared: &Shared, need: SlabNeed) -> Result<Option<Part>, NoRoom> {
         if shared.engine().is_none() {
             return Ok(None);
         }
         if !self.has_room(shared, need) {
-            return Err(());
+            return Err(NoRoom);
         }
-        self.device.slabs.reserve(need).map(Some).ok_or(())
+        self.device.slabs.reserve(need).map(Some).ok_or(NoRoom)
     }
 
     /// A job is done with its part of a slab.
