@@ -9,8 +9,9 @@ use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::List;
 use crate::batch::slots::SlotState;
-use crate::cuda::{DeviceEngine, Event, HAS_DEVICES, Stream};
+use crate::cuda::{DeviceEngine, Event, Stream};
 use crate::engine::Engine;
+use crate::engine::ways_out::starved_text;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
@@ -273,61 +274,14 @@ impl Engine {
                 return Ok(Popped::End);
             }
             if timeout_ns == 0 {
-                return Ok(Popped::Again(self.starved_text(&state)));
+                return Ok(Popped::Again(starved_text(&state, self.shared)));
             }
             if (self.shared.os.now_ns)() >= deadline {
-                return Ok(Popped::Starved(self.starved_text(&state)));
+                return Ok(Popped::Starved(starved_text(&state, self.shared)));
             }
             *has_waited = true;
             state = self.wait_or_help(state, Condition::Batch, deadline);
         }
-    }
-
-    /// Why there is no batch.
-    fn starved_text(&self, state: &State) -> Why {
-        let mut why = Why::new();
-        let kept = state.slots.kept();
-        let exported = state.slots.in_state(SlotState::Exported);
-        let filling = state.slots.in_state(SlotState::Filling);
-        let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
-        let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
-        let samples = self.shared.settings.config.samples_per_batch as u64;
-        if kept == state.slots.count() && exported > 0 {
-            let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
-            fail!(
-                why,
-                Starved,
-                "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
-                 that were not deleted: release a batch or delete its tensors"
-            );
-        } else if kept == state.slots.count() {
-            fail!(why, Starved, "all {kept} batch slots are held: release one");
-        } else if kept + fenced == state.slots.count() && captured > 0 {
-            fail!(
-                why,
-                Starved,
-                "{fenced} batch slots were released, {captured} of them while a stream that they \
-                 are used on was being captured: they are used again when the capture is over"
-            );
-        } else if HAS_DEVICES && kept + fenced == state.slots.count() {
-            fail!(
-                why,
-                Starved,
-                "{fenced} batch slots were released and wait for the work that is queued on them"
-            );
-        } else if filling > 0 {
-            fail!(why, Starved, "reads and decodes are pending for {filling} batches");
-        } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
-            fail!(
-                why,
-                Starved,
-                "samples are missing for a batch: {} of {samples} are pushed; push more or flush",
-                state.queue.len()
-            );
-        } else {
-            fail!(why, Starved, "the next batch is being planned");
-        }
-        why
     }
 
     /// The number of the device; None on the host.

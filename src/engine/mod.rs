@@ -1,9 +1,9 @@
 //! Who works, and when: an open loader, its threads, and the calls that the surfaces make.
 //!
 //! In: settings, samples. Out: batches. `threads::take_job` and `run_job` are the only engine of
-//! work: own threads, pump, jobs of the host's and waiting pops of a loader without threads all loop
-//! over them, one bounded job at a time. A thread that finds no job sleeps without giving the lock
-//! up in between.
+//! work: own threads, pump, jobs of the host's and waiting pops of a loader without threads all
+//! loop over them, one bounded job at a time. A thread that finds no job sleeps without giving the
+//! lock up in between.
 //!
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 

@@ -1,7 +1,7 @@
 //! A worker and its jobs: `run` does one, on the worker's own scratch and buffers.
 //!
-//! In: a job that the state handed out. Out: the lock, under which its result was handed in. No lock
-//! is held while files are read, chunks decoded or rows written.
+//! In: a job that the state handed out. Out: the lock, under which its result was handed in. No
+//! lock is held while files are read, chunks decoded or rows written.
 
 use crate::engine::Engine;
 use crate::jobs::read::{cached, wait};

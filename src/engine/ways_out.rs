@@ -1,10 +1,16 @@
-//! What open says where the system has not what a config asks for: which fields ask for less.
+//! What open and pop say where something is not to be had: what it waits for, or which fields ask
+//! for less.
 //!
-//! In: a bill, an errno. Out: texts.
+//! In: a bill, an errno, the state. Out: texts.
 
 use crate::base::arena::{Bill, Kind};
 use crate::base::status::{Status, Why};
+use crate::batch::slots::SlotState;
+use crate::cuda::HAS_DEVICES;
+use crate::fail;
 use crate::os::Errno;
+use crate::state::State;
+use crate::state::shared::Shared;
 use core::fmt::Write;
 
 /// Adds the way out to the text of memory that was not to be had.
@@ -48,4 +54,51 @@ pub fn no_ring(errno: Errno, why: &mut Why) -> Status {
         status,
         format_args!("reader: the system gives no io_uring: {errno}; use auto or threads"),
     )
+}
+
+/// Why there is no batch.
+pub fn starved_text(state: &State, shared: &Shared) -> Why {
+    let mut why = Why::new();
+    let kept = state.slots.kept();
+    let exported = state.slots.in_state(SlotState::Exported);
+    let filling = state.slots.in_state(SlotState::Filling);
+    let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
+    let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
+    let samples = shared.settings.config.samples_per_batch as u64;
+    if kept == state.slots.count() && exported > 0 {
+        let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
+        fail!(
+            why,
+            Starved,
+            "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
+             that were not deleted: release a batch or delete its tensors"
+        );
+    } else if kept == state.slots.count() {
+        fail!(why, Starved, "all {kept} batch slots are held: release one");
+    } else if kept + fenced == state.slots.count() && captured > 0 {
+        fail!(
+            why,
+            Starved,
+            "{fenced} batch slots were released, {captured} of them while a stream that they \
+             are used on was being captured: they are used again when the capture is over"
+        );
+    } else if HAS_DEVICES && kept + fenced == state.slots.count() {
+        fail!(
+            why,
+            Starved,
+            "{fenced} batch slots were released and wait for the work that is queued on them"
+        );
+    } else if filling > 0 {
+        fail!(why, Starved, "reads and decodes are pending for {filling} batches");
+    } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
+        fail!(
+            why,
+            Starved,
+            "samples are missing for a batch: {} of {samples} are pushed; push more or flush",
+            state.queue.len()
+        );
+    } else {
+        fail!(why, Starved, "the next batch is being planned");
+    }
+    why
 }

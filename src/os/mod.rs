@@ -21,9 +21,8 @@ pub mod uring;
 pub mod workers;
 
 use crate::base::arena::Region;
-use crate::os::cancel::Uncancelled;
-use crate::os::direct::DirectAlign;
 use crate::os::uring::kernel::RingMemory;
+use crate::os::{cancel::Uncancelled, direct::DirectAlign};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};

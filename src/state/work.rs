@@ -1,8 +1,8 @@
 //! What there is to do: one answer, for whoever takes a job and for whoever wakes a thread.
 //!
 //! In: the state, a role. Out: the kinds of work that a worker of that role might find. It may be
-//! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease or
-//! makes room looks again.
+//! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease
+//! or makes room looks again.
 
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a deleter finds its loader in the table of handles by the tensor's address alone, and
 //! is counted there while it works. So it may be called on any thread at any time: the memory of a
-//! loader does not go away under it, and after that, or in a forked child, or a second time, it does
-//! nothing.
+//! loader does not go away under it, and after that, or in a forked child, or a second time, it
+//! does nothing.
 
 use crate::batch::exports::{Deleters, DlManagedTensor, DlManagedTensorVersioned};
 use crate::jobs::tensors;

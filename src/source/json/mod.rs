@@ -9,9 +9,10 @@
 //! [`Members::get`] for each would pass over a large attributes block each time.
 //!
 //! Choices that the RFC leaves open: a byte order mark is refused; a surrogate without its partner
-//! is refused; nesting deeper than [`crate::base::limits::JSON_DEPTH_MAX`] is refused; a name that comes
-//! twice is well-formed, and says nothing to whoever asks for that name. Beyond the RFC, `NaN`,
-//! `Infinity` and `-Infinity` are numbers: Python writes them, so attributes are full of them.
+//! is refused; nesting deeper than [`crate::base::limits::JSON_DEPTH_MAX`] is refused; a name that
+//! comes twice is well-formed, and says nothing to whoever asks for that name. Beyond the RFC,
+//! `NaN`, `Infinity` and `-Infinity` are numbers: Python writes them, so attributes are full of
+//! them.
 
 mod check;
 mod number;

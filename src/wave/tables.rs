@@ -1,0 +1,47 @@
+//! The tables of all waves: what the planner writes and workers read, without the lock.
+
+use crate::base::arena::{Carver, Region, Table};
+use crate::wave::{ChunkTask, ReadOp};
+
+/// The tables of all waves, one after the other.
+pub struct WaveTables {
+    /// Chunk tasks; those of a read are neighbours.
+    pub chunks: Table<ChunkTask>,
+    /// Reads, by file and offset.
+    pub ops: Table<ReadOp>,
+    /// Reads in the order of issue: alternating across files.
+    pub order: Table<u32>,
+    /// Samples of the chunk tasks.
+    pub pairs: Table<u32>,
+    /// The staging memory.
+    pub slab: Region,
+    /// Rows of each wave in `pairs`.
+    pub pairs_per_wave: u32,
+}
+
+impl WaveTables {
+    /// Tables for `count` waves.
+    #[inline(never)] // as Carver::place
+    pub fn carve(
+        carver: &mut Carver,
+        count: u32,
+        chunks_per_wave: u32,
+        pairs_per_wave: u32,
+        slab_bytes: u64,
+    ) -> WaveTables {
+        let rows = count as u64 * chunks_per_wave as u64;
+        WaveTables {
+            chunks: carver.table("waves", rows, &ChunkTask::EMPTY),
+            ops: carver.table("waves", rows, &ReadOp::EMPTY),
+            order: carver.table("waves", rows, &0),
+            pairs: carver.table("waves", count as u64 * pairs_per_wave as u64, &0),
+            slab: carver.region("staging slabs", slab_bytes, 4096),
+            pairs_per_wave,
+        }
+    }
+
+    /// Row of a pair of a wave.
+    pub fn pair_row(&self, wave: u32, pair: u32) -> usize {
+        wave as usize * self.pairs_per_wave as usize + pair as usize
+    }
+}
