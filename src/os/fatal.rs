@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// Calls every hook that was not called, in the order of the opens; returns if they do.
-    #[cfg(feature = "internals")]
+    #[cfg(any(wavetrain_archive, feature = "internals"))]
     pub fn call_all(&self, file: &core::ffi::CStr, line: u32, text: &core::ffi::CStr) {
         // Ends: every turn takes an entry that no other turn takes.
         for _ in 0..INSTANCES_MAX {
