@@ -2,8 +2,8 @@
 //!
 //! In: kernels/*.ptx.z, made from kernels/*.cu by tools/ptx.sh: texts in zlib's format, a fifth of
 //! their bytes. Out: those, and the names of their entries; whoever opens a device unpacks them.
-//! Invariant: the texts are those of the committed sources (tests/house/ptx.rs). How a launch is cut
-//! into blocks is said where its records are made: `assemble::units`.
+//! Invariant: the texts are those of the committed sources (tests/house/ptx.rs). How a launch is
+//! cut into blocks is said where its records are made: `assemble::units`.
 
 use core::ffi::CStr;
 
