@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 use wavetrain::assemble::cast::{Cast, Plane};
-use wavetrain::base::arena::{Region, RowsMut};
+use wavetrain::base::arena::{Claim, RowsMut};
 use wavetrain::decode::unshuffle::{Shuffle, unshuffle_at};
 use wavetrain::records::{ByteOrder, Dtype};
 use wavetrain::simd::{FloatEnvironment, Level};
@@ -104,9 +104,7 @@ fn bench_cast(source: Dtype, target: Dtype, order: ByteOrder, length: usize, nam
     copied.resize(input.len(), 0);
     let mut works = vec![copying(&input, copied)];
     for (level, bytes) in Level::each().zip(targets) {
-        let start = std::ptr::NonNull::from(&mut bytes[0]);
-        // SAFETY: the region covers `bytes`, which lives as long and is used through it alone.
-        let region = unsafe { Region::over(start, bytes.len() as u64) };
+        let mut claim = Claim::on(bytes);
         let cast = Cast::find_at(level, source, from as u32, target, to as u32).unwrap();
         let plane = Plane {
             bytes: &input,
@@ -118,7 +116,7 @@ fn bench_cast(source: Dtype, target: Dtype, order: ByteOrder, length: usize, nam
         let row_bytes = (length * to) as u64;
         works.push(Box::new(move || {
             let mut grid: RowsMut<'_> =
-                region.row_grid(0, row_bytes, rows as u64, (pitch * to) as u64);
+                claim.row_grid(0, row_bytes, rows as u64, (pitch * to) as u64);
             cast.plane(black_box(&plane), &mut grid);
         }));
     }

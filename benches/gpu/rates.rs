@@ -12,7 +12,7 @@ use wavetrain::assemble::SampleBox;
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{ChunkData, DeviceSample, Filter, chunk_piece, copy_blocks};
 use wavetrain::assemble::{Target, scatter};
-use wavetrain::base::arena::Region;
+use wavetrain::base::arena::Claim;
 use wavetrain::cuda::Stream;
 use wavetrain::cuda::handles::DevicePointer;
 use wavetrain::records::{ChunkBytes, Dtype};
@@ -170,11 +170,8 @@ impl Work {
             let device = DeviceSample { sample: sample(), dtype: self.target, address };
             for origin in origins(&extents, &chunk_shape) {
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
-                let start = std::ptr::NonNull::from(&mut target[0]);
-                // SAFETY: the bytes are the sample's, which nothing else touches meanwhile.
-                let region = unsafe { Region::over(start, sample_bytes) };
-                let host = Target { sample: sample(), region };
-                scatter(&host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
+                let mut host = Target { sample: sample(), claim: Claim::on(target) };
+                scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
                 self.add(&mut wave, &device, &origin, &chunk);
             }
         }

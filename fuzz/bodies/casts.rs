@@ -6,9 +6,8 @@
 
 use super::choices::Choices;
 use super::oracle;
-use std::ptr::NonNull;
 use wavetrain::assemble::cast::{Cast, Plane};
-use wavetrain::base::arena::Region;
+use wavetrain::base::arena::Claim;
 use wavetrain::records::{ByteOrder, DTYPES, Dtype};
 use wavetrain::simd::{FloatEnvironment, Level};
 
@@ -60,12 +59,10 @@ pub fn run(data: &[u8]) {
         let cast = Cast::find_at(level, source, sizes.0, target, sizes.1).expect("a cast");
         assert_eq!((cast.source_bytes(), cast.target_bytes()), sizes);
         let mut found = vec![POISON; expected.len()];
-        let start = NonNull::from(&mut found[0]);
-        // SAFETY: the region covers `found`, which is not touched while it is written.
-        let region = unsafe { Region::over(start, expected.len() as u64) };
+        let mut claim = Claim::on(&mut found);
         let row_bytes = (layout.length * target_bytes) as u64;
         let (skip, pitch) = (layout.skip as u64, layout.target_pitch as u64);
-        let mut rows = region.row_grid(skip, row_bytes, layout.rows as u64, pitch);
+        let mut rows = claim.row_grid(skip, row_bytes, layout.rows as u64, pitch);
         let Layout { step, pitch, order, .. } = layout;
         let plane = Plane { bytes: &bytes, first, step, pitch, order };
         cast.streamed(layout.is_streamed).plane(&plane, &mut rows);

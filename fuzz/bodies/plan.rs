@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wavetrain::assemble::axis::{AxisFault, PadMode, runs, source_range};
 use wavetrain::assemble::cast::Cast;
 use wavetrain::assemble::{SampleBox, Target, fill_outside, scatter};
-use wavetrain::base::arena::{Carver, Region};
+use wavetrain::base::arena::{Carver, Claim};
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::plan::{Cursor, Merge, files_touched};
 use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, Dtype, Need};
@@ -404,13 +404,11 @@ fn filled(
     let count: i64 = sample.begin.iter().zip(&sample.end).map(|(b, e)| e - b).product();
     let bytes = count as usize * to.bytes() as usize;
     let mut buffer = vec![POISON; bytes + 2 * GUARD_BYTES];
-    let start = NonNull::from(&mut buffer[GUARD_BYTES]);
-    // SAFETY: the region covers the middle of `buffer`, which is not touched while it is written.
-    let region = unsafe { Region::over(start, bytes as u64) };
     let cast =
         Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
     let (begin, end) = (&sample.begin[..], &sample.end[..]);
-    let target = Target { sample: SampleBox { record, cast, begin, end, pad: mode }, region };
+    let claim = Claim::on(&mut buffer[GUARD_BYTES..][..bytes]);
+    let mut target = Target { sample: SampleBox { record, cast, begin, end, pad: mode }, claim };
     let mut written = 0;
     for (step, asked) in steps.iter().zip(asked.values()) {
         if !step.samples.contains(&number) {
@@ -418,9 +416,9 @@ fn filled(
         }
         let chunk = chunk_bytes(parts, asked, step);
         let chunk = ChunkBytes { bytes: &chunk, first: step.need.span.first };
-        written += scatter(&target, &origin(parts.0, step.position), &chunk);
+        written += scatter(&mut target, &origin(parts.0, step.position), &chunk);
     }
-    written += fill_outside(&target, &vec![7; to.bytes() as usize]);
+    written += fill_outside(&mut target, &vec![7; to.bytes() as usize]);
     assert_eq!(written, bytes as u64);
     assert!(buffer[..GUARD_BYTES].iter().all(|byte| *byte == POISON));
     assert!(buffer[GUARD_BYTES + bytes..].iter().all(|byte| *byte == POISON));

@@ -1,7 +1,7 @@
 //! Casts against numpy and ml_dtypes (tests/data/make_casts.py) and against the crate `half`.
 
 use super::cast::*;
-use crate::base::arena::{Region, RowsMut};
+use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::loops::convert::*;
 use crate::records::{ByteOrder, DTYPES, Dtype};
@@ -184,19 +184,12 @@ fn cast_rows(
         let place = &mut expected[at * to..][..to];
         slow.plane(&plane(at), &mut RowsMut::packed(place, to));
     }
-    let start = std::ptr::NonNull::from(&mut output[0]);
-    // SAFETY: the region covers `output`, which is not touched while it is written.
-    let region = unsafe { Region::over(start, (elements * to) as u64) };
     let grid = (length * to, count, pitch * to);
-    let mut rows = region.row_grid(0, grid.0 as u64, grid.1 as u64, grid.2 as u64);
+    let mut claim = Claim::on(&mut output);
+    let mut rows = claim.row_grid(0, grid.0 as u64, grid.1 as u64, grid.2 as u64);
     find_at(level, source, target).plane(&plane(0), &mut rows);
     (output, expected)
 }
-
-/// A cache line.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line([u8; 64]);
 
 #[test]
 fn rows_stored_past_the_caches_hold_the_same_bits_wherever_they_lie() {
@@ -214,15 +207,14 @@ fn rows_stored_past_the_caches_hold_the_same_bits_wherever_they_lie() {
             };
             let grid = [length, 3, pitch].map(|count| count as u64);
             let outputs = [true, false].map(|is_streamed| {
-                let mut lines = vec![Line([0xA5; 64]); 3 * pitch * to / 64 + 1];
-                let bytes = 64 * lines.len() as u64;
-                let start = std::ptr::NonNull::from(&mut lines[0]).cast();
-                // SAFETY: the region covers `lines`, which is not touched while it is written.
-                let region = unsafe { Region::over(start, bytes) };
+                let bytes = 64 * (3 * pitch * to / 64 + 1) as u64;
+                let mut memory = vec![0xA5; bytes as usize + 64];
+                let skipped = memory.as_ptr().align_offset(64);
+                let mut claim = Claim::on(&mut memory[skipped..][..bytes as usize]);
                 let row_bytes = grid[0] * to as u64;
-                let mut rows = region.row_grid(skew, row_bytes, grid[1], grid[2] * to as u64);
+                let mut rows = claim.row_grid(skew, row_bytes, grid[1], grid[2] * to as u64);
                 find_at(level, source, target).streamed(is_streamed).plane(&plane, &mut rows);
-                lines.iter().flat_map(|line| line.0).collect::<Vec<u8>>()
+                memory[skipped..][..bytes as usize].to_vec()
             });
             assert!(outputs[0] == outputs[1], "{} {} {skew}", source.name(), target.name());
             assert!(outputs[1].iter().any(|byte| *byte != 0xA5));

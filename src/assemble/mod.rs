@@ -2,7 +2,7 @@
 //!
 //! In: a decoded chunk (or the fact that it is missing) and a [`Target`]. Out: those elements of
 //! the sample's box whose source lies in that chunk. Invariant: nothing else is written. Other
-//! threads fill the rest of the box from other chunks at the same time, so the region is taken as
+//! threads fill the rest of the box from other chunks at the same time, so the claim is taken as
 //! the rows of a plane, with nothing of the gaps between them, and never as a whole; two chunks of
 //! an array share no element, so their rows share no byte.
 //!
@@ -20,7 +20,7 @@ pub mod wire;
 pub use sample_box::SampleBox;
 pub use value::value_element;
 
-use crate::base::arena::{Region, RowsMut};
+use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::index;
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
@@ -28,12 +28,11 @@ use block::{Block, BlockPlane};
 use cast::{Cast, Plane};
 
 /// Where one sample goes.
-#[derive(Clone, Copy)]
 pub struct Target<'a> {
     /// Its box, and what its elements become.
     pub sample: SampleBox<'a>,
     /// Exactly the sample's bytes: the box, row-major, in elements of the batch.
-    pub region: Region,
+    pub claim: Claim<'a>,
 }
 
 impl Target<'_> {
@@ -42,10 +41,10 @@ impl Target<'_> {
     }
 
     fn check(&self) {
-        assert!(self.sample.bytes() == Some(self.region.bytes()));
+        assert!(self.sample.bytes() == Some(self.claim.region().bytes()));
     }
 
-    fn fill_block(&self, block: &Block, element: &[u8]) -> u64 {
+    fn fill_block(&mut self, block: &Block, element: &[u8]) -> u64 {
         let target_bytes = self.target_bytes();
         block.for_each_plane(target_bytes, |plane| {
             let mut rows = self.rows_of(plane);
@@ -54,22 +53,23 @@ impl Target<'_> {
         block.element_count() * target_bytes
     }
 
-    fn rows_of(&self, plane: &BlockPlane) -> RowsMut<'static> {
+    fn rows_of(&mut self, plane: &BlockPlane) -> RowsMut<'_> {
         let row_bytes = plane.length * self.target_bytes();
-        self.region.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch)
+        self.claim.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch)
     }
 }
 
 /// Writes the part of the sample that the decoded chunk at `chunk_origin` (in elements) holds, and
 /// returns the number of bytes written. `chunk` has at least the bytes that the box reads.
-pub fn scatter(target: &Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes<'_>) -> u64 {
-    let SampleBox { record, cast, .. } = target.sample;
+pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes<'_>) -> u64 {
+    let sample = target.sample;
+    let SampleBox { record, cast, .. } = sample;
     assert!(cast.source_bytes() == record.dtype_bytes);
     target.check();
     let order = record.byte_order;
     let target_bytes = target.target_bytes();
     let mut written = 0;
-    target.sample.for_each_block(chunk_origin, |block| {
+    sample.for_each_block(chunk_origin, |block| {
         block.for_each_plane(target_bytes, |plane| {
             let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
             let first = source - chunk.first;
@@ -83,12 +83,12 @@ pub fn scatter(target: &Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes<'_>
 
 /// Writes the array's fill value where the missing chunk at `chunk_origin` would have been, and
 /// returns the number of bytes written.
-pub fn scatter_fill(target: &Target<'_>, chunk_origin: &[u64]) -> u64 {
+pub fn scatter_fill(target: &mut Target<'_>, chunk_origin: &[u64]) -> u64 {
     target.check();
     let element = fill_element(target.sample.record, &target.sample.cast);
     let element = &element[..index(target.target_bytes())];
-    let mut written = 0;
-    target.sample.for_each_block(chunk_origin, |block| {
+    let (mut written, sample) = (0, target.sample);
+    sample.for_each_block(chunk_origin, |block| {
         // Where the value comes from does not matter, so all axes may become one row.
         let mut block = block.clone();
         block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
@@ -109,21 +109,16 @@ pub fn fill_element(record: &ArrayRecord, cast: &Cast) -> [u8; ELEMENT_BYTES_MAX
 /// Writes `element` (of the batch's type) at every place of the box that has no source, and returns
 /// the number of bytes written. Constant padding is this and the chunks; the other modes have no
 /// such places.
-pub fn fill_outside(target: &Target<'_>, element: &[u8]) -> u64 {
+pub fn fill_outside(target: &mut Target<'_>, element: &[u8]) -> u64 {
     assert!(element.len() as u64 == target.target_bytes());
     target.check();
-    let mut written = 0;
-    target.sample.for_each_outside_block(|block| written += target.fill_block(block, element));
+    let (mut written, sample) = (0, target.sample);
+    sample.for_each_outside_block(|block| written += target.fill_block(block, element));
     written
 }
 
-/// Writes `element` over the whole of `region`, whose length is a multiple of the element's, and
-/// which nobody else writes at this time.
-pub fn fill_all(region: &Region, element: &[u8]) {
-    fill_row(region.rows(0, region.bytes()), element);
-}
-
-fn fill_row(row: &mut [u8], element: &[u8]) {
+/// Writes `element` again and again over a row, whose length is a multiple of the element's.
+pub fn fill_row(row: &mut [u8], element: &[u8]) {
     assert!(!element.is_empty());
     assert!(row.len().is_multiple_of(element.len()));
     match *element {

@@ -5,7 +5,6 @@ use super::block::BlockAxis;
 use super::*;
 use crate::base::math::coordinates_from_linear;
 use crate::records::{ByteOrder, Dtype};
-use std::ptr::NonNull;
 use std::vec;
 use std::vec::Vec;
 
@@ -66,11 +65,9 @@ impl Case {
     }
 
     /// Runs `work` on the target; the guards around it must stay.
-    fn with_target<T>(&mut self, work: impl FnOnce(&Target<'_>) -> T) -> T {
+    fn with_target<T>(&mut self, work: impl FnOnce(&mut Target<'_>) -> T) -> T {
         let bytes = self.memory.len() - 2 * GUARD;
-        let start = NonNull::from(&mut self.memory[GUARD]);
-        // SAFETY: the bytes lie in `memory`, which nothing else touches until `work` is done.
-        let region = unsafe { Region::over(start, bytes as u64) };
+        let claim = Claim::on(&mut self.memory[GUARD..][..bytes]);
         let sample = SampleBox {
             record: &self.record,
             cast: self.cast,
@@ -78,8 +75,7 @@ impl Case {
             end: &self.end,
             pad: self.pad,
         };
-        let target = Target { sample, region };
-        let result = work(&target);
+        let result = work(&mut Target { sample, claim });
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));
         assert!(self.memory[GUARD + bytes..].iter().all(|byte| *byte == POISON));
         result
@@ -368,13 +364,11 @@ fn long_transposed_rows_keep_every_element() {
 }
 
 #[test]
-fn fill_all_repeats_an_element_of_any_size() {
+fn a_row_is_filled_with_elements_of_any_size() {
     for size in 1..=16usize {
         let element: Vec<u8> = (1..=size as u8).collect();
         let mut memory = vec![POISON; 5 * size];
-        // SAFETY: the region covers `memory`, which is not touched while it is filled.
-        let region = unsafe { Region::over(NonNull::from(&mut memory[0]), 5 * size as u64) };
-        fill_all(&region, &element);
+        fill_row(&mut memory, &element);
         assert_eq!(memory, element.repeat(5));
     }
 }

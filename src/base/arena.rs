@@ -127,9 +127,9 @@ impl Carver {
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
     }
 
+    /// `count` elements that each carve pieces of their own. Empty while counting.
     // The slice is carved off the block, not borrowed from an argument.
     #[allow(clippy::mut_from_ref)]
-    /// `count` elements that each carve pieces of their own. Empty while counting.
     pub fn slice_from<T>(
         &mut self,
         name: &'static str,
@@ -189,35 +189,38 @@ impl Carver {
         }
     }
 
-    /// A region of raw bytes that starts at a multiple of `align`. One byte of each page is
-    /// written, so that none is taken later; what the rest holds is the block's affair. Empty while
-    /// counting.
-    pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
-        let Some(start) = self.take(name, bytes, align) else {
-            return Region { start: NonNull::dangling(), bytes: 0 };
-        };
+    /// Raw bytes from a multiple of `align` on. One byte of each page is written, so that none is
+    /// taken later; what the rest holds is the block's affair. Empty while counting.
+    // The slice is carved off the block, not borrowed from an argument.
+    #[allow(clippy::mut_from_ref)]
+    pub fn bytes(&mut self, name: &'static str, bytes: u64, align: u64) -> &'static mut [u8] {
+        let Some(start) = self.take(name, bytes, align) else { return &mut [] };
         for at in (0..bytes).step_by(MEMORY_PAGE_BYTES as usize).chain(bytes.checked_sub(1)) {
             // SAFETY: the bytes were just taken and nobody else has them. Volatile, because the
             // compiler may not leave out a write for its effect on the page.
             unsafe { start.as_ptr().add(index(at)).write_volatile(0) };
         }
-        Region { start, bytes }
+        // SAFETY: `take` gave these bytes to nobody else, and they live until close.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(bytes)) }
+    }
+
+    /// The same as a region.
+    pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
+        Region::of(self.bytes(name, bytes, align))
     }
 }
 
-/// Raw bytes that several threads fill in disjoint parts: batch slots, staging slabs, scratch.
-///
-/// Which part belongs to whom is decided elsewhere, by the plan and by slot states under the lock;
-/// the region only checks bounds.
-#[derive(Clone, Copy)]
+/// An address range: batch slots, staging slabs, scratch. It only checks bounds; who may look into
+/// which part of it says a [`Claim`], or the protocol of those who call [`Region::view`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     start: NonNull<u8>,
     bytes: u64,
 }
 
-// SAFETY: a region is a bounded address range; see `rows` for who may touch which part when.
+// SAFETY: a region is an address and a length, and safe code reads and writes nothing through it.
 unsafe impl Send for Region {}
-// SAFETY: as for Send.
+// SAFETY: a shared region gives out no more than an own one: numbers.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -227,6 +230,11 @@ impl Region {
     /// As for [`Carver::over`], without the alignment.
     pub unsafe fn over(start: NonNull<u8>, bytes: u64) -> Region {
         Region { start, bytes }
+    }
+
+    /// The region of bytes that their owner gives up for good.
+    pub fn of(bytes: &'static mut [u8]) -> Region {
+        Region { bytes: bytes.len() as u64, start: NonNull::from(bytes).cast() }
     }
 
     /// Number of bytes.
@@ -239,57 +247,97 @@ impl Region {
         self.start.as_ptr()
     }
 
-    /// The part `[offset, offset + bytes)`, to be written by one owner.
+    /// A part of the region as a region of its own.
+    pub fn part(&self, offset: u64, bytes: u64) -> Region {
+        assert!(offset.checked_add(bytes).is_some_and(|limit| limit <= self.bytes));
+        // SAFETY: offset <= bytes by the assertion, so the pointer stays in the region.
+        Region { start: unsafe { self.start.add(index(offset)) }, bytes }
+    }
+
+    /// The bytes, to be read, by several threads too.
     ///
-    /// The caller owns that part: by its job's claim (a worker's scratch, a read's place in the
-    /// slab) or by the plan (the rows of a batch that one chunk covers; two chunks of an array
-    /// never cover the same voxel). While it is owned, nobody else takes any byte of it.
-    pub fn rows(&self, offset: u64, bytes: u64) -> &'static mut [u8] {
-        let limit = offset.checked_add(bytes);
-        assert!(limit.is_some_and(|limit| limit <= self.bytes));
-        // SAFETY: in bounds by the assertion, alive until close, and exclusively the caller's by
-        // the ownership rule above.
+    /// # Safety
+    /// They lie in memory of this process that lives until close, and nobody writes them for as
+    /// long as the slice is used.
+    pub unsafe fn view(&self) -> &'static [u8] {
+        // SAFETY: the region is valid for its bytes, and the caller promises the rest.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), index(self.bytes)) }
+    }
+}
+
+/// The right to write bytes of a region. Owned, never copied: the only way from a region to `&mut`.
+///
+/// Several claims may lie over one another where their owners take disjoint parts of them: types
+/// cannot prove that two chunks of an array never cover the same voxel of a batch, the plan does.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    region: Region,
+    bytes: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Claim<'a> {
+    /// A claim on bytes that are borrowed for it.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn on(bytes: &'a mut [u8]) -> Claim<'a> {
+        let region = Region { bytes: bytes.len() as u64, start: NonNull::from(bytes).cast() };
+        Claim { region, bytes: PhantomData }
+    }
+
+    /// A claim on a region.
+    ///
+    /// # Safety
+    /// The region lies in memory of this process that lives until close, and nobody else reads or
+    /// writes a byte that is taken through this claim, from then on until the claim is gone.
+    pub unsafe fn new(region: Region) -> Claim<'a> {
+        Claim { region, bytes: PhantomData }
+    }
+
+    /// The addresses, for those whom the kernel or a driver writes for.
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    /// All bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: valid until close and ours alone, as the maker of the claim promised.
         unsafe {
-            core::slice::from_raw_parts_mut(self.start.as_ptr().add(index(offset)), index(bytes))
+            core::slice::from_raw_parts_mut(self.region.start.as_ptr(), index(self.region.bytes))
         }
     }
 
-    /// The part `[offset, offset + bytes)`, to be read, by several threads too. Nobody writes it
-    /// meanwhile.
-    pub fn view(&self, offset: u64, bytes: u64) -> &'static [u8] {
-        let limit = offset.checked_add(bytes);
-        assert!(limit.is_some_and(|limit| limit <= self.bytes));
-        // SAFETY: in bounds by the assertion, alive until close, and not written by the rule above.
-        unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(index(offset)), index(bytes)) }
+    /// All bytes, for as long as they are there.
+    pub fn into_bytes(mut self) -> &'a mut [u8] {
+        // SAFETY: as in `bytes`; and the claim is gone, so this is the last slice of it.
+        unsafe { &mut *core::ptr::from_mut(self.bytes()) }
     }
 
-    /// `count` rows of `row_bytes` bytes, `pitch` bytes apart, the first at `offset`, to be written
-    /// by one owner: as [`Region::rows`] for each of them. The bytes between rows are others' and
-    /// are never touched.
-    pub fn row_grid(
-        &self,
-        offset: u64,
-        row_bytes: u64,
-        count: u64,
-        pitch: u64,
-    ) -> RowsMut<'static> {
+    /// The part `[offset, offset + bytes)`.
+    pub fn part(&mut self, offset: u64, bytes: u64) -> &mut [u8] {
+        let part = self.region.part(offset, bytes);
+        // SAFETY: a part of what is ours, borrowed from us, so there is no other slice of it.
+        unsafe { core::slice::from_raw_parts_mut(part.start.as_ptr(), index(bytes)) }
+    }
+
+    /// Cuts the first `bytes` bytes off, as a claim of their own.
+    pub fn take_front(&mut self, bytes: u64) -> Claim<'a> {
+        let front = Claim { region: self.region.part(0, bytes), bytes: PhantomData };
+        self.region = self.region.part(bytes, self.region.bytes - bytes);
+        front
+    }
+
+    /// `count` rows of `row_bytes` bytes, `pitch` bytes apart, the first at `offset`. The bytes
+    /// between rows may be others' and are never touched.
+    pub fn row_grid(&mut self, offset: u64, row_bytes: u64, count: u64, pitch: u64) -> RowsMut<'_> {
         let limit = limit_of_rows(offset, row_bytes, count, pitch);
-        assert!(limit.is_some_and(|limit| limit <= self.bytes));
+        assert!(limit.is_some_and(|limit| limit <= self.region.bytes));
         RowsMut {
             // SAFETY: offset <= limit <= bytes, so the pointer stays inside the region.
-            start: unsafe { self.start.add(index(offset)) },
+            start: unsafe { self.region.start.add(index(offset)) },
             row_bytes: index(row_bytes),
             count: index(count),
             pitch: index(pitch),
             bytes: PhantomData,
         }
-    }
-
-    /// A part of the region as a region of its own.
-    pub fn part(&self, offset: u64, bytes: u64) -> Region {
-        assert!(offset.checked_add(bytes).is_some_and(|limit| limit <= self.bytes));
-        // SAFETY: in bounds by the assertion.
-        Region { start: unsafe { self.start.add(index(offset)) }, bytes }
     }
 }
 
@@ -476,7 +524,7 @@ pub struct Table<T> {
 
 // SAFETY: elements are moved by value, and only by the owner that the slot's state names.
 unsafe impl<T: Send> Send for Table<T> {}
-// SAFETY: as for Send; the lock that guards the state orders the accesses.
+// SAFETY: the lock that guards the state orders the accesses of one owner and the next.
 unsafe impl<T: Send> Sync for Table<T> {}
 
 impl<T: Clone> Table<T> {
@@ -496,18 +544,23 @@ impl<T: Clone> Table<T> {
         self.start.as_ptr()
     }
 
+    /// Where element `position` lies.
+    pub fn place(&self, position: usize) -> NonNull<T> {
+        assert!(position < self.count);
+        // SAFETY: in bounds by the assertion.
+        unsafe { self.start.add(position) }
+    }
+
     /// A copy of element `position`, which no one writes at this time.
     pub fn read(&self, position: usize) -> T {
-        assert!(position < self.count);
         // SAFETY: in bounds, initialised by the carver, not being written by the state protocol.
-        unsafe { self.start.add(position).as_ref().clone() }
+        unsafe { self.place(position).as_ref().clone() }
     }
 
     /// Replaces element `position`, which belongs to the caller at this time.
     pub fn write(&self, position: usize, value: T) {
-        assert!(position < self.count);
         // SAFETY: in bounds, and exclusively the caller's by the state protocol.
-        unsafe { *self.start.add(position).as_ptr() = value };
+        unsafe { *self.place(position).as_ptr() = value };
     }
 
     /// Elements `[first, first + count)`, which no one writes while the slice is used.
@@ -517,13 +570,15 @@ impl<T: Clone> Table<T> {
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(first), count) }
     }
 
-    /// The same elements, which belong to the caller while the slice is used.
-    // The slice is the caller's by the state protocol, as in `write`, not borrowed from the table.
+    /// The same elements, to be written.
+    ///
+    /// # Safety
+    /// They belong to the caller, by the state protocol, for as long as the slice is used.
+    // The slice is not borrowed from the table.
     #[allow(clippy::mut_from_ref)]
-    pub fn rows_mut(&self, first: usize, count: usize) -> &'static mut [T] {
+    pub unsafe fn rows_mut(&self, first: usize, count: usize) -> &'static mut [T] {
         assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
-        // SAFETY: in bounds, initialised, alive until close, and exclusively the caller's by the
-        // state protocol.
+        // SAFETY: in bounds, initialised, alive until close, and the caller's as it promises.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(first), count) }
     }
 

@@ -50,9 +50,8 @@ fn a_grid_whose_rows_overlap_or_overflow_is_refused() {
 #[test]
 fn rows_to_write_are_those_of_the_grid_and_their_parts() {
     let mut bytes = [0u8; 40];
-    // SAFETY: the bytes are used through this region alone while it is.
-    let region = unsafe { Region::over(NonNull::from(&mut bytes).cast(), 40) };
-    let mut grid = region.row_grid(3, 4, 3, 16);
+    let mut claim = Claim::on(&mut bytes);
+    let mut grid = claim.row_grid(3, 4, 3, 16);
     (0..3).for_each(|row| grid.row(row).fill(row as u8 + 1));
     grid.part(1, 2, 2, 1).row(1).fill(9);
     let mut expected = [0u8; 40];
@@ -89,5 +88,5 @@ fn a_region_refuses_a_part_that_overflows() {
     // SAFETY: as above.
     let mut carver = unsafe { Carver::over(NonNull::from(&mut block.0).cast(), 4096) };
     let region = carver.region("bytes", 64, 64);
-    region.rows(u64::MAX, 2);
+    region.part(u64::MAX, 2);
 }

@@ -119,30 +119,26 @@ impl Exports {
         assert!(number < TENSORS_PER_SLOT);
         assert!((source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
         let position = slot as usize * TENSORS_PER_SLOT as usize + number as usize;
-        let record = &mut self.records.rows_mut(position, 1)[0];
+        let place = self.records.place(position);
+        let mut record = Record::EMPTY;
         let dl_tensor = DlTensor {
             data: source.data.as_ptr().cast(),
             device: source.device,
             ndim: fill_axes(source, &mut record.shape, &mut record.strides) as i32,
             dtype: data_type(source.dtype),
-            shape: record.shape.as_mut_ptr(),
-            strides: record.strides.as_mut_ptr(),
+            shape: place.as_ptr().wrapping_byte_add(offset_of!(Record, shape)).cast(),
+            strides: place.as_ptr().wrapping_byte_add(offset_of!(Record, strides)).cast(),
             byte_offset: 0,
         };
-        let manager_ctx = ptr::null_mut();
-        let deleter = Some(deleters.versioned);
-        record.versioned = DlManagedTensorVersioned {
-            version: VERSION,
-            manager_ctx,
-            deleter,
-            flags: 0,
-            dl_tensor,
-        };
-        let deleter = Some(deleters.legacy);
-        record.legacy = DlManagedTensor { dl_tensor, manager_ctx, deleter };
+        record.versioned.dl_tensor = dl_tensor;
+        record.versioned.deleter = Some(deleters.versioned);
+        record.legacy.dl_tensor = dl_tensor;
+        record.legacy.deleter = Some(deleters.legacy);
+        self.records.write(position, record);
+        let form = |offset: usize| place.map_addr(|start| start.saturating_add(offset));
         Exported {
-            versioned: NonNull::from(&mut record.versioned),
-            legacy: NonNull::from(&mut record.legacy),
+            versioned: form(offset_of!(Record, versioned)).cast(),
+            legacy: form(offset_of!(Record, legacy)).cast(),
         }
     }
 

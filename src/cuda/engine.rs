@@ -22,6 +22,7 @@
 use crate::base::arena::Region;
 use crate::base::math::{align_up, index};
 use crate::base::status::Status;
+use crate::cuda::Devices;
 use crate::cuda::context::Entered;
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
@@ -178,12 +179,6 @@ pub(super) struct Slot {
     pub fence: Event,
 }
 
-/// What an engine needs to be there: nothing, or what nobody has.
-#[cfg(not(wavetrain_host_only))]
-pub(super) type Presence = ();
-#[cfg(wavetrain_host_only)]
-pub(super) type Presence = core::convert::Infallible;
-
 /// See the module.
 pub struct DeviceEngine {
     pub(super) context: DeviceContext,
@@ -209,7 +204,7 @@ pub struct DeviceEngine {
     /// Bytes of the device that went at open, beside our own.
     pub(super) overhead_bytes: u64,
     /// There is none in a library without devices, so what is done with an engine is left out, too.
-    pub(super) _presence: Presence,
+    pub(super) _devices: Devices,
 }
 
 /// The result of a call, with the name of its entry where it failed.

@@ -8,15 +8,13 @@ use crate::base::arena::Region;
 use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{
-    DeviceEngine, Fault, Pair, Presence, RESIDENT_WAVES, Sizes, Slot, Submit, check,
-};
+use crate::cuda::engine::{DeviceEngine, Fault, Pair, RESIDENT_WAVES, Sizes, Slot, Submit, check};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
 use crate::cuda::kernels::ASSEMBLE;
-use crate::cuda::module;
+use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::ffi::{CStr, c_void};
@@ -32,17 +30,6 @@ const TILES_BYTES: u64 = 8;
 #[derive(Clone, Copy)]
 pub struct Consumer(pub *mut c_void);
 
-/// Whether engines are there.
-#[cfg(not(wavetrain_host_only))]
-fn presence(_: &mut Why) -> Result<Presence, Status> {
-    Ok(())
-}
-
-#[cfg(wavetrain_host_only)]
-fn presence(why: &mut Why) -> Result<Presence, Status> {
-    Err(crate::fail!(why, Unsupported, "{}", crate::cuda::HOST_ONLY))
-}
-
 impl DeviceEngine {
     /// Takes everything that a loader needs of the device. `ptx` is the text of [`ASSEMBLE`].
     pub fn open(
@@ -52,7 +39,10 @@ impl DeviceEngine {
         ptx: &CStr,
         why: &mut Why,
     ) -> Result<DeviceEngine, Status> {
-        // SAFETY: as `Consumer` says.
+        let Some(devices) = DEVICES else {
+            return Err(crate::fail!(why, Unsupported, "{HOST_ONLY}"));
+        };
+        // SAFETY: a consumer's stream is NULL or lives until close, by the config's contract.
         let consumer = unsafe { Stream::from_raw(consumer.0) };
         let mut engine = DeviceEngine {
             context,
@@ -71,7 +61,7 @@ impl DeviceEngine {
             detoured: AtomicU64::new(0),
             consumer: Some(consumer).filter(|stream| !stream.is_null()),
             overhead_bytes: 0,
-            _presence: presence(why)?,
+            _devices: devices,
         };
         match engine.build(ptx, why) {
             Ok(()) => Ok(engine),
@@ -171,7 +161,9 @@ impl DeviceEngine {
     /// this shows as well that the word of a refusal reaches the host.
     fn warm_up(&mut self, driver: &'static Driver) -> Result<(), Fault> {
         let (units_at, tiles_at, limit) = (0, UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
-        self.slab(0).rows(0, limit).fill(0);
+        let slab = self.slab(0).part(0, limit);
+        // SAFETY: the bytes are pinned memory that was just taken, and nobody else knows of them.
+        unsafe { slab.as_ptr().write_bytes(0, limit as usize) };
         for resident in 0..RESIDENT_WAVES as u32 {
             let (slab, first) = (0, 0);
             let (units, tiles) = (1, 1);

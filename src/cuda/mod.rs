@@ -34,9 +34,21 @@ pub mod named;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // as above
 pub mod result;
 
-/// Whether there can be a device: not in a library that was made for the host alone. What is done
-/// with one is then left out by the compiler.
-pub const HAS_DEVICES: bool = !cfg!(wavetrain_host_only);
+/// What goes with everything that only a device has. A library that was made for the host alone has
+/// no value of this type, so the compiler leaves out what is done with such things.
+#[cfg(not(wavetrain_host_only))]
+pub type Devices = ();
+#[cfg(wavetrain_host_only)]
+pub type Devices = core::convert::Infallible;
+
+/// The value of that type, where there is one.
+#[cfg(not(wavetrain_host_only))]
+pub const DEVICES: Option<Devices> = Some(());
+#[cfg(wavetrain_host_only)]
+pub const DEVICES: Option<Devices> = None;
+
+/// Whether there can be a device.
+pub const HAS_DEVICES: bool = DEVICES.is_some();
 
 /// Why there is no device in a library that was made for the host alone.
 pub const HOST_ONLY: &str = "made without CUDA";

@@ -20,9 +20,9 @@ impl Decoder {
     /// Carves a decoder. None while counting, and where zstd does not take its workspace.
     pub fn carve(carver: &mut Carver) -> Option<Decoder> {
         let bytes = Context::workspace_bytes();
-        let workspace = carver.region("decoders", bytes, 64);
+        let workspace = carver.bytes("decoders", bytes, 64);
         let inflater = carver.slice_from("decoders", 1, |_| Inflater::new()).first_mut()?;
-        Decoder::new(workspace.rows(0, bytes), inflater).ok()
+        Decoder::new(workspace, inflater).ok()
     }
 
     /// A decoder whose zstd context lives in `workspace`: as for [`Context::new`].

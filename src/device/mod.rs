@@ -30,7 +30,7 @@ mod codecs;
 use crate::base::arena::Carver;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
-use crate::cuda::RESIDENT_WAVES;
+use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
 pub use codecs::{Way, way_of};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
@@ -93,7 +93,7 @@ impl SlabNeed {
 
 /// A part of a slab that is one worker's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct SlabPart {
     /// The slab.
     pub slab: u32,
     /// First byte of its data in the slab.
@@ -102,6 +102,8 @@ pub struct Part {
     pub unit: u32,
     /// How large it is.
     pub need: SlabNeed,
+    /// There is none in a library without devices, so what is done with one is left out, too.
+    pub devices: Devices,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +199,7 @@ impl Slabs {
 
     /// Takes a part of a slab for one worker; None until a slab is free. A slab that has no room
     /// for it is sealed.
-    pub fn reserve(&mut self, need: SlabNeed) -> Option<Part> {
+    pub fn reserve(&mut self, need: SlabNeed) -> Option<SlabPart> {
         assert!(need.fits(&self.layout));
         if let Some(filling) = self.filling {
             let slab = &self.slabs[filling as usize];
@@ -218,7 +220,7 @@ impl Slabs {
         slab.units += need.units;
         slab.writers += 1;
         let unit = slab.units - need.units;
-        Some(Part { slab: number, data: slab.first, unit, need })
+        Some(SlabPart { slab: number, data: slab.first, unit, need, devices: DEVICES? })
     }
 
     /// Begins to fill a free slab.
@@ -242,7 +244,7 @@ impl Slabs {
     }
 
     /// A worker is done with its part.
-    pub fn finish(&mut self, part: &Part) {
+    pub fn finish(&mut self, part: &SlabPart) {
         let slab = &mut self.slabs[part.slab as usize];
         assert!(slab.writers > 0);
         slab.writers -= 1;

@@ -22,6 +22,7 @@ use crate::jobs::release::{
 };
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
+use crate::state::claims::popped_samples;
 use crate::state::lock::Condition;
 use crate::state::{Life, State};
 use arrayvec::ArrayVec;
@@ -55,6 +56,14 @@ pub struct BatchView {
     pub tags: &'static [u64],
     /// Status codes of the samples.
     pub statuses: &'static [i32],
+}
+
+impl BatchView {
+    /// The samples, packed, of a batch in host memory.
+    pub fn samples(&self) -> &[u8] {
+        assert!(self.ready_stream.is_none(), "a batch in device memory: copy_to reads it");
+        popped_samples(&self.data)
+    }
 }
 
 /// One sample as push takes it.
@@ -303,7 +312,7 @@ impl Engine {
             return Err(Failure::because(status, &why));
         }
         let Some(engine) = self.shared.engine() else {
-            target.copy_from_slice(view.data.view(0, view.data.bytes()));
+            target.copy_from_slice(view.samples());
             return Ok(());
         };
         let ready = view.ready_stream.unwrap_or(Stream::NULL);

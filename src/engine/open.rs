@@ -36,7 +36,7 @@ use crate::simd::FloatEnvironment;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
-use crate::state::worker::Worker;
+use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -95,7 +95,7 @@ fn host_total(bill: &Bill) -> u64 {
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
-    let scratch = carve_scratch(&mut carver, geometry);
+    let scratch = Region::of(carve_scratch(&mut carver, geometry));
     let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
     let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, scratch, counted);
@@ -156,6 +156,7 @@ pub fn open(
         return Err(status);
     }
     let made = (&values, Some(&mut engine));
+    let scratch = Region::of(scratch);
     let placed = layout(&mut carver, os, settings, &geometry, scratch, made);
     let Some((loader, starts)) = placed else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
@@ -242,8 +243,8 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
 }
 
 /// The first piece, because opening a device works in it before there are any others.
-fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> Region {
-    carver.region("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
+fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] {
+    carver.bytes("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
 
 /// Counts or builds everything else that an instance has. None while counting. What is large is
@@ -269,7 +270,7 @@ fn layout(
     let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
     let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
-    let states = carve_state(carver, os, settings, geometry);
+    let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
         let state = lock.lock();
@@ -294,7 +295,6 @@ fn layout(
             engine,
             device_tiles,
             exports,
-            common_scratch,
             chunk_memory,
             pad_mode: values.pad_mode,
             pad_element: values.pad_element,
@@ -324,10 +324,12 @@ fn carve_state(
     os: &Os,
     settings: &Settings,
     geometry: &Geometry,
+    common_scratch: Region,
 ) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
-    let make =
-        |carver: &mut Carver| Mutex::new(State::carve(carver, settings, geometry, files_max));
+    let make = |carver: &mut Carver| {
+        Mutex::new(State::carve(carver, settings, geometry, files_max, common_scratch))
+    };
     let locks = carver.slice_from("instance", 1, make);
     let stats = carver.slice_from("instance", 1, |_| StatsCells::default());
     locks.first().zip(stats.first())
@@ -389,7 +391,7 @@ fn carve_workers(
         number += 1;
         let decodes = number <= settings.decode_threads;
         let worker = carve_worker(carver, geometry, decodes);
-        is_whole &= carver.is_counting() || worker.decoder.is_some() == decodes;
+        is_whole &= carver.is_counting() || worker.context.decoder.is_some() == decodes;
         Mutex::new(worker)
     });
     (workers, is_whole)
@@ -397,19 +399,15 @@ fn carve_workers(
 
 fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {
     let scratch = |bytes: u64| if decodes { bytes } else { 0 };
-    let mut part = |bytes| carver.region("decode scratch", scratch(bytes), MEMORY_PAGE_BYTES);
+    let mut part = |bytes| carver.bytes("decode scratch", scratch(bytes), MEMORY_PAGE_BYTES);
     let staging = part(geometry.staging_bytes);
     let target = part(geometry.target_bytes);
     let block = part(geometry.block_bytes);
-    // A worker that decodes looks files up in pump mode only, and never while it decodes.
-    let buffer_bytes = METADATA_SMALL_BYTES as u64;
-    let buffer = match decodes {
-        true if carver.is_counting() => staging,
-        true => staging.part(0, buffer_bytes),
-        false => carver.region("io buffers", buffer_bytes, MEMORY_PAGE_BYTES),
-    };
+    let buffer_bytes = if decodes { 0 } else { METADATA_SMALL_BYTES as u64 };
+    let own_buffer = carver.bytes("io buffers", buffer_bytes, MEMORY_PAGE_BYTES);
     let decoder = if decodes { Decoder::carve(carver) } else { None };
-    Worker { decoder, staging, target, block, buffer }
+    let context = DecodeContext { decoder, target, block, large: None };
+    Worker { staging, context, own_buffer }
 }
 
 /// Where the stack of thread `number` begins: decoding threads come first, that of a device last.

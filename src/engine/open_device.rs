@@ -13,7 +13,7 @@ use crate::decode::inflate::Inflater;
 use crate::fail;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::state::lift::Tiles;
+use crate::state::slab_writer::Tiles;
 use core::ffi::CStr;
 
 /// Adds pinned and device memory to a bill.
@@ -33,14 +33,14 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
 pub fn open_engine(
     settings: &Settings,
     geometry: &Geometry,
-    scratch: Region,
+    scratch: &mut [u8],
     engine: &mut Option<DeviceEngine>,
     why: &mut Why,
 ) -> Result<(), Status> {
     if !settings.is_cuda() {
         return Ok(());
     }
-    let ptx = unpack(&ASSEMBLE, scratch.rows(0, scratch.bytes()), why)?;
+    let ptx = unpack(&ASSEMBLE, scratch, why)?;
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;

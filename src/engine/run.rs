@@ -30,16 +30,16 @@ impl Engine {
             Job::Locate { request, question, lease } => {
                 look_up::run(lock, worker, request, &question, &lease)
             }
-            Job::Read { wave, op, read, lease, cached_only, ticket } => {
-                wait::run(lock, (wave, op), &read, &lease, (cached_only, ticket))
+            Job::Read { wave, op, read, target, lease, cached_only, ticket } => {
+                wait::run(lock, (wave, op), (&read, target), &lease, (cached_only, ticket))
             }
-            Job::Stream { wave, first, count, lease, part } => {
-                cached::run(lock, worker, (wave, first, count), &lease, part.as_ref())
+            Job::Stream { wave, first, count, lease, slab } => {
+                cached::run(lock, worker, (wave, first, count), &lease, slab)
             }
-            Job::Assemble { wave, first, count, large, part } => {
-                assemble::run(lock, worker, (wave, first, count), (large, part))
+            Job::Assemble { wave, first, count, large, slab } => {
+                assemble::run(lock, worker, (wave, first, count), (large, slab))
             }
-            Job::Patch { slot, part } => patch::run(lock, slot, part.as_ref()),
+            Job::Patch { slot, slab } => patch::run(lock, slot, slab),
             Job::Device => device::run(lock).1,
         }
     }

@@ -10,26 +10,24 @@ use crate::assemble::units::{
 };
 use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
-use crate::base::arena::Region;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::base::stats::Tally;
 use crate::base::status::{Status, Why};
-use crate::cuda::HAS_DEVICES;
 use crate::decode::unshuffle::Shuffle;
-use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
-use crate::device::{Part, Way, way_of};
+use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
+use crate::device::{SlabPart, Way, way_of};
 use crate::jobs::failures::fail_task;
 use crate::os::profiler;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Need, chunk_origin};
 use crate::state::State;
 use crate::state::job::Job;
-use crate::state::lift::{Lift, Room};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::{pool_need, scratch_need, whole_bytes};
 use crate::state::scratch::Hold;
 use crate::state::shared::Shared;
-use crate::state::worker::Worker;
+use crate::state::slab_writer::{SlabWriter, chunk_data};
+use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkKind, ChunkTask};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,77 +41,74 @@ pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
     (wave, first, count): (u32, u32, u32),
-    (large, part): (Option<Hold>, Option<Part>),
+    (large, slab): (Option<Hold>, Option<SlabWriter>),
 ) -> Locked<'l> {
     let shared = lock.shared;
     let task = |chunk: u32| shared.tables.chunks.read(shared.wave_row(wave, chunk));
-    let mut hands = Hands::new(shared, worker, task(first).array, part.as_ref());
-    hands.large = large.map(|hold| shared.common_scratch.part(hold.offset, hold.bytes));
+    let mut assembler = Assembler::new(shared, task(first).array, slab);
+    let (record, context) = (assembler.record, &mut worker.context);
+    context.large = large;
     let (mut chunk, limit) = (first, first + count);
     while chunk < limit {
         let head = task(chunk);
-        // Chunks of one read may overlap, so other workers may read the same bytes.
-        let encoded = shared.tables.slab.view(head.slab_offset, head.bytes);
         let mates = chunk..limit.min(chunk + 1 + head.mates);
-        let once = hands.decode_once(wave, mates.clone(), encoded);
-        for mate in mates {
-            if let Err((status, why)) = hands.assemble(wave, &task(mate), encoded, once) {
-                fail_task(lock, wave, mate, hands.record, status, &why);
-            }
-            chunk = mate + 1;
-        }
+        chunk = mates.end;
+        assembler.assemble_mates(
+            context,
+            wave,
+            mates,
+            shared.staged(&head),
+            &mut |mate, failure| {
+                fail_task(lock, wave, mate, record, &failure);
+            },
+        );
     }
-    hands.end();
+    let part = assembler.end();
     let mut state = lock.lock();
-    large.into_iter().for_each(|hold| state.pool.give_back(hold));
-    state.finish_chunks(shared, wave, (first, count), part.as_ref());
-    state.end_part(part.as_ref());
+    context.large.take().into_iter().for_each(|hold| state.pool.give_back(hold));
+    state.finish_chunks(shared, wave, (first, count), part);
+    state.end_part(part);
     state
 }
 
 /// What assembling the chunks of one array takes.
-pub struct Hands<'a> {
-    pub shared: &'a Shared,
-    pub record: &'static ArrayRecord,
+pub struct Assembler<'a> {
+    shared: &'a Shared,
+    record: &'static ArrayRecord,
     cast: Cast,
-    pub decoder: Option<&'a mut Decoder>,
-    target: Region,
-    pub block: Region,
-    /// Common scratch, for a large chunk.
-    pub large: Option<Region>,
     /// Where chunks go on their way to a device.
-    pub lift: Option<Lift>,
+    slab: Option<SlabWriter>,
     decode: Tally,
     scatter: Tally,
     /// Chunks that were decoded into the slab, and those of them that kept their filter.
-    pub in_slab: u64,
-    pub filtered: u64,
+    in_slab: u64,
+    filtered: u64,
 }
 
-impl<'a> Hands<'a> {
-    /// For chunks of the array in slot `array`, which a task pins; and `part` of a slab, where they
-    /// go to a device.
-    pub fn new(
-        shared: &'a Shared,
-        worker: &'a mut Worker,
-        array: u32,
-        part: Option<&Part>,
-    ) -> Hands<'a> {
+/// Why a chunk does not decode.
+type Refusal = (Status, Why);
+
+/// Where the bytes of a chunk come from.
+enum Source<'b> {
+    Decoded(ChunkBytes<'b>),
+    Encoded(&'b [u8], &'b mut DecodeContext),
+}
+
+impl<'a> Assembler<'a> {
+    /// For chunks of the array in slot `array`, which a task pins; and `slab`, where they go to a
+    /// device.
+    pub fn new(shared: &'a Shared, array: u32, slab: Option<SlabWriter>) -> Assembler<'a> {
         let record = shared.array_record(array);
         let settings = &shared.settings;
         let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
         let Some(cast) = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes) else {
             unreachable!("the planner refuses arrays without a cast");
         };
-        Hands {
+        Assembler {
             shared,
             record,
             cast: cast.streamed(settings.slots_bytes() >= STREAMED_SLOTS_BYTES),
-            decoder: worker.decoder.as_mut(),
-            target: worker.target,
-            block: worker.block,
-            large: None,
-            lift: if HAS_DEVICES { shared.lift(part) } else { None },
+            slab,
             decode: Tally::default(),
             scatter: Tally::default(),
             in_slab: 0,
@@ -121,10 +116,37 @@ impl<'a> Hands<'a> {
         }
     }
 
+    /// Decodes and scatters the tasks `mates`, which are one chunk; tells `fail` which failed.
+    pub fn assemble_mates(
+        &mut self,
+        context: &mut DecodeContext,
+        wave: u32,
+        mates: Range<u32>,
+        encoded: &[u8],
+        fail: &mut dyn FnMut(u32, Refusal),
+    ) {
+        let shared = self.shared;
+        let task = |mate: u32| shared.tables.chunks.read(shared.wave_row(wave, mate));
+        if let Some(once) = self.decode_once(context, wave, mates.clone(), encoded) {
+            for mate in mates {
+                // Its bytes are there.
+                let _ = self.assemble(wave, &task(mate), Source::Decoded(once));
+            }
+            return;
+        }
+        for mate in mates {
+            let source = Source::Encoded(encoded, &mut *context);
+            if let Err(failure) = self.assemble(wave, &task(mate), source) {
+                fail(mate, failure);
+            }
+        }
+    }
+
     /// Decodes once what the tasks `mates`, which are one chunk, need of it together. None where
     /// each is to be decoded for itself: what is refused must not depend on what others need.
-    pub fn decode_once<'b>(
+    fn decode_once<'b>(
         &mut self,
+        context: &'b mut DecodeContext,
         wave: u32,
         mates: Range<u32>,
         encoded: &'b [u8],
@@ -140,21 +162,14 @@ impl<'a> Hands<'a> {
         let mut own = None;
         let record = self.record.of_file(head.file, &mut own);
         let whole = ChunkTask { need: Need::of(span), ..head };
-        let chunk = self.decoded(record, &whole, encoded).ok()?;
+        let chunk = self.decoded(context, record, &whole, encoded).ok()?;
         let ns = (shared.os.now_ns)() - start;
         self.decode.observe(ns, head.bytes, chunk.bytes.len() as u64);
         Some(chunk)
     }
 
-    /// Decodes a chunk from `encoded`, unless it is there as `once`, and scatters it; or fills
-    /// what needs no bytes.
-    pub fn assemble(
-        &mut self,
-        wave: u32,
-        task: &ChunkTask,
-        encoded: &[u8],
-        once: Option<ChunkBytes<'_>>,
-    ) -> Result<(), (Status, Why)> {
+    /// Decodes a chunk, unless that is done, and scatters it; or fills what needs no bytes.
+    fn assemble(&mut self, wave: u32, task: &ChunkTask, source: Source<'_>) -> Result<(), Refusal> {
         let shared = self.shared;
         if task.kind == ChunkKind::Broken {
             return Ok(());
@@ -166,38 +181,53 @@ impl<'a> Hands<'a> {
             ChunkKind::Pad => self.record,
             _ => self.record.of_file(task.file, &mut own),
         };
-        let (mut chunk, mut lifted) = (ChunkBytes { bytes: &[], first: 0 }, None);
+        let (mut chunk, mut in_slab) = (ChunkBytes { bytes: &[], first: 0 }, None);
         let mut decoded = start;
-        if let (ChunkKind::Kept, Some(kept)) = (task.kind, task.kept) {
-            chunk.bytes = shared.chunk_memory.view(kept.offset, record.chunk_bytes);
-        }
-        if let (ChunkKind::Data, Some(once)) = (task.kind, once) {
-            chunk = once;
-        } else if task.kind == ChunkKind::Data {
-            let _range = shared.profiler.range(profiler::DECODE);
-            if HAS_DEVICES && let Some(room) = self.room(record, task) {
-                let found = self.decoded_into(&room, record, task, encoded)?;
-                (chunk, lifted) = (found.chunk, Some(room.holds(&found)));
-            } else {
-                chunk = self.decoded(record, task, encoded)?;
+        match (task.kind, task.kept, source) {
+            (ChunkKind::Kept, Some(kept), _) => {
+                chunk.bytes = shared.kept_chunk(kept, record.chunk_bytes);
             }
-            decoded = (shared.os.now_ns)();
-            self.decode.observe(decoded - start, task.bytes, chunk.bytes.len() as u64);
+            (ChunkKind::Data, _, Source::Decoded(once)) => chunk = once,
+            (ChunkKind::Data, _, Source::Encoded(encoded, context)) => {
+                let _range = shared.profiler.range(profiler::DECODE);
+                in_slab = self.decoded_in_slab(context, record, task, encoded)?;
+                if in_slab.is_none() {
+                    chunk = self.decoded(context, record, task, encoded)?;
+                }
+                decoded = (shared.os.now_ns)();
+                let bytes = in_slab.as_ref().map_or(chunk.bytes.len() as u64, |data| data.bytes);
+                self.decode.observe(decoded - start, task.bytes, bytes);
+            }
+            _ => {}
         }
+        let _range = shared.profiler.range(profiler::ASSEMBLE);
+        in_slab = in_slab.or_else(|| self.copied_to_slab(task, &chunk));
+        let written = self.scatter_task(wave, record, task, &chunk, in_slab.as_ref());
+        let ns = (shared.os.now_ns)() - decoded;
+        self.scatter.observe(ns, task.need_bytes(), written);
+        Ok(())
+    }
+
+    /// Brings a task to all of its samples; how many bytes were written.
+    fn scatter_task(
+        &mut self,
+        wave: u32,
+        record: &ArrayRecord,
+        task: &ChunkTask,
+        chunk: &ChunkBytes<'_>,
+        in_slab: Option<&ChunkData>,
+    ) -> u64 {
+        let (shared, axes) = (self.shared, record.axes());
         let origin = match task.kind {
             ChunkKind::Pad => [0; RANK_MAX],
             _ => chunk_origin(record, task.file, task.chunk),
         };
-        let _range = shared.profiler.range(profiler::ASSEMBLE);
-        if HAS_DEVICES {
-            lifted = lifted.or_else(|| self.lift_bytes(task, &chunk));
-        }
+        let origin = &origin[..axes];
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = shared.tables.pair_row(wave, task.pair_first + pair);
             let sample = shared.tables.pairs.read(row);
             let geometry = shared.geometry_table.read(shared.sample_row(task.slot, sample));
-            let axes = record.axes();
             let sample_box = SampleBox {
                 record,
                 cast: self.cast,
@@ -205,135 +235,135 @@ impl<'a> Hands<'a> {
                 end: &geometry.end[..axes],
                 pad: shared.pad_mode,
             };
-            let place = shared.sample_region(task.slot, sample);
-            let origin = &origin[..axes];
-            written += match &lifted {
-                Some(data) => self.lift_sample(task.kind, &sample_box, place, origin, data),
-                None => self.write_sample(task.kind, &sample_box, place, origin, &chunk),
+            written += match in_slab {
+                Some(data) => {
+                    let address = shared.sample_region(task.slot, sample).as_ptr() as u64;
+                    self.send_sample(task.kind, &sample_box, address, origin, data)
+                }
+                None => {
+                    let claim = shared.claim_sample(task.slot, sample);
+                    let target = Target { sample: sample_box, claim };
+                    self.write_sample(task.kind, target, origin, chunk)
+                }
             };
         }
-        let ns = (shared.os.now_ns)() - decoded;
-        self.scatter.observe(ns, task.need_bytes(), written);
-        Ok(())
+        written
     }
 
     fn decoded<'b>(
-        &mut self,
+        &self,
+        context: &'b mut DecodeContext,
         record: &ArrayRecord,
         task: &ChunkTask,
         encoded: &'b [u8],
-    ) -> Result<ChunkBytes<'b>, (Status, Why)> {
+    ) -> Result<ChunkBytes<'b>, Refusal> {
         let mut why = Why::new();
         let most = self.shared.settings.config.max_substreams_per_chunk;
+        let (decoder, scratch) = context.parts(scratch_need(self.shared, task, encoded));
         // Workers that take this job have a decoder.
-        let Some(decoder) = self.decoder.as_deref_mut() else {
-            return Err((Status::Internal, why));
+        let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
+        let span = task.need.span;
+        let Some(kept) = task.kept else {
+            let decoded = decode_chunk(decoder, record, most, encoded, span, scratch, &mut why);
+            return decoded.map_err(|status| (status, why));
         };
-        let (mut target, mut block) = (self.target, self.block);
-        if let Some(large) = self.large {
-            let (target_bytes, block_bytes) = scratch_need(self.shared, task, encoded);
-            if target_bytes > 0 {
-                target = large.part(0, target_bytes);
-            }
-            if block_bytes > 0 {
-                block = large.part(target_bytes, block_bytes);
-            }
-        }
-        if let Some(kept) = task.kept {
-            target = self.shared.chunk_memory.part(kept.offset, kept_bytes(record));
-        }
-        let scratch =
-            Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
-        let decoded =
-            decode_chunk(decoder, record, most, encoded, task.need.span, scratch, &mut why)
-                .map_err(|status| (status, why))?;
-        if task.kept.is_none() || decoded.bytes.as_ptr() == target.as_ptr() {
-            return Ok(decoded);
-        }
-        // What nothing compressed lies in the encoded bytes, which are gone when it is used again.
-        let bytes = target.rows(0, decoded.bytes.len() as u64);
-        bytes.copy_from_slice(decoded.bytes);
-        Ok(ChunkBytes { bytes, first: decoded.first })
+        let target = self.shared.claim_kept(kept, kept_bytes(record)).into_bytes();
+        let block = scratch.block;
+        let scratch = Scratch { target: &mut *target, block: &mut *block };
+        let decoded = decode_chunk(decoder, record, most, encoded, span, scratch, &mut why)
+            .map_err(|status| (status, why))?;
+        let (found, first) = (decoded.bytes.as_ptr_range(), decoded.first);
+        let count = decoded.bytes.len();
+        bring(found, target, 0, [encoded, block]);
+        Ok(ChunkBytes { bytes: &target[..count], first })
     }
 
-    /// Adds what was gathered to the instance's figures, and leaves the part of the slab whole.
-    pub fn end(&mut self) {
-        if HAS_DEVICES && let Some(lift) = self.lift.take() {
-            lift.finish();
-        }
+    /// Adds what was gathered to the loader's figures, and leaves the part of the slab whole, which
+    /// it gives back.
+    pub fn end(self) -> Option<SlabPart> {
         let stats = &self.shared.stats;
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
         let codec = self.record.compressor().map_or(CODEC_NONE, Codec::number);
         stats.chunks_decoded[codec].fetch_add(self.decode.count(), Relaxed);
-        if HAS_DEVICES {
-            stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);
-            stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);
-        }
+        stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);
+        stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);
         // What a device assembles it takes the time of itself.
         let scatter = match self.shared.engine() {
             None => &stats.assemble,
             Some(_) => &stats.post_decode,
         };
         scatter.add(&self.scatter);
+        self.slab.map(SlabWriter::finish)
     }
 
     fn write_sample(
         &self,
         kind: ChunkKind,
-        sample: &SampleBox<'_>,
-        place: Region,
+        mut target: Target<'_>,
         origin: &[u64],
         chunk: &ChunkBytes<'_>,
     ) -> u64 {
-        let target = Target { sample: *sample, region: place };
         match kind {
-            ChunkKind::Data | ChunkKind::Kept => scatter(&target, origin, chunk),
-            ChunkKind::Missing => scatter_fill(&target, origin),
+            ChunkKind::Data | ChunkKind::Kept => scatter(&mut target, origin, chunk),
+            ChunkKind::Missing => scatter_fill(&mut target, origin),
             ChunkKind::Pad => {
-                let element = self.outside_element(sample);
-                fill_outside(&target, &element[..self.shared.settings.dtype_bytes as usize])
+                let element = self.outside_element(&target.sample);
+                fill_outside(&mut target, &element[..self.shared.settings.dtype_bytes as usize])
             }
             ChunkKind::Broken => 0,
         }
     }
 
     /// What constant padding puts where there is no source.
-    pub fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
+    fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
         self.shared.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
     }
 }
 
-impl Hands<'_> {
-    /// Room in the slab for the whole chunk of a task, if it is to be decoded there.
-    pub fn room(&mut self, record: &ArrayRecord, task: &ChunkTask) -> Option<Room> {
-        let lift = self.lift.as_mut()?;
-        whole_bytes(self.shared, record, task).map(|bytes| lift.room(bytes))
+/// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. What nothing
+/// compressed lies in the encoded bytes, what a filter was undone of may lie in a block, and what a
+/// checksum stands before lies behind that.
+fn bring(found: Range<*const u8>, target: &mut [u8], to: usize, others: [&[u8]; 2]) {
+    let count = found.end as usize - found.start as usize;
+    let within = |bytes: &[u8]| {
+        let at = (found.start as usize).checked_sub(bytes.as_ptr() as usize)?;
+        (at + count <= bytes.len()).then_some(at..at + count)
+    };
+    if let Some(range) = within(target) {
+        if range.start != to {
+            target.copy_within(range, to);
+        }
+        return;
     }
+    let other = others.into_iter().find_map(|bytes| within(bytes).map(|range| &bytes[range]));
+    // Decoding returns nothing else.
+    assert!(other.is_some());
+    other.into_iter().for_each(|bytes| target[to..][..count].copy_from_slice(bytes));
+}
 
-    /// Decodes the chunk of a task into its room in the slab, each byte at its place. A filter that
-    /// the kernel undoes is left in.
-    pub fn decoded_into<'b>(
+impl Assembler<'_> {
+    /// Decodes the chunk of a task into the slab, if that is where its bytes are to be, each at its
+    /// place. A filter that the kernel undoes is left in.
+    fn decoded_in_slab(
         &mut self,
-        room: &Room,
+        context: &mut DecodeContext,
         record: &ArrayRecord,
         task: &ChunkTask,
-        encoded: &'b [u8],
-    ) -> Result<Filtered<'b>, (Status, Why)> {
+        encoded: &[u8],
+    ) -> Result<Option<ChunkData>, Refusal> {
+        let shared = self.shared;
+        let Some(slab) = self.slab.as_mut() else { return Ok(None) };
+        let Some(bytes) = whole_bytes(shared, record, task) else { return Ok(None) };
+        let mut place = slab.room(bytes);
         let mut why = Why::new();
-        let most = self.shared.settings.config.max_substreams_per_chunk;
+        let most = shared.settings.config.max_substreams_per_chunk;
+        let (decoder, scratch) = context.parts(scratch_need(shared, task, encoded));
         // Workers that take this job have a decoder.
-        let Some(decoder) = self.decoder.as_deref_mut() else {
-            return Err((Status::Internal, why));
-        };
-        let block_bytes = scratch_need(self.shared, task, encoded).1;
-        let block = match self.large {
-            Some(large) if block_bytes > 0 => large.part(0, block_bytes),
-            _ => self.block,
-        };
-        let (target, span) = (room.region, task.need.span);
-        let scratch =
-            Scratch { target: target.rows(0, target.bytes()), block: block.rows(0, block.bytes()) };
+        let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
+        let (target, block) = (place.claim.bytes(), scratch.block);
+        let (scratch, span) =
+            (Scratch { target: &mut *target, block: &mut *block }, task.need.span);
         let decoded = match way_of(&record.codecs) {
             Way::WorkerThenKernel => {
                 decode_filtered(decoder, record, most, encoded, span, scratch, &mut why)
@@ -346,19 +376,15 @@ impl Hands<'_> {
         let decoded = decoded.map_err(|status| (status, why))?;
         self.in_slab += 1;
         self.filtered += u64::from(decoded.shuffle != Shuffle::None);
-        let ChunkBytes { bytes, first } = decoded.chunk;
-        if bytes.as_ptr() == target.as_ptr().wrapping_add(index(first)) {
-            return Ok(decoded);
-        }
-        // What blosc only copied lies in the encoded bytes.
-        let place = target.rows(first, bytes.len() as u64);
-        place.copy_from_slice(bytes);
-        Ok(Filtered { chunk: ChunkBytes { bytes: place, first }, ..decoded })
+        let data = chunk_data(place.data, &decoded);
+        let (found, first) = (decoded.chunk.bytes.as_ptr_range(), index(decoded.chunk.first));
+        bring(found, target, first, [encoded, block]);
+        Ok(Some(data))
     }
 
     /// Lays what the samples of a task read of its chunk into the slab; None on the host.
-    pub fn lift_bytes(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
-        let lift = self.lift.as_mut()?;
+    fn copied_to_slab(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
+        let slab = self.slab.as_mut()?;
         let span = task.need.span;
         let bytes = match task.kind {
             ChunkKind::Data | ChunkKind::Kept => {
@@ -366,34 +392,34 @@ impl Hands<'_> {
             }
             _ => &[],
         };
-        Some(lift.put(bytes, span.first))
+        Some(slab.put(bytes, span.first))
     }
 
     /// Adds what a sample gets from a task to the slab.
-    pub fn lift_sample(
+    fn send_sample(
         &mut self,
         kind: ChunkKind,
         sample: &SampleBox<'_>,
-        place: Region,
+        address: u64,
         origin: &[u64],
         data: &ChunkData,
     ) -> u64 {
         let dtype = self.shared.settings.dtype;
-        let target = DeviceSample { sample: *sample, dtype, address: place.as_ptr() as u64 };
+        let target = DeviceSample { sample: *sample, dtype, address };
         let element = self.outside_element(sample);
         // Called where there is one.
-        let Some(lift) = self.lift.as_mut() else { return 0 };
+        let Some(slab) = self.slab.as_mut() else { return 0 };
         let piece = match kind {
             ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
             ChunkKind::Missing => missing_piece(&target, origin),
             ChunkKind::Pad => {
                 let mut written = 0;
-                for_each_outside(&target, &element, |unit| written += lift.push(unit));
+                for_each_outside(&target, &element, |unit| written += slab.push(unit));
                 return written;
             }
             ChunkKind::Broken => None,
         };
-        piece.map_or(0, |piece| lift.push_piece(&piece))
+        piece.map_or(0, |piece| slab.push_piece(&piece))
     }
 }
 
@@ -423,10 +449,10 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let most = if need > 0 { 1 } else { read.chunk_count - next };
         let (count, room) = state.run_length(shared, wave, (&task, room), first, most);
         // There is room: nobody took of it since.
-        let part = state.reserve(shared, room).ok().flatten();
+        let slab = state.reserve(shared, room).ok().flatten();
         state.waves.take_chunks(wave, count, read.chunk_count);
         state.note_bound(shared, wave);
-        return Some(Job::Assemble { wave, first, count, large, part });
+        return Some(Job::Assemble { wave, first, count, large, slab });
     }
     None
 }

@@ -7,7 +7,6 @@
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
 
-use crate::base::arena::Region;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
@@ -18,9 +17,9 @@ use crate::jobs::release::fence_captured;
 use crate::os::sink::Level;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, bits};
 use crate::state::job::{Job, Role};
-use crate::state::lift::write_first_tiles;
 use crate::state::lock::{Condition, Lock, Locked};
 use crate::state::shared::Shared;
+use crate::state::slab_writer::write_first_tiles;
 use crate::state::{Life, State};
 
 impl State {
@@ -128,7 +127,7 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
 fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result<(), Fault> {
     let Submission { slab, resident, units, .. } = *submission;
     let layout = &lock.shared.geometry.device;
-    let (tiles, output_bytes) = write_tiles(lock.shared, &engine.slab(slab), slab, units)?;
+    let (tiles, output_bytes) = write_tiles(lock.shared, slab, units)?;
     if tiles > 0 {
         let submit = submit_of(submission, layout, tiles);
         engine.submit(&submit)?;
@@ -157,19 +156,11 @@ fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
 
 /// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
 /// are, and the bytes that they write.
-fn write_tiles(
-    shared: &Shared,
-    slab: &Region,
-    number: u32,
-    units: u32,
-) -> Result<(u32, u64), Fault> {
-    let layout = &shared.geometry.device;
-    let row = u64::from(number) * u64::from(layout.units);
-    let rows = shared.device_tiles.rows(index(row), index(u64::from(units)));
-    let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
-    let first = slab.rows(at, (u64::from(units) + 1) * size_of::<u32>() as u64);
-    let (places, _) = first.as_chunks_mut();
-    write_first_tiles(rows, places).ok_or(Fault::Tiles)
+fn write_tiles(shared: &Shared, slab: u32, units: u32) -> Result<(u32, u64), Fault> {
+    // Only a loader with a device has slabs.
+    let Some((tiles, mut first)) = shared.claim_tiles(slab, units) else { return Ok((0, 0)) };
+    let (places, _) = first.bytes().as_chunks_mut();
+    write_first_tiles(tiles, places).ok_or(Fault::Tiles)
 }
 
 /// The device failed: the stream ends. With no lock held, because it is logged.

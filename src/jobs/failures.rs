@@ -38,10 +38,9 @@ pub fn fail_task(
     wave: u32,
     chunk: u32,
     record: &ArrayRecord,
-    status: Status,
-    why: &Why,
+    (status, why): &(Status, Why),
 ) {
-    let shared = lock.shared;
+    let (shared, status) = (lock.shared, *status);
     let row = shared.wave_row(wave, chunk);
     let task = shared.tables.chunks.read(row);
     let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);

@@ -106,7 +106,9 @@ pub struct LeasedFile<'a> {
     /// It was shorter than it looked, as far as is known.
     pub has_ended: Cell<bool>,
     /// It was to be one chunk and does not decode.
-    pub is_no_chunk: Cell<bool>,
+    is_no_chunk: bool,
+    /// It was looked at again since the last read.
+    is_checked: Cell<bool>,
 }
 
 impl<'a> LeasedFile<'a> {
@@ -137,7 +139,8 @@ impl<'a> LeasedFile<'a> {
             path,
             opened,
             has_ended: Cell::new(false),
-            is_no_chunk: Cell::new(false),
+            is_no_chunk: false,
+            is_checked: Cell::new(false),
         };
         if opened.is_ok_and(|(_, stat)| stat != read.stat) {
             file.refuse(OpenFault::Changed);
@@ -155,6 +158,7 @@ impl<'a> LeasedFile<'a> {
 
     pub fn read(&self, target: &mut [u8], offset: u64, cached_only: bool) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
+        self.is_checked.set(false);
         let store = &self.lock.shared.store;
         let mut result = store.read_exact(open.fd, self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
@@ -173,7 +177,7 @@ impl<'a> LeasedFile<'a> {
     /// change, and its size may be a round trip.
     pub fn check_unchanged(&mut self) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
-        if self.lock.shared.store.uses_hook() {
+        if self.is_checked.get() || self.lock.shared.store.uses_hook() {
             return Ok(());
         }
         let mut now = self.lock.shared.store.stat(open.fd, self.path);
@@ -183,7 +187,10 @@ impl<'a> LeasedFile<'a> {
             now = self.lock.shared.store.stat_path(&path);
         }
         let fault = match now {
-            Ok(now) if now == stat => return Ok(()),
+            Ok(now) if now == stat => {
+                self.is_checked.set(true);
+                return Ok(());
+            }
             Ok(_) => OpenFault::Changed,
             Err(fault) => OpenFault::Store(fault),
         };
@@ -209,7 +216,16 @@ impl<'a> LeasedFile<'a> {
         let mut why = Why::new();
         let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
         let status = open_failure(&path, fault, &mut why);
-        fail_task(self.lock, wave, chunk, self.record, status, &why);
+        fail_task(self.lock, wave, chunk, self.record, &(status, why));
+    }
+
+    /// Bytes that do not decode may be somebody else's: the file is looked at first. If it is not
+    /// what it was, all chunks of the job fail when it ends.
+    pub fn fail_decode(&mut self, wave: u32, chunk: u32, failure: &(Status, Why)) {
+        if self.check_unchanged().is_ok() {
+            self.is_no_chunk |= self.record.shard_levels == 0;
+            fail_task(self.lock, wave, chunk, self.record, failure);
+        }
     }
 
     /// Ends the lease. `fault`: why the job ended early, if it did.
@@ -223,7 +239,7 @@ impl<'a> LeasedFile<'a> {
         close_forgotten(self.lock.shared, state.files.give_back(self.lease, open, stat));
         if self.opened == Err(OpenFault::Changed) || self.has_ended.get() {
             close_forgotten(self.lock.shared, state.forget_file(slot));
-        } else if self.is_no_chunk.get() {
+        } else if self.is_no_chunk {
             close_forgotten(self.lock.shared, state.files.forget(slot));
         }
     }
@@ -248,7 +264,8 @@ pub fn lease_read(
     match state.files.lease(read.array_id, read.file, None) {
         LeaseOutcome::Leased(lease) => {
             let ticket = if cached_only { None } else { state.async_reads.take() };
-            Some(Job::Read { wave, op, read, lease, cached_only, ticket })
+            let target = state.claim_read(shared, wave, op, &read);
+            Some(Job::Read { wave, op, read, target, lease, cached_only, ticket })
         }
         LeaseOutcome::Busy => {
             let next = state.waves.next_chunk(wave, op);

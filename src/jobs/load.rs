@@ -17,12 +17,17 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Reads the metadata of an array, or says why it is none.
-pub fn run<'l>(lock: &'l Lock, worker: &mut Worker, array: u32, large: Option<Hold>) -> Locked<'l> {
+pub fn run<'l>(
+    lock: &'l Lock,
+    worker: &mut Worker,
+    array: u32,
+    mut large: Option<Hold>,
+) -> Locked<'l> {
     let mut why = Why::new();
-    let outcome = load(lock, worker, array, large, &mut why);
+    let outcome = load(lock, worker, array, large.as_mut(), &mut why);
     let mut state = lock.lock();
-    large.into_iter().for_each(|hold| state.pool.give_back(hold));
     settle(&mut state, array, large.is_some(), outcome, &why);
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state
 }
 
@@ -30,18 +35,18 @@ fn load(
     lock: &Lock,
     worker: &mut Worker,
     array: u32,
-    large: Option<Hold>,
+    large: Option<&mut Hold>,
     why: &mut Why,
 ) -> Outcome {
     let shared = lock.shared;
     let _range = shared.profiler.range(profiler::META);
     let start = (shared.os.now_ns)();
     let uri = shared.array_uri(array);
+    let is_large = large.is_some();
     let buffer = match large {
-        Some(hold) => shared.common_scratch.part(hold.offset, hold.bytes),
-        None => worker.buffer,
+        Some(hold) => hold.claim.bytes(),
+        None => worker.buffer(),
     };
-    let buffer = buffer.rows(0, buffer.bytes());
     let is_later = Cell::new(false);
     let mut open = |path: &Path| {
         let opened = open_making_room(lock, path);
@@ -57,11 +62,11 @@ fn load(
         Ok(Some(Document { kind, bytes: document })) => {
             bytes = document.len() as u64;
             let document_bytes = document.len();
-            let table = shared.edges.rows_mut(edge_first, EDGE_RUNS_MAX);
+            let table = shared.claim_edges(array);
             match array_from_document(kind, document, uri, table, why) {
                 Err(Status::NotFound) => {
                     let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
-                    let refused = refuse_group(&place, &mut open, buffer, large.is_some(), why);
+                    let refused = refuse_group(&place, &mut open, buffer, is_large, why);
                     refused.map(Err)
                 }
                 loaded => Some(loaded),

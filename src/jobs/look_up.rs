@@ -51,7 +51,7 @@ pub fn run<'l>(
         return lock.lock();
     }
     let mut found = None;
-    let (buffer, sums) = worker.buffer.rows(0, worker.buffer.bytes()).split_at_mut(PIECE_BYTES);
+    let (buffer, sums) = worker.buffer().split_at_mut(PIECE_BYTES);
     let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
     let sums = &mut sums[..sums_bytes];
     let mut checked = None;

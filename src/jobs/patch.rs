@@ -1,44 +1,41 @@
 //! Failed samples of a batch are filled.
 
-use crate::assemble::fill_all;
+use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
-use crate::cuda::HAS_DEVICES;
-use crate::device::{Part, SlabNeed};
+use crate::device::SlabNeed;
 use crate::os::profiler;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
+use crate::state::slab_writer::SlabWriter;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Fills the failed samples of a batch.
-pub fn run<'l>(lock: &'l Lock, slot: u32, part: Option<&Part>) -> Locked<'l> {
+pub fn run(lock: &Lock, slot: u32, mut slab: Option<SlabWriter>) -> Locked<'_> {
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::ASSEMBLE);
     let count = lock.lock().slots.sample_count(slot);
     let element_bytes = shared.settings.dtype_bytes;
     let element = &shared.failed_element[..element_bytes as usize];
-    let mut lift = if HAS_DEVICES { shared.lift(part) } else { None };
     for sample in 0..count {
         if shared.statuses.read(shared.sample_row(slot, sample)) == 0 {
             continue;
         }
-        let region = shared.sample_region(slot, sample);
-        match &mut lift {
-            Some(lift) => {
+        match &mut slab {
+            Some(slab) => {
+                let region = shared.sample_region(slot, sample);
                 let (address, bytes) = (region.as_ptr() as u64, region.bytes());
-                lift.push(&failed_unit(address, bytes, &shared.failed_element, element_bytes));
+                slab.push(&failed_unit(address, bytes, &shared.failed_element, element_bytes));
             }
-            None => fill_all(&region, element),
+            None => fill_row(shared.claim_sample(slot, sample).bytes(), element),
         }
         shared.stats.samples_failed.fetch_add(1, Relaxed);
     }
-    if HAS_DEVICES && let Some(lift) = lift {
-        lift.finish();
-    }
+    let part = slab.map(SlabWriter::finish);
     drop(range);
     let mut state = lock.lock();
-    match part.filter(|_| HAS_DEVICES) {
+    match part {
         // It ends when the slab has arrived.
         Some(part) => {
             state.device.slabs.add_chunks(part.slab, slot, 1);
@@ -53,7 +50,7 @@ pub fn run<'l>(lock: &'l Lock, slot: u32, part: Option<&Part>) -> Locked<'l> {
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let slot = state.patch_slot()?;
     let need = SlabNeed::of(0, state.slots.failed_samples(slot));
-    let part = state.reserve(shared, need).ok()?;
+    let slab = state.reserve(shared, need).ok()?;
     state.patching |= 1 << slot;
-    Some(Job::Patch { slot, part })
+    Some(Job::Patch { slot, slab })
 }

@@ -1,6 +1,6 @@
 //! Reads that are under way outside of our threads: in the ring, and with the host.
 
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Claim};
 use crate::base::cache::Fifo;
 use crate::base::math::index;
 use crate::base::status::Why;
@@ -70,6 +70,8 @@ pub struct AsyncRead {
     pub op: u32,
     /// The interval of the slab that it writes to.
     pub interval: u64,
+    /// Its bytes there, which nobody else takes before the host has completed it.
+    pub _target: Claim<'static>,
     pub lease: Lease,
     /// What the file's lease is ended with.
     pub open: Descriptors,

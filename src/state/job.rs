@@ -1,8 +1,9 @@
 //! The kinds of work: who does them, and what one bounded piece of each is.
 
-use crate::device::Part;
+use crate::base::arena::Claim;
 use crate::read::{Lease, Question};
 use crate::state::scratch::Hold;
+use crate::state::slab_writer::SlabWriter;
 use crate::wave::ReadOp;
 
 /// Decoded bytes that are handed out at a time: enough to make the lock and the look at the file
@@ -24,8 +25,8 @@ pub enum Role {
     Device,
 }
 
-/// One bounded piece of work.
-#[derive(Clone, Copy, Debug)]
+/// One bounded piece of work, and the memory that is its own.
+#[derive(Debug)]
 pub enum Job {
     /// Run the planner.
     Plan,
@@ -53,6 +54,8 @@ pub enum Job {
         op: u32,
         /// The read.
         read: ReadOp,
+        /// Where its bytes go.
+        target: Claim<'static>,
         /// The file.
         lease: Lease,
         /// Do not wait for storage.
@@ -71,7 +74,7 @@ pub enum Job {
         /// The file.
         lease: Lease,
         /// Where its chunks go, on their way to a device.
-        part: Option<Part>,
+        slab: Option<SlabWriter>,
     },
     /// Decode and assemble chunks of one batch and one array.
     Assemble {
@@ -84,14 +87,14 @@ pub enum Job {
         /// The part of the common scratch that is ours, for a large chunk.
         large: Option<Hold>,
         /// Where they go, on their way to a device.
-        part: Option<Part>,
+        slab: Option<SlabWriter>,
     },
     /// Fill the failed samples of a batch.
     Patch {
         /// Slot of the batch.
         slot: u32,
         /// Where what is to be done goes, on its way to a device.
-        part: Option<Part>,
+        slab: Option<SlabWriter>,
     },
     /// Submit to the device and look what is done.
     Device,

@@ -3,27 +3,28 @@
 //! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
 //! of one happens under one lock; the work itself runs without it. `jobs` chooses what is next.
 
+pub mod claims;
 pub mod crew;
 pub mod device;
 pub mod flights;
 pub mod job;
-pub mod lift;
 pub mod lock;
 pub mod needs;
 pub mod scratch;
 pub mod shared;
+pub mod slab_writer;
 pub mod uses;
 pub mod work;
 pub mod worker;
 
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Region};
 use crate::base::cache::Fifo;
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::HAS_DEVICES;
-use crate::device::Part;
+use crate::device::SlabPart;
 use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::queue::Queue;
@@ -171,6 +172,7 @@ impl State {
         settings: &Settings,
         geometry: &Geometry,
         files_max: u32,
+        common_scratch: Region,
     ) -> State {
         let config = &settings.config;
         let mut contexts = Fifo::carve(carver, "workers", settings.worker_count());
@@ -216,7 +218,7 @@ impl State {
             miss_weight: 0,
             loads_wait_since: None,
             patching: 0,
-            pool: Pool::carve(carver, geometry.pool_bytes),
+            pool: Pool::carve(carver, common_scratch),
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
             contexts,
@@ -283,7 +285,7 @@ impl State {
         shared: &Shared,
         wave: u32,
         (first, count): (u32, u32),
-        part: Option<&Part>,
+        part: Option<SlabPart>,
     ) {
         let tables = &shared.tables;
         let task = |chunk: u32| tables.chunks.read(shared.wave_row(wave, chunk));
@@ -299,7 +301,7 @@ impl State {
                 at += 1;
             }
             self.arrays.unpin(head.array, at - begin);
-            if let Some(part) = part.filter(|_| HAS_DEVICES) {
+            if let Some(part) = part {
                 self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
             } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
                 self.complete_slot(shared, head.slot);

@@ -1,16 +1,16 @@
 //! Room on the way to a device: what jobs need of a slab, and whether there is as much.
 //!
 //! In: chunk tasks. Out: parts of slabs, taken before a job is handed out, because a job never
-//! waits. On the host nothing is needed, and everything is there.
+//! waits. On the host a job needs nothing and gets no part.
 
 use crate::assemble::units::{chunk_records_max, outside_records_max};
-use crate::cuda::HAS_DEVICES;
 use crate::decode::{block_need, kept_bytes, target_need};
-use crate::device::{Part, SlabNeed, Way, way_of};
+use crate::device::{SlabNeed, SlabPart, Way, way_of};
 use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
 use crate::state::shared::Shared;
+use crate::state::slab_writer::SlabWriter;
 use crate::wave::{ChunkKind, ChunkTask, ReadOp};
 
 /// No slab has room: whoever asked is told when one has.
@@ -19,20 +19,25 @@ pub struct NoRoom;
 
 impl State {
     /// Takes room on the way to a device; None on the host. Err until there is room.
-    pub fn reserve(&mut self, shared: &Shared, need: SlabNeed) -> Result<Option<Part>, NoRoom> {
+    pub fn reserve(
+        &mut self,
+        shared: &Shared,
+        need: SlabNeed,
+    ) -> Result<Option<SlabWriter>, NoRoom> {
         if shared.engine().is_none() {
             return Ok(None);
         }
         if !self.has_room(shared, need) {
             return Err(NoRoom);
         }
-        self.device.slabs.reserve(need).map(Some).ok_or(NoRoom)
+        let part = self.device.slabs.reserve(need).ok_or(NoRoom)?;
+        Ok(self.claim_part(shared, part))
     }
 
     /// A job is done with its part of a slab.
-    pub fn end_part(&mut self, part: Option<&Part>) {
-        if let Some(part) = part.filter(|_| HAS_DEVICES) {
-            self.device.slabs.finish(part);
+    pub fn end_part(&mut self, part: Option<SlabPart>) {
+        if let Some(part) = part {
+            self.device.slabs.finish(&part);
         }
     }
 
@@ -152,7 +157,6 @@ pub fn pool_need(shared: &Shared, task: &ChunkTask) -> u64 {
     if task.kind != ChunkKind::Data {
         return 0;
     }
-    let encoded = shared.tables.slab.view(task.slab_offset, task.bytes);
-    let (target_bytes, block_bytes) = scratch_need(shared, task, encoded);
+    let (target_bytes, block_bytes) = scratch_need(shared, task, shared.staged(task));
     target_bytes + block_bytes
 }

@@ -3,44 +3,48 @@
 //! In: a number of bytes. Out: a [`Hold`] on a part of the region until it is given back.
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Claim, Region};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::shelf::Shelf;
+use crate::state::claims::claim_hold;
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
 const HOLDS_MAX: u64 = 256;
 
 /// A part of the common scratch that is one worker's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub struct Hold {
-    /// First byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub bytes: u64,
+    /// Its memory.
+    pub claim: Claim<'static>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Held {
+    offset: u64,
+    bytes: u64,
 }
 
 /// Which parts of the common scratch are held.
 pub struct Pool {
-    capacity: u64,
-    holds: Shelf<Hold>,
+    scratch: Region,
+    holds: Shelf<Held>,
 }
 
 impl Pool {
-    /// A pool of `capacity` bytes, all free.
-    pub fn carve(carver: &mut Carver, capacity: u64) -> Pool {
-        let places = carver.slice("common scratch", HOLDS_MAX, &Hold { offset: 0, bytes: 0 });
-        Pool { capacity, holds: Shelf::new(places) }
+    /// A pool of all bytes of `scratch`, all free.
+    pub fn carve(carver: &mut Carver, scratch: Region) -> Pool {
+        let places = carver.slice("common scratch", HOLDS_MAX, &Held { offset: 0, bytes: 0 });
+        Pool { scratch, holds: Shelf::new(places) }
     }
 
     /// Takes `bytes` bytes at the lowest place where they fit, from the start of a page; None until
     /// others are given back.
     pub fn take(&mut self, bytes: u64) -> Option<Hold> {
-        assert!(bytes <= self.capacity);
+        assert!(bytes <= self.scratch.bytes());
         let bytes = bytes.next_multiple_of(MEMORY_PAGE_BYTES);
         let (at, offset) = self.gap(bytes)?;
-        let hold = Hold { offset, bytes };
-        self.holds.insert(at, hold);
-        Some(hold)
+        self.holds.insert(at, Held { offset, bytes });
+        Some(Hold { claim: claim_hold(self.scratch, offset, bytes) })
     }
 
     /// Whether `take` would give this many bytes.
@@ -50,7 +54,9 @@ impl Pool {
 
     /// Gives a hold back.
     pub fn give_back(&mut self, hold: Hold) {
-        let held = self.holds.iter().position(|held| *held == hold);
+        let offset = hold.claim.region().as_ptr() as u64 - self.scratch.as_ptr() as u64;
+        let bytes = hold.claim.region().bytes();
+        let held = self.holds.iter().position(|held| *held == Held { offset, bytes });
         assert!(held.is_some());
         held.into_iter().for_each(|at| self.holds.remove(at));
     }
@@ -67,7 +73,7 @@ impl Pool {
             }
             offset = hold.offset + hold.bytes;
         }
-        (self.capacity - offset >= bytes).then_some((self.holds.len(), offset))
+        (self.scratch.bytes() - offset >= bytes).then_some((self.holds.len(), offset))
     }
 }
 
@@ -79,8 +85,14 @@ mod tests {
     #[test]
     fn holds_never_overlap_and_an_empty_pool_fits_its_capacity() {
         const PAGE: u64 = MEMORY_PAGE_BYTES;
-        let holds = std::vec![Hold { offset: 0, bytes: 0 }; 256].leak();
-        let mut pool = Pool { capacity: 64 * PAGE, holds: Shelf::new(holds) };
+        let holds = std::vec![Held { offset: 0, bytes: 0 }; 256].leak();
+        let scratch = Region::of(std::vec![0; 64 * PAGE as usize].leak());
+        let mut pool = Pool { scratch, holds: Shelf::new(holds) };
+        let ends = |hold: &Hold| {
+            let region = hold.claim.region();
+            let offset = region.as_ptr() as u64 - scratch.as_ptr() as u64;
+            (offset, offset + region.bytes())
+        };
         let mut live: Vec<Hold> = Vec::new();
         let mut state = 9u64;
         let mut refused = 0;
@@ -90,11 +102,10 @@ mod tests {
             assert_eq!(pool.has_room(bytes), pool.gap(bytes.next_multiple_of(PAGE)).is_some());
             match pool.take(bytes) {
                 Some(hold) => {
-                    assert!(hold.bytes >= bytes && hold.offset + hold.bytes <= 64 * PAGE);
-                    for other in &live {
-                        let is_apart = hold.offset + hold.bytes <= other.offset
-                            || other.offset + other.bytes <= hold.offset;
-                        assert!(is_apart, "{hold:?} {other:?}");
+                    let (first, limit) = ends(&hold);
+                    assert!(limit - first >= bytes && limit <= 64 * PAGE);
+                    for (other_first, other_limit) in live.iter().map(ends) {
+                        assert!(limit <= other_first || other_limit <= first);
                     }
                     live.push(hold);
                 }
@@ -107,7 +118,7 @@ mod tests {
         }
         assert!(refused > 100);
         live.drain(..).for_each(|hold| pool.give_back(hold));
-        assert_eq!(pool.take(64 * PAGE), Some(Hold { offset: 0, bytes: 64 * PAGE }));
-        assert_eq!(pool.take(1), None);
+        assert_eq!(pool.take(64 * PAGE).map(|hold| ends(&hold)), Some((0, 64 * PAGE)));
+        assert!(pool.take(1).is_none());
     }
 }

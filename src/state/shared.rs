@@ -6,20 +6,20 @@ use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
 use crate::batch::slots::SampleGeometry;
-use crate::cuda::{DeviceEngine, HAS_DEVICES};
-use crate::device::Part;
+use crate::cuda::DeviceEngine;
 use crate::intake::arrays::Uri;
 use crate::os::Os;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
+use crate::read::staged_bytes;
 use crate::records::ArrayRecord;
 use crate::records::grid::EdgeRun;
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::state::lift::{Lift, Tiles};
-use crate::wave::WaveTables;
+use crate::state::slab_writer::Tiles;
+use crate::wave::{ReadOp, WaveTables};
 
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
 pub struct Shared {
@@ -51,7 +51,6 @@ pub struct Shared {
     /// Tiles of the units of each slab.
     pub device_tiles: Table<Tiles>,
     pub exports: Exports,
-    pub common_scratch: Region,
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
     /// Copies of table addresses that are read without the lock.
@@ -99,16 +98,14 @@ impl Shared {
             .part(offset + sample as u64 * self.settings.sample_bytes, self.settings.sample_bytes)
     }
 
-    /// The device; None on the host.
-    pub fn engine(&self) -> Option<&DeviceEngine> {
-        self.engine.filter(|_| HAS_DEVICES)
+    /// Bytes that are staged before those of a read: of the page that a direct read begins with.
+    pub fn read_front(&self, read: &ReadOp) -> u64 {
+        staged_bytes(self.settings.reads_direct, read.offset, read.bytes).0
     }
 
-    /// A part of a slab, to be filled.
-    pub fn lift(&self, part: Option<&Part>) -> Option<Lift> {
-        let (engine, part) = (self.engine()?, part?);
-        let layout = &self.geometry.device;
-        Some(Lift::new(engine.slab(part.slab), &self.device_tiles, layout, *part))
+    /// The device; None on the host.
+    pub fn engine(&self) -> Option<&DeviceEngine> {
+        self.engine
     }
 
     pub fn skips_errors(&self) -> bool {

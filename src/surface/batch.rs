@@ -27,8 +27,7 @@ impl Batch<'_> {
     /// The samples, packed, row-major, in host memory. It panics on a batch in device memory, which
     /// `copy_to` reads.
     pub fn data(&self) -> &[u8] {
-        assert!(self.view.ready_stream.is_none(), "a batch in device memory: copy_to reads it");
-        self.view.data.view(0, self.view.data.bytes())
+        self.view.samples()
     }
 
     /// Copies the samples to `target`, which has as many bytes, from wherever they lie; from a

@@ -293,7 +293,8 @@ impl Waves {
         self.active_count += 1;
     }
 
-    fn phase(&self, wave: u32, op: u32) -> ReadPhase {
+    /// How far a read is.
+    pub fn phase(&self, wave: u32, op: u32) -> ReadPhase {
         self.reads[self.row(wave, op)].phase
     }
 

@@ -1,15 +1,14 @@
 //! Random arrays, boxes and filters, as units and as the host path writes them.
 
 use crate::sim::{Aligned, Wave};
-use std::ptr::NonNull;
 use wavetrain::assemble::axis::{PadMode, source_range};
 use wavetrain::assemble::cast::Cast;
 use wavetrain::assemble::units::{
     ChunkData, DeviceSample, Filter, Piece, chunk_piece, failed_unit, for_each_outside,
     missing_piece,
 };
-use wavetrain::assemble::{SampleBox, Target, fill_all, fill_outside, scatter, scatter_fill};
-use wavetrain::base::arena::Region;
+use wavetrain::assemble::{SampleBox, Target, fill_outside, fill_row, scatter, scatter_fill};
+use wavetrain::base::arena::Claim;
 use wavetrain::base::math::coordinates_from_linear;
 use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, DTYPES, Dtype};
 use wavetrain::simd::FloatEnvironment;
@@ -303,14 +302,6 @@ impl Case {
             .iter()
             .map(|begin| begin.iter().zip(&self.shape).map(|(at, length)| at + length).collect())
             .collect();
-        let start = expected.as_mut_ptr();
-        let region = |number: usize| {
-            // SAFETY: the bytes lie in `expected`, which nothing else touches meanwhile.
-            unsafe {
-                let first = start.add(GUARD + number * sample_bytes);
-                Region::over(NonNull::new(first).unwrap(), sample_bytes as u64)
-            }
-        };
         let address = |number: usize| (GUARD + number * sample_bytes) as u64;
         let sample = |number: usize| SampleBox {
             record: &self.record,
@@ -325,17 +316,18 @@ impl Case {
             let is_missing = given.is_none() && random.one_in(6);
             let filtered = filtered(self, &chunk);
             for number in 0..self.begins.len() {
-                let host = Target { sample: sample(number), region: region(number) };
+                let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
+                let mut host = Target { sample: sample(number), claim: Claim::on(place) };
                 let (dtype, address) = (self.dtype, address(number));
                 let device = DeviceSample { sample: sample(number), dtype, address };
                 if is_missing {
-                    scatter_fill(&host, &origin);
+                    scatter_fill(&mut host, &origin);
                     missing_piece(&device, &origin).iter().for_each(|piece| {
                         wave.add(piece);
                     });
                     continue;
                 }
-                scatter(&host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
+                scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
                 self.add_chunk(&mut wave, &device, &origin, &filtered, random);
             }
         }
@@ -344,8 +336,9 @@ impl Case {
             element.copy_from_slice(&random.bytes(16));
         }
         for number in 0..self.begins.len() {
-            let host = Target { sample: sample(number), region: region(number) };
-            fill_outside(&host, &element[..self.target_bytes()]);
+            let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
+            let mut host = Target { sample: sample(number), claim: Claim::on(place) };
+            fill_outside(&mut host, &element[..self.target_bytes()]);
             let (dtype, address) = (self.dtype, address(number));
             let device = DeviceSample { sample: sample(number), dtype, address };
             for_each_outside(&device, &element, |unit| {
@@ -353,7 +346,8 @@ impl Case {
             });
         }
         let last = self.begins.len();
-        fill_all(&region(last), &element[..self.target_bytes()]);
+        let place = &mut expected[GUARD + last * sample_bytes..][..sample_bytes];
+        fill_row(place, &element[..self.target_bytes()]);
         let bytes = self.target_bytes() as u32;
         let unit = failed_unit(address(last), sample_bytes as u64, &element, bytes);
         wave.add(&Piece { unit, folds: None });

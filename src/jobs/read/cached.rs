@@ -4,10 +4,8 @@
 //! may wait.
 
 use crate::base::stats::Tally;
-use crate::base::status::{Status, Why};
-use crate::device::{Part, SlabNeed};
-use crate::jobs::assemble::Hands;
-use crate::jobs::failures::fail_task;
+use crate::device::SlabNeed;
+use crate::jobs::assemble::Assembler;
 use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
@@ -19,7 +17,8 @@ use crate::state::job::{Job, RUN_BYTES};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::fits_slab;
 use crate::state::shared::Shared;
-use crate::state::worker::Worker;
+use crate::state::slab_writer::SlabWriter;
+use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -35,21 +34,26 @@ pub fn run<'l>(
     worker: &mut Worker,
     (wave, first, count): (u32, u32, u32),
     lease: &Lease,
-    part: Option<&Part>,
+    slab: Option<SlabWriter>,
 ) -> Locked<'l> {
     let shared = lock.shared;
     let reads = shared.tables.ops.rows(shared.wave_row(wave, first), count as usize);
     // A job has at least one read.
     let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return lock.lock() };
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
-    let staging = worker.staging.rows(0, worker.staging.bytes());
-    let hands = Hands::new(shared, worker, head.array, part);
+    let assembler = Assembler::new(shared, head.array, slab);
     let mut path = Path::new();
     let file = LeasedFile::open(lock, lease, head, &mut path);
-    let mut stream =
-        Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
-    let (done, fault) = stream.run(reads, staging);
-    stream.hands.end();
+    let mut stream = Stream {
+        file,
+        assembler,
+        context: &mut worker.context,
+        wave,
+        reads: 0,
+        io: Tally::default(),
+    };
+    let (done, fault) = stream.run(reads, worker.staging);
+    let part = stream.assembler.end();
     shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
     shared.stats.io.add(&stream.io);
     let mut state = lock.lock();
@@ -81,10 +85,9 @@ fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], d
 /// What reading and decoding in one go takes.
 struct Stream<'a> {
     file: LeasedFile<'a>,
-    hands: Hands<'a>,
+    assembler: Assembler<'a>,
+    context: &'a mut DecodeContext,
     wave: u32,
-    /// The file was looked at again since the last read.
-    is_checked: bool,
     reads: u64,
     io: Tally,
 }
@@ -184,7 +187,6 @@ impl Stream<'_> {
             needed += task.bytes;
         }
         let bytes = &mut staging[..(end - offset) as usize];
-        self.is_checked = false;
         let range = self.file.lock.shared.profiler.range(profiler::IO);
         let need = self.task(chunks.start).need;
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
@@ -203,14 +205,17 @@ impl Stream<'_> {
             let task = self.task(chunk);
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
             let mates = chunk..chunks.end.min(chunk + 1 + task.mates);
-            let once = self.hands.decode_once(self.wave, mates.clone(), encoded);
-            for mate in mates {
-                let task = self.task(mate);
-                if let Err(failure) = self.hands.assemble(self.wave, &task, encoded, once) {
-                    self.fail_decode(mate, failure);
-                }
-                chunk = mate + 1;
-            }
+            chunk = mates.end;
+            let (file, wave) = (&mut self.file, self.wave);
+            self.assembler.assemble_mates(
+                self.context,
+                wave,
+                mates,
+                encoded,
+                &mut |mate, failure| {
+                    file.fail_decode(wave, mate, &failure);
+                },
+            );
         }
         Ok(())
     }
@@ -232,29 +237,10 @@ impl Stream<'_> {
         Ok(u64::from(need.strip_count) * length)
     }
 
-    /// Bytes that do not decode may be somebody else's: the file is looked at first.
-    fn fail_decode(&mut self, chunk: u32, (status, why): (Status, Why)) {
-        // Else all chunks of the job fail when it ends.
-        if self.check().is_ok() {
-            let file = &self.file;
-            file.is_no_chunk.set(file.is_no_chunk.get() || file.record.shard_levels == 0);
-            fail_task(file.lock, self.wave, chunk, file.record, status, &why);
-        }
-    }
-
-    fn check(&mut self) -> Result<(), OpenFault> {
-        if self.is_checked {
-            return Ok(());
-        }
-        self.file.check_unchanged()?;
-        self.is_checked = true;
-        Ok(())
-    }
-
     /// Fails chunks that were done if the file is not what it was.
     fn check_done(&mut self, chunks: Range<u32>) {
         if !chunks.is_empty()
-            && let Err(fault) = self.check()
+            && let Err(fault) = self.file.check_unchanged()
         {
             self.fail_chunks(chunks, fault);
         }
@@ -295,9 +281,9 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
             };
             let (count, need) = join_reads(state, shared, wave, first, (&read, need));
             // There is room: nobody took of it since.
-            let part = state.reserve(shared, need).ok().flatten();
+            let slab = state.reserve(shared, need).ok().flatten();
             state.note_bound(shared, wave);
-            return Some(Job::Stream { wave, first, count, lease, part });
+            return Some(Job::Stream { wave, first, count, lease, slab });
         }
     }
     None

@@ -17,6 +17,7 @@
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
 //! interval of a dropped read stays taken. A ticket is never used twice.
 
+use crate::base::arena::Claim;
 use crate::base::status::{Failure, Why};
 use crate::fail;
 use crate::jobs::lease::{close_forgotten, needed_bytes};
@@ -42,11 +43,12 @@ pub struct Begun<'a> {
 }
 
 /// Hands a read to the host.
-pub fn begin_read(lock: &Lock, read: &ReadOp, begun: &Begun<'_>) {
+pub fn begin_read(lock: &Lock, read: &ReadOp, target: Claim<'static>, begun: &Begun<'_>) {
     let shared = lock.shared;
     let Begun { wave, op, ticket, .. } = *begun;
     let needed = needed_bytes(shared, wave, read);
     let (open, stat) = begun.opened;
+    let place = target.region().part(shared.read_front(read), read.bytes);
     {
         let state = &mut *lock.lock();
         state.waves.fly(wave, op);
@@ -55,6 +57,7 @@ pub fn begin_read(lock: &Lock, read: &ReadOp, begun: &Begun<'_>) {
             wave,
             op,
             interval: state.waves.waves[wave as usize].interval,
+            _target: target,
             lease: *begun.lease,
             open,
             stat,
@@ -64,9 +67,8 @@ pub fn begin_read(lock: &Lock, read: &ReadOp, begun: &Begun<'_>) {
             is_dropped: false,
         });
     }
-    let target = shared.tables.slab.part(read.slab_offset, read.bytes);
     let token = (shared.token, ticket);
-    if shared.store.begin_read(token, begun.path, target, read.offset).is_err() {
+    if shared.store.begin_read(token, begun.path, place, read.offset).is_err() {
         end_read(shared, &mut lock.lock(), ticket, false);
     }
 }

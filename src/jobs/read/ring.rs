@@ -20,7 +20,7 @@
 //! Invariant: a place is in exactly one of free, fresh, ring and ended; `in_flight` counts those
 //! that are not free, and each of them holds a lease and counts as a job that runs.
 
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Claim};
 use crate::base::cache::Fifo;
 use crate::base::math::index;
 use crate::jobs::lease::{close_forgotten, file_path, needed_bytes};
@@ -30,7 +30,7 @@ use crate::os::sink::Level;
 use crate::os::store::Descriptors;
 use crate::os::sync::Mutex;
 use crate::os::uring::{Completion, Event, Ring};
-use crate::read::{Lease, shown, staged_bytes};
+use crate::read::{Lease, shown};
 use crate::setup::config::{READER_DIRECT, READER_THREADS, READER_URING};
 use crate::setup::settings::Settings;
 use crate::state::flights::Sleep;
@@ -61,11 +61,11 @@ enum Outcome {
 }
 
 /// A read in a place.
-#[derive(Clone, Copy)]
 struct RingRead {
     wave: u32,
     op: u32,
     read: ReadOp,
+    target: Claim<'static>,
     lease: Lease,
     open: Descriptors,
     start_ns: u64,
@@ -102,7 +102,7 @@ impl RingReader {
         }
         RingReader {
             ring: None,
-            places: carver.slice("ring reads", u64::from(depth), &None),
+            places: carver.slice_from("ring reads", u64::from(depth), |_| None),
             free,
             fresh: Fifo::carve(carver, "ring reads", depth),
             ended: Fifo::carve(carver, "ring reads", depth),
@@ -116,7 +116,7 @@ impl RingReader {
                 break;
             }
             let job = wait::take(state, shared, Role::Ring);
-            let Some(Job::Read { wave, op, read, lease, .. }) = job else { break };
+            let Some(Job::Read { wave, op, read, target, lease, .. }) = job else { break };
             state.begin_job();
             state.waves.fly(wave, op);
             // The ring thread is given reads of open files only.
@@ -127,6 +127,7 @@ impl RingReader {
                 wave,
                 op,
                 read,
+                target,
                 lease,
                 open,
                 start_ns: 0,
@@ -172,7 +173,7 @@ impl RingReader {
             self.ended.push(place);
             return;
         }
-        let first = shared.tables.slab.rows(entry.read.slab_offset, 1);
+        let first = entry.target.part(shared.read_front(&entry.read), 1);
         let probe = (shared.os.read)(entry.open.fd, first, entry.read.offset, true);
         entry.is_cached = probe == Ok(1);
         entry.is_direct = entry.open.direct.is_some() && !entry.is_cached;
@@ -184,14 +185,12 @@ impl RingReader {
     fn queue(&mut self, shared: &Shared, place: u32) {
         let entry = self.places[index(u64::from(place))].as_mut();
         let (Some(entry), Some(ring)) = (entry, self.ring.as_mut()) else { return };
-        let (read, slab) = (&entry.read, &shared.tables.slab);
+        let (read, target) = (&entry.read, entry.target.region());
+        let front = shared.read_front(read);
         let (fd, target, offset) = match entry.open.direct {
-            Some(fd) if entry.is_direct_now => {
-                let (front, staged) = staged_bytes(true, read.offset, read.bytes);
-                (fd, slab.part(read.slab_offset - front, staged), read.offset - front)
-            }
+            Some(fd) if entry.is_direct_now => (fd, target, read.offset - front),
             _ => {
-                let target = slab.part(read.slab_offset + entry.done, read.bytes - entry.done);
+                let target = target.part(front + entry.done, read.bytes - entry.done);
                 (entry.open.fd, target, read.offset + entry.done)
             }
         };
@@ -206,11 +205,7 @@ impl RingReader {
         let was_direct = core::mem::replace(&mut entry.is_direct_now, false);
         match completion.result {
             Ok(got) => {
-                let front = if was_direct {
-                    staged_bytes(true, entry.read.offset, entry.read.bytes).0
-                } else {
-                    0
-                };
+                let front = if was_direct { lock.shared.read_front(&entry.read) } else { 0 };
                 let brought = u64::from(got).saturating_sub(front);
                 entry.done = (entry.done + brought).min(entry.read.bytes);
                 if entry.done == entry.read.bytes {

@@ -4,6 +4,8 @@
 //! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
 //! the samples that fail. No lock is held while a file is opened or read.
 
+use crate::base::arena::Claim;
+use crate::base::math::index;
 use crate::jobs::lease::{LeasedFile, lease_read, rest_of_read};
 use crate::jobs::read::hook::{Begun, begin_read, give_up_read};
 use crate::os::profiler;
@@ -20,7 +22,7 @@ use core::sync::atomic::Ordering::Relaxed;
 pub fn run<'l>(
     lock: &'l Lock,
     (wave, op): (u32, u32),
-    read: &ReadOp,
+    (read, mut target): (&ReadOp, Claim<'static>),
     lease: &Lease,
     (cached_only, ticket): (bool, Option<u64>),
 ) -> Locked<'l> {
@@ -32,14 +34,14 @@ pub fn run<'l>(
     match (ticket, file.opened) {
         (Some(ticket), Ok(opened)) => {
             let begun = Begun { wave, op, ticket, lease, opened, path: file.path };
-            begin_read(lock, read, &begun);
+            begin_read(lock, read, target, &begun);
             drop(range);
             return lock.lock();
         }
         (Some(ticket), Err(_)) => give_up_read(lock, ticket),
         (None, _) => {}
     }
-    let target = shared.tables.slab.rows(read.slab_offset, read.bytes);
+    let target = target.part(shared.read_front(read), read.bytes);
     // A thread that may wait tries what need not: that it need not is worth knowing, and time tells
     // it only where nobody else is at work.
     let mut result = file.read(target, read.offset, !shared.store.uses_hook());
@@ -50,7 +52,7 @@ pub fn run<'l>(
     let result = result.and_then(|()| file.check_unchanged());
     let again = result.err().filter(|fault| file.is_for_later(*fault));
     if again.is_none() {
-        let needed = read_pieces(&mut file, wave, result);
+        let needed = read_pieces(&mut file, wave, target, result);
         shared.stats.reads_issued.fetch_add(1, Relaxed);
         shared.stats.io.observe((shared.os.now_ns)() - start, read.bytes, needed);
     }
@@ -69,7 +71,12 @@ pub fn run<'l>(
 
 /// Decides chunk by chunk after a read that failed as a whole, so that which chunks fail does not
 /// depend on how reads were merged. Returns the bytes that chunks needed.
-fn read_pieces(file: &mut LeasedFile<'_>, wave: u32, result: Result<(), OpenFault>) -> u64 {
+fn read_pieces(
+    file: &mut LeasedFile<'_>,
+    wave: u32,
+    target: &mut [u8],
+    result: Result<(), OpenFault>,
+) -> u64 {
     let (shared, read) = (file.lock.shared, file.read);
     let (mut needed, mut has_pieces) = (0, false);
     for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
@@ -80,8 +87,8 @@ fn read_pieces(file: &mut LeasedFile<'_>, wave: u32, result: Result<(), OpenFaul
             (Ok(()), _) => continue,
             (Err(fault), Err(_)) => fault,
             (Err(_), Ok(_)) => {
-                let target = shared.tables.slab.rows(task.slab_offset, task.bytes);
-                match file.read(target, task.offset, false) {
+                let place = &mut target[index(task.offset - read.offset)..][..index(task.bytes)];
+                match file.read(place, task.offset, false) {
                     Ok(()) => {
                         has_pieces = true;
                         continue;
@@ -123,7 +130,8 @@ pub fn take_handed(state: &mut State, shared: &Shared) -> Option<Job> {
             match state.files.lease(read.array_id, read.file, None) {
                 LeaseOutcome::Leased(lease) => {
                     let (cached_only, ticket) = (false, None);
-                    return Some(Job::Read { wave, op, read, lease, cached_only, ticket });
+                    let target = state.claim_read(shared, wave, op, &read);
+                    return Some(Job::Read { wave, op, read, target, lease, cached_only, ticket });
                 }
                 LeaseOutcome::Busy => state.waves.hand(wave, op),
             }

@@ -8,21 +8,22 @@
 
 use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
-use crate::base::arena::{Region, Table};
+use crate::base::arena::Claim;
 use crate::base::math::{align_up, index};
 use crate::decode::Filtered;
 use crate::decode::unshuffle::Shuffle;
-use crate::device::{DATA_ALIGN, Layout, Part, TILES_BYTES, UNIT_BYTES};
+use crate::device::{DATA_ALIGN, SlabPart, TILES_BYTES, UNIT_BYTES};
 use static_assertions::const_assert;
 
 /// See the module.
-pub struct Lift {
-    slab: Region,
-    /// Tiles of each record of the slab, and bytes that it writes.
+#[derive(Debug)]
+pub struct SlabWriter {
+    part: SlabPart,
+    /// Where data goes that was not handed out.
+    data: Claim<'static>,
+    records: Claim<'static>,
+    /// Tiles of each record of the part, and bytes that it writes.
     tiles: &'static mut [Tiles],
-    /// First byte of the first record of the part.
-    records_at: u64,
-    part: Part,
     used_bytes: u64,
     used_units: u32,
 }
@@ -56,41 +57,34 @@ pub fn write_first_tiles(records: &[Tiles], places: &mut [[u8; 4]]) -> Option<(u
 }
 
 /// A place in the slab that a whole chunk is decoded into.
-#[derive(Clone, Copy)]
-pub struct Room {
+pub struct SlabChunk {
     /// Its memory.
-    pub region: Region,
+    pub claim: Claim<'static>,
     /// The same as a place in the wave.
-    data: u64,
+    pub data: u64,
 }
 
-impl Room {
-    /// What of the chunk was decoded, each byte at its place.
-    pub fn holds(&self, decoded: &Filtered<'_>) -> ChunkData {
-        let Filtered { chunk, shuffle, block_bytes, typesize } = *decoded;
-        let filter = match shuffle {
-            Shuffle::None => Filter::None,
-            Shuffle::Bytes => Filter::Bytes,
-            Shuffle::Bits => Filter::Bits,
-        };
-        let (data, bytes) = (self.data + chunk.first, chunk.bytes.len() as u64);
-        assert!(chunk.first + bytes <= self.region.bytes());
-        ChunkData { data, first: chunk.first, bytes, filter, block_bytes, typesize }
-    }
+/// What of a chunk was decoded to `data` in the wave, each byte at its place.
+pub fn chunk_data(data: u64, decoded: &Filtered<'_>) -> ChunkData {
+    let Filtered { chunk, shuffle, block_bytes, typesize } = *decoded;
+    let filter = match shuffle {
+        Shuffle::None => Filter::None,
+        Shuffle::Bytes => Filter::Bytes,
+        Shuffle::Bits => Filter::Bits,
+    };
+    let (first, bytes) = (chunk.first, chunk.bytes.len() as u64);
+    ChunkData { data: data + first, first, bytes, filter, block_bytes, typesize }
 }
 
-impl Lift {
-    /// An empty part of a slab. `tiles` has a row for each unit of every slab.
-    pub fn new(slab: Region, tiles: &Table<Tiles>, layout: &Layout, part: Part) -> Lift {
-        let row = u64::from(part.slab) * u64::from(layout.units) + u64::from(part.unit);
-        Lift {
-            slab,
-            tiles: tiles.rows_mut(index(row), index(u64::from(part.need.units))),
-            records_at: layout.data_bytes + u64::from(part.unit) * UNIT_BYTES,
-            part,
-            used_bytes: 0,
-            used_units: 0,
-        }
+impl SlabWriter {
+    /// An empty part of a slab: its data, its records, and the tiles of these.
+    pub fn new(
+        part: SlabPart,
+        data: Claim<'static>,
+        records: Claim<'static>,
+        tiles: &'static mut [Tiles],
+    ) -> SlabWriter {
+        SlabWriter { part, data, records, tiles, used_bytes: 0, used_units: 0 }
     }
 
     /// Copies decoded bytes of a chunk, the first of which is byte `first` of it, to where elements
@@ -98,24 +92,21 @@ impl Lift {
     pub fn put(&mut self, bytes: &[u8], first: u64) -> ChunkData {
         let phase = if bytes.is_empty() { 0 } else { first % DATA_ALIGN };
         let length = bytes.len() as u64;
-        let data = self.take(phase + length) + phase;
-        self.slab.rows(data, length).copy_from_slice(bytes);
+        let SlabChunk { mut claim, data } = self.room(phase + length);
+        claim.part(phase, length).copy_from_slice(bytes);
+        let data = data + phase;
         ChunkData { data, first, bytes: length, filter: Filter::None, block_bytes: 0, typesize: 0 }
     }
 
     /// Takes room for a chunk of `bytes` bytes, to be decoded into it: elements are then aligned as
     /// in the chunk.
-    pub fn room(&mut self, bytes: u64) -> Room {
-        let data = self.take(bytes);
-        Room { region: self.slab.part(data, bytes), data }
-    }
-
-    /// Takes bytes of the part; their place in the wave.
-    fn take(&mut self, bytes: u64) -> u64 {
+    pub fn room(&mut self, bytes: u64) -> SlabChunk {
         let data = self.part.data + self.used_bytes;
         self.used_bytes = align_up(self.used_bytes + bytes, DATA_ALIGN);
         assert!(self.used_bytes <= self.part.need.data_bytes);
-        data
+        let claim = self.data.take_front(bytes);
+        self.data.take_front(self.part.data + self.used_bytes - data - bytes);
+        SlabChunk { claim, data }
     }
 
     /// Adds a unit and its folds; the bytes that it writes.
@@ -138,17 +129,18 @@ impl Lift {
         tiles.bytes
     }
 
-    /// Writes what is left of the part.
-    pub fn finish(mut self) {
+    /// Writes what is left of the part, which it gives back.
+    pub fn finish(mut self) -> SlabPart {
         while self.used_units < self.part.need.units {
             self.write(&NOTHING, Tiles::default());
         }
+        self.part
     }
 
     fn write(&mut self, record: &Record, tiles: Tiles) {
         assert!(self.used_units < self.part.need.units);
-        let at = self.records_at + u64::from(self.used_units) * UNIT_BYTES;
-        self.slab.rows(at, UNIT_BYTES).copy_from_slice(record);
+        let at = u64::from(self.used_units) * UNIT_BYTES;
+        self.records.part(at, UNIT_BYTES).copy_from_slice(record);
         self.tiles[index(u64::from(self.used_units))] = tiles;
         self.used_units += 1;
     }

@@ -1,0 +1,109 @@
+//! Memory that jobs write and read outside of the lock: here alone a region becomes bytes.
+//!
+//! In: what a job was handed. Out: claims and views of the parts of memory that belong to it. No
+//! type says who else has a part of a slab that all workers share, so each function says the fact
+//! that makes its claim sound, and asserts of it what the state knows. A claim is owned from then
+//! on: it lives in the job, and is gone with it.
+
+use crate::base::arena::{Claim, Region};
+use crate::base::limits::EDGE_RUNS_MAX;
+use crate::base::math::index;
+use crate::device::{SlabPart, UNIT_BYTES};
+use crate::read::staged_bytes;
+use crate::records::grid::EdgeRun;
+use crate::state::State;
+use crate::state::shared::Shared;
+use crate::state::slab_writer::{SlabWriter, Tiles};
+use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
+
+impl State {
+    /// The place in the staging slab of a read that the caller was handed, with what a direct read
+    /// brings around it.
+    pub fn claim_read(&self, shared: &Shared, wave: u32, op: u32, read: &ReadOp) -> Claim<'static> {
+        assert!(self.waves.phase(wave, op) == ReadPhase::Leased);
+        let (front, staged) = match shared.settings.reads_direct {
+            true => staged_bytes(true, read.offset, read.bytes),
+            false => (0, read.bytes),
+        };
+        let place = shared.tables.slab.part(read.slab_offset - front, staged);
+        // SAFETY: one job has a leased read, no two reads of a wave share a byte of its interval,
+        // and nobody looks at the bytes before the read is Here.
+        unsafe { Claim::new(place) }
+    }
+
+    /// A part of a slab that was just reserved, to be filled by one job.
+    pub(super) fn claim_part(&self, shared: &Shared, part: SlabPart) -> Option<SlabWriter> {
+        let (engine, layout) = (shared.engine()?, &shared.geometry.device);
+        let slab = engine.slab(part.slab);
+        let records_at = layout.data_bytes + u64::from(part.unit) * UNIT_BYTES;
+        let row = u64::from(part.slab) * u64::from(layout.units) + u64::from(part.unit);
+        let units = u64::from(part.need.units);
+        // SAFETY: parts that writers have not ended never overlap, in data, records or tiles, and a
+        // slab is neither sent nor looked at before its last writer has ended.
+        unsafe {
+            let data = Claim::new(slab.part(part.data, part.need.data_bytes));
+            let records = Claim::new(slab.part(records_at, units * UNIT_BYTES));
+            let tiles = shared.device_tiles.rows_mut(index(row), index(units));
+            Some(SlabWriter::new(part, data, records, tiles))
+        }
+    }
+}
+
+/// A part of the common scratch.
+pub(super) fn claim_hold(scratch: Region, offset: u64, bytes: u64) -> Claim<'static> {
+    // SAFETY: the pool gives each byte to one hold at a time, and nobody else uses the scratch.
+    unsafe { Claim::new(scratch.part(offset, bytes)) }
+}
+
+/// The samples of a batch that is popped and on the host.
+pub fn popped_samples(data: &Region) -> &[u8] {
+    // SAFETY: nobody writes a slot that is Held, and who has the batch's view keeps it so.
+    unsafe { data.view() }
+}
+
+impl Shared {
+    /// The staged bytes of a task that was handed out for decoding.
+    pub fn staged(&self, task: &ChunkTask) -> &'static [u8] {
+        let place = self.tables.slab.part(task.slab_offset, task.bytes);
+        // SAFETY: its read is Here, so nobody writes them, and its wave keeps the interval until
+        // the task is done. Chunks of one read may overlap: then others read the same bytes.
+        unsafe { place.view() }
+    }
+
+    /// The place of a chunk that a task is to decode and to keep.
+    pub fn claim_kept(&self, kept: Kept, bytes: u64) -> Claim<'static> {
+        // SAFETY: one task decodes into a slot of the cache, which it pins, and the tasks that wait
+        // for it look there once it is ready.
+        unsafe { Claim::new(self.chunk_memory.part(kept.offset, bytes)) }
+    }
+
+    /// A chunk that is kept decoded.
+    pub fn kept_chunk(&self, kept: Kept, bytes: u64) -> &'static [u8] {
+        // SAFETY: the slot is ready, so nobody writes it, and the task pins it.
+        unsafe { self.chunk_memory.part(kept.offset, bytes).view() }
+    }
+
+    /// A sample in its batch slot, of which a job writes what its chunks cover.
+    pub fn claim_sample(&self, slot: u32, sample: u32) -> Claim<'static> {
+        // SAFETY: the slot is Filling, or Patching for one job; two chunks of an array never cover
+        // the same element of a box, and a chunk is one job's.
+        unsafe { Claim::new(self.sample_region(slot, sample)) }
+    }
+
+    /// The runs of the grid of an array whose metadata the caller loads.
+    pub fn claim_edges(&self, array: u32) -> &'static mut [EdgeRun] {
+        // SAFETY: one job loads an array, and its record, which names the runs, is written after.
+        unsafe { self.edges.rows_mut(array as usize * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
+    }
+
+    /// The tiles of a slab that is to be submitted, and the place of their table behind its units.
+    pub fn claim_tiles(&self, slab: u32, units: u32) -> Option<(&'static [Tiles], Claim<'static>)> {
+        let (engine, layout) = (self.engine()?, &self.geometry.device);
+        let row = u64::from(slab) * u64::from(layout.units);
+        let tiles = self.device_tiles.rows(index(row), index(u64::from(units)));
+        let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
+        let bytes = (u64::from(units) + 1) * size_of::<u32>() as u64;
+        // SAFETY: the last writer of the slab has ended, and one thread at a time submits.
+        Some((tiles, unsafe { Claim::new(engine.slab(slab).part(at, bytes)) }))
+    }
+}
