@@ -93,6 +93,16 @@ impl Carver {
         Carver { block: Some(block), block_bytes, used: 0, bill: Bill::default() }
     }
 
+    /// A carver over memory that nobody frees.
+    #[cfg(test)]
+    pub fn leaked(bytes: usize) -> Carver {
+        let block = std::vec![0xEE; bytes + 4096].leak();
+        let start = block.as_ptr().align_offset(4096);
+        let block = NonNull::from(&mut block[start..][..bytes]);
+        // SAFETY: the block is leaked, aligned, and used through this carver alone.
+        unsafe { Carver::over(block.cast(), bytes as u64) }
+    }
+
     /// Whether pieces are real.
     pub fn is_counting(&self) -> bool {
         self.block.is_none()

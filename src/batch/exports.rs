@@ -14,7 +14,7 @@ pub use crate::batch::dlpack::{
 };
 
 use crate::base::arena::{Carver, Region, Table};
-use crate::base::limits::{BUFFER_ALIGN, RANK_MAX, TENSORS_PER_SLOT};
+use crate::base::limits::{BUFFER_ALIGN, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
 use core::iter::once;
 use core::mem::offset_of;
@@ -95,7 +95,7 @@ pub struct Exported {
     pub legacy: NonNull<DlManagedTensor>,
 }
 
-/// The records of all batch slots, slot by slot.
+/// The records of all batch slots, slot by slot and field by field.
 pub struct Exports {
     records: Table<Record>,
 }
@@ -104,21 +104,21 @@ impl Exports {
     /// Records for `slots` batch slots.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, slots: u32) -> Exports {
-        let count = slots as u64 * TENSORS_PER_SLOT as u64;
+        let count = u64::from(slots * FIELDS_MAX * TENSORS_PER_SLOT);
         Exports { records: carver.table("tensor records", count, &Record::EMPTY) }
     }
 
-    /// Fills record `number` of a slot, which is the caller's until its deleter is called.
+    /// Fills record `number` of a field of a slot, which is the caller's until its deleter is
+    /// called.
     pub fn fill(
         &self,
-        slot: u32,
-        number: u32,
+        (slot, field, number): (u32, u32, u32),
         source: &Source<'_>,
         deleters: &Deleters,
     ) -> Exported {
-        assert!(number < TENSORS_PER_SLOT);
+        assert!(field < FIELDS_MAX && number < TENSORS_PER_SLOT);
         assert!((source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
-        let position = slot as usize * TENSORS_PER_SLOT as usize + number as usize;
+        let position = ((slot * FIELDS_MAX + field) * TENSORS_PER_SLOT + number) as usize;
         let place = self.records.place(position);
         let mut record = Record::EMPTY;
         let dl_tensor = DlTensor {
@@ -142,8 +142,8 @@ impl Exports {
         }
     }
 
-    /// Slot and number of the record that a tensor at this address is the form of.
-    pub fn find(&self, address: usize) -> Option<(u32, u32)> {
+    /// Slot, field and number of the record that a tensor at this address is the form of.
+    pub fn find(&self, address: usize) -> Option<(u32, u32, u32)> {
         let offset = address.checked_sub(self.records.as_ptr() as usize)?;
         let (position, within) = (offset / size_of::<Record>(), offset % size_of::<Record>());
         let is_form =
@@ -152,7 +152,9 @@ impl Exports {
             return None;
         }
         let position = position as u32;
-        Some((position / TENSORS_PER_SLOT, position % TENSORS_PER_SLOT))
+        let (place, number) = (position / TENSORS_PER_SLOT, position % TENSORS_PER_SLOT);
+        #[expect(clippy::modulo_one, reason = "a batch has one field today")]
+        Some((place / FIELDS_MAX, place % FIELDS_MAX, number))
     }
 }
 

@@ -3,3 +3,6 @@
 pub mod dlpack;
 pub mod exports;
 pub mod slots;
+
+#[cfg(test)]
+mod slots_tests;

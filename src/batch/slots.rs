@@ -1,19 +1,28 @@
 //! Batch slots: which batch is in which slot, how far it is, and what went wrong in it.
 //!
-//! States of a slot: Free -> Filling (planned and assembled) -> Ready or Failed (or Patching ->
-//! Ready) -> Held (popped) -> Releasing -> Free. A slot that is released while tensors of it live
-//! goes on to Exported, and through Releasing again with the last of them. One in device memory is
-//! Fenced before it is Free: until the device has done what was queued on it. `remaining` counts
-//! what is missing: one for the planning itself, one for each chunk. The error of a batch is that
-//! of its lowest (sample, chunk), whatever finished first.
+//! ```text
+//!            begin        complete           pop        release
+//!  Free ───────────▶ Filling ───────▶ Ready ─────▶ Held ───────▶ Releasing ─────┐
+//!   ▲ ▲ ▲             │   └▶ Patching ──▲ patched             ▲    │   │ released│
+//!   │ │ └─drop_failed─┴──▶ Failed                delete_tensor│    ▼   ▼        │
+//!   │ └──────────────────────── unfence ───── Fenced ◀────────┼────┘ Exported   │
+//!   └─────────────────────────────────────────────────────────┴─────────┘ ◀─────┘
+//! ```
+//!
+//! A slot that is released while tensors of it live is Exported, and Releasing again with the last
+//! of them. One in device memory is Fenced before it is Free: until the device has done what was
+//! queued on it. Reset frees what was not popped. `remaining` counts what is missing: one for the
+//! planning itself, one for each chunk. The error of a batch is that of its lowest (sample, chunk),
+//! whatever finished first.
 //!
 //! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
 //! the one that holds `next_pop`.
 
 use crate::base::arena::{Carver, Table};
 use crate::base::cache::hash_words;
-use crate::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
+use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
+use crate::records::{BoxRecord, Destination};
 
 /// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,15 +47,6 @@ pub enum SlotState {
     Fenced,
 }
 
-/// The box of a sample, for the workers that assemble it.
-#[derive(Clone, Copy, Debug)]
-pub struct SampleGeometry {
-    /// First element along each axis of the array.
-    pub begin: [i64; RANK_MAX],
-    /// One past the last.
-    pub end: [i64; RANK_MAX],
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     state: SlotState,
@@ -59,15 +59,22 @@ struct Slot {
     generation: u32,
     /// Position of the failure that the batch reports.
     failed_at: (u32, u64),
-    /// Tensor records that live, as bits. None but where the slot is Held or Exported.
-    tensors: u32,
-    /// Record that is looked at first for the next tensor.
-    next_tensor: u32,
+    /// Tensor records of each field that live, as bits. None but where the slot is kept.
+    tensors: [u32; FIELDS],
+    /// Record of each field that is looked at first for the next tensor.
+    next_tensor: [u32; FIELDS],
     /// A tensor was deleted while somebody found out what the slot waits for.
     is_touched: bool,
 }
 
+const FIELDS: usize = FIELDS_MAX as usize;
+
 impl Slot {
+    /// Tensors of all fields that live.
+    fn live_tensors(&self) -> u32 {
+        self.tensors.iter().map(|tensors| tensors.count_ones()).sum()
+    }
+
     /// Whether the caller or a tensor keeps it.
     fn is_kept(&self) -> bool {
         matches!(self.state, SlotState::Held | SlotState::Releasing | SlotState::Exported)
@@ -89,8 +96,8 @@ pub struct Slots {
     pub tags: Table<u64>,
     /// Status codes of the samples, slot by slot.
     pub statuses: Table<i32>,
-    /// Boxes of the samples, slot by slot.
-    pub geometry: Table<SampleGeometry>,
+    /// Boxes of the samples, one for each, slot by slot.
+    pub boxes: Table<BoxRecord>,
     samples_per_batch: u32,
     next_begin: u64,
     next_pop: u64,
@@ -111,19 +118,18 @@ impl Slots {
             remaining: 0,
             generation: 0,
             failed_at: (0, 0),
-            tensors: 0,
-            next_tensor: 0,
+            tensors: [0; FIELDS],
+            next_tensor: [0; FIELDS],
             is_touched: false,
         };
         let samples = count as u64 * samples_per_batch as u64;
-        let geometry = SampleGeometry { begin: [0; RANK_MAX], end: [0; RANK_MAX] };
         Slots {
             slots: carver.slice("batch states", count as u64, &slot),
             failures: carver.slice("batch states", count as u64, &Failure::new(Status::Ok)),
             failed_chunks: carver.slice("batch states", samples, &u64::MAX),
             tags: carver.table("batch states", samples, &0),
             statuses: carver.table("batch states", samples, &0),
-            geometry: carver.table("batch states", samples, &geometry),
+            boxes: carver.table("batch states", samples, &BoxRecord::EMPTY),
             samples_per_batch,
             next_begin: 0,
             next_pop: 0,
@@ -192,10 +198,18 @@ impl Slots {
         self.slots.iter().any(|slot| slot.state == SlotState::Filling)
     }
 
+    /// A slot goes from the state `from` on to `to`.
+    fn go(&mut self, slot: u32, from: SlotState, to: SlotState) -> &mut Slot {
+        let entry = &mut self.slots[slot as usize];
+        assert!(entry.state == from);
+        entry.state = to;
+        entry
+    }
+
     /// Begins the next batch in a free slot.
     pub fn begin(&mut self, slot: u32, sample_count: u32) -> u64 {
-        assert!(self.slots[slot as usize].state == SlotState::Free);
-        assert!(self.slots[slot as usize].tensors == 0);
+        self.go(slot, SlotState::Free, SlotState::Filling);
+        assert!(self.slots[slot as usize].live_tensors() == 0);
         let batch_id = self.next_begin;
         self.next_begin += 1;
         let Slot { generation, next_tensor, .. } = self.slots[slot as usize];
@@ -208,7 +222,7 @@ impl Slots {
             remaining: 1,
             generation,
             failed_at: (u32::MAX, u64::MAX),
-            tensors: 0,
+            tensors: [0; FIELDS],
             next_tensor,
             is_touched: false,
         };
@@ -238,26 +252,27 @@ impl Slots {
     /// The last chunk is there: what the slot becomes. `skip`: samples that fail with a status that
     /// may be skipped do not fail a batch.
     pub fn complete(&mut self, slot: u32, skip: bool) -> SlotState {
-        let slot = &mut self.slots[slot as usize];
-        assert!(slot.state == SlotState::Filling && slot.remaining == 0);
-        slot.state = match (slot.failed_samples, skip && !slot.is_fatal) {
+        let entry = &self.slots[slot as usize];
+        assert!(entry.remaining == 0);
+        let to = match (entry.failed_samples, skip && !entry.is_fatal) {
             (0, _) => SlotState::Ready,
             (_, true) => SlotState::Patching,
             (_, false) => SlotState::Failed,
         };
-        slot.state
+        self.go(slot, SlotState::Filling, to).state
     }
 
     /// The failed samples are filled.
     pub fn patched(&mut self, slot: u32) {
-        assert!(self.slots[slot as usize].state == SlotState::Patching);
-        self.slots[slot as usize].state = SlotState::Ready;
+        self.go(slot, SlotState::Patching, SlotState::Ready);
     }
 
-    /// Notes that chunk number `chunk` of the batch failed for `sample`. True where this is the
+    /// Notes that chunk number `chunk` of the batch failed for a sample. True where this is the
     /// lowest failure of the sample so far; `failure` then also becomes the batch's if it is the
     /// lowest of the batch.
-    pub fn fail(&mut self, slot: u32, sample: u32, chunk: u64, failure: &Failure) -> bool {
+    pub fn fail(&mut self, to: Destination, chunk: u64, failure: &Failure) -> bool {
+        let Destination { slot, sample, .. } = to;
+        assert!(self.slots[slot as usize].state == SlotState::Filling);
         let row = self.row(slot, sample);
         let before = self.failed_chunks[row];
         let is_first = self.statuses.read(row) == 0;
@@ -294,20 +309,19 @@ impl Slots {
 
     /// Hands the next batch out; its token.
     pub fn pop(&mut self, slot: u32) -> u64 {
-        let entry = &mut self.slots[slot as usize];
-        assert!(entry.state == SlotState::Ready && entry.batch_id == self.next_pop);
+        assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
-        entry.state = SlotState::Held;
+        let entry = self.go(slot, SlotState::Ready, SlotState::Held);
         entry.generation = entry.generation.wrapping_add(1).max(1);
-        self.token_key ^ ((entry.generation as u64) << 32 | (slot as u64 + 1))
+        let generation = u64::from(entry.generation);
+        self.token_key ^ (generation << 32 | (u64::from(slot) + 1))
     }
 
     /// Gives the slot of a failed batch back.
     pub fn drop_failed(&mut self, slot: u32) {
-        let entry = &mut self.slots[slot as usize];
-        assert!(entry.state == SlotState::Failed && entry.batch_id == self.next_pop);
+        assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
-        entry.state = SlotState::Free;
+        self.go(slot, SlotState::Failed, SlotState::Free);
     }
 
     /// The slot of a held batch, or None for a token that was released or never given.
@@ -321,9 +335,7 @@ impl Slots {
 
     /// Gives a held slot back; `released` follows.
     pub fn release(&mut self, slot: u32) {
-        let entry = &mut self.slots[slot as usize];
-        assert!(entry.state == SlotState::Held);
-        entry.state = SlotState::Releasing;
+        self.go(slot, SlotState::Held, SlotState::Releasing);
     }
 
     /// Whether a tensor was deleted since the slot was begun to be given back, or since this was
@@ -336,64 +348,62 @@ impl Slots {
     /// device, at least.
     #[must_use]
     pub fn released(&mut self, slot: u32, is_fenced: bool) -> bool {
-        let entry = &mut self.slots[slot as usize];
-        assert!(entry.state == SlotState::Releasing);
-        entry.state = match (entry.tensors, is_fenced) {
+        let to = match (self.slots[slot as usize].live_tensors(), is_fenced) {
             (0, false) => SlotState::Free,
             (0, true) => SlotState::Fenced,
             _ => SlotState::Exported,
         };
-        entry.state == SlotState::Free
+        self.go(slot, SlotState::Releasing, to).state == SlotState::Free
     }
 
     /// The device has done what a slot waited for.
     pub fn unfence(&mut self, slot: u32) {
-        let entry = &mut self.slots[slot as usize];
-        assert!(entry.state == SlotState::Fenced);
-        entry.state = SlotState::Free;
+        self.go(slot, SlotState::Fenced, SlotState::Free);
     }
 
     /// Whether [`Slots::take_tensor`] would give a record.
-    pub fn has_tensor_room(&self, slot: u32) -> bool {
-        self.slots[slot as usize].tensors.count_ones() < TENSORS_PER_SLOT
+    pub fn has_tensor_room(&self, slot: u32, field: u32) -> bool {
+        self.slots[slot as usize].tensors[field as usize].count_ones() < TENSORS_PER_SLOT
     }
 
-    /// Takes a tensor record of a held slot; its number, or None where all of them live.
+    /// Takes a tensor record of a field of a held slot; its number, or None where all of them live.
     ///
     /// The record that was used longest ago comes first, so that a deleter that is called twice
     /// most likely meets a dead one.
-    pub fn take_tensor(&mut self, slot: u32) -> Option<u32> {
+    pub fn take_tensor(&mut self, slot: u32, field: u32) -> Option<u32> {
         let entry = &mut self.slots[slot as usize];
         assert!(entry.state == SlotState::Held);
+        let (live, next) = (&mut entry.tensors[field as usize], &mut entry.next_tensor);
+        let next = &mut next[field as usize];
         let number = (0..TENSORS_PER_SLOT)
-            .map(|step| (entry.next_tensor + step) % TENSORS_PER_SLOT)
-            .find(|number| entry.tensors & (1 << number) == 0)?;
-        entry.tensors |= 1 << number;
-        entry.next_tensor = (number + 1) % TENSORS_PER_SLOT;
+            .map(|step| (*next + step) % TENSORS_PER_SLOT)
+            .find(|number| *live & (1 << number) == 0)?;
+        *live |= 1 << number;
+        *next = (number + 1) % TENSORS_PER_SLOT;
         Some(number)
     }
 
     /// A tensor was deleted; whether that gives its slot back, so that `released` follows. One that
     /// does not live changes nothing.
     #[must_use]
-    pub fn delete_tensor(&mut self, slot: u32, number: u32) -> bool {
+    pub fn delete_tensor(&mut self, (slot, field, number): (u32, u32, u32)) -> bool {
         let entry = &mut self.slots[slot as usize];
-        if entry.tensors & (1 << number) == 0 {
+        if entry.tensors[field as usize] & (1 << number) == 0 {
             return false;
         }
         assert!(entry.is_kept());
-        entry.tensors &= !(1 << number);
+        entry.tensors[field as usize] &= !(1 << number);
         entry.is_touched |= entry.state == SlotState::Releasing;
-        if entry.tensors != 0 || entry.state != SlotState::Exported {
+        if entry.live_tensors() != 0 || entry.state != SlotState::Exported {
             return false;
         }
-        entry.state = SlotState::Releasing;
+        self.go(slot, SlotState::Exported, SlotState::Releasing);
         true
     }
 
     /// Tensors that were handed out and not deleted.
     pub fn live_tensors(&self) -> u32 {
-        self.slots.iter().map(|slot| slot.tensors.count_ones()).sum()
+        self.slots.iter().map(Slot::live_tensors).sum()
     }
 
     /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.
@@ -403,92 +413,5 @@ impl Slots {
         }
         self.next_begin = 0;
         self.next_pop = 0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::ptr::NonNull;
-
-    /// One slot for two samples.
-    fn slots() -> Slots {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
-        Slots::carve(&mut carver, 1, 2)
-    }
-
-    /// The slot with a popped batch.
-    fn held() -> Slots {
-        let mut slots = slots();
-        slots.begin(0, 2);
-        assert!(slots.sub_remaining(0, 1));
-        assert_eq!(slots.complete(0, false), SlotState::Ready);
-        slots.pop(0);
-        slots
-    }
-
-    fn completed(status: Status, skip: bool) -> SlotState {
-        let mut slots = slots();
-        slots.begin(0, 2);
-        slots.fail(0, 1, 0, &Failure::new(status));
-        assert!(slots.sub_remaining(0, 1));
-        slots.complete(0, skip)
-    }
-
-    #[test]
-    fn skip_goes_on_after_faults_of_the_data_only() {
-        assert_eq!(completed(Status::Decode, false), SlotState::Failed);
-        assert_eq!(completed(Status::Decode, true), SlotState::Patching);
-        assert_eq!(completed(Status::Internal, true), SlotState::Failed);
-    }
-
-    #[test]
-    fn a_slot_is_free_when_it_is_released_and_its_last_tensor_deleted() {
-        let mut slots = held();
-        let (one, two) = (slots.take_tensor(0).unwrap(), slots.take_tensor(0).unwrap());
-        assert!(!slots.delete_tensor(0, one));
-        slots.release(0);
-        assert!(!slots.released(0, false));
-        assert_eq!((slots.state(0), slots.kept()), (SlotState::Exported, 1));
-        assert_eq!(slots.live_tensors(), 1);
-        slots.reset();
-        assert_eq!(slots.state(0), SlotState::Exported);
-        assert!(slots.delete_tensor(0, two));
-        assert!(slots.released(0, false));
-        assert_eq!((slots.state(0), slots.kept()), (SlotState::Free, 0));
-        assert!(!slots.delete_tensor(0, two));
-    }
-
-    #[test]
-    fn a_fenced_slot_is_nobodys_and_not_free() {
-        let mut slots = held();
-        slots.release(0);
-        slots.reset();
-        assert_eq!((slots.state(0), slots.kept()), (SlotState::Releasing, 1));
-        assert!(!slots.released(0, true));
-        assert_eq!((slots.find(SlotState::Free), slots.kept()), (None, 0));
-        slots.reset();
-        assert_eq!((slots.state(0), slots.next_slot()), (SlotState::Fenced, None));
-        slots.unfence(0);
-        assert_eq!(slots.find(SlotState::Free), Some(0));
-    }
-
-    #[test]
-    fn records_are_used_in_turn_and_never_twice_at_a_time() {
-        let mut slots = held();
-        let all: std::vec::Vec<u32> = (0..TENSORS_PER_SLOT).collect();
-        let taken: std::vec::Vec<u32> = all.iter().map(|_| slots.take_tensor(0).unwrap()).collect();
-        assert_eq!(taken, all);
-        assert_eq!(slots.take_tensor(0), None);
-        for number in [5, 2] {
-            assert!(!slots.delete_tensor(0, number));
-        }
-        assert_eq!(slots.take_tensor(0), Some(2));
-        assert_eq!(slots.take_tensor(0), Some(5));
-        assert_eq!(slots.take_tensor(0), None);
     }
 }

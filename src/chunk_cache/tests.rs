@@ -3,8 +3,6 @@
 use super::order::LATEST_MAX;
 use super::*;
 use crate::base::arena::Kind;
-use core::ptr::NonNull;
-use std::boxed::Box;
 use std::vec::Vec;
 use std::{iter, vec};
 
@@ -13,11 +11,7 @@ const GRANULE: u64 = GRANULE_BYTES;
 /// A cache in memory of its own, which was not zero before.
 pub(super) fn cache(cache_bytes: u64, uses_max: u32, waiters_max: u32) -> ChunkCache {
     let need = table_bytes(cache_bytes, uses_max, waiters_max);
-    let block = Box::leak(vec![0xEEu8; need as usize + 4096].into_boxed_slice());
-    let start = (block.as_mut_ptr() as usize).next_multiple_of(4096);
-    // SAFETY: the block is leaked, used once, and has `need` bytes after alignment.
-    let mut carver = unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), need) };
-    ChunkCache::carve(&mut carver, cache_bytes, uses_max, waiters_max)
+    ChunkCache::carve(&mut Carver::leaked(need as usize), cache_bytes, uses_max, waiters_max)
 }
 
 fn table_bytes(cache_bytes: u64, uses_max: u32, waiters_max: u32) -> u64 {

@@ -246,12 +246,15 @@ impl Slabs {
     /// A worker is done with its part.
     pub fn finish(&mut self, part: &SlabPart) {
         let slab = &mut self.slabs[part.slab as usize];
+        assert!(matches!(slab.state, SlabState::Filling | SlabState::Sealed));
         assert!(slab.writers > 0);
         slab.writers -= 1;
     }
 
     /// `chunks` more chunks of the batch in `slot` come with a slab.
     pub fn add_chunks(&mut self, slab: u32, slot: u32, chunks: u64) {
+        // A slab is not sent before all of its writers have said what comes with it.
+        assert!(self.slabs[slab as usize].writers > 0);
         self.counts[self.row(slab) + slot as usize] += chunks;
     }
 
@@ -336,6 +339,7 @@ impl Slabs {
 
     /// Forgets all that is under way; no worker writes and the device is at rest.
     pub fn clear(&mut self) {
+        assert!(self.slabs.iter().all(|slab| slab.writers == 0));
         self.slabs.iter_mut().for_each(|slab| slab.state = SlabState::Free);
         self.filling = None;
         self.busy = [false; RESIDENT_WAVES];

@@ -1,16 +1,12 @@
 use super::*;
-use core::ptr::NonNull;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LAYOUT: Layout = Layout { data_bytes: 4096, units: 16 };
 const SLOTS: u32 = 3;
 
 /// Two slabs for batches in three slots.
 fn slabs() -> Slabs {
-    let block = std::boxed::Box::leak(std::vec![0u64; 1 << 11].into_boxed_slice());
-    let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-    // SAFETY: the block is leaked, used once, and large enough after alignment.
-    let mut carver =
-        unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 14) - 4096) };
+    let mut carver = Carver::leaked(1 << 14);
     Slabs::carve(&mut carver, LAYOUT, 2, SLOTS)
 }
 
@@ -133,4 +129,43 @@ fn what_is_cleared_is_as_new() {
     slabs.clear();
     assert_eq!((slabs.busy_bits(), slabs.take_chunks(resident, 1)), (0, 0));
     assert!(slabs.has_room(SlabNeed::of(4080, 8)));
+}
+
+/// Two slabs, the first brought to a state, and a part of it.
+fn in_state(state: SlabState) -> (Slabs, SlabPart) {
+    let mut slabs = slabs();
+    let part = slabs.reserve(SlabNeed::of(3000, 1)).unwrap();
+    match state {
+        SlabState::Free => {
+            slabs.finish(&part);
+            slabs.clear();
+        }
+        SlabState::Filling => {}
+        SlabState::Sealed => assert!(slabs.reserve(SlabNeed::of(3000, 1)).is_some()),
+        SlabState::Copying => {
+            slabs.finish(&part);
+            assert!(slabs.submit().is_some());
+        }
+    }
+    assert_eq!(slabs.slabs[0].state, state);
+    (slabs, part)
+}
+
+#[test]
+fn a_slab_goes_where_its_drawing_says_and_nowhere_else() {
+    use SlabState::{Copying, Filling, Free, Sealed};
+    type Step = (fn(&mut Slabs, SlabPart), &'static [SlabState]);
+    let steps: [Step; 4] = [
+        (|slabs, part| slabs.finish(&part), &[Filling, Sealed]),
+        (|slabs, part| slabs.add_chunks(part.slab, 0, 1), &[Filling, Sealed]),
+        (|slabs, part| slabs.copied(part.slab), &[Copying]),
+        (|slabs, _| slabs.done(0), &[Copying]),
+    ];
+    for (number, (step, from)) in steps.into_iter().enumerate() {
+        for state in [Free, Filling, Sealed, Copying] {
+            let (mut slabs, part) = in_state(state);
+            let went = catch_unwind(AssertUnwindSafe(|| step(&mut slabs, part))).is_ok();
+            assert_eq!(went, from.contains(&state), "step {number} from {state:?}");
+        }
+    }
 }

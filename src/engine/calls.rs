@@ -42,7 +42,7 @@ pub enum Popped {
 
 /// A popped batch, for the surfaces.
 pub struct BatchView {
-    /// Its samples, one after the other.
+    /// A field of its samples, one after the other.
     pub data: Region,
     /// Samples in it.
     pub sample_count: u32,
@@ -329,15 +329,14 @@ impl Engine {
         Err(Failure::because(status, &why))
     }
 
-    /// What is known of a held batch.
-    pub fn view(&self, token: u64) -> Result<BatchView, Failure> {
+    /// What is known of a held batch, with a field of it.
+    pub fn view(&self, token: u64, field: u32) -> Result<BatchView, Failure> {
         let state = &*self.lock.lock();
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
         let row = self.shared.sample_row(slot, 0);
         let sample_count = state.slots.sample_count(slot);
-        let bytes = sample_count as u64 * self.shared.settings.sample_bytes;
         Ok(BatchView {
-            data: self.shared.batches.part(slot as u64 * self.shared.settings.slot_bytes, bytes),
+            data: self.shared.field_region(slot, field, sample_count),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
             ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot)),

@@ -288,7 +288,7 @@ fn layout(
             records: state.arrays.records.share(),
             edges: state.arrays.edges.share(),
             uris: state.arrays.uris.share(),
-            geometry_table: state.slots.geometry.share(),
+            boxes: state.slots.boxes.share(),
             statuses: state.slots.statuses.share(),
             tables,
             batches,

@@ -226,22 +226,21 @@ impl<'a> Assembler<'a> {
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = shared.tables.pair_row(wave, task.pair_first + pair);
-            let sample = shared.tables.pairs.read(row);
-            let geometry = shared.geometry_table.read(shared.sample_row(task.slot, sample));
+            let source = shared.box_record(task.slot, shared.tables.pairs.read(row));
             let sample_box = SampleBox {
                 record,
                 cast: self.cast,
-                begin: &geometry.begin[..axes],
-                end: &geometry.end[..axes],
+                begin: &source.begin[..axes],
+                end: &source.end[..axes],
                 pad: shared.pad_mode,
             };
             written += match in_slab {
                 Some(data) => {
-                    let address = shared.sample_region(task.slot, sample).as_ptr() as u64;
+                    let address = shared.sample_region(source.to).as_ptr() as u64;
                     self.send_sample(task.kind, &sample_box, address, origin, data)
                 }
                 None => {
-                    let claim = shared.claim_sample(task.slot, sample);
+                    let claim = shared.claim_sample(source.to);
                     let target = Target { sample: sample_box, claim };
                     self.write_sample(task.kind, target, origin, chunk)
                 }

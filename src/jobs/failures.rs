@@ -7,19 +7,19 @@ use crate::base::text::{List, Tail, Text};
 use crate::jobs::look_up::look_anew;
 use crate::os::sink::Level;
 use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, file_and_chunk};
+use crate::records::{ArrayRecord, Destination, file_and_chunk};
 use crate::source::zarr::write_file_key;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask};
 
 /// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
-pub fn fail_sample(lock: &Lock, slot: u32, sample: u32, chunk: u64, failure: &Failure) {
+pub fn fail_sample(lock: &Lock, to: Destination, chunk: u64, failure: &Failure) {
     let shared = lock.shared;
     let (is_lowest, tag) = {
         let state = &mut *lock.lock();
-        let is_lowest = state.slots.fail(slot, sample, chunk, failure);
-        let tag = state.slots.tags.read(state.slots.row(slot, sample));
+        let is_lowest = state.slots.fail(to, chunk, failure);
+        let tag = state.slots.tags.read(state.slots.row(to.slot, to.sample));
         state.is_halted |= !shared.skips_errors() || !failure.status.is_skippable();
         (is_lowest, tag)
     };
@@ -88,8 +88,8 @@ pub fn fail_samples(lock: &Lock, wave: u32, task: &ChunkTask, failure: &Failure)
     let shared = lock.shared;
     for pair in 0..task.pair_count {
         let row = shared.tables.pair_row(wave, task.pair_first + pair);
-        let sample = shared.tables.pairs.read(row);
-        fail_sample(lock, task.slot, sample, task.number, failure);
+        let to = shared.box_record(task.slot, shared.tables.pairs.read(row)).to;
+        fail_sample(lock, to, task.number, failure);
     }
 }
 

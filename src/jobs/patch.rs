@@ -2,8 +2,10 @@
 
 use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
+use crate::base::limits::FIELDS_MAX;
 use crate::device::SlabNeed;
 use crate::os::profiler;
+use crate::records::Destination;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
@@ -18,17 +20,17 @@ pub fn run(lock: &Lock, slot: u32, mut slab: Option<SlabWriter>) -> Locked<'_> {
     let count = lock.lock().slots.sample_count(slot);
     let element_bytes = shared.settings.dtype_bytes;
     let element = &shared.failed_element[..element_bytes as usize];
-    for sample in 0..count {
-        if shared.statuses.read(shared.sample_row(slot, sample)) == 0 {
-            continue;
-        }
-        match &mut slab {
-            Some(slab) => {
-                let region = shared.sample_region(slot, sample);
-                let (address, bytes) = (region.as_ptr() as u64, region.bytes());
-                slab.push(&failed_unit(address, bytes, &shared.failed_element, element_bytes));
+    let is_failed = |sample: &u32| shared.statuses.read(shared.sample_row(slot, *sample)) != 0;
+    for sample in (0..count).filter(is_failed) {
+        for to in (0..FIELDS_MAX).map(|field| Destination { slot, field, sample }) {
+            match &mut slab {
+                Some(slab) => {
+                    let region = shared.sample_region(to);
+                    let (address, bytes) = (region.as_ptr() as u64, region.bytes());
+                    slab.push(&failed_unit(address, bytes, &shared.failed_element, element_bytes));
+                }
+                None => fill_row(shared.claim_sample(to).bytes(), element),
             }
-            None => fill_row(shared.claim_sample(slot, sample).bytes(), element),
         }
         shared.stats.samples_failed.fetch_add(1, Relaxed);
     }
@@ -49,7 +51,7 @@ pub fn run(lock: &Lock, slot: u32, mut slab: Option<SlabWriter>) -> Locked<'_> {
 /// A batch whose failed samples nobody fills yet, if there is room for them.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let slot = state.patch_slot()?;
-    let need = SlabNeed::of(0, state.slots.failed_samples(slot));
+    let need = SlabNeed::of(0, FIELDS_MAX * state.slots.failed_samples(slot));
     let slab = state.reserve(shared, need).ok()?;
     state.patching |= 1 << slot;
     Some(Job::Patch { slot, slab })

@@ -15,15 +15,15 @@ use crate::state::Life;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
 
-/// A tensor over a held batch, for work on `stream`, if there is one to wait for before the
-/// slot is used again. None where as many live, or are waited for, as a slot has records for.
+/// A tensor over a field of a held batch, for work on `stream`, if there is one to wait for before
+/// the slot is used again. None where as many live, or are waited for, as a slot has records for.
 pub fn export(
     lock: &Lock,
-    token: u64,
+    (token, field): (u64, u32),
     stream: Option<Stream>,
     deleters: &Deleters,
 ) -> Result<Option<Exported>, Failure> {
-    let result = try_export(lock, token, stream, deleters);
+    let result = try_export(lock, (token, field), stream, deleters);
     if let Err(failure) = &result
         && failure.status == Status::Invalid
     {
@@ -34,7 +34,7 @@ pub fn export(
 
 fn try_export(
     lock: &Lock,
-    token: u64,
+    (token, field): (u64, u32),
     stream: Option<Stream>,
     deleters: &Deleters,
 ) -> Result<Option<Exported>, Failure> {
@@ -53,7 +53,7 @@ fn try_export(
     }
     // A stream is remembered where a tensor is handed out, and only there: it need not live
     // any longer else.
-    if !state.slots.has_tensor_room(slot) {
+    if !state.slots.has_tensor_room(slot, field) {
         return Ok(None);
     }
     if let Some(stream) = stream
@@ -61,11 +61,10 @@ fn try_export(
     {
         return Ok(None);
     }
-    let Some(number) = state.slots.take_tensor(slot) else { return Ok(None) };
+    let Some(number) = state.slots.take_tensor(slot, field) else { return Ok(None) };
     let sample_count = state.slots.sample_count(slot);
-    let bytes = sample_count as u64 * shared.settings.sample_bytes;
     let source = Source {
-        data: shared.batches.part(slot as u64 * shared.settings.slot_bytes, bytes),
+        data: shared.field_region(slot, field, sample_count),
         device: match shared.engine() {
             None => DlDevice { device_type: DEVICE_CPU, device_id: 0 },
             Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
@@ -76,7 +75,7 @@ fn try_export(
         dtype_bytes: shared.settings.dtype_bytes,
     };
     // Filled under the lock: a deleter that is called twice may name this very record.
-    Ok(Some(shared.exports.fill(slot, number, &source, deleters)))
+    Ok(Some(shared.exports.fill((slot, field, number), &source, deleters)))
 }
 
 /// Why a consumer's stream will not do. A driver that fails ends the stream.
@@ -90,16 +89,16 @@ fn flaw_of(lock: &Lock, stream: Option<Stream>) -> Result<Option<&'static str>, 
     })
 }
 
-/// Whether a tensor at this address is one of this instance's records, dead or alive.
+/// Whether a tensor at this address is one of this loader's records, dead or alive.
 pub fn has_tensor(shared: &Shared, address: usize) -> bool {
     shared.exports.find(address).is_some()
 }
 
 /// The tensor at this address is not used any more. Nothing where it does not live.
 pub fn delete_tensor(lock: &Lock, address: usize) {
-    let Some((slot, number)) = lock.shared.exports.find(address) else { return };
-    if lock.lock().slots.delete_tensor(slot, number) {
+    let Some(tensor) = lock.shared.exports.find(address) else { return };
+    if lock.lock().slots.delete_tensor(tensor) {
         // A failure ended the stream and was logged; a deleter has nobody to tell.
-        let _ = give_slot_back(lock, slot, Ok(None));
+        let _ = give_slot_back(lock, tensor.0, Ok(None));
     }
 }

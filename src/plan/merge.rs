@@ -119,21 +119,13 @@ impl Merge {
 mod tests {
     use super::super::cursor::tests::{brute, padded, record};
     use super::*;
-    use core::ptr::NonNull;
     use std::collections::BTreeMap;
     use std::vec;
     use std::vec::Vec;
 
-    fn carver() -> Carver {
-        let block = std::boxed::Box::leak(vec![0u64; 1 << 14].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 17) - 4096) }
-    }
-
     #[test]
     fn shared_chunks_come_out_once_with_all_their_samples() {
-        let mut carver = carver();
+        let mut carver = Carver::leaked(1 << 17);
         let mut merge = Merge::carve(&mut carver, 16);
         let record = record(&[40, 40], &[16, 16], &[4, 8]);
         let mut expected: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
@@ -157,7 +149,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_chunk_that_are_far_from_each_other_come_out_one_by_one() {
-        let mut carver = carver();
+        let mut carver = Carver::leaked(1 << 17);
         let mut merge = Merge::carve(&mut carver, 5);
         let mut record = record(&[1 << 20], &[1 << 20], &[1 << 20]);
         (record.dtype_bytes, record.chunk_strides[0]) = (1, 1);

@@ -8,6 +8,13 @@
 //! that only the page cache answers, one for direct reads. They are opened, leased, evicted and
 //! closed together and count as one here; whoever sets `open_max` allows for both.
 //!
+//! ```text
+//!            lease              give_back, open            lease
+//!  Closed ─────────▶ Opening ───────────────────▶ Idle ◀─────────▶ Used ──set_stale──▶ Stale
+//!    ▲                  │ give_back, not open       │  give_back                         │
+//!    └──────────────────┴────────── evicted ────────┴──────────── last give_back ────────┘
+//! ```
+//!
 //! Invariant: a record is pinned while leased; `users` counts its leases; its descriptor is in
 //! `idle` exactly while it is open and has no users. Opening is exclusive, so each file is opened
 //! once however many workers want it.
@@ -38,7 +45,33 @@ struct FileRecord {
     checks: Option<IndexChecks>,
 }
 
+/// Where a file's descriptor is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FilePhase {
+    /// There is none.
+    Closed,
+    /// One worker opens the file.
+    Opening,
+    /// It is open, and nobody uses it.
+    Idle,
+    /// It is used.
+    Used,
+    /// It is used, and closed after that.
+    Stale,
+}
+
 impl FileRecord {
+    fn phase(&self) -> FilePhase {
+        match (self.open.is_some(), self.users, self.stale) {
+            (false, 0, false) => FilePhase::Closed,
+            (false, 1, false) => FilePhase::Opening,
+            (true, 0, false) => FilePhase::Idle,
+            (true, 1.., false) => FilePhase::Used,
+            (true, 1.., true) => FilePhase::Stale,
+            _ => unreachable!("opening is exclusive, and stale is what somebody uses"),
+        }
+    }
+
     const EMPTY: FileRecord = FileRecord {
         array_id: 0,
         file: 0,
@@ -146,6 +179,11 @@ impl FileTable {
         self.cache.touch(slot);
     }
 
+    #[cfg(test)]
+    pub(super) fn phase(&self, slot: u32) -> FilePhase {
+        self.records[slot as usize].phase()
+    }
+
     /// Leases a file. `page`: a page of an index that is to be looked at; nobody else then checks
     /// the file's own index meanwhile, if it was not checked. Indexes of inner shards are small and
     /// many, so several are checked at once.
@@ -162,18 +200,18 @@ impl FileTable {
             },
         };
         let record = self.records[slot as usize];
-        if record.exclusive || record.stale {
+        let before = record.phase();
+        if record.exclusive || before == FilePhase::Stale {
             return LeaseOutcome::Busy;
         }
-        if record.open.is_none() {
-            // Opening is exclusive, so a record without descriptor has no users.
-            assert!(record.users == 0);
+        assert!(before != FilePhase::Opening);
+        if before == FilePhase::Closed {
             if evicted.is_none() && self.open_count >= self.open_max {
                 let Some(idle) = self.idle.first() else { return LeaseOutcome::Busy };
                 evicted = self.take_descriptor(idle);
             }
             self.open_count += 1;
-        } else if record.users == 0 {
+        } else if before == FilePhase::Idle {
             self.idle.remove(slot);
         }
         let check = page.and_then(|page| self.check_of(&record, page));
@@ -182,6 +220,7 @@ impl FileTable {
         let record = &mut self.records[slot as usize];
         record.users += 1;
         record.exclusive = exclusive;
+        assert!(matches!(record.phase(), FilePhase::Opening | FilePhase::Used));
         self.cache.pin(slot, 1);
         self.leases += 1;
         let stat = record.stat;
@@ -213,6 +252,8 @@ impl FileTable {
     ) -> Option<Descriptors> {
         let slot = lease.slot;
         let record = &mut self.records[slot as usize];
+        let before = record.phase();
+        assert!(lease.open.is_some() != (before == FilePhase::Opening));
         assert!(record.users > 0);
         record.users -= 1;
         self.leases -= 1;
@@ -227,24 +268,24 @@ impl FileTable {
         if record.stat.is_none() {
             record.stat = stat;
         }
-        let is_stale = record.stale && record.users == 0;
-        if record.users == 0 && record.open.is_some() {
+        if record.users == 0 {
+            record.stale = false;
+        }
+        let now = record.phase();
+        if now == FilePhase::Idle {
             self.idle.push(slot);
         }
         self.cache.unpin(slot, 1);
-        if is_stale {
-            self.records[slot as usize].stale = false;
-            return self.take_descriptor(slot);
-        }
-        None
+        let is_last_of_stale = before == FilePhase::Stale && now == FilePhase::Idle;
+        if is_last_of_stale { self.take_descriptor(slot) } else { None }
     }
 
     /// The descriptor of a leased file went stale on its server: it is closed with the last lease,
     /// and the file is opened again for the next.
     pub fn set_stale(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
-        assert!(record.users > 0 && record.open.is_some());
         record.stale = true;
+        assert!(record.phase() == FilePhase::Stale);
     }
 
     /// A direct read of a leased file was refused: it is read through the page cache from now on.
@@ -291,10 +332,7 @@ impl FileTable {
         record.epoch = epoch;
         record.stat = None;
         record.checks = None;
-        if record.users == 0 && record.open.is_some() {
-            return self.take_descriptor(slot);
-        }
-        None
+        if record.phase() == FilePhase::Idle { self.take_descriptor(slot) } else { None }
     }
 
     /// The system has no descriptor left: asks for fewer from now on. False when we hold none
@@ -331,11 +369,8 @@ impl FileTable {
     /// the worker closes that opens the new one. None while every record is leased.
     fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<Descriptors>)> {
         let oldest = self.cache.oldest()?;
-        let descriptor = if self.records[oldest as usize].open.is_some() {
-            self.take_descriptor(oldest)
-        } else {
-            None
-        };
+        let is_idle = self.records[oldest as usize].phase() == FilePhase::Idle;
+        let descriptor = if is_idle { self.take_descriptor(oldest) } else { None };
         let slot = self.cache.take(hash_words(&[array_id, file]))?;
         assert!(slot == oldest);
         let epoch = self.take_epoch();
@@ -345,6 +380,7 @@ impl FileTable {
     }
 
     fn take_descriptor(&mut self, slot: u32) -> Option<Descriptors> {
+        assert!(self.records[slot as usize].phase() == FilePhase::Idle);
         self.idle.remove(slot);
         self.open_count -= 1;
         self.records[slot as usize].open.take()

@@ -26,3 +26,6 @@ pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{IndexPage, Outcome, PAGE_BYTES, PageCache, Question, Requests};
 pub use sums::{PageCheck, SUM_BYTES};
+
+#[cfg(test)]
+mod files_tests;

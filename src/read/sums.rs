@@ -127,15 +127,10 @@ impl InnerChecks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ptr::NonNull;
     use std::vec::Vec;
 
     fn ring(count: u64) -> SumRing {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
+        let mut carver = Carver::leaked(1 << 15);
         SumRing::carve(&mut carver, count)
     }
 
@@ -166,11 +161,7 @@ mod tests {
 
     #[test]
     fn inner_indexes_are_kept_by_file_and_number_until_others_take_their_place() {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 12].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 15) - 4096) };
+        let mut carver = Carver::leaked(1 << 15);
         let mut inner = InnerChecks::carve(&mut carver, 2);
         let checks = |first| IndexChecks { group_pages: 1, first };
         let first = |inner: &mut InnerChecks, epoch, number| {

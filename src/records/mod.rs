@@ -1,6 +1,6 @@
 //! The plain records that stages hand to each other: element types, codec chains and the array.
 //!
-//! A source (zarr v3 or v2) fills one [`ArrayRecord`]; everything after `meta` works on records
+//! A source (zarr v3 or v2) fills one [`ArrayRecord`]; everything after `source` works on records
 //! alone and knows no file format.
 //!
 //! Words: the *file grid* divides the array into files (shards, or chunks where there are no
@@ -20,6 +20,37 @@ pub use time::{TIME_UNITS, Time};
 use self::grid::{AxisGrid, Cell, EdgeRun};
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
+
+/// Where elements go: to a sample in a field of the batch in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Destination {
+    /// Batch slot.
+    pub slot: u32,
+    /// Field, below FIELDS_MAX.
+    pub field: u32,
+    /// Sample of the batch.
+    pub sample: u32,
+}
+
+/// A box: what of an array is read, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct BoxRecord {
+    /// Where its elements go.
+    pub to: Destination,
+    /// First element along each axis of the array.
+    pub begin: [i64; RANK_MAX],
+    /// One past the last.
+    pub end: [i64; RANK_MAX],
+}
+
+impl BoxRecord {
+    /// A box of nothing.
+    pub const EMPTY: BoxRecord = BoxRecord {
+        to: Destination { slot: 0, field: 0, sample: 0 },
+        begin: [0; RANK_MAX],
+        end: [0; RANK_MAX],
+    };
+}
 
 /// Order of the bytes of a word in a decoded chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

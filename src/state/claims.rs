@@ -10,6 +10,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::device::{SlabPart, UNIT_BYTES};
 use crate::read::staged_bytes;
+use crate::records::Destination;
 use crate::records::grid::EdgeRun;
 use crate::state::State;
 use crate::state::shared::Shared;
@@ -84,10 +85,10 @@ impl Shared {
     }
 
     /// A sample in its batch slot, of which a job writes what its chunks cover.
-    pub fn claim_sample(&self, slot: u32, sample: u32) -> Claim<'static> {
+    pub fn claim_sample(&self, to: Destination) -> Claim<'static> {
         // SAFETY: the slot is Filling, or Patching for one job; two chunks of an array never cover
         // the same element of a box, and a chunk is one job's.
-        unsafe { Claim::new(self.sample_region(slot, sample)) }
+        unsafe { Claim::new(self.sample_region(to)) }
     }
 
     /// The runs of the grid of an array whose metadata the caller loads.

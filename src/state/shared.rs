@@ -2,10 +2,9 @@
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
-use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
-use crate::batch::slots::SampleGeometry;
 use crate::cuda::DeviceEngine;
 use crate::intake::arrays::Uri;
 use crate::os::Os;
@@ -13,8 +12,8 @@ use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::read::staged_bytes;
-use crate::records::ArrayRecord;
 use crate::records::grid::EdgeRun;
+use crate::records::{ArrayRecord, BoxRecord, Destination};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
@@ -58,7 +57,7 @@ pub struct Shared {
     /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
     pub edges: Table<EdgeRun>,
     pub uris: Table<Uri>,
-    pub geometry_table: Table<SampleGeometry>,
+    pub boxes: Table<BoxRecord>,
     pub statuses: Table<i32>,
     pub pad_mode: PadMode,
     /// pad_value, where constant padding takes it instead of the array's fill value.
@@ -92,10 +91,23 @@ impl Shared {
         slot as usize * self.settings.config.samples_per_batch as usize + sample as usize
     }
 
-    pub fn sample_region(&self, slot: u32, sample: u32) -> Region {
-        let offset = slot as u64 * self.settings.slot_bytes;
-        self.batches
-            .part(offset + sample as u64 * self.settings.sample_bytes, self.settings.sample_bytes)
+    /// Box `number` of the batch in a slot.
+    pub fn box_record(&self, slot: u32, number: u32) -> BoxRecord {
+        self.boxes.read(self.sample_row(slot, number))
+    }
+
+    /// The first samples of a field of the batch in a slot.
+    pub fn field_region(&self, slot: u32, field: u32, samples: u32) -> Region {
+        assert!(field < FIELDS_MAX);
+        let bytes = u64::from(samples) * self.settings.sample_bytes;
+        self.batches.part(u64::from(slot) * self.settings.slot_bytes, bytes)
+    }
+
+    /// The memory of a sample.
+    pub fn sample_region(&self, to: Destination) -> Region {
+        let bytes = self.settings.sample_bytes;
+        self.field_region(to.slot, to.field, to.sample + 1)
+            .part(u64::from(to.sample) * bytes, bytes)
     }
 
     /// Bytes that are staged before those of a read: of the page that a direct read begins with.

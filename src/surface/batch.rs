@@ -97,7 +97,8 @@ impl Batch<'_> {
         &self,
         stream: Option<Stream>,
     ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
-        let exported = tensors::export(&self.loader.enter()?.lock, self.token, stream, &DELETERS)?;
+        let exported =
+            tensors::export(&self.loader.enter()?.lock, (self.token, 0), stream, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
     }
 

@@ -119,7 +119,7 @@ impl Loader {
             Popped::Starved(why) => Pop::Starved(why),
             Popped::End => Pop::End,
             Popped::Batch(token) => {
-                let view = instance.view(token)?;
+                let view = instance.view(token, 0)?;
                 let mut shape = ArrayVec::new();
                 shape.push(view.sample_count as u64);
                 let config = &instance.shared.settings.config;

@@ -58,9 +58,9 @@ pub struct ChunkTask {
     pub number: u64,
     /// Tasks right behind it, of the same read, that are the same chunk for other batches.
     pub mates: u32,
-    /// First of its samples in the pairs of the wave.
+    /// First of its boxes in the pairs of the wave.
     pub pair_first: u32,
-    /// Number of samples that touch it.
+    /// Number of boxes that touch it.
     pub pair_count: u32,
     /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
     pub need: Need,

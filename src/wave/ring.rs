@@ -117,16 +117,11 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ptr::NonNull;
     use std::collections::VecDeque;
 
     #[test]
     fn ring_intervals_never_overlap_and_an_empty_ring_fits_anything() {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 11].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 14) - 4096) };
+        let mut carver = Carver::leaked(1 << 14);
         let mut ring = Ring::carve(&mut carver, 8, 16 * 256);
         let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
         let mut state = 3u64;
@@ -155,11 +150,7 @@ mod tests {
     }
 
     fn ring_of(intervals: u32, capacity: u64) -> Ring {
-        let block = std::boxed::Box::leak(std::vec![0u64; 1 << 11].into_boxed_slice());
-        let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-        // SAFETY: the block is leaked, used once, and large enough after alignment.
-        let mut carver =
-            unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 14) - 4096) };
+        let mut carver = Carver::leaked(1 << 14);
         Ring::carve(&mut carver, intervals, capacity)
     }
 

@@ -11,7 +11,7 @@ pub struct WaveTables {
     pub ops: Table<ReadOp>,
     /// Reads in the order of issue: alternating across files.
     pub order: Table<u32>,
-    /// Samples of the chunk tasks.
+    /// Boxes of the chunk tasks, by number in their batch.
     pub pairs: Table<u32>,
     /// The staging memory.
     pub slab: Region,

@@ -1,15 +1,10 @@
 use super::*;
-use core::ptr::NonNull;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
 /// One wave of two reads, the second of which needs nothing.
 fn waves() -> Waves {
-    let block = std::boxed::Box::leak(std::vec![0u64; 1 << 13].into_boxed_slice());
-    let start = (block.as_mut_ptr() as usize + 4095) & !4095;
-    // SAFETY: the block is leaked, used once, and large enough after alignment.
-    let mut carver =
-        unsafe { Carver::over(NonNull::new(start as *mut u8).unwrap(), (1 << 16) - 4096) };
+    let mut carver = Carver::leaked(1 << 16);
     let mut waves = Waves::carve(&mut carver, 1, 4, 4096);
     let (interval, _) = waves.ring.take(0).unwrap();
     waves.activate(0, 3, (2, 1), interval, 0);

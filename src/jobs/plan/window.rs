@@ -19,14 +19,14 @@ use crate::base::cache::hash_words;
 use crate::base::math::index;
 use crate::base::sort::sort;
 use crate::base::status::{Failure, Why};
-use crate::batch::slots::{SampleGeometry, SlotState};
+use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::failures::{fail_sample, sample_failure};
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Cursor, Merge};
-use crate::records::{ArrayRecord, Need};
+use crate::records::{ArrayRecord, BoxRecord, Destination, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -64,13 +64,14 @@ pub struct Current {
 /// See the module.
 pub struct Planner {
     pub current: Option<Current>,
-    /// Samples of the batch, grouped by uri.
+    /// Boxes of the batch, grouped by uri.
     order: &'static mut [u32],
     merge: Merge,
     record: ArrayRecord,
     pub window: &'static mut [Planned],
     pub first: u64,
     pub limit: u64,
+    /// Boxes of the entries, by number in their batch.
     pub pairs: &'static mut [u32],
     pub pair_first: u64,
     pub pair_limit: u64,
@@ -187,8 +188,9 @@ impl Planner {
             let queued = *state.queue.sample(sample);
             let row = state.slots.row(slot, sample);
             state.slots.tags.write(row, queued.tag);
-            let geometry = SampleGeometry { begin: queued.begin, end: queued.end };
-            state.slots.geometry.write(row, geometry);
+            let to = Destination { slot, field: 0, sample };
+            let record = BoxRecord { to, begin: queued.begin, end: queued.end };
+            state.slots.boxes.write(row, record);
             self.order[sample as usize] = sample;
         }
         let queue = &state.queue;
@@ -259,7 +261,8 @@ impl Planner {
                 state.arrays.forget_failed(array);
                 drop(guard);
                 for at in first..limit {
-                    fail_sample(lock, current.slot, self.order[at as usize], 0, &failure);
+                    let to = lock.shared.box_record(current.slot, self.order[at as usize]).to;
+                    fail_sample(lock, to, 0, &failure);
                 }
                 self.end_group(lock, current, false);
                 true
@@ -287,7 +290,8 @@ impl Planner {
                 }
                 Err(status) => {
                     let failure = sample_failure(lock.shared, current.array, status, &why);
-                    fail_sample(lock, current.slot, sample, 0, &failure);
+                    let to = lock.shared.box_record(current.slot, sample).to;
+                    fail_sample(lock, to, 0, &failure);
                 }
             }
         }
@@ -369,14 +373,13 @@ impl Planner {
             if lock.shared.pad_mode != PadMode::Constant {
                 continue;
             }
-            let (is_failed, geometry) = {
+            let source = lock.shared.box_record(current.slot, sample);
+            let is_failed = {
                 let slots = &lock.lock().slots;
-                let row = slots.row(current.slot, sample);
-                (slots.statuses.read(row) != 0, slots.geometry.read(row))
+                slots.statuses.read(slots.row(source.to.slot, source.to.sample)) != 0
             };
             let reaches_out = (0..self.record.axes()).any(|axis| {
-                geometry.begin[axis] < 0
-                    || geometry.end[axis] as i128 > self.record.shape[axis] as i128
+                source.begin[axis] < 0 || source.end[axis] as i128 > self.record.shape[axis] as i128
             });
             if is_failed || !reaches_out {
                 continue;

@@ -338,7 +338,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
         if field >= FIELDS_MAX {
             return Err(no_such_field(field));
         }
-        let view = instance.view(batch)?;
+        let view = instance.view(batch, field)?;
         let config = &instance.shared.settings.config;
         let mut shape = [0; RANK_MAX + 1];
         shape[0] = view.sample_count as u64;

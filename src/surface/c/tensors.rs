@@ -74,7 +74,8 @@ unsafe fn export<T>(
         let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
         // SAFETY: on a device it is a stream of the caller's, as the header says.
         let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
-        let Some(exported) = tensors::export(&instance.lock, batch, stream, &DELETERS)? else {
+        let Some(exported) = tensors::export(&instance.lock, (batch, field), stream, &DELETERS)?
+        else {
             let status = fail!(
                 why,
                 Again,
