@@ -11,7 +11,7 @@
 #   number  a division by zero, a shift or an overflow
 #   other   everything else of core
 #
-# A panic ends the process of the host (src/panic.rs), so each has to be out of reach of data.
+# A panic ends the process of the host (src/os/panic.rs), so each has to be out of reach of data.
 # tests/data/panics.txt says for each module what keeps it so, and tests/ship/panics.rs compares.
 set -eu
 

@@ -64,6 +64,8 @@ pub struct Sizes {
     pub wave_bytes: u64,
     /// Number of slabs.
     pub slabs: u32,
+    /// Bytes of the staging memory for encoded chunks.
+    pub staging_bytes: u64,
 }
 
 impl Sizes {
@@ -82,8 +84,13 @@ impl Sizes {
         align_up(self.used_bytes(), DEVICE_PAGE_BYTES)
     }
 
-    /// Bytes of pinned host memory.
+    /// Bytes of pinned host memory: slabs, status words, staging.
     pub fn pinned_bytes(&self) -> u64 {
+        self.slabs_bytes() + self.staging_bytes
+    }
+
+    /// Bytes of it that slabs and status words take: whole pages.
+    pub fn slabs_bytes(&self) -> u64 {
         self.wave_bytes * u64::from(self.slabs) + STATUS_BYTES
     }
 }
@@ -262,6 +269,11 @@ impl DeviceEngine {
     pub fn slab(&self, slab: u32) -> Region {
         assert!(slab < self.sizes.slabs);
         self.pinned_part(u64::from(slab) * self.sizes.wave_bytes, self.sizes.wave_bytes)
+    }
+
+    /// Where encoded chunks are staged.
+    pub fn staging(&self) -> Region {
+        self.pinned_part(self.sizes.slabs_bytes(), self.sizes.staging_bytes)
     }
 
     fn pinned_part(&self, offset: u64, bytes: u64) -> Region {

@@ -2,7 +2,7 @@
 //!
 //! In: reservations of workers. Out: which slab is copied to which resident wave next, and which
 //! memory is free again. Only bookkeeping under the lock: the calls to the driver are `cuda`'s, the
-//! order of things `pipeline`'s.
+//! order of things that of `jobs::device`.
 //!
 //! ```text
 //!  slab      Free ──▶ Filling ──(full, or the device is idle)──▶ Sealed
@@ -31,7 +31,7 @@ use crate::base::arena::Carver;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
-pub use codecs::{Way, way_of};
+pub use codecs::{DecodedBy, decoded_by};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
 pub const UNIT_BYTES: u64 = 512;

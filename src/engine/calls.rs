@@ -1,8 +1,8 @@
-//! The calls that the surfaces make on an instance: push, flush, pop, release, reset, close and
+//! The calls that the surfaces make on a loader: push, flush, pop, release, reset, close and
 //! what they ask about, the figures apart (`figures`).
 //!
 //! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
-//! lock up; without threads of ours they work instead of sleeping (`host_jobs`).
+//! lock up; without threads of ours they work instead of sleeping (`host_threads`).
 
 use crate::base::arena::Region;
 use crate::base::limits::RANK_MAX;
@@ -432,7 +432,7 @@ impl Engine {
                 && state.running == 0
                 && state.waiters == 0
                 && state.async_reads.is_empty()
-                && !state.crew.is_submitting();
+                && !state.host.is_submitting();
             let is_over = is_quiet && held == 0;
             if is_over {
                 drop(state);

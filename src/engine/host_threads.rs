@@ -73,7 +73,7 @@ impl Engine {
             state.contexts.push(context);
             return (state, false);
         };
-        state.crew.holders[index(u64::from(context))] = Some((self.shared.os.thread_id)());
+        state.host.holders[index(u64::from(context))] = Some((self.shared.os.thread_id)());
         (state, _) = self.offer(state);
         drop(state);
         (self.run_job(context, job), true)
@@ -107,7 +107,7 @@ impl Engine {
 
     /// Whether another job of the host's would find work and a context.
     fn wants_host(&self, state: &State) -> bool {
-        u64::from(state.crew.queued) < state.contexts.len()
+        u64::from(state.host.queued) < state.contexts.len()
             && !state.work_for(self.shared, Role::Both).is_empty()
     }
 
@@ -117,21 +117,21 @@ impl Engine {
         let mut is_inline = false;
         // Ends: every further turn is for a thread that found this one here.
         while self.host.is_there() && !is_inline && self.wants_host(&state) {
-            state.crew.is_wanted_again = state.crew.is_submitting();
-            if state.crew.is_submitting() {
+            state.host.is_wanted_again = state.host.is_submitting();
+            if state.host.is_submitting() {
                 break;
             }
-            state.crew.queued += 1;
-            state.crew.submitter = Some((self.shared.os.thread_id)());
+            state.host.queued += 1;
+            state.host.submitter = Some((self.shared.os.thread_id)());
             drop(state);
             self.host.run();
             state = self.lock.lock();
-            state.crew.submitter = None;
-            is_inline = core::mem::take(&mut state.crew.is_inline);
+            state.host.submitter = None;
+            is_inline = core::mem::take(&mut state.host.is_inline);
             if state.life != Life::Running {
                 state.wakes.all(Condition::Idle);
             }
-            if !core::mem::take(&mut state.crew.is_wanted_again) {
+            if !core::mem::take(&mut state.host.is_wanted_again) {
                 break;
             }
         }
@@ -144,7 +144,7 @@ impl Engine {
             return;
         }
         let mut state = self.lock.lock();
-        if state.crew.is_inside((self.shared.os.thread_id)()) {
+        if state.host.is_inside((self.shared.os.thread_id)()) {
             return;
         }
         // Ends: every turn but the last does a step, and those who make work are few.
@@ -169,10 +169,10 @@ impl Engine {
         }
         let thread = (self.shared.os.thread_id)();
         let mut state = self.lock.lock();
-        state.crew.queued = state.crew.queued.saturating_sub(1);
-        if state.crew.submitter == Some(thread) {
-            state.crew.is_inline = true;
-        } else if !state.crew.is_inside(thread) {
+        state.host.queued = state.host.queued.saturating_sub(1);
+        if state.host.submitter == Some(thread) {
+            state.host.is_inline = true;
+        } else if !state.host.is_inside(thread) {
             let deadline = self.shared.deadline(JOB_NS);
             self.help_until(state, deadline);
         }

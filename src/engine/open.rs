@@ -17,7 +17,9 @@ use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
-use crate::engine::open_device::{add_device_lines, carve_batches, carve_tiles, open_engine};
+use crate::engine::open_device::{
+    add_device_lines, carve_batches, carve_staging, carve_tiles, open_engine,
+};
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
 use crate::jobs::plan::window::Planner;
@@ -259,10 +261,12 @@ fn layout(
     (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let config = &settings.config;
-    let batches = carve_batches(carver, settings, engine.as_deref().and_then(Option::as_ref));
+    let opened = engine.as_deref().and_then(Option::as_ref);
+    let batches = carve_batches(carver, settings, opened);
+    let staging = carve_staging(carver, settings, geometry, opened);
     let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
-    let tables = carve_tables(carver, settings, geometry);
+    let tables = carve_tables(carver, settings, staging);
     let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let own = settings.thread_count();
@@ -345,13 +349,13 @@ fn carve_engine(
     carver.slice_from("instance", 1, take).first().and_then(Option::as_ref)
 }
 
-fn carve_tables(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> WaveTables {
+fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> WaveTables {
     WaveTables::carve(
         carver,
         settings.config.host_buffer_waves,
         settings.config.max_chunks_per_wave,
         settings.pairs_per_wave,
-        geometry.slab_bytes,
+        staging,
     )
 }
 

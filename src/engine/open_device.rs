@@ -21,8 +21,9 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     if !settings.is_cuda() {
         return;
     }
-    let sizes = settings.device_sizes(&geometry.device);
-    bill.add("pinned slabs", Kind::Pinned, sizes.pinned_bytes());
+    let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
+    bill.add("pinned slabs", Kind::Pinned, sizes.slabs_bytes());
+    bill.add("staging slabs", Kind::Pinned, sizes.staging_bytes);
     bill.add("batch slots", Kind::Device, sizes.slots_bytes);
     bill.add("resident waves", Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
     bill.add("rounding", Kind::Device, sizes.rest_bytes());
@@ -44,7 +45,7 @@ pub fn open_engine(
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
-    let sizes = settings.device_sizes(&geometry.device);
+    let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
     *engine =
         Some(DeviceEngine::open(context, &sizes, Consumer(config.consumer_stream), ptx, why)?);
     Ok(())
@@ -76,6 +77,21 @@ pub fn carve_batches(
     match engine {
         Some(engine) => engine.batches(),
         None => carver.region("batch slots", settings.host_slots_bytes(), MEMORY_PAGE_BYTES),
+    }
+}
+
+/// Where encoded chunks are staged, whoever decodes them: pinned memory of the engine, else plain
+/// memory of the host.
+pub fn carve_staging(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+    engine: Option<&DeviceEngine>,
+) -> Region {
+    let bytes = settings.plain_staging_bytes(geometry);
+    match engine {
+        Some(engine) => engine.staging(),
+        None => carver.region("staging slabs", bytes, MEMORY_PAGE_BYTES),
     }
 }
 

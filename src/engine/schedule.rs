@@ -21,7 +21,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::OwnRead => cached::take(state, shared),
         Work::Load => load::take(state),
         Work::LookUp => look_up::take(state),
-        Work::HandedRead => wait::take_handed(state, shared),
+        Work::IoRead => wait::take_for_io(state, shared),
         Work::WaitingRead => wait::take(state, shared, role),
     });
     if job.is_some() {

@@ -33,7 +33,7 @@ impl Engine {
         state.end_job();
         if self.shared.settings.is_threadless() {
             state.contexts.push(context);
-            state.crew.let_go(context);
+            state.host.leave(context);
         }
         state.wakes.work();
         state

@@ -16,7 +16,7 @@ use crate::base::stats::Tally;
 use crate::base::status::{Status, Why};
 use crate::decode::unshuffle::Shuffle;
 use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
-use crate::device::{SlabPart, Way, way_of};
+use crate::device::{DecodedBy, SlabPart, decoded_by};
 use crate::jobs::failures::fail_task;
 use crate::os::profiler;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Need, chunk_origin};
@@ -363,11 +363,11 @@ impl Assembler<'_> {
         let (target, block) = (place.claim.bytes(), scratch.block);
         let (scratch, span) =
             (Scratch { target: &mut *target, block: &mut *block }, task.need.span);
-        let decoded = match way_of(&record.codecs) {
-            Way::WorkerThenKernel => {
+        let decoded = match decoded_by(&record.codecs) {
+            DecodedBy::WorkerThenKernel => {
                 decode_filtered(decoder, record, most, encoded, span, scratch, &mut why)
             }
-            Way::Worker | Way::Laid => {
+            DecodedBy::Worker | DecodedBy::Nobody => {
                 decode_chunk(decoder, record, most, encoded, span, scratch, &mut why)
                     .map(Filtered::plain)
             }

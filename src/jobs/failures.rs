@@ -4,7 +4,7 @@ use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
-use crate::jobs::look_up::look_anew;
+use crate::jobs::look_up::forget_bad_file;
 use crate::os::sink::Level;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, Destination, file_and_chunk};
@@ -52,7 +52,7 @@ pub fn fail_task(
     if status == Status::Decode {
         let state = &mut *lock.lock();
         let file = (state.arrays.id(task.array), task.file);
-        look_anew(shared, state, file, record);
+        forget_bad_file(shared, state, file, record);
     }
     let Some(kept) = task.kept.filter(|_| task.kind == ChunkKind::Data) else { return };
     loop {

@@ -147,7 +147,7 @@ fn settle(
 /// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
 /// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
 /// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
-pub fn look_anew(
+pub fn forget_bad_file(
     shared: &Shared,
     state: &mut State,
     (array_id, file): (u64, u64),

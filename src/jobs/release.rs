@@ -2,7 +2,7 @@
 //!
 //! In: batches that are released, behind an event or not, and tensors that are deleted, on any
 //! thread. Out: slots that wait for a fence, which stands for all that was queued on their streams
-//! before; `device_jobs` looks when it has run. No call here waits.
+//! before; `jobs::device` looks when it has run. No call here waits.
 //!
 //! A stream that is being captured is not touched: what we queued there would become part of the
 //! graph, or break it. The slot stays `captured` until the capture is over, and whoever looks at

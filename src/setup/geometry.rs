@@ -89,14 +89,21 @@ impl Settings {
         }
     }
 
-    /// Bytes that slabs and resident waves of a layout come to, with the batch slots.
-    pub fn device_sizes(&self, layout: &Layout) -> Sizes {
+    /// What a loader takes for a device: slabs and resident waves of a layout, batch slots, and so
+    /// many bytes of staging.
+    pub fn device_sizes(&self, layout: &Layout, staging_bytes: u64) -> Sizes {
         Sizes {
             slots_bytes: self.slots_bytes(),
             slots: self.config.n_batch_slots,
             wave_bytes: layout.bytes(),
             slabs: self.config.host_buffer_waves,
+            staging_bytes,
         }
+    }
+
+    /// Bytes of staging that are plain host memory: none where there is a device.
+    pub fn plain_staging_bytes(&self, geometry: &Geometry) -> u64 {
+        if self.is_cuda() { 0 } else { geometry.slab_bytes }
     }
 
     /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes
@@ -105,7 +112,7 @@ impl Settings {
         if !self.is_cuda() {
             return Ok(());
         }
-        let (floor, cap) = (self.device_sizes(layout), self.device_bytes_max());
+        let (floor, cap) = (self.device_sizes(layout, 0), self.device_bytes_max());
         if floor.device_bytes() > cap {
             return Err(fail!(
                 why,
@@ -135,7 +142,7 @@ impl Settings {
             (device_more.min(wish) / unit_bytes).min(host_more / (unit_bytes + TILES_BYTES));
         layout.units = layout.units.saturating_add(units as u32);
         layout.data_bytes += units * UNIT_DATA_BYTES;
-        assert!(self.device_sizes(layout).device_bytes() <= cap);
+        assert!(self.device_sizes(layout, 0).device_bytes() <= cap);
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! What the lock guards.
 //!
 //! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
-//! of one happens under one lock; the work itself runs without it. `jobs` chooses what is next.
+//! of one happens under one lock; the work itself runs without it. `engine::schedule` chooses
+//! what is next.
 
 pub mod claims;
-pub mod crew;
 pub mod device;
 pub mod flights;
+pub mod host_threads;
 pub mod job;
 pub mod lock;
 pub mod needs;
@@ -32,9 +33,9 @@ use crate::os::store::Descriptors;
 use crate::read::{FileTable, FolderTable, PageCache, Requests};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::state::crew::Crew;
 use crate::state::device::DeviceState;
 use crate::state::flights::{AsyncReads, RingState};
+use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Wakes};
 use crate::state::scratch::Pool;
 use crate::state::shared::Shared;
@@ -139,7 +140,7 @@ pub struct State {
     /// Worker contexts that are free, where the host's threads work.
     pub contexts: Fifo,
     /// Who of the host's threads is at work.
-    pub crew: Crew,
+    pub host: HostThreads,
     /// Jobs that run.
     pub running: u32,
     /// Calls that wait in pop or push.
@@ -222,7 +223,7 @@ impl State {
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
             contexts,
-            crew: Crew::carve(carver, settings),
+            host: HostThreads::carve(carver, settings),
             running: 0,
             waiters: 0,
             idle_decode: 0,
@@ -291,7 +292,7 @@ impl State {
         let task = |chunk: u32| tables.chunks.read(shared.wave_row(wave, chunk));
         shared.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
         for chunk in first..first + count {
-            self.let_go(shared, &task(chunk));
+            self.release_kept(shared, &task(chunk));
         }
         let mut at = first;
         while at < first + count {
@@ -365,7 +366,7 @@ impl State {
 
     /// A task is done with its place in the cache. Chunks that waited for what it decoded are
     /// ready.
-    fn let_go(&mut self, shared: &Shared, task: &ChunkTask) {
+    fn release_kept(&mut self, shared: &Shared, task: &ChunkTask) {
         let Some(kept) = task.kept else { return };
         if task.kind == ChunkKind::Data {
             self.chunks.set_ready(kept.slot);

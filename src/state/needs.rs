@@ -5,7 +5,7 @@
 
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::decode::{block_need, kept_bytes, target_need};
-use crate::device::{SlabNeed, SlabPart, Way, way_of};
+use crate::device::{DecodedBy, SlabNeed, SlabPart, decoded_by};
 use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
@@ -119,9 +119,9 @@ impl State {
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
     shared.engine()?;
-    let is_decompressed = match way_of(&record.codecs) {
-        Way::Laid => false,
-        Way::Worker | Way::WorkerThenKernel => true,
+    let is_decompressed = match decoded_by(&record.codecs) {
+        DecodedBy::Nobody => false,
+        DecodedBy::Worker | DecodedBy::WorkerThenKernel => true,
     };
     let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
     if !is_decoded || 2 * task.need.span.bytes() < record.chunk_bytes {
@@ -145,7 +145,7 @@ pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, 
     let is_whole = whole_bytes(shared, record, task).is_some();
     let is_elsewhere = task.kept.is_some() || is_whole;
     let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
-    let keeps_filter = is_whole && way_of(&record.codecs) == Way::WorkerThenKernel;
+    let keeps_filter = is_whole && decoded_by(&record.codecs) == DecodedBy::WorkerThenKernel;
     let block_bytes = if keeps_filter { 0 } else { block_need(record, encoded) };
     (
         beyond(target_bytes, shared.geometry.target_bytes),

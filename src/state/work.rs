@@ -28,7 +28,7 @@ pub enum Work {
     /// Answer a lookup.
     LookUp,
     /// Read what the ring or the host did not bring.
-    HandedRead,
+    IoRead,
     /// Read what has to be waited for.
     WaitingRead,
 }
@@ -41,7 +41,7 @@ const ALL: [Work; 9] = [
     Work::OwnRead,
     Work::Load,
     Work::LookUp,
-    Work::HandedRead,
+    Work::IoRead,
     Work::WaitingRead,
 ];
 
@@ -127,8 +127,8 @@ impl State {
         if self.requests.has_queued() {
             works.0 |= Works::of(&[Work::LookUp]).0;
         }
-        if self.waves.each_active().any(|wave| !wave.handed.is_empty()) {
-            works.0 |= Works::of(&[Work::HandedRead]).0;
+        if self.waves.each_active().any(|wave| !wave.for_io.is_empty()) {
+            works.0 |= Works::of(&[Work::IoRead]).0;
         }
         works
     }

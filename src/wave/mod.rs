@@ -168,7 +168,7 @@ pub struct Wave {
     /// Reads that have to be waited for.
     pub blocking: Fifo,
     /// Those of them that are for an io thread, not for the ring thread.
-    pub handed: Fifo,
+    pub for_io: Fifo,
     /// Reads whose bytes are there and whose chunks are not all handed out.
     pub ready: Fifo,
 }
@@ -180,7 +180,7 @@ pub struct Wave {
 ///    ◀──unissue──┘ │ │ │ └───────────────set_ready────▶ │                  ▲
 ///                  │ │ └──────────────────────finish────│──────────────────┘
 ///                  │ └─block─▶ Blocking ─take_blocking─▶ Leased
-///                  └──hand, also from InFlight─▶ Handed ─take_handed─▶ Leased
+///                  └──leave_to_io, also from InFlight─▶ ForIo ─take_for_io─▶ Leased
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPhase {
@@ -193,7 +193,7 @@ pub enum ReadPhase {
     /// It is for those who may wait.
     Blocking,
     /// It is for an io thread, which opens its file, or reads what the ring or the host did not.
-    Handed,
+    ForIo,
     /// Its bytes are staged.
     Here,
     /// All of its chunks were handed out.
@@ -237,7 +237,7 @@ impl Waves {
             activated_ns: 0,
             is_bound: false,
             blocking: Fifo::carve(carver, "waves", chunks_per_wave),
-            handed: Fifo::carve(carver, "waves", chunks_per_wave),
+            for_io: Fifo::carve(carver, "waves", chunks_per_wave),
             ready: Fifo::carve(carver, "waves", chunks_per_wave),
         });
         let ops = count as u64 * chunks_per_wave as u64;
@@ -274,7 +274,7 @@ impl Waves {
         let row = self.row(wave, 0);
         let entry = &mut self.waves[wave as usize];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
-        assert!(entry.handed.is_empty() && idle <= ops);
+        assert!(entry.for_io.is_empty() && idle <= ops);
         entry.is_active = true;
         entry.op_count = ops;
         entry.unissued = ops - idle;
@@ -326,9 +326,9 @@ impl Waves {
     }
 
     /// A read is for an io thread.
-    pub fn hand(&mut self, wave: u32, op: u32) {
-        self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Handed);
-        self.waves[wave as usize].handed.push(op);
+    pub fn leave_to_io(&mut self, wave: u32, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::ForIo);
+        self.waves[wave as usize].for_io.push(op);
     }
 
     /// Takes the read that was blocking first.
@@ -338,10 +338,10 @@ impl Waves {
         Some(op)
     }
 
-    /// Takes the read that was handed on first.
-    pub fn take_handed(&mut self, wave: u32) -> Option<u32> {
-        let op = self.waves[wave as usize].handed.pop()?;
-        self.go((wave, op), &[ReadPhase::Handed], ReadPhase::Leased);
+    /// Takes the read that was left to io threads first.
+    pub fn take_for_io(&mut self, wave: u32) -> Option<u32> {
+        let op = self.waves[wave as usize].for_io.pop()?;
+        self.go((wave, op), &[ReadPhase::ForIo], ReadPhase::Leased);
         Some(op)
     }
 
@@ -451,7 +451,7 @@ impl Waves {
             let entry = &mut self.waves[wave as usize];
             entry.is_active = false;
             entry.blocking.clear();
-            entry.handed.clear();
+            entry.for_io.clear();
             entry.ready.clear();
         }
         self.active_count = 0;

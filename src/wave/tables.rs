@@ -27,7 +27,7 @@ impl WaveTables {
         count: u32,
         chunks_per_wave: u32,
         pairs_per_wave: u32,
-        slab_bytes: u64,
+        slab: Region,
     ) -> WaveTables {
         let rows = count as u64 * chunks_per_wave as u64;
         WaveTables {
@@ -35,7 +35,7 @@ impl WaveTables {
             ops: carver.table("waves", rows, &ReadOp::EMPTY),
             order: carver.table("waves", rows, &0),
             pairs: carver.table("waves", count as u64 * pairs_per_wave as u64, &0),
-            slab: carver.region("staging slabs", slab_bytes, 4096),
+            slab,
             pairs_per_wave,
         }
     }

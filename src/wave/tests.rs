@@ -21,7 +21,7 @@ fn in_phase(phase: ReadPhase) -> Waves {
         ReadPhase::Wanted | ReadPhase::Leased => {}
         ReadPhase::InFlight => waves.fly(0, 0),
         ReadPhase::Blocking => waves.block(0, 0, 0),
-        ReadPhase::Handed => waves.hand(0, 0),
+        ReadPhase::ForIo => waves.leave_to_io(0, 0),
         ReadPhase::Here => waves.set_ready(0, 0),
         ReadPhase::Done => waves.finish(0, 0),
     }
@@ -29,9 +29,9 @@ fn in_phase(phase: ReadPhase) -> Waves {
     waves
 }
 
-use ReadPhase::{Blocking, Done, Handed, Here, InFlight, Leased, Wanted};
+use ReadPhase::{Blocking, Done, ForIo, Here, InFlight, Leased, Wanted};
 
-const PHASES: [ReadPhase; 7] = [Wanted, Leased, InFlight, Blocking, Handed, Here, Done];
+const PHASES: [ReadPhase; 7] = [Wanted, Leased, InFlight, Blocking, ForIo, Here, Done];
 
 #[test]
 fn a_read_goes_where_its_drawing_says_and_nowhere_else() {
@@ -40,11 +40,11 @@ fn a_read_goes_where_its_drawing_says_and_nowhere_else() {
         (|waves| waves.unissue(0, 0), &[Leased], Wanted),
         (|waves| waves.fly(0, 0), &[Leased], InFlight),
         (|waves| waves.block(0, 0, 1), &[Leased], Blocking),
-        (|waves| waves.hand(0, 0), &[Leased, InFlight], Handed),
+        (|waves| waves.leave_to_io(0, 0), &[Leased, InFlight], ForIo),
         (|waves| waves.set_ready(0, 0), &[Leased, InFlight], Here),
         (|waves| waves.finish(0, 0), &[Leased], Done),
         (|waves| assert_eq!(waves.take_blocking(0), Some(0)), &[Blocking], Leased),
-        (|waves| assert_eq!(waves.take_handed(0), Some(0)), &[Handed], Leased),
+        (|waves| assert_eq!(waves.take_for_io(0), Some(0)), &[ForIo], Leased),
     ];
     for (number, (step, from, to)) in steps.into_iter().enumerate() {
         for phase in PHASES {

@@ -17,7 +17,7 @@ use crate::chunk_cache::ChunkKey;
 use crate::decode::kept_bytes;
 use crate::fail;
 use crate::jobs::failures::{chunk_failure, fail_sample};
-use crate::jobs::look_up::look_anew;
+use crate::jobs::look_up::forget_bad_file;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
@@ -106,7 +106,7 @@ impl Planner {
                     full.get_or_insert(at);
                 }
                 Err(status) => {
-                    look_anew(lock.shared, state, (entry.array_id, entry.file), record);
+                    forget_bad_file(lock.shared, state, (entry.array_id, entry.file), record);
                     step.failed = Some((*entry, status, why));
                     entry.place = Place::Gone;
                     step.progress = true;

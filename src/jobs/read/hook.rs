@@ -9,9 +9,8 @@
 //!                     └──(give_up)──▶ free
 //! ```
 //!
-//! What a failure means is not decided here, as with the ring (`ring_jobs`): a read that the host
-//! did not bring goes among the handed ones of its wave, a thread reads it again through
-//! `files.read`, and reports what it finds.
+//! What a failure means is not decided here, as with the ring (`ring`): a read that the host
+//! did not bring is left to io threads, one of which reads it again through `files.read`, and reports what it finds.
 //!
 //! Invariant: a read in flight holds a lease, and its bytes in the slab are nobody else's until its
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
@@ -108,7 +107,7 @@ fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> 
         let ns = (shared.os.now_ns)() - read.start_ns;
         shared.stats.io.observe(ns, read.bytes, read.needed);
     } else {
-        state.waves.hand(read.wave, read.op);
+        state.waves.leave_to_io(read.wave, read.op);
     }
     if state.life != Life::Running {
         state.wakes.all(Condition::Idle);

@@ -10,7 +10,7 @@
 //!
 //! The thread waits for nothing but the ring: it never opens a file, and what a failure means is
 //! not decided here. A read whose file is closed, and one that the ring did not bring, is handed to
-//! an io thread (`Wave::handed`), which opens the file or reads it all again and reports what it
+//! an io thread (`Wave::for_io`), which opens the file or reads it all again and reports what it
 //! finds. So the same chunks fail, with the same text, whoever reads.
 //!
 //! A direct read (`Settings::reads_direct`) brings the whole pages around the bytes, for which
@@ -243,7 +243,7 @@ impl RingReader {
                 state.waves.set_ready(entry.wave, entry.op);
                 state.note_cached(entry.is_cached);
             } else {
-                state.waves.hand(entry.wave, entry.op);
+                state.waves.leave_to_io(entry.wave, entry.op);
             }
             self.free.push(place);
             state.ring.in_flight -= 1;
@@ -352,7 +352,7 @@ pub fn ring_main(lock: &Lock, reader: &Mutex<RingReader>) {
             state.ring.sleep = Sleep::Awake;
             failures = if turned.is_ok() { 0 } else { failures + 1 };
             if let Err(errno) = turned {
-                state = bear_failure(lock, reader, state, errno, failures);
+                state = retry_or_give_up(lock, reader, state, errno, failures);
             }
             continue;
         }
@@ -375,7 +375,7 @@ pub fn ring_main(lock: &Lock, reader: &Mutex<RingReader>) {
 
 /// The ring did not wait: tries again after a pause; in the end its reads, and all after them,
 /// go to the io threads.
-fn bear_failure<'a>(
+fn retry_or_give_up<'a>(
     lock: &'a Lock,
     reader: &mut RingReader,
     mut state: Locked<'a>,

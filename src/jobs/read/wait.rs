@@ -1,8 +1,7 @@
-//! The jobs that read chunk data: into the slab, or into a worker's own scratch, where each chunk
-//! is decoded as soon as it is here.
+//! Reads that are waited for: chunk data goes into the staging slab.
 //!
-//! In: reads of a wave and a lease on their file. Out: bytes in the slab, or rows of batches; or
-//! the samples that fail. No lock is held while a file is opened or read.
+//! In: a read of a wave and a lease on its file. Out: its bytes in the slab, or the samples that
+//! fail. No lock is held while a file is opened or read.
 
 use crate::base::arena::Claim;
 use crate::base::math::index;
@@ -120,12 +119,12 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
 }
 
 /// The next read, of the oldest wave that has one, that the ring or the host did not bring.
-pub fn take_handed(state: &mut State, shared: &Shared) -> Option<Job> {
+pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
     let mut at = state.waves.active.first();
     while let Some(wave) = at {
         at = state.waves.active.next(wave);
-        for _ in 0..state.waves.waves[wave as usize].handed.len() {
-            let Some(op) = state.waves.take_handed(wave) else { break };
+        for _ in 0..state.waves.waves[wave as usize].for_io.len() {
+            let Some(op) = state.waves.take_for_io(wave) else { break };
             let read = rest_of_read(state, shared, wave, op);
             match state.files.lease(read.array_id, read.file, None) {
                 LeaseOutcome::Leased(lease) => {
@@ -133,7 +132,7 @@ pub fn take_handed(state: &mut State, shared: &Shared) -> Option<Job> {
                     let target = state.claim_read(shared, wave, op, &read);
                     return Some(Job::Read { wave, op, read, target, lease, cached_only, ticket });
                 }
-                LeaseOutcome::Busy => state.waves.hand(wave, op),
+                LeaseOutcome::Busy => state.waves.leave_to_io(wave, op),
             }
         }
     }
@@ -180,7 +179,7 @@ fn lease_waiting(
 ) -> Option<Job> {
     let read = shared.tables.ops.read(shared.wave_row(wave, op));
     if role == Role::Ring && state.files.is_closed(read.array_id, read.file) {
-        state.waves.hand(wave, op);
+        state.waves.leave_to_io(wave, op);
         return None;
     }
     lease_read(state, shared, wave, op, false)

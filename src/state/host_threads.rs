@@ -5,7 +5,7 @@ use crate::base::math::index;
 use crate::setup::settings::Settings;
 
 /// What the lock guards of the host's threads.
-pub struct Crew {
+pub struct HostThreads {
     /// Jobs that the host has and did not begin. A host that runs one twice makes it lower.
     pub queued: u32,
     /// The thread that is inside of `run`.
@@ -18,11 +18,11 @@ pub struct Crew {
     pub holders: &'static mut [Option<u64>],
 }
 
-impl Crew {
+impl HostThreads {
     /// Nobody is at work.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, settings: &Settings) -> Crew {
-        Crew {
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> HostThreads {
+        HostThreads {
             queued: 0,
             submitter: None,
             is_inline: false,
@@ -42,7 +42,7 @@ impl Crew {
     }
 
     /// A step on a context is over.
-    pub fn let_go(&mut self, context: u32) {
+    pub fn leave(&mut self, context: u32) {
         self.holders[index(u64::from(context))] = None;
     }
 }
