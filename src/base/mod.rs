@@ -4,6 +4,7 @@
 pub mod abi;
 pub mod arena;
 pub mod cache;
+pub mod indexes;
 pub mod limits;
 pub mod math;
 pub mod shelf;

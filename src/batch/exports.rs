@@ -14,6 +14,7 @@ pub use crate::batch::dlpack::{
 };
 
 use crate::base::arena::{Carver, Region, Table};
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::{BUFFER_ALIGN, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
 use core::iter::once;
@@ -112,13 +113,13 @@ impl Exports {
     /// called.
     pub fn fill(
         &self,
-        (slot, field, number): (u32, u32, u32),
+        (slot, field, number): (BatchSlot, u32, u32),
         source: &Source<'_>,
         deleters: &Deleters,
     ) -> Exported {
         assert!(field < FIELDS_MAX && number < TENSORS_PER_SLOT);
         assert!((source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
-        let position = ((slot * FIELDS_MAX + field) * TENSORS_PER_SLOT + number) as usize;
+        let position = ((slot.0 * FIELDS_MAX + field) * TENSORS_PER_SLOT + number) as usize;
         let place = self.records.place(position);
         let mut record = Record::EMPTY;
         let dl_tensor = DlTensor {
@@ -143,7 +144,7 @@ impl Exports {
     }
 
     /// Slot, field and number of the record that a tensor at this address is the form of.
-    pub fn find(&self, address: usize) -> Option<(u32, u32, u32)> {
+    pub fn find(&self, address: usize) -> Option<(BatchSlot, u32, u32)> {
         let offset = address.checked_sub(self.records.as_ptr() as usize)?;
         let (position, within) = (offset / size_of::<Record>(), offset % size_of::<Record>());
         let is_form =
@@ -154,7 +155,7 @@ impl Exports {
         let position = position as u32;
         let (place, number) = (position / TENSORS_PER_SLOT, position % TENSORS_PER_SLOT);
         #[expect(clippy::modulo_one, reason = "a batch has one field today")]
-        Some((place / FIELDS_MAX, place % FIELDS_MAX, number))
+        Some((BatchSlot(place / FIELDS_MAX), place % FIELDS_MAX, number))
     }
 }
 

@@ -20,6 +20,7 @@
 
 use crate::base::arena::{Carver, Table};
 use crate::base::cache::hash_words;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
 use crate::records::{BoxRecord, Destination};
@@ -144,8 +145,13 @@ impl Slots {
     }
 
     /// Index of a sample in the tables.
-    pub fn row(&self, slot: u32, sample: u32) -> usize {
-        slot as usize * self.samples_per_batch as usize + sample as usize
+    pub fn row(&self, slot: BatchSlot, sample: u32) -> usize {
+        slot.at() * self.samples_per_batch as usize + sample as usize
+    }
+
+    /// All slots.
+    pub fn each(&self) -> impl Iterator<Item = BatchSlot> + use<> {
+        (0..self.slots.len() as u32).map(BatchSlot)
     }
 
     /// Number of slots.
@@ -154,23 +160,23 @@ impl Slots {
     }
 
     /// State of a slot.
-    pub fn state(&self, slot: u32) -> SlotState {
-        self.slots[slot as usize].state
+    pub fn state(&self, slot: BatchSlot) -> SlotState {
+        self.slots[slot.at()].state
     }
 
     /// Number of the batch in a slot.
-    pub fn batch_id(&self, slot: u32) -> u64 {
-        self.slots[slot as usize].batch_id
+    pub fn batch_id(&self, slot: BatchSlot) -> u64 {
+        self.slots[slot.at()].batch_id
     }
 
     /// Samples of the batch in a slot.
-    pub fn sample_count(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].sample_count
+    pub fn sample_count(&self, slot: BatchSlot) -> u32 {
+        self.slots[slot.at()].sample_count
     }
 
     /// Samples of the batch in a slot whose status is not OK.
-    pub fn failed_samples(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].failed_samples
+    pub fn failed_samples(&self, slot: BatchSlot) -> u32 {
+        self.slots[slot.at()].failed_samples
     }
 
     /// Slots in a state.
@@ -184,8 +190,8 @@ impl Slots {
     }
 
     /// A slot in a state.
-    pub fn find(&self, state: SlotState) -> Option<u32> {
-        self.slots.iter().position(|slot| slot.state == state).map(|slot| slot as u32)
+    pub fn find(&self, state: SlotState) -> Option<BatchSlot> {
+        self.slots.iter().position(|slot| slot.state == state).map(|at| BatchSlot(at as u32))
     }
 
     /// Whether a batch was begun that is not popped.
@@ -199,21 +205,21 @@ impl Slots {
     }
 
     /// A slot goes from the state `from` on to `to`.
-    fn go(&mut self, slot: u32, from: SlotState, to: SlotState) -> &mut Slot {
-        let entry = &mut self.slots[slot as usize];
+    fn go(&mut self, slot: BatchSlot, from: SlotState, to: SlotState) -> &mut Slot {
+        let entry = &mut self.slots[slot.at()];
         assert!(entry.state == from);
         entry.state = to;
         entry
     }
 
     /// Begins the next batch in a free slot.
-    pub fn begin(&mut self, slot: u32, sample_count: u32) -> u64 {
+    pub fn begin(&mut self, slot: BatchSlot, sample_count: u32) -> u64 {
         self.go(slot, SlotState::Free, SlotState::Filling);
-        assert!(self.slots[slot as usize].live_tensors() == 0);
+        assert!(self.slots[slot.at()].live_tensors() == 0);
         let batch_id = self.next_begin;
         self.next_begin += 1;
-        let Slot { generation, next_tensor, .. } = self.slots[slot as usize];
-        self.slots[slot as usize] = Slot {
+        let Slot { generation, next_tensor, .. } = self.slots[slot.at()];
+        self.slots[slot.at()] = Slot {
             state: SlotState::Filling,
             batch_id,
             sample_count,
@@ -235,15 +241,15 @@ impl Slots {
     }
 
     /// `count` more chunks are missing.
-    pub fn add_remaining(&mut self, slot: u32, count: u64) {
-        assert!(self.slots[slot as usize].state == SlotState::Filling);
-        self.slots[slot as usize].remaining += count;
+    pub fn add_remaining(&mut self, slot: BatchSlot, count: u64) {
+        assert!(self.slots[slot.at()].state == SlotState::Filling);
+        self.slots[slot.at()].remaining += count;
     }
 
     /// `count` fewer are missing; true when that was the last.
     #[must_use]
-    pub fn sub_remaining(&mut self, slot: u32, count: u64) -> bool {
-        let slot = &mut self.slots[slot as usize];
+    pub fn sub_remaining(&mut self, slot: BatchSlot, count: u64) -> bool {
+        let slot = &mut self.slots[slot.at()];
         assert!(slot.state == SlotState::Filling && slot.remaining >= count);
         slot.remaining -= count;
         slot.remaining == 0
@@ -251,8 +257,8 @@ impl Slots {
 
     /// The last chunk is there: what the slot becomes. `skip`: samples that fail with a status that
     /// may be skipped do not fail a batch.
-    pub fn complete(&mut self, slot: u32, skip: bool) -> SlotState {
-        let entry = &self.slots[slot as usize];
+    pub fn complete(&mut self, slot: BatchSlot, skip: bool) -> SlotState {
+        let entry = &self.slots[slot.at()];
         assert!(entry.remaining == 0);
         let to = match (entry.failed_samples, skip && !entry.is_fatal) {
             (0, _) => SlotState::Ready,
@@ -263,7 +269,7 @@ impl Slots {
     }
 
     /// The failed samples are filled.
-    pub fn patched(&mut self, slot: u32) {
+    pub fn patched(&mut self, slot: BatchSlot) {
         self.go(slot, SlotState::Patching, SlotState::Ready);
     }
 
@@ -272,7 +278,7 @@ impl Slots {
     /// lowest of the batch.
     pub fn fail(&mut self, to: Destination, chunk: u64, failure: &Failure) -> bool {
         let Destination { slot, sample, .. } = to;
-        assert!(self.slots[slot as usize].state == SlotState::Filling);
+        assert!(self.slots[slot.at()].state == SlotState::Filling);
         let row = self.row(slot, sample);
         let before = self.failed_chunks[row];
         let is_first = self.statuses.read(row) == 0;
@@ -282,12 +288,12 @@ impl Slots {
         self.failed_chunks[row] = chunk;
         self.statuses.write(row, failure.status as i32);
         let tag = self.tags.read(row);
-        let entry = &mut self.slots[slot as usize];
+        let entry = &mut self.slots[slot.at()];
         entry.failed_samples += is_first as u32;
         entry.is_fatal |= !failure.status.is_skippable();
         if (sample, chunk) <= entry.failed_at {
             entry.failed_at = (sample, chunk);
-            let kept = &mut self.failures[slot as usize];
+            let kept = &mut self.failures[slot.at()];
             *kept = failure.clone();
             kept.tag = tag;
             kept.batch_id = entry.batch_id;
@@ -297,58 +303,58 @@ impl Slots {
     }
 
     /// The failure that a failed batch reports.
-    pub fn failure(&self, slot: u32) -> &Failure {
-        &self.failures[slot as usize]
+    pub fn failure(&self, slot: BatchSlot) -> &Failure {
+        &self.failures[slot.at()]
     }
 
     /// The slot whose batch comes next, if that batch was begun.
-    pub fn next_slot(&self) -> Option<u32> {
+    pub fn next_slot(&self) -> Option<BatchSlot> {
         let waiting = |slot: &Slot| slot.is_stream() && slot.batch_id == self.next_pop;
-        self.slots.iter().position(waiting).map(|slot| slot as u32)
+        self.slots.iter().position(waiting).map(|at| BatchSlot(at as u32))
     }
 
     /// Hands the next batch out; its token.
-    pub fn pop(&mut self, slot: u32) -> u64 {
+    pub fn pop(&mut self, slot: BatchSlot) -> u64 {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
         let entry = self.go(slot, SlotState::Ready, SlotState::Held);
         entry.generation = entry.generation.wrapping_add(1).max(1);
         let generation = u64::from(entry.generation);
-        self.token_key ^ (generation << 32 | (u64::from(slot) + 1))
+        self.token_key ^ (generation << 32 | (u64::from(slot.0) + 1))
     }
 
     /// Gives the slot of a failed batch back.
-    pub fn drop_failed(&mut self, slot: u32) {
+    pub fn drop_failed(&mut self, slot: BatchSlot) {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
         self.go(slot, SlotState::Failed, SlotState::Free);
     }
 
     /// The slot of a held batch, or None for a token that was released or never given.
-    pub fn held(&self, token: u64) -> Option<u32> {
+    pub fn held(&self, token: u64) -> Option<BatchSlot> {
         let token = token ^ self.token_key;
-        let slot = (token & u32::MAX as u64).checked_sub(1)?;
-        let entry = self.slots.get(slot as usize)?;
+        let slot = BatchSlot((token as u32).checked_sub(1)?);
+        let entry = self.slots.get(slot.at())?;
         let is_held = entry.state == SlotState::Held && entry.generation as u64 == token >> 32;
-        is_held.then_some(slot as u32)
+        is_held.then_some(slot)
     }
 
     /// Gives a held slot back; `released` follows.
-    pub fn release(&mut self, slot: u32) {
+    pub fn release(&mut self, slot: BatchSlot) {
         self.go(slot, SlotState::Held, SlotState::Releasing);
     }
 
     /// Whether a tensor was deleted since the slot was begun to be given back, or since this was
     /// asked: what it was used for until then is to be waited for, too.
-    pub fn take_touched(&mut self, slot: u32) -> bool {
-        core::mem::take(&mut self.slots[slot as usize].is_touched)
+    pub fn take_touched(&mut self, slot: BatchSlot) -> bool {
+        core::mem::take(&mut self.slots[slot.at()].is_touched)
     }
 
     /// What a slot that is given back waits for is known: whether it is free. `is_fenced`: for the
     /// device, at least.
     #[must_use]
-    pub fn released(&mut self, slot: u32, is_fenced: bool) -> bool {
-        let to = match (self.slots[slot as usize].live_tensors(), is_fenced) {
+    pub fn released(&mut self, slot: BatchSlot, is_fenced: bool) -> bool {
+        let to = match (self.slots[slot.at()].live_tensors(), is_fenced) {
             (0, false) => SlotState::Free,
             (0, true) => SlotState::Fenced,
             _ => SlotState::Exported,
@@ -357,21 +363,21 @@ impl Slots {
     }
 
     /// The device has done what a slot waited for.
-    pub fn unfence(&mut self, slot: u32) {
+    pub fn unfence(&mut self, slot: BatchSlot) {
         self.go(slot, SlotState::Fenced, SlotState::Free);
     }
 
     /// Whether [`Slots::take_tensor`] would give a record.
-    pub fn has_tensor_room(&self, slot: u32, field: u32) -> bool {
-        self.slots[slot as usize].tensors[field as usize].count_ones() < TENSORS_PER_SLOT
+    pub fn has_tensor_room(&self, slot: BatchSlot, field: u32) -> bool {
+        self.slots[slot.at()].tensors[field as usize].count_ones() < TENSORS_PER_SLOT
     }
 
     /// Takes a tensor record of a field of a held slot; its number, or None where all of them live.
     ///
     /// The record that was used longest ago comes first, so that a deleter that is called twice
     /// most likely meets a dead one.
-    pub fn take_tensor(&mut self, slot: u32, field: u32) -> Option<u32> {
-        let entry = &mut self.slots[slot as usize];
+    pub fn take_tensor(&mut self, slot: BatchSlot, field: u32) -> Option<u32> {
+        let entry = &mut self.slots[slot.at()];
         assert!(entry.state == SlotState::Held);
         let (live, next) = (&mut entry.tensors[field as usize], &mut entry.next_tensor);
         let next = &mut next[field as usize];
@@ -386,8 +392,8 @@ impl Slots {
     /// A tensor was deleted; whether that gives its slot back, so that `released` follows. One that
     /// does not live changes nothing.
     #[must_use]
-    pub fn delete_tensor(&mut self, (slot, field, number): (u32, u32, u32)) -> bool {
-        let entry = &mut self.slots[slot as usize];
+    pub fn delete_tensor(&mut self, (slot, field, number): (BatchSlot, u32, u32)) -> bool {
+        let entry = &mut self.slots[slot.at()];
         if entry.tensors[field as usize] & (1 << number) == 0 {
             return false;
         }

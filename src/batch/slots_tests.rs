@@ -1,9 +1,12 @@
 use super::slots::*;
 use crate::base::arena::Carver;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
 use crate::records::Destination;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const SLOT: BatchSlot = BatchSlot(0);
 
 /// One slot for two samples.
 fn slots() -> Slots {
@@ -14,10 +17,10 @@ fn slots() -> Slots {
 /// The slot with a popped batch.
 fn held() -> Slots {
     let mut slots = slots();
-    slots.begin(0, 2);
-    assert!(slots.sub_remaining(0, 1));
-    assert_eq!(slots.complete(0, false), SlotState::Ready);
-    slots.pop(0);
+    slots.begin(SLOT, 2);
+    assert!(slots.sub_remaining(SLOT, 1));
+    assert_eq!(slots.complete(SLOT, false), SlotState::Ready);
+    slots.pop(SLOT);
     slots
 }
 
@@ -31,28 +34,28 @@ fn in_state(state: SlotState) -> Slots {
     let mut slots = if state == Free { slots() } else { held() };
     match state {
         Free | Held => {}
-        Releasing => slots.release(0),
+        Releasing => slots.release(SLOT),
         Exported | Fenced => {
-            let tensor = (state == Exported).then(|| slots.take_tensor(0, 0).unwrap());
+            let tensor = (state == Exported).then(|| slots.take_tensor(SLOT, 0).unwrap());
             assert!(tensor.is_none() || tensor == Some(0));
-            slots.release(0);
-            assert!(!slots.released(0, true));
+            slots.release(SLOT);
+            assert!(!slots.released(SLOT, true));
         }
         Filling | Patching | Ready | Failed => {
-            slots.release(0);
-            assert!(slots.released(0, false));
-            slots.begin(0, 2);
+            slots.release(SLOT);
+            assert!(slots.released(SLOT, false));
+            slots.begin(SLOT, 2);
             if state != Filling {
-                let to = Destination { slot: 0, field: 0, sample: 1 };
+                let to = Destination { slot: SLOT, field: 0, sample: 1 };
                 if state != Ready {
                     slots.fail(to, 0, &Failure::new(Status::Decode));
                 }
-                assert!(slots.sub_remaining(0, 1));
-                assert_eq!(slots.complete(0, state == Patching), state);
+                assert!(slots.sub_remaining(SLOT, 1));
+                assert_eq!(slots.complete(SLOT, state == Patching), state);
             }
         }
     }
-    assert_eq!(slots.state(0), state);
+    assert_eq!(slots.state(SLOT), state);
     slots
 }
 
@@ -60,38 +63,38 @@ fn in_state(state: SlotState) -> Slots {
 fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
     type Step = (fn(&mut Slots), SlotState, SlotState);
     let steps: [Step; 11] = [
-        (|slots| assert_ne!(slots.begin(0, 2), u64::MAX), Free, Filling),
+        (|slots| assert_ne!(slots.begin(SLOT, 2), u64::MAX), Free, Filling),
         (
             |slots| {
-                assert!(slots.sub_remaining(0, 1));
-                slots.complete(0, false);
+                assert!(slots.sub_remaining(SLOT, 1));
+                slots.complete(SLOT, false);
             },
             Filling,
             Ready,
         ),
-        (|slots| slots.patched(0), Patching, Ready),
-        (|slots| assert_ne!(slots.pop(0), 0), Ready, Held),
-        (|slots| slots.drop_failed(0), Failed, Free),
-        (|slots| slots.release(0), Held, Releasing),
-        (|slots| assert!(slots.released(0, false)), Releasing, Free),
-        (|slots| assert!(!slots.released(0, true)), Releasing, Fenced),
-        (|slots| slots.unfence(0), Fenced, Free),
-        (|slots| assert!(slots.delete_tensor((0, 0, 0))), Exported, Releasing),
-        (|slots| assert!(slots.take_tensor(0, 0).is_some()), Held, Held),
+        (|slots| slots.patched(SLOT), Patching, Ready),
+        (|slots| assert_ne!(slots.pop(SLOT), 0), Ready, Held),
+        (|slots| slots.drop_failed(SLOT), Failed, Free),
+        (|slots| slots.release(SLOT), Held, Releasing),
+        (|slots| assert!(slots.released(SLOT, false)), Releasing, Free),
+        (|slots| assert!(!slots.released(SLOT, true)), Releasing, Fenced),
+        (|slots| slots.unfence(SLOT), Fenced, Free),
+        (|slots| assert!(slots.delete_tensor((SLOT, 0, 0))), Exported, Releasing),
+        (|slots| assert!(slots.take_tensor(SLOT, 0).is_some()), Held, Held),
     ];
     for (number, (step, from, to)) in steps.into_iter().enumerate() {
         for state in STATES {
             let mut slots = in_state(state);
             let went = catch_unwind(AssertUnwindSafe(|| step(&mut slots))).is_ok();
             assert_eq!(went, state == from, "step {number} from {state:?}");
-            assert!(!went || slots.state(0) == to, "step {number} from {state:?}");
+            assert!(!went || slots.state(SLOT) == to, "step {number} from {state:?}");
         }
     }
     for state in STATES {
         let mut slots = in_state(state);
         slots.reset();
         let is_stream = matches!(state, Filling | Patching | Ready | Failed);
-        assert_eq!(slots.state(0), if is_stream { Free } else { state });
+        assert_eq!(slots.state(SLOT), if is_stream { Free } else { state });
     }
 }
 
@@ -99,10 +102,10 @@ fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
 fn chunks_are_missing_and_samples_fail_while_a_batch_fills_and_at_no_other_time() {
     for state in STATES {
         let steps: [fn(&mut Slots); 3] = [
-            |slots| slots.add_remaining(0, 1),
-            |slots| assert!(slots.sub_remaining(0, 1)),
+            |slots| slots.add_remaining(SLOT, 1),
+            |slots| assert!(slots.sub_remaining(SLOT, 1)),
             |slots| {
-                let to = Destination { slot: 0, field: 0, sample: 0 };
+                let to = Destination { slot: SLOT, field: 0, sample: 0 };
                 slots.fail(to, 0, &Failure::new(Status::Decode));
             },
         ];
@@ -116,10 +119,10 @@ fn chunks_are_missing_and_samples_fail_while_a_batch_fills_and_at_no_other_time(
 
 fn completed(status: Status, skip: bool) -> SlotState {
     let mut slots = slots();
-    slots.begin(0, 2);
-    slots.fail(Destination { slot: 0, field: 0, sample: 1 }, 0, &Failure::new(status));
-    assert!(slots.sub_remaining(0, 1));
-    slots.complete(0, skip)
+    slots.begin(SLOT, 2);
+    slots.fail(Destination { slot: SLOT, field: 0, sample: 1 }, 0, &Failure::new(status));
+    assert!(slots.sub_remaining(SLOT, 1));
+    slots.complete(SLOT, skip)
 }
 
 #[test]
@@ -132,45 +135,46 @@ fn skip_goes_on_after_faults_of_the_data_only() {
 #[test]
 fn a_slot_is_free_when_it_is_released_and_its_last_tensor_deleted() {
     let mut slots = held();
-    let (one, two) = (slots.take_tensor(0, 0).unwrap(), slots.take_tensor(0, 0).unwrap());
-    assert!(!slots.delete_tensor((0, 0, one)));
-    slots.release(0);
-    assert!(!slots.released(0, false));
-    assert_eq!((slots.state(0), slots.kept()), (SlotState::Exported, 1));
+    let (one, two) = (slots.take_tensor(SLOT, 0).unwrap(), slots.take_tensor(SLOT, 0).unwrap());
+    assert!(!slots.delete_tensor((SLOT, 0, one)));
+    slots.release(SLOT);
+    assert!(!slots.released(SLOT, false));
+    assert_eq!((slots.state(SLOT), slots.kept()), (SlotState::Exported, 1));
     assert_eq!(slots.live_tensors(), 1);
     slots.reset();
-    assert_eq!(slots.state(0), SlotState::Exported);
-    assert!(slots.delete_tensor((0, 0, two)));
-    assert!(slots.released(0, false));
-    assert_eq!((slots.state(0), slots.kept()), (SlotState::Free, 0));
-    assert!(!slots.delete_tensor((0, 0, two)));
+    assert_eq!(slots.state(SLOT), SlotState::Exported);
+    assert!(slots.delete_tensor((SLOT, 0, two)));
+    assert!(slots.released(SLOT, false));
+    assert_eq!((slots.state(SLOT), slots.kept()), (SlotState::Free, 0));
+    assert!(!slots.delete_tensor((SLOT, 0, two)));
 }
 
 #[test]
 fn a_fenced_slot_is_nobodys_and_not_free() {
     let mut slots = held();
-    slots.release(0);
+    slots.release(SLOT);
     slots.reset();
-    assert_eq!((slots.state(0), slots.kept()), (SlotState::Releasing, 1));
-    assert!(!slots.released(0, true));
+    assert_eq!((slots.state(SLOT), slots.kept()), (SlotState::Releasing, 1));
+    assert!(!slots.released(SLOT, true));
     assert_eq!((slots.find(SlotState::Free), slots.kept()), (None, 0));
     slots.reset();
-    assert_eq!((slots.state(0), slots.next_slot()), (SlotState::Fenced, None));
-    slots.unfence(0);
-    assert_eq!(slots.find(SlotState::Free), Some(0));
+    assert_eq!((slots.state(SLOT), slots.next_slot()), (SlotState::Fenced, None));
+    slots.unfence(SLOT);
+    assert_eq!(slots.find(SlotState::Free), Some(SLOT));
 }
 
 #[test]
 fn records_are_used_in_turn_and_never_twice_at_a_time() {
     let mut slots = held();
     let all: std::vec::Vec<u32> = (0..TENSORS_PER_SLOT).collect();
-    let taken: std::vec::Vec<u32> = all.iter().map(|_| slots.take_tensor(0, 0).unwrap()).collect();
+    let taken: std::vec::Vec<u32> =
+        all.iter().map(|_| slots.take_tensor(SLOT, 0).unwrap()).collect();
     assert_eq!(taken, all);
-    assert_eq!(slots.take_tensor(0, 0), None);
+    assert_eq!(slots.take_tensor(SLOT, 0), None);
     for number in [5, 2] {
-        assert!(!slots.delete_tensor((0, 0, number)));
+        assert!(!slots.delete_tensor((SLOT, 0, number)));
     }
-    assert_eq!(slots.take_tensor(0, 0), Some(2));
-    assert_eq!(slots.take_tensor(0, 0), Some(5));
-    assert_eq!(slots.take_tensor(0, 0), None);
+    assert_eq!(slots.take_tensor(SLOT, 0), Some(2));
+    assert_eq!(slots.take_tensor(SLOT, 0), Some(5));
+    assert_eq!(slots.take_tensor(SLOT, 0), None);
 }

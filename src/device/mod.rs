@@ -28,6 +28,7 @@
 mod codecs;
 
 use crate::base::arena::Carver;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
@@ -252,10 +253,10 @@ impl Slabs {
     }
 
     /// `chunks` more chunks of the batch in `slot` come with a slab.
-    pub fn add_chunks(&mut self, slab: u32, slot: u32, chunks: u64) {
+    pub fn add_chunks(&mut self, slab: u32, slot: BatchSlot, chunks: u64) {
         // A slab is not sent before all of its writers have said what comes with it.
         assert!(self.slabs[slab as usize].writers > 0);
-        self.counts[self.row(slab) + slot as usize] += chunks;
+        self.counts[self.row(slab) + slot.at()] += chunks;
     }
 
     fn row(&self, owner: u32) -> usize {
@@ -332,9 +333,9 @@ impl Slabs {
     }
 
     /// Takes the chunks of the batch in `slot` that a resident wave has brought.
-    pub fn take_chunks(&mut self, resident: u32, slot: u32) -> u64 {
+    pub fn take_chunks(&mut self, resident: u32, slot: BatchSlot) -> u64 {
         let row = self.resident_row(resident);
-        core::mem::take(&mut self.counts[row + slot as usize])
+        core::mem::take(&mut self.counts[row + slot.at()])
     }
 
     /// Forgets all that is under way; no worker writes and the device is at rest.

@@ -103,31 +103,31 @@ fn no_more_than_the_resident_waves_are_submitted() {
 fn chunks_of_several_batches_arrive_with_their_wave() {
     let mut slabs = slabs();
     let part = slabs.reserve(SlabNeed::of(64, 1)).unwrap();
-    slabs.add_chunks(part.slab, 0, 2);
-    slabs.add_chunks(part.slab, 2, 5);
-    slabs.add_chunks(part.slab, 0, 1);
+    slabs.add_chunks(part.slab, BatchSlot(0), 2);
+    slabs.add_chunks(part.slab, BatchSlot(2), 5);
+    slabs.add_chunks(part.slab, BatchSlot(0), 1);
     slabs.finish(&part);
     let resident = slabs.submit().unwrap().resident;
     slabs.copied(part.slab);
     // Those of the next wave are counted apart, though the slab is the same.
     let next = slabs.reserve(SlabNeed::of(64, 1)).unwrap();
     assert_eq!(next.slab, part.slab);
-    slabs.add_chunks(next.slab, 0, 7);
+    slabs.add_chunks(next.slab, BatchSlot(0), 7);
     let taken: std::vec::Vec<u64> =
-        (0..SLOTS).map(|slot| slabs.take_chunks(resident, slot)).collect();
+        (0..SLOTS).map(|slot| slabs.take_chunks(resident, BatchSlot(slot))).collect();
     assert_eq!(taken, [3, 0, 5]);
-    assert_eq!(slabs.take_chunks(resident, 0), 0);
+    assert_eq!(slabs.take_chunks(resident, BatchSlot(0)), 0);
 }
 
 #[test]
 fn what_is_cleared_is_as_new() {
     let mut slabs = slabs();
     let part = slabs.reserve(SlabNeed::of(4000, 8)).unwrap();
-    slabs.add_chunks(part.slab, 1, 4);
+    slabs.add_chunks(part.slab, BatchSlot(1), 4);
     slabs.finish(&part);
     let resident = slabs.submit().unwrap().resident;
     slabs.clear();
-    assert_eq!((slabs.busy_bits(), slabs.take_chunks(resident, 1)), (0, 0));
+    assert_eq!((slabs.busy_bits(), slabs.take_chunks(resident, BatchSlot(1))), (0, 0));
     assert!(slabs.has_room(SlabNeed::of(4080, 8)));
 }
 
@@ -157,7 +157,7 @@ fn a_slab_goes_where_its_drawing_says_and_nowhere_else() {
     type Step = (fn(&mut Slabs, SlabPart), &'static [SlabState]);
     let steps: [Step; 4] = [
         (|slabs, part| slabs.finish(&part), &[Filling, Sealed]),
-        (|slabs, part| slabs.add_chunks(part.slab, 0, 1), &[Filling, Sealed]),
+        (|slabs, part| slabs.add_chunks(part.slab, BatchSlot(0), 1), &[Filling, Sealed]),
         (|slabs, part| slabs.copied(part.slab), &[Copying]),
         (|slabs, _| slabs.done(0), &[Copying]),
     ];

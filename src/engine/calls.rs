@@ -339,7 +339,7 @@ impl Engine {
             data: self.shared.field_region(slot, field, sample_count),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
-            ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot)),
+            ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot.0)),
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),

@@ -10,6 +10,7 @@ use crate::assemble::units::{
 };
 use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
+use crate::base::indexes::WaveIndex;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::base::stats::Tally;
@@ -40,7 +41,7 @@ const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    (wave, first, count): (u32, u32, u32),
+    (wave, first, count): (WaveIndex, u32, u32),
     (large, slab): (Option<Hold>, Option<SlabWriter>),
 ) -> Locked<'l> {
     let shared = lock.shared;
@@ -120,7 +121,7 @@ impl<'a> Assembler<'a> {
     pub fn assemble_mates(
         &mut self,
         context: &mut DecodeContext,
-        wave: u32,
+        wave: WaveIndex,
         mates: Range<u32>,
         encoded: &[u8],
         fail: &mut dyn FnMut(u32, Refusal),
@@ -147,7 +148,7 @@ impl<'a> Assembler<'a> {
     fn decode_once<'b>(
         &mut self,
         context: &'b mut DecodeContext,
-        wave: u32,
+        wave: WaveIndex,
         mates: Range<u32>,
         encoded: &'b [u8],
     ) -> Option<ChunkBytes<'b>> {
@@ -169,7 +170,12 @@ impl<'a> Assembler<'a> {
     }
 
     /// Decodes a chunk, unless that is done, and scatters it; or fills what needs no bytes.
-    fn assemble(&mut self, wave: u32, task: &ChunkTask, source: Source<'_>) -> Result<(), Refusal> {
+    fn assemble(
+        &mut self,
+        wave: WaveIndex,
+        task: &ChunkTask,
+        source: Source<'_>,
+    ) -> Result<(), Refusal> {
         let shared = self.shared;
         if task.kind == ChunkKind::Broken {
             return Ok(());
@@ -211,7 +217,7 @@ impl<'a> Assembler<'a> {
     /// Brings a task to all of its samples; how many bytes were written.
     fn scatter_task(
         &mut self,
-        wave: u32,
+        wave: WaveIndex,
         record: &ArrayRecord,
         task: &ChunkTask,
         chunk: &ChunkBytes<'_>,
@@ -424,10 +430,10 @@ impl Assembler<'_> {
 
 /// The next chunks that are staged, of the oldest wave that has some and room for them.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
-    let mut at = state.waves.active.first();
+    let mut at = state.waves.first_active();
     while let Some(wave) = at {
-        at = state.waves.active.next(wave);
-        let Some(op) = state.waves.waves[wave as usize].ready.front() else { continue };
+        at = state.waves.next_active(wave);
+        let Some(op) = state.waves.waves[wave.at()].ready.front() else { continue };
         let row = state.waves.row(wave, op);
         let read = shared.tables.ops.read(row);
         let next = state.waves.next_chunk(wave, op);

@@ -7,6 +7,7 @@
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
 
+use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
@@ -26,7 +27,7 @@ impl State {
     /// The chunks that a resident wave brought are in their batches.
     fn land(&mut self, shared: &Shared, resident: u32) {
         self.device.slabs.done(resident);
-        for slot in 0..self.slots.count() {
+        for slot in self.slots.each() {
             let chunks = self.device.slabs.take_chunks(resident, slot);
             if chunks == 0 {
                 continue;
@@ -116,7 +117,7 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     state.device.lacks_room = false;
     bits(done.copied).for_each(|slab| state.device.slabs.copied(slab));
     bits(done.waves).for_each(|wave| state.land(shared, wave));
-    bits(done.slots).for_each(|slot| {
+    bits(done.slots).map(BatchSlot).for_each(|slot| {
         state.slots.unfence(slot);
         state.slot_freed();
     });

@@ -1,5 +1,6 @@
 //! Failures of chunks and samples.
 
+use crate::base::indexes::WaveIndex;
 use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
@@ -35,7 +36,7 @@ pub const SHOWN_KEY_BYTES: usize = 64;
 /// would have decoded. It is of no use from then on.
 pub fn fail_task(
     lock: &Lock,
-    wave: u32,
+    wave: WaveIndex,
     chunk: u32,
     record: &ArrayRecord,
     (status, why): &(Status, Why),
@@ -71,7 +72,7 @@ pub fn fail_task(
 }
 
 /// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
-pub fn fail_waiter(lock: &Lock, wave: u32, op: u32, status: Status, why: &Why) {
+pub fn fail_waiter(lock: &Lock, wave: WaveIndex, op: u32, status: Status, why: &Why) {
     let shared = lock.shared;
     let chunk = shared.tables.ops.read(shared.wave_row(wave, op)).chunk_first;
     let row = shared.wave_row(wave, chunk);
@@ -84,7 +85,7 @@ pub fn fail_waiter(lock: &Lock, wave: u32, op: u32, status: Status, why: &Why) {
     lock.lock().waves.set_ready(wave, op);
 }
 
-pub fn fail_samples(lock: &Lock, wave: u32, task: &ChunkTask, failure: &Failure) {
+pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Failure) {
     let shared = lock.shared;
     for pair in 0..task.pair_count {
         let row = shared.tables.pair_row(wave, task.pair_first + pair);

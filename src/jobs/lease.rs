@@ -1,5 +1,6 @@
 //! A file that is leased for a job: its path, its descriptor, what its failures mean.
 
+use crate::base::indexes::WaveIndex;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Status, Why};
@@ -212,7 +213,7 @@ impl<'a> LeasedFile<'a> {
     }
 
     /// Reports that a chunk cannot be read.
-    pub fn fail(&self, wave: u32, chunk: u32, fault: OpenFault) {
+    pub fn fail(&self, wave: WaveIndex, chunk: u32, fault: OpenFault) {
         let mut why = Why::new();
         let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
         let status = open_failure(&path, fault, &mut why);
@@ -221,7 +222,7 @@ impl<'a> LeasedFile<'a> {
 
     /// Bytes that do not decode may be somebody else's: the file is looked at first. If it is not
     /// what it was, all chunks of the job fail when it ends.
-    pub fn fail_decode(&mut self, wave: u32, chunk: u32, failure: &(Status, Why)) {
+    pub fn fail_decode(&mut self, wave: WaveIndex, chunk: u32, failure: &(Status, Why)) {
         if self.check_unchanged().is_ok() {
             self.is_no_chunk |= self.record.shard_levels == 0;
             fail_task(self.lock, wave, chunk, self.record, failure);
@@ -246,7 +247,7 @@ impl<'a> LeasedFile<'a> {
 }
 
 /// Bytes that the chunks of a read need of it.
-pub fn needed_bytes(shared: &Shared, wave: u32, read: &ReadOp) -> u64 {
+pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
     let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
     let bytes = |chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).bytes;
     chunks.map(bytes).sum()
@@ -256,7 +257,7 @@ pub fn needed_bytes(shared: &Shared, wave: u32, read: &ReadOp) -> u64 {
 pub fn lease_read(
     state: &mut State,
     shared: &Shared,
-    wave: u32,
+    wave: WaveIndex,
     op: u32,
     cached_only: bool,
 ) -> Option<Job> {
@@ -276,7 +277,7 @@ pub fn lease_read(
 }
 
 /// A read without the chunks that are done. Chunks lie in the order of their offsets.
-pub fn rest_of_read(state: &State, shared: &Shared, wave: u32, op: u32) -> ReadOp {
+pub fn rest_of_read(state: &State, shared: &Shared, wave: WaveIndex, op: u32) -> ReadOp {
     let row = state.waves.row(wave, op);
     let (read, next) = (shared.tables.ops.read(row), state.waves.next_chunk(wave, op));
     if next == 0 {

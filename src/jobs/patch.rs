@@ -2,6 +2,7 @@
 
 use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::FIELDS_MAX;
 use crate::device::SlabNeed;
 use crate::os::profiler;
@@ -14,7 +15,7 @@ use crate::state::slab_writer::SlabWriter;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Fills the failed samples of a batch.
-pub fn run(lock: &Lock, slot: u32, mut slab: Option<SlabWriter>) -> Locked<'_> {
+pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked<'_> {
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::ASSEMBLE);
     let count = lock.lock().slots.sample_count(slot);
@@ -53,6 +54,6 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let slot = state.patch_slot()?;
     let need = SlabNeed::of(0, FIELDS_MAX * state.slots.failed_samples(slot));
     let slab = state.reserve(shared, need).ok()?;
-    state.patching |= 1 << slot;
+    state.patching |= 1 << slot.0;
     Some(Job::Patch { slot, slab })
 }

@@ -9,7 +9,7 @@
 //! the device tries again. Invariant: a slot in state Fenced has its bit in `fenced` or in
 //! `captured`, and the streams of a captured one are still known.
 
-use crate::base::math::index;
+use crate::base::indexes::BatchSlot;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Fault, Stream};
@@ -25,13 +25,13 @@ use crate::state::{Life, State};
 /// False where one of them is being captured: then all but the event is to be done again.
 fn queue_fence(
     engine: &DeviceEngine,
-    slot: u32,
+    slot: BatchSlot,
     event: Option<Event>,
     streams: impl Iterator<Item = Stream> + Clone,
 ) -> Result<bool, Fault> {
     let _context = engine.enter()?;
     if let Some(event) = event {
-        engine.wait_for_event(slot, event)?;
+        engine.wait_for_event(slot.0, event)?;
     }
     // Else every further try would leave records and waits in those that are not captured.
     for stream in streams.clone() {
@@ -40,11 +40,11 @@ fn queue_fence(
         }
     }
     for stream in streams {
-        if !engine.wait_for_stream(slot, stream)? {
+        if !engine.wait_for_stream(slot.0, stream)? {
             return Ok(false);
         }
     }
-    engine.fence(slot)
+    engine.fence(slot.0)
 }
 
 /// A stream as the calling thread names it.
@@ -53,7 +53,7 @@ pub fn use_of(shared: &Shared, stream: Stream) -> Use {
 }
 
 /// A batch is handed out: the stream that the config names is used for it.
-pub fn note_consumer(shared: &Shared, state: &mut State, slot: u32) {
+pub fn note_consumer(shared: &Shared, state: &mut State, slot: BatchSlot) {
     if let Some(stream) = shared.engine().and_then(DeviceEngine::consumer) {
         // The first of a slot: there is room.
         let _ = state.device.remember(slot, use_of(shared, stream));
@@ -97,7 +97,7 @@ pub fn accept_event(
 /// `event`. With no lock held. A failure, also one that came before, ends the stream.
 pub fn give_slot_back(
     lock: &Lock,
-    slot: u32,
+    slot: BatchSlot,
     event: Result<Option<Event>, Fault>,
 ) -> Result<(), Failure> {
     let shared = lock.shared;
@@ -108,7 +108,7 @@ pub fn give_slot_back(
         }
         return Ok(());
     };
-    let uses = lock.lock().device.uses[index(u64::from(slot))].clone();
+    let uses = lock.lock().device.uses[slot.at()].clone();
     let mut event = event;
     let mut failed = None;
     // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
@@ -151,8 +151,8 @@ pub fn give_slot_back(
 pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let captured = lock.lock().device.captured;
     let mut progress = false;
-    for slot in bits(captured) {
-        let uses = lock.lock().device.uses[index(u64::from(slot))].clone();
+    for slot in bits(captured).map(BatchSlot) {
+        let uses = lock.lock().device.uses[slot.at()].clone();
         let streams = uses.iter().map(|each| each.seen_here(lock.shared.os));
         if queue_fence(engine, slot, None, streams)? {
             lock.lock().device.hold_back(slot, true);

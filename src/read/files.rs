@@ -21,6 +21,7 @@
 
 use crate::base::arena::Carver;
 use crate::base::cache::{Cache, List, hash_words};
+use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
 use crate::os::store::Descriptors;
 use crate::read::sums::{IndexChecks, InnerChecks, SumRing};
@@ -91,7 +92,7 @@ impl FileRecord {
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     /// Slot of the record.
-    pub slot: u32,
+    pub slot: FileSlot,
     /// Its descriptors; None: the worker must open the file.
     pub open: Option<Descriptors>,
     /// What the file looked like when it was first opened.
@@ -156,32 +157,33 @@ impl FileTable {
     }
 
     /// The record of a file, if there is one.
-    pub fn find(&self, array_id: u64, file: u64) -> Option<u32> {
-        self.cache.find(hash_words(&[array_id, file]), |slot| {
+    pub fn find(&self, array_id: u64, file: u64) -> Option<FileSlot> {
+        let found = self.cache.find(hash_words(&[array_id, file]), |slot| {
             let record = &self.records[slot as usize];
             record.array_id == array_id && record.file == file
-        })
+        });
+        found.map(FileSlot)
     }
 
     /// Whether this batch already found the file absent.
-    pub fn is_absent(&self, slot: u32, batch_id: u64) -> bool {
-        self.records[slot as usize].absent_batch == Some(batch_id)
+    pub fn is_absent(&self, slot: FileSlot, batch_id: u64) -> bool {
+        self.records[slot.at()].absent_batch == Some(batch_id)
     }
 
     /// What the file looks like, once it was opened, and the epoch of that knowledge.
-    pub fn known(&self, slot: u32) -> Option<(FileStat, u64)> {
-        let record = &self.records[slot as usize];
+    pub fn known(&self, slot: FileSlot) -> Option<(FileStat, u64)> {
+        let record = &self.records[slot.at()];
         record.stat.map(|stat| (stat, record.epoch))
     }
 
     /// Makes the record the youngest.
-    pub fn touch(&mut self, slot: u32) {
-        self.cache.touch(slot);
+    pub fn touch(&mut self, slot: FileSlot) {
+        self.cache.touch(slot.0);
     }
 
     #[cfg(test)]
-    pub(super) fn phase(&self, slot: u32) -> FilePhase {
-        self.records[slot as usize].phase()
+    pub(super) fn phase(&self, slot: FileSlot) -> FilePhase {
+        self.records[slot.at()].phase()
     }
 
     /// Leases a file. `page`: a page of an index that is to be looked at; nobody else then checks
@@ -199,7 +201,7 @@ impl FileTable {
                 None => return LeaseOutcome::Busy,
             },
         };
-        let record = self.records[slot as usize];
+        let record = self.records[slot.at()];
         let before = record.phase();
         if record.exclusive || before == FilePhase::Stale {
             return LeaseOutcome::Busy;
@@ -207,21 +209,21 @@ impl FileTable {
         assert!(before != FilePhase::Opening);
         if before == FilePhase::Closed {
             if evicted.is_none() && self.open_count >= self.open_max {
-                let Some(idle) = self.idle.first() else { return LeaseOutcome::Busy };
+                let Some(idle) = self.idle.first().map(FileSlot) else { return LeaseOutcome::Busy };
                 evicted = self.take_descriptor(idle);
             }
             self.open_count += 1;
         } else if before == FilePhase::Idle {
-            self.idle.remove(slot);
+            self.idle.remove(slot.0);
         }
         let check = page.and_then(|page| self.check_of(&record, page));
         let is_own = page.is_some_and(|page| page.inner.is_none());
         let exclusive = record.open.is_none() || (is_own && check.is_none());
-        let record = &mut self.records[slot as usize];
+        let record = &mut self.records[slot.at()];
         record.users += 1;
         record.exclusive = exclusive;
         assert!(matches!(record.phase(), FilePhase::Opening | FilePhase::Used));
-        self.cache.pin(slot, 1);
+        self.cache.pin(slot.0, 1);
         self.leases += 1;
         let stat = record.stat;
         let sums_max = self.sums.share(self.known + self.inner.known());
@@ -251,7 +253,7 @@ impl FileTable {
         stat: Option<FileStat>,
     ) -> Option<Descriptors> {
         let slot = lease.slot;
-        let record = &mut self.records[slot as usize];
+        let record = &mut self.records[slot.at()];
         let before = record.phase();
         assert!(lease.open.is_some() != (before == FilePhase::Opening));
         assert!(record.users > 0);
@@ -273,31 +275,31 @@ impl FileTable {
         }
         let now = record.phase();
         if now == FilePhase::Idle {
-            self.idle.push(slot);
+            self.idle.push(slot.0);
         }
-        self.cache.unpin(slot, 1);
+        self.cache.unpin(slot.0, 1);
         let is_last_of_stale = before == FilePhase::Stale && now == FilePhase::Idle;
         if is_last_of_stale { self.take_descriptor(slot) } else { None }
     }
 
     /// The descriptor of a leased file went stale on its server: it is closed with the last lease,
     /// and the file is opened again for the next.
-    pub fn set_stale(&mut self, slot: u32) {
-        let record = &mut self.records[slot as usize];
+    pub fn set_stale(&mut self, slot: FileSlot) {
+        let record = &mut self.records[slot.at()];
         record.stale = true;
         assert!(record.phase() == FilePhase::Stale);
     }
 
     /// A direct read of a leased file was refused: it is read through the page cache from now on.
     /// False where that was known.
-    pub fn refuse_direct(&mut self, slot: u32) -> bool {
-        !core::mem::replace(&mut self.records[slot as usize].is_direct_refused, true)
+    pub fn refuse_direct(&mut self, slot: FileSlot) -> bool {
+        !core::mem::replace(&mut self.records[slot.at()].is_direct_refused, true)
     }
 
     /// Whether a worker would have to open the file, and nobody does.
     pub fn is_closed(&self, array_id: u64, file: u64) -> bool {
         self.find(array_id, file).is_none_or(|slot| {
-            let record = &self.records[slot as usize];
+            let record = &self.records[slot.at()];
             record.open.is_none() && !record.exclusive
         })
     }
@@ -309,15 +311,21 @@ impl FileTable {
     }
 
     /// Notes that a batch found the file absent.
-    pub fn set_absent(&mut self, slot: u32, batch_id: u64) {
-        self.records[slot as usize].absent_batch = Some(batch_id);
+    pub fn set_absent(&mut self, slot: FileSlot, batch_id: u64) {
+        self.records[slot.at()].absent_batch = Some(batch_id);
     }
 
     /// Notes that an index of the file was checked, its own or that of a shard in it, and the
     /// checksums of its groups of pages.
-    pub fn set_checks(&mut self, slot: u32, inner: Option<u64>, group_pages: u64, sums: &[u8]) {
+    pub fn set_checks(
+        &mut self,
+        slot: FileSlot,
+        inner: Option<u64>,
+        group_pages: u64,
+        sums: &[u8],
+    ) {
         let checks = self.sums.put(group_pages, sums);
-        let record = &mut self.records[slot as usize];
+        let record = &mut self.records[slot.at()];
         match inner {
             None => record.checks = Some(checks),
             Some(inner) => self.inner.put(record.epoch, inner, checks),
@@ -326,9 +334,9 @@ impl FileTable {
 
     /// Forgets what the file looked like: it changed. Index pages of the old state die with its
     /// epoch. The descriptor, if it is idle, is the caller's to close.
-    pub fn forget(&mut self, slot: u32) -> Option<Descriptors> {
+    pub fn forget(&mut self, slot: FileSlot) -> Option<Descriptors> {
         let epoch = self.take_epoch();
-        let record = &mut self.records[slot as usize];
+        let record = &mut self.records[slot.at()];
         record.epoch = epoch;
         record.stat = None;
         record.checks = None;
@@ -361,29 +369,29 @@ impl FileTable {
 
     /// Closes every idle descriptor: all of them, once no lease is out.
     pub fn drain(&mut self) -> Option<Descriptors> {
-        let idle = self.idle.first()?;
+        let idle = self.idle.first().map(FileSlot)?;
         self.take_descriptor(idle)
     }
 
     /// A record for a new file, and the descriptor of the file that it stood for before, which
     /// the worker closes that opens the new one. None while every record is leased.
-    fn add(&mut self, array_id: u64, file: u64) -> Option<(u32, Option<Descriptors>)> {
-        let oldest = self.cache.oldest()?;
-        let is_idle = self.records[oldest as usize].phase() == FilePhase::Idle;
+    fn add(&mut self, array_id: u64, file: u64) -> Option<(FileSlot, Option<Descriptors>)> {
+        let oldest = self.cache.oldest().map(FileSlot)?;
+        let is_idle = self.records[oldest.at()].phase() == FilePhase::Idle;
         let descriptor = if is_idle { self.take_descriptor(oldest) } else { None };
-        let slot = self.cache.take(hash_words(&[array_id, file]))?;
+        let slot = self.cache.take(hash_words(&[array_id, file])).map(FileSlot)?;
         assert!(slot == oldest);
         let epoch = self.take_epoch();
-        self.known += (self.records[slot as usize].epoch == 0) as u32;
-        self.records[slot as usize] = FileRecord { array_id, file, epoch, ..FileRecord::EMPTY };
+        self.known += (self.records[slot.at()].epoch == 0) as u32;
+        self.records[slot.at()] = FileRecord { array_id, file, epoch, ..FileRecord::EMPTY };
         Some((slot, descriptor))
     }
 
-    fn take_descriptor(&mut self, slot: u32) -> Option<Descriptors> {
-        assert!(self.records[slot as usize].phase() == FilePhase::Idle);
-        self.idle.remove(slot);
+    fn take_descriptor(&mut self, slot: FileSlot) -> Option<Descriptors> {
+        assert!(self.records[slot.at()].phase() == FilePhase::Idle);
+        self.idle.remove(slot.0);
         self.open_count -= 1;
-        self.records[slot as usize].open.take()
+        self.records[slot.at()].open.take()
     }
 
     fn take_epoch(&mut self) -> u64 {

@@ -1,5 +1,6 @@
 use super::files::*;
 use crate::base::arena::Carver;
+use crate::base::indexes::FileSlot;
 use crate::os::store::Descriptors;
 use crate::os::{FileKind, FileStat};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,11 +30,11 @@ fn in_phase(phase: FilePhase) -> (FileTable, std::vec::Vec<Lease>) {
                 leases.push(lease(&mut files).unwrap());
             }
             if phase == FilePhase::Stale {
-                files.set_stale(0);
+                files.set_stale(FileSlot(0));
             }
         }
     }
-    assert_eq!(files.phase(0), phase);
+    assert_eq!(files.phase(FileSlot(0)), phase);
     (files, leases)
 }
 
@@ -49,7 +50,7 @@ fn a_file_is_opened_by_one_and_used_by_many_and_left_alone_once_it_is_stale() {
         let (mut files, _leases) = in_phase(phase);
         let given = lease(&mut files);
         assert_eq!(given.is_some(), after.is_some(), "{phase:?}");
-        assert_eq!(files.phase(0), after.unwrap_or(phase));
+        assert_eq!(files.phase(FileSlot(0)), after.unwrap_or(phase));
         assert_eq!(given.is_some_and(|lease| lease.open.is_none()), phase == Closed);
     }
     assert!(lease(&mut in_phase(Stale).0).is_none());
@@ -65,7 +66,7 @@ fn a_lease_that_ends_leaves_what_the_drawing_says() {
     ] {
         let (mut files, leases) = in_phase(phase);
         assert_eq!(files.give_back(&leases[0], open, Some(STAT)), closed, "{phase:?}");
-        assert_eq!(files.phase(0), after, "{phase:?}");
+        assert_eq!(files.phase(FileSlot(0)), after, "{phase:?}");
     }
 }
 
@@ -73,11 +74,11 @@ fn a_lease_that_ends_leaves_what_the_drawing_says() {
 fn the_last_of_several_leases_closes_a_stale_file() {
     let (mut files, mut leases) = in_phase(Used);
     leases.push(lease(&mut files).unwrap());
-    files.set_stale(0);
+    files.set_stale(FileSlot(0));
     assert_eq!(files.give_back(&leases[0], Some(OPEN), Some(STAT)), None);
-    assert_eq!(files.phase(0), Stale);
+    assert_eq!(files.phase(FileSlot(0)), Stale);
     assert_eq!(files.give_back(&leases[1], Some(OPEN), Some(STAT)), Some(OPEN));
-    assert_eq!(files.phase(0), Closed);
+    assert_eq!(files.phase(FileSlot(0)), Closed);
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn a_lease_that_ends_twice_and_a_file_that_goes_stale_unused_are_our_defects() {
     }
     for phase in PHASES {
         let is_used = matches!(phase, Used | Stale);
-        assert_eq!(refuses(phase, |files, _| files.set_stale(0)), !is_used, "{phase:?}");
+        assert_eq!(refuses(phase, |files, _| files.set_stale(FileSlot(0))), !is_used, "{phase:?}");
     }
 }
 
@@ -105,7 +106,7 @@ fn a_descriptor_is_taken_from_idle_files_alone() {
         let expected = (phase == Idle).then_some(OPEN);
         assert_eq!(files.drain(), expected, "{phase:?}");
         let (mut files, _leases) = in_phase(phase);
-        assert_eq!(files.forget(0), expected, "{phase:?}");
-        assert_eq!(files.known(0), None);
+        assert_eq!(files.forget(FileSlot(0)), expected, "{phase:?}");
+        assert_eq!(files.known(FileSlot(0)), None);
     }
 }

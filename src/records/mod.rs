@@ -18,6 +18,7 @@ pub use dtype::{DTYPES, Dtype};
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, div_ceil, product};
 
@@ -25,7 +26,7 @@ use crate::base::math::{coordinates_from_linear, div_ceil, product};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {
     /// Batch slot.
-    pub slot: u32,
+    pub slot: BatchSlot,
     /// Field, below FIELDS_MAX.
     pub field: u32,
     /// Sample of the batch.
@@ -46,7 +47,7 @@ pub struct BoxRecord {
 impl BoxRecord {
     /// A box of nothing.
     pub const EMPTY: BoxRecord = BoxRecord {
-        to: Destination { slot: 0, field: 0, sample: 0 },
+        to: Destination { slot: BatchSlot(0), field: 0, sample: 0 },
         begin: [0; RANK_MAX],
         end: [0; RANK_MAX],
     };

@@ -6,6 +6,7 @@
 //! on: it lives in the job, and is gone with it.
 
 use crate::base::arena::{Claim, Region};
+use crate::base::indexes::WaveIndex;
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::device::{SlabPart, UNIT_BYTES};
@@ -20,7 +21,13 @@ use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
 impl State {
     /// The place in the staging slab of a read that the caller was handed, with what a direct read
     /// brings around it.
-    pub fn claim_read(&self, shared: &Shared, wave: u32, op: u32, read: &ReadOp) -> Claim<'static> {
+    pub fn claim_read(
+        &self,
+        shared: &Shared,
+        wave: WaveIndex,
+        op: u32,
+        read: &ReadOp,
+    ) -> Claim<'static> {
         assert!(self.waves.phase(wave, op) == ReadPhase::Leased);
         let (front, staged) = match shared.settings.reads_direct {
             true => staged_bytes(true, read.offset, read.bytes),

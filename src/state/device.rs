@@ -4,7 +4,7 @@
 //! it, and when to look again. Nothing here calls the driver.
 
 use crate::base::arena::Carver;
-use crate::base::math::index;
+use crate::base::indexes::BatchSlot;
 use crate::base::status::Failure;
 use crate::cuda::{HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX};
 use crate::device::{Layout, Slabs};
@@ -86,17 +86,17 @@ impl DeviceState {
 
     /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
     /// where no further stream can be remembered.
-    pub fn remember(&mut self, slot: u32, stream: Use) -> bool {
-        let uses = &mut self.uses[index(u64::from(slot))];
+    pub fn remember(&mut self, slot: BatchSlot, stream: Use) -> bool {
+        let uses = &mut self.uses[slot.at()];
         uses.contains(&stream) || uses.try_push(stream).is_ok()
     }
 
     /// A slot waits for its fence, or first for the end of a capture.
-    pub fn hold_back(&mut self, slot: u32, is_fenced: bool) {
-        let bit = 1 << slot;
+    pub fn hold_back(&mut self, slot: BatchSlot, is_fenced: bool) {
+        let bit = 1 << slot.0;
         self.captured &= !bit;
         if is_fenced {
-            self.uses[index(u64::from(slot))].clear();
+            self.uses[slot.at()].clear();
             self.fenced |= bit;
         } else {
             self.captured |= bit;

@@ -2,6 +2,7 @@
 
 use crate::base::arena::{Carver, Claim};
 use crate::base::cache::Fifo;
+use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::base::status::Why;
 use crate::os::FileStat;
@@ -66,7 +67,7 @@ impl RingState {
 /// A read in flight.
 pub struct AsyncRead {
     pub ticket: u64,
-    pub wave: u32,
+    pub wave: WaveIndex,
     pub op: u32,
     /// The interval of the slab that it writes to.
     pub interval: u64,

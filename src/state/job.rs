@@ -1,6 +1,7 @@
 //! The kinds of work: who does them, and what one bounded piece of each is.
 
 use crate::base::arena::Claim;
+use crate::base::indexes::{BatchSlot, WaveIndex};
 use crate::read::{Lease, Question};
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
@@ -49,7 +50,7 @@ pub enum Job {
     /// Read chunk data.
     Read {
         /// Wave of the read.
-        wave: u32,
+        wave: WaveIndex,
         /// Its number in the wave.
         op: u32,
         /// The read.
@@ -66,7 +67,7 @@ pub enum Job {
     /// Read small chunks, and decode and assemble each as soon as it is here.
     Stream {
         /// Wave of the reads.
-        wave: u32,
+        wave: WaveIndex,
         /// First read, by file and offset.
         first: u32,
         /// Number of reads, all of one file.
@@ -79,7 +80,7 @@ pub enum Job {
     /// Decode and assemble chunks of one batch and one array.
     Assemble {
         /// Wave of the chunks.
-        wave: u32,
+        wave: WaveIndex,
         /// First chunk.
         first: u32,
         /// Number of chunks.
@@ -92,7 +93,7 @@ pub enum Job {
     /// Fill the failed samples of a batch.
     Patch {
         /// Slot of the batch.
-        slot: u32,
+        slot: BatchSlot,
         /// Where what is to be done goes, on its way to a device.
         slab: Option<SlabWriter>,
     },

@@ -20,6 +20,7 @@ pub mod worker;
 
 use crate::base::arena::{Carver, Region};
 use crate::base::cache::Fifo;
+use crate::base::indexes::{BatchSlot, FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::{SlotState, Slots};
@@ -272,7 +273,7 @@ impl State {
     }
 
     /// The last chunk of a batch is there.
-    pub fn complete_slot(&mut self, shared: &Shared, slot: u32) {
+    pub fn complete_slot(&mut self, shared: &Shared, slot: BatchSlot) {
         match self.slots.complete(slot, shared.skips_errors()) {
             SlotState::Patching => {}
             _ => self.wakes.all(Condition::Batch),
@@ -284,7 +285,7 @@ impl State {
     pub fn finish_chunks(
         &mut self,
         shared: &Shared,
-        wave: u32,
+        wave: WaveIndex,
         (first, count): (u32, u32),
         part: Option<SlabPart>,
     ) {
@@ -308,7 +309,7 @@ impl State {
                 self.complete_slot(shared, head.slot);
             }
         }
-        let left = self.waves.waves[wave as usize].remaining - count;
+        let left = self.waves.waves[wave.at()].remaining - count;
         self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
         if self.waves.sub_remaining(wave, count) {
             shared.stats.waves_emitted.fetch_add(1, Relaxed);
@@ -316,8 +317,8 @@ impl State {
     }
 
     /// Measures how long a wave waited for its first worker.
-    pub fn note_bound(&mut self, shared: &Shared, wave: u32) {
-        let entry = &mut self.waves.waves[wave as usize];
+    pub fn note_bound(&mut self, shared: &Shared, wave: WaveIndex) {
+        let entry = &mut self.waves.waves[wave.at()];
         if !entry.is_bound {
             entry.is_bound = true;
             let waited_ns = (shared.os.now_ns)().saturating_sub(entry.activated_ns);
@@ -358,8 +359,8 @@ impl State {
     }
 
     /// The failed samples of a batch are filled.
-    pub fn end_patch(&mut self, slot: u32) {
-        self.patching &= !(1 << slot);
+    pub fn end_patch(&mut self, slot: BatchSlot) {
+        self.patching &= !(1 << slot.0);
         self.slots.patched(slot);
         self.wakes.all(Condition::Batch);
     }
@@ -404,7 +405,7 @@ impl State {
 
     /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
     /// Gives the descriptors to close.
-    pub fn forget_file(&mut self, slot: u32) -> Option<Descriptors> {
+    pub fn forget_file(&mut self, slot: FileSlot) -> Option<Descriptors> {
         self.chunks.invalidate_all();
         self.files.forget(slot)
     }

@@ -4,6 +4,7 @@
 //! waits. On the host a job needs nothing and gets no part.
 
 use crate::assemble::units::{chunk_records_max, outside_records_max};
+use crate::base::indexes::WaveIndex;
 use crate::decode::{block_need, kept_bytes, target_need};
 use crate::device::{DecodedBy, SlabNeed, SlabPart, decoded_by};
 use crate::records::ArrayRecord;
@@ -54,7 +55,7 @@ impl State {
     pub fn run_length(
         &mut self,
         shared: &Shared,
-        wave: u32,
+        wave: WaveIndex,
         (task, mut need): (&ChunkTask, SlabNeed),
         first: u32,
         most: u32,
@@ -99,7 +100,7 @@ impl State {
     }
 
     /// What the chunks of a read need of a slab.
-    pub fn read_need(&self, shared: &Shared, wave: u32, read: &ReadOp) -> SlabNeed {
+    pub fn read_need(&self, shared: &Shared, wave: WaveIndex, read: &ReadOp) -> SlabNeed {
         let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
         if shared.engine().is_none() {
             return SlabNeed::default();

@@ -2,6 +2,7 @@
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
+use crate::base::indexes::{BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
@@ -73,9 +74,9 @@ impl Shared {
     }
 
     /// The wave and the position in it of a row of the wave tables.
-    pub fn wave_and_position(&self, row: u32) -> (u32, u32) {
+    pub fn wave_and_position(&self, row: u32) -> (WaveIndex, u32) {
         let chunks = self.settings.config.max_chunks_per_wave;
-        (row / chunks, row % chunks)
+        (WaveIndex(row / chunks), row % chunks)
     }
 
     /// The uri of the array in a slot, likewise.
@@ -83,24 +84,24 @@ impl Shared {
         self.uris.rows(array as usize, 1)[0].as_str()
     }
 
-    pub fn wave_row(&self, wave: u32, position: u32) -> usize {
-        wave as usize * self.settings.config.max_chunks_per_wave as usize + position as usize
+    pub fn wave_row(&self, wave: WaveIndex, position: u32) -> usize {
+        wave.at() * self.settings.config.max_chunks_per_wave as usize + position as usize
     }
 
-    pub fn sample_row(&self, slot: u32, sample: u32) -> usize {
-        slot as usize * self.settings.config.samples_per_batch as usize + sample as usize
+    pub fn sample_row(&self, slot: BatchSlot, sample: u32) -> usize {
+        slot.at() * self.settings.config.samples_per_batch as usize + sample as usize
     }
 
     /// Box `number` of the batch in a slot.
-    pub fn box_record(&self, slot: u32, number: u32) -> BoxRecord {
+    pub fn box_record(&self, slot: BatchSlot, number: u32) -> BoxRecord {
         self.boxes.read(self.sample_row(slot, number))
     }
 
     /// The first samples of a field of the batch in a slot.
-    pub fn field_region(&self, slot: u32, field: u32, samples: u32) -> Region {
+    pub fn field_region(&self, slot: BatchSlot, field: u32, samples: u32) -> Region {
         assert!(field < FIELDS_MAX);
         let bytes = u64::from(samples) * self.settings.sample_bytes;
-        self.batches.part(u64::from(slot) * self.settings.slot_bytes, bytes)
+        self.batches.part(u64::from(slot.0) * self.settings.slot_bytes, bytes)
     }
 
     /// The memory of a sample.

@@ -4,6 +4,7 @@
 //! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease
 //! or makes room looks again.
 
+use crate::base::indexes::BatchSlot;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
 use crate::state::job::Role;
@@ -154,9 +155,9 @@ impl State {
     }
 
     /// A batch whose failed samples nobody fills yet.
-    pub fn patch_slot(&self) -> Option<u32> {
-        (0..self.slots.count()).find(|slot| {
-            self.slots.state(*slot) == SlotState::Patching && self.patching & (1 << slot) == 0
+    pub fn patch_slot(&self) -> Option<BatchSlot> {
+        self.slots.each().find(|slot| {
+            self.slots.state(*slot) == SlotState::Patching && self.patching & (1 << slot.0) == 0
         })
     }
 

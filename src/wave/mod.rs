@@ -12,6 +12,7 @@ mod tables;
 
 use crate::base::arena::{Carver, Table};
 use crate::base::cache::{Fifo, List};
+use crate::base::indexes::{BatchSlot, WaveIndex};
 use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 pub use ring::Ring;
@@ -47,7 +48,7 @@ pub struct ChunkTask {
     /// What to do.
     pub kind: ChunkKind,
     /// Batch slot.
-    pub slot: u32,
+    pub slot: BatchSlot,
     /// Slot of the array's metadata, pinned by the task.
     pub array: u32,
     /// Number of the file in the file grid.
@@ -87,7 +88,7 @@ impl ChunkTask {
 
     const EMPTY: ChunkTask = ChunkTask {
         kind: ChunkKind::Missing,
-        slot: 0,
+        slot: BatchSlot(0),
         array: 0,
         file: 0,
         chunk: 0,
@@ -212,7 +213,7 @@ pub struct Waves {
     /// How far each wave is.
     pub waves: &'static mut [Wave],
     /// Active waves, oldest first.
-    pub active: List,
+    active: List,
     /// Number of active waves.
     pub active_count: u32,
     /// How far each read is; the queues of the waves and their cursors are indexes over it.
@@ -252,27 +253,27 @@ impl Waves {
     }
 
     /// Row of an op or chunk in the tables.
-    pub fn row(&self, wave: u32, position: u32) -> usize {
-        wave as usize * self.chunks_per_wave as usize + position as usize
+    pub fn row(&self, wave: WaveIndex, position: u32) -> usize {
+        wave.at() * self.chunks_per_wave as usize + position as usize
     }
 
     /// A wave that the planner may fill.
-    pub fn free(&self) -> Option<u32> {
-        self.waves.iter().position(|wave| !wave.is_active).map(|wave| wave as u32)
+    pub fn free(&self) -> Option<WaveIndex> {
+        self.waves.iter().position(|wave| !wave.is_active).map(|at| WaveIndex(at as u32))
     }
 
     /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read; they
     /// are ready once `set_ready` says so.
     pub fn activate(
         &mut self,
-        wave: u32,
+        wave: WaveIndex,
         chunks: u32,
         (ops, idle): (u32, u32),
         interval: u64,
         now_ns: u64,
     ) {
         let row = self.row(wave, 0);
-        let entry = &mut self.waves[wave as usize];
+        let entry = &mut self.waves[wave.at()];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
         assert!(entry.for_io.is_empty() && idle <= ops);
         entry.is_active = true;
@@ -289,89 +290,89 @@ impl Waves {
             let phase = if is_idle { ReadPhase::InFlight } else { ReadPhase::Wanted };
             self.reads[row + op as usize] = ReadLife { phase, next: 0 };
         }
-        self.active.push(wave);
+        self.active.push(wave.0);
         self.active_count += 1;
     }
 
     /// How far a read is.
-    pub fn phase(&self, wave: u32, op: u32) -> ReadPhase {
+    pub fn phase(&self, wave: WaveIndex, op: u32) -> ReadPhase {
         self.reads[self.row(wave, op)].phase
     }
 
     /// A read goes from one of the phases `from` on to `to`.
-    fn go(&mut self, (wave, op): (u32, u32), from: &[ReadPhase], to: ReadPhase) {
+    fn go(&mut self, (wave, op): (WaveIndex, u32), from: &[ReadPhase], to: ReadPhase) {
         let row = self.row(wave, op);
         assert!(from.contains(&self.reads[row].phase));
         self.reads[row].phase = to;
     }
 
     /// The bytes of a read are here, or the chunk that it needs instead.
-    pub fn set_ready(&mut self, wave: u32, op: u32) {
+    pub fn set_ready(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Here);
-        self.waves[wave as usize].ready.push(op);
+        self.waves[wave.at()].ready.push(op);
     }
 
     /// The ring or the host has a read.
-    pub fn fly(&mut self, wave: u32, op: u32) {
+    pub fn fly(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased], ReadPhase::InFlight);
     }
 
     /// A read, of which the chunks before `next` are done, is for those who may wait.
-    pub fn block(&mut self, wave: u32, op: u32, next: u32) {
+    pub fn block(&mut self, wave: WaveIndex, op: u32, next: u32) {
         self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Blocking);
         let row = self.row(wave, op);
         assert!(self.reads[row].next <= next);
         self.reads[row].next = next;
-        self.waves[wave as usize].blocking.push(op);
+        self.waves[wave.at()].blocking.push(op);
     }
 
     /// A read is for an io thread.
-    pub fn leave_to_io(&mut self, wave: u32, op: u32) {
+    pub fn leave_to_io(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::ForIo);
-        self.waves[wave as usize].for_io.push(op);
+        self.waves[wave.at()].for_io.push(op);
     }
 
     /// Takes the read that was blocking first.
-    pub fn take_blocking(&mut self, wave: u32) -> Option<u32> {
-        let op = self.waves[wave as usize].blocking.pop()?;
+    pub fn take_blocking(&mut self, wave: WaveIndex) -> Option<u32> {
+        let op = self.waves[wave.at()].blocking.pop()?;
         self.go((wave, op), &[ReadPhase::Blocking], ReadPhase::Leased);
         Some(op)
     }
 
     /// Takes the read that was left to io threads first.
-    pub fn take_for_io(&mut self, wave: u32) -> Option<u32> {
-        let op = self.waves[wave as usize].for_io.pop()?;
+    pub fn take_for_io(&mut self, wave: WaveIndex) -> Option<u32> {
+        let op = self.waves[wave.at()].for_io.pop()?;
         self.go((wave, op), &[ReadPhase::ForIo], ReadPhase::Leased);
         Some(op)
     }
 
     /// The first chunk of a read that was not handed out, counted from its first.
-    pub fn next_chunk(&self, wave: u32, op: u32) -> u32 {
+    pub fn next_chunk(&self, wave: WaveIndex, op: u32) -> u32 {
         self.reads[self.row(wave, op)].next
     }
 
     /// Hands out `count` chunks of the read that is ready first and has `chunks` in all.
-    pub fn take_chunks(&mut self, wave: u32, count: u32, chunks: u32) {
-        let Some(op) = self.waves[wave as usize].ready.front() else { unreachable!() };
+    pub fn take_chunks(&mut self, wave: WaveIndex, count: u32, chunks: u32) {
+        let Some(op) = self.waves[wave.at()].ready.front() else { unreachable!() };
         let row = self.row(wave, op);
         let next = self.reads[row].next + count;
         assert!(next <= chunks);
         self.reads[row].next = next;
         if next == chunks {
             self.go((wave, op), &[ReadPhase::Here], ReadPhase::Done);
-            self.waves[wave as usize].ready.pop();
+            self.waves[wave.at()].ready.pop();
         }
     }
 
     /// All chunks of a read were decoded as they came.
-    pub fn finish(&mut self, wave: u32, op: u32) {
+    pub fn finish(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Done);
     }
 
     /// The first read of a wave, by file and offset, that nobody began.
-    pub fn next_by_place(&mut self, wave: u32) -> Option<u32> {
+    pub fn next_by_place(&mut self, wave: WaveIndex) -> Option<u32> {
         let row = self.row(wave, 0);
-        let entry = &mut self.waves[wave as usize];
+        let entry = &mut self.waves[wave.at()];
         while entry.unissued > 0
             && self.reads[row + entry.by_place as usize].phase != ReadPhase::Wanted
         {
@@ -381,9 +382,9 @@ impl Waves {
     }
 
     /// The first read of a wave in `order` that nobody began.
-    pub fn next_by_order(&mut self, wave: u32, order: &Table<u32>) -> Option<u32> {
+    pub fn next_by_order(&mut self, wave: WaveIndex, order: &Table<u32>) -> Option<u32> {
         let row = self.row(wave, 0);
-        let entry = &mut self.waves[wave as usize];
+        let entry = &mut self.waves[wave.at()];
         while entry.unissued > 0 {
             let op = order.read(row + entry.by_order as usize);
             if self.reads[row + op as usize].phase == ReadPhase::Wanted {
@@ -395,27 +396,37 @@ impl Waves {
     }
 
     /// Whether nobody began a read.
-    pub fn is_unissued(&self, wave: u32, op: u32) -> bool {
-        op < self.waves[wave as usize].op_count && self.phase(wave, op) == ReadPhase::Wanted
+    pub fn is_unissued(&self, wave: WaveIndex, op: u32) -> bool {
+        op < self.waves[wave.at()].op_count && self.phase(wave, op) == ReadPhase::Wanted
+    }
+
+    /// The oldest active wave.
+    pub fn first_active(&self) -> Option<WaveIndex> {
+        self.active.first().map(WaveIndex)
+    }
+
+    /// The active wave behind another one.
+    pub fn next_active(&self, wave: WaveIndex) -> Option<WaveIndex> {
+        self.active.next(wave.0).map(WaveIndex)
     }
 
     /// The active waves, oldest first.
     pub fn each_active(&self) -> impl Iterator<Item = &Wave> {
-        core::iter::successors(self.active.first(), |wave| self.active.next(*wave))
-            .map(|wave| &self.waves[wave as usize])
+        core::iter::successors(self.first_active(), |wave| self.next_active(*wave))
+            .map(|wave| &self.waves[wave.at()])
     }
 
     /// Somebody begins a read.
-    pub fn issue(&mut self, wave: u32, op: u32) {
+    pub fn issue(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Wanted], ReadPhase::Leased);
-        self.waves[wave as usize].unissued -= 1;
+        self.waves[wave.at()].unissued -= 1;
     }
 
     /// A read that was begun was left as it was.
-    pub fn unissue(&mut self, wave: u32, op: u32) {
+    pub fn unissue(&mut self, wave: WaveIndex, op: u32) {
         assert!(self.next_chunk(wave, op) == 0);
         self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Wanted);
-        let entry = &mut self.waves[wave as usize];
+        let entry = &mut self.waves[wave.at()];
         entry.unissued += 1;
         entry.by_place = entry.by_place.min(op);
         entry.by_order = 0;
@@ -427,8 +438,8 @@ impl Waves {
     }
 
     /// `count` chunks are assembled; true when the wave became free.
-    pub fn sub_remaining(&mut self, wave: u32, count: u32) -> bool {
-        let entry = &mut self.waves[wave as usize];
+    pub fn sub_remaining(&mut self, wave: WaveIndex, count: u32) -> bool {
+        let entry = &mut self.waves[wave.at()];
         assert!(entry.is_active && entry.remaining >= count);
         entry.remaining -= count;
         if entry.remaining > 0 {
@@ -437,7 +448,7 @@ impl Waves {
         entry.is_active = false;
         let (interval, ops) = (entry.interval, entry.op_count);
         assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
-        self.active.remove(wave);
+        self.active.remove(wave.0);
         self.active_count -= 1;
         self.ring.give_back(interval);
         true
@@ -446,9 +457,9 @@ impl Waves {
     /// Drops every wave; no worker may be at work on one. `in_flight`: the intervals that the host
     /// still writes to, once for each read; `end_dropped` ends each.
     pub fn clear(&mut self, in_flight: impl Iterator<Item = u64>) {
-        while let Some(wave) = self.active.first() {
-            self.active.remove(wave);
-            let entry = &mut self.waves[wave as usize];
+        while let Some(wave) = self.first_active() {
+            self.active.remove(wave.0);
+            let entry = &mut self.waves[wave.at()];
             entry.is_active = false;
             entry.blocking.clear();
             entry.for_io.clear();

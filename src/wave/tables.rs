@@ -1,6 +1,7 @@
 //! The tables of all waves: what the planner writes and workers read, without the lock.
 
 use crate::base::arena::{Carver, Region, Table};
+use crate::base::indexes::WaveIndex;
 use crate::wave::{ChunkTask, ReadOp};
 
 /// The tables of all waves, one after the other.
@@ -41,7 +42,7 @@ impl WaveTables {
     }
 
     /// Row of a pair of a wave.
-    pub fn pair_row(&self, wave: u32, pair: u32) -> usize {
-        wave as usize * self.pairs_per_wave as usize + pair as usize
+    pub fn pair_row(&self, wave: WaveIndex, pair: u32) -> usize {
+        wave.at() * self.pairs_per_wave as usize + pair as usize
     }
 }

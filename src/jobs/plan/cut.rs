@@ -6,6 +6,7 @@
 //! A chunk that is settled farther behind too, because a later batch needs it, goes along before
 //! its turn: it is then read and decoded once for all of them, and takes no more staging.
 
+use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
 use crate::jobs::failures::fail_waiter;
@@ -137,7 +138,7 @@ impl Planner {
         });
     }
 
-    fn fill_wave(&mut self, lock: &Lock, wave: u32, count: u64, tasks: u32) -> bool {
+    fn fill_wave(&mut self, lock: &Lock, wave: WaveIndex, count: u64, tasks: u32) -> bool {
         let shared = lock.shared;
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
@@ -203,7 +204,13 @@ impl Planner {
 
     /// Writes the first `data` chunks of the wave, their pairs and their reads; the number of reads
     /// and of pairs.
-    fn write_reads(&self, shared: &Shared, wave: u32, data: usize, slab_start: u64) -> (u32, u32) {
+    fn write_reads(
+        &self,
+        shared: &Shared,
+        wave: WaveIndex,
+        data: usize,
+        slab_start: u64,
+    ) -> (u32, u32) {
         let tables = &shared.tables;
         let (base, mut ops, mut slab, mut pairs) = (shared.wave_row(wave, 0), 0, slab_start, 0);
         self.each_read(shared, data, |first, limit, bytes| {
@@ -241,7 +248,7 @@ impl Planner {
     fn write_idle(
         &self,
         shared: &Shared,
-        wave: u32,
+        wave: WaveIndex,
         (mut ops, mut pairs): (u32, u32),
         tasks: Range<usize>,
     ) -> u32 {
@@ -279,7 +286,7 @@ impl Planner {
     fn write_task(
         &self,
         shared: &Shared,
-        wave: u32,
+        wave: WaveIndex,
         task: usize,
         (slab, start, mates): (u64, u64, u32),
         pairs: &mut u32,
@@ -319,7 +326,7 @@ impl Planner {
     }
 
     /// Orders the reads so that they alternate across files, ascending within each.
-    fn write_order(&mut self, shared: &Shared, wave: u32, ops: u32) {
+    fn write_order(&mut self, shared: &Shared, wave: WaveIndex, ops: u32) {
         let tables = &shared.tables;
         let base = shared.wave_row(wave, 0);
         let mut before: Option<ReadOp> = None;
@@ -343,7 +350,7 @@ impl Planner {
 
 /// A read of nothing is ready, unless its chunk is still being decoded to be kept. False: that
 /// failed.
-fn set_idle_ready(shared: &Shared, state: &mut State, wave: u32, op: u32) -> bool {
+fn set_idle_ready(shared: &Shared, state: &mut State, wave: WaveIndex, op: u32) -> bool {
     let row = shared.wave_row(wave, op);
     let head = shared.tables.ops.read(row).chunk_first;
     let task = shared.tables.chunks.read(shared.wave_row(wave, head));
@@ -359,7 +366,7 @@ fn set_idle_ready(shared: &Shared, state: &mut State, wave: u32, op: u32) -> boo
 
 /// Fails a chunk of a new wave that was to wait for a kept chunk, which has failed since it was
 /// planned. Those that came to wait in time are told by whoever failed.
-fn fail_kept(lock: &Lock, wave: u32, op: u32) {
+fn fail_kept(lock: &Lock, wave: WaveIndex, op: u32) {
     let shared = lock.shared;
     let head = shared.tables.ops.read(shared.wave_row(wave, op)).chunk_first;
     let task = shared.tables.chunks.read(shared.wave_row(wave, head));

@@ -10,6 +10,7 @@
 //! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
 //! no lookup would ever be free; and the last to read one begins the next, so that something moves.
 
+use crate::base::indexes::FileSlot;
 use crate::base::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
@@ -258,7 +259,7 @@ fn known_file(
 fn cached_entry(
     shared: &Shared,
     state: &mut State,
-    (slot, epoch): (u32, u64),
+    (slot, epoch): (FileSlot, u64),
     shard: &Shard,
     entries: &Entries,
 ) -> Option<[u8; INDEX_ENTRY_BYTES]> {

@@ -1,5 +1,6 @@
 //! A chunk of the window: what it is for, and how far it is.
 
+use crate::base::indexes::BatchSlot;
 use crate::os::FileStat;
 use crate::plan::Cursor;
 use crate::records::Need;
@@ -26,7 +27,7 @@ pub enum Place {
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub place: Place,
-    pub slot: u32,
+    pub slot: BatchSlot,
     pub array: u32,
     pub array_id: u64,
     pub batch_id: u64,

@@ -16,6 +16,7 @@
 use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
 use crate::base::cache::hash_words;
+use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
 use crate::base::sort::sort;
 use crate::base::status::{Failure, Why};
@@ -46,7 +47,7 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
-    slot: u32,
+    slot: BatchSlot,
     batch_id: u64,
     sample_count: u32,
     group_first: u32,
@@ -99,7 +100,7 @@ impl Planner {
     pub fn carve(carver: &mut Carver, settings: &Settings) -> Planner {
         let planned = Planned {
             place: Place::Gone,
-            slot: 0,
+            slot: BatchSlot(0),
             array: 0,
             array_id: 0,
             batch_id: 0,

@@ -3,6 +3,7 @@
 //! In: reads of one file. Out: their chunks in the batches. What would block is left to those who
 //! may wait.
 
+use crate::base::indexes::WaveIndex;
 use crate::base::stats::Tally;
 use crate::device::SlabNeed;
 use crate::jobs::assemble::Assembler;
@@ -32,7 +33,7 @@ const STREAM_BYTES: u64 = 256 << 10;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    (wave, first, count): (u32, u32, u32),
+    (wave, first, count): (WaveIndex, u32, u32),
     lease: &Lease,
     slab: Option<SlabWriter>,
 ) -> Locked<'l> {
@@ -69,7 +70,7 @@ pub fn run<'l>(
 
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those
 /// behind it are as if nobody had begun them.
-fn leave_reads(state: &mut State, (wave, first): (u32, u32), reads: &[ReadOp], done: u32) {
+fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[ReadOp], done: u32) {
     for (op, read) in (first..).zip(reads) {
         let limit = read.chunk_first + read.chunk_count;
         if done >= limit {
@@ -87,7 +88,7 @@ struct Stream<'a> {
     file: LeasedFile<'a>,
     assembler: Assembler<'a>,
     context: &'a mut DecodeContext,
-    wave: u32,
+    wave: WaveIndex,
     reads: u64,
     io: Tally,
 }
@@ -250,9 +251,9 @@ impl Stream<'_> {
 /// The next reads that nobody began, for a thread that decodes what it reads: neighbours in one
 /// file, because what is in the page cache needs no order.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
-    let mut at = state.waves.active.first();
+    let mut at = state.waves.first_active();
     while let Some(wave) = at {
-        at = state.waves.active.next(wave);
+        at = state.waves.next_active(wave);
         while let Some(first) = state.waves.next_by_place(wave) {
             state.waves.issue(wave, first);
             let read = shared.tables.ops.read(shared.wave_row(wave, first));
@@ -294,7 +295,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
 fn join_reads(
     state: &mut State,
     shared: &Shared,
-    wave: u32,
+    wave: WaveIndex,
     first: u32,
     (read, mut need): (&ReadOp, SlabNeed),
 ) -> (u32, SlabNeed) {

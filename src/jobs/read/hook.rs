@@ -17,6 +17,7 @@
 //! interval of a dropped read stays taken. A ticket is never used twice.
 
 use crate::base::arena::Claim;
+use crate::base::indexes::WaveIndex;
 use crate::base::status::{Failure, Why};
 use crate::fail;
 use crate::jobs::lease::{close_forgotten, needed_bytes};
@@ -33,7 +34,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// A read that a job is to begin: its wave and number, its ticket, and its open file.
 pub struct Begun<'a> {
-    pub wave: u32,
+    pub wave: WaveIndex,
     pub op: u32,
     pub ticket: u64,
     pub lease: &'a Lease,
@@ -55,7 +56,7 @@ pub fn begin_read(lock: &Lock, read: &ReadOp, target: Claim<'static>, begun: &Be
             ticket,
             wave,
             op,
-            interval: state.waves.waves[wave as usize].interval,
+            interval: state.waves.waves[wave.at()].interval,
             _target: target,
             lease: *begun.lease,
             open,

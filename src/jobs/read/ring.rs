@@ -22,6 +22,7 @@
 
 use crate::base::arena::{Carver, Claim};
 use crate::base::cache::Fifo;
+use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::jobs::lease::{close_forgotten, file_path, needed_bytes};
 use crate::jobs::read::wait;
@@ -62,7 +63,7 @@ enum Outcome {
 
 /// A read in a place.
 struct RingRead {
-    wave: u32,
+    wave: WaveIndex,
     op: u32,
     read: ReadOp,
     target: Claim<'static>,

@@ -4,6 +4,7 @@
 //! fail. No lock is held while a file is opened or read.
 
 use crate::base::arena::Claim;
+use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::jobs::lease::{LeasedFile, lease_read, rest_of_read};
 use crate::jobs::read::hook::{Begun, begin_read, give_up_read};
@@ -20,7 +21,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Reads into the slab; with a ticket the host is to, and completes it later.
 pub fn run<'l>(
     lock: &'l Lock,
-    (wave, op): (u32, u32),
+    (wave, op): (WaveIndex, u32),
     (read, mut target): (&ReadOp, Claim<'static>),
     lease: &Lease,
     (cached_only, ticket): (bool, Option<u64>),
@@ -72,7 +73,7 @@ pub fn run<'l>(
 /// depend on how reads were merged. Returns the bytes that chunks needed.
 fn read_pieces(
     file: &mut LeasedFile<'_>,
-    wave: u32,
+    wave: WaveIndex,
     target: &mut [u8],
     result: Result<(), OpenFault>,
 ) -> u64 {
@@ -120,10 +121,10 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
 
 /// The next read, of the oldest wave that has one, that the ring or the host did not bring.
 pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
-    let mut at = state.waves.active.first();
+    let mut at = state.waves.first_active();
     while let Some(wave) = at {
-        at = state.waves.active.next(wave);
-        for _ in 0..state.waves.waves[wave as usize].for_io.len() {
+        at = state.waves.next_active(wave);
+        for _ in 0..state.waves.waves[wave.at()].for_io.len() {
             let Some(op) = state.waves.take_for_io(wave) else { break };
             let read = rest_of_read(state, shared, wave, op);
             match state.files.lease(read.array_id, read.file, None) {
@@ -141,10 +142,10 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
 
 /// The next read, of the oldest wave that has one, that was found to block.
 fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
-    let mut at = state.waves.active.first();
+    let mut at = state.waves.first_active();
     while let Some(wave) = at {
-        at = state.waves.active.next(wave);
-        for _ in 0..state.waves.waves[wave as usize].blocking.len() {
+        at = state.waves.next_active(wave);
+        for _ in 0..state.waves.waves[wave.at()].blocking.len() {
             let Some(op) = state.waves.take_blocking(wave) else { break };
             if let Some(job) = lease_waiting(state, shared, wave, op, role) {
                 return Some(job);
@@ -156,9 +157,9 @@ fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> 
 
 /// The next read that nobody began, for a thread that may wait: alternating across files.
 fn next_alternating(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
-    let mut at = state.waves.active.first();
+    let mut at = state.waves.first_active();
     while let Some(wave) = at {
-        at = state.waves.active.next(wave);
+        at = state.waves.next_active(wave);
         while let Some(op) = state.waves.next_by_order(wave, &shared.tables.order) {
             state.waves.issue(wave, op);
             if let Some(job) = lease_waiting(state, shared, wave, op, role) {
@@ -173,7 +174,7 @@ fn next_alternating(state: &mut State, shared: &Shared, role: Role) -> Option<Jo
 fn lease_waiting(
     state: &mut State,
     shared: &Shared,
-    wave: u32,
+    wave: WaveIndex,
     op: u32,
     role: Role,
 ) -> Option<Job> {

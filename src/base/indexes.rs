@@ -1,0 +1,26 @@
+//! Numbers of places in tables that meet in one function: a type for each, so that the compiler
+//! refuses one where another belongs.
+
+macro_rules! index_types {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The place in its table.
+            pub const fn at(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+index_types! {
+    /// A batch slot.
+    BatchSlot
+    /// A wave.
+    WaveIndex
+    /// A file's record.
+    FileSlot
+}
