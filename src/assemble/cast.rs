@@ -24,7 +24,7 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::casts::{GATHER_BYTES_MAX, Gather, Number, Portable, copies, copy_dense, pair};
+use crate::loops::casts::{GATHER_BYTES_MAX, Gather, RowLoop, copies, copy_dense, pair};
 use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, Dtype};
 use crate::simd::{Level, RowsPath};
@@ -57,7 +57,7 @@ pub struct Cast {
 #[derive(Clone, Copy, Debug)]
 struct Dense {
     path: Option<RowsPath>,
-    portable: Portable,
+    portable: RowLoop,
 }
 
 impl Dense {
@@ -66,7 +66,7 @@ impl Dense {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
             _ => {
                 for row in 0..target.count() {
-                    (self.portable)(source.row(row), target.row(row));
+                    self.portable.run(source.row(row), target.row(row));
                 }
             }
         }
@@ -114,19 +114,16 @@ impl Cast {
         }
         let copies = source == target || target == Dtype::Raw;
         if copies {
-            return if source_bytes == target_bytes {
-                copy(level, source_bytes, source.word_bytes())
-            } else {
-                None
-            };
+            return copy(level, source_bytes, source.word_bytes())
+                .filter(|_| source_bytes == target_bytes);
         }
-        let pair = pair(number(source)?, number(target)?)?;
+        let pair = pair(source, target)?;
         Some(Cast {
-            target_bytes: pair.target_bytes,
+            target_bytes,
             dense: Dense { path: RowsPath::at(&pair.kernels, level), portable: pair.portable },
             copies: false,
             is_streamed: false,
-            ..copy(level, pair.source_bytes, pair.source_bytes)?
+            ..copy(level, source_bytes, source_bytes)?
         })
     }
 
@@ -225,25 +222,6 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
     }
 }
 
-/// The type as `loops` knows it; None for what is no number.
-fn number(dtype: Dtype) -> Option<Number> {
-    Some(match dtype {
-        Dtype::U8 => Number::U8,
-        Dtype::I8 => Number::I8,
-        Dtype::U16 => Number::U16,
-        Dtype::I16 => Number::I16,
-        Dtype::U32 => Number::U32,
-        Dtype::I32 => Number::I32,
-        Dtype::U64 => Number::U64,
-        Dtype::I64 => Number::I64,
-        Dtype::F16 => Number::F16,
-        Dtype::Bf16 => Number::Bf16,
-        Dtype::F32 => Number::F32,
-        Dtype::F64 => Number::F64,
-        Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => return None,
-    })
-}
-
 /// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `word_bytes`.
 fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
     let copies = copies(bytes, word_bytes)?;
@@ -251,8 +229,14 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         source_bytes: bytes,
         target_bytes: bytes,
         word_bytes,
-        dense: Dense { path: RowsPath::at(&COPY_KERNELS, level), portable: copy_dense },
-        swap: Dense { path: RowsPath::at(&copies.swap_kernels, level), portable: copies.swap },
+        dense: Dense {
+            path: RowsPath::at(&COPY_KERNELS, level),
+            portable: RowLoop::single(copy_dense),
+        },
+        swap: Dense {
+            path: RowsPath::at(&copies.swap_kernels, level),
+            portable: RowLoop::single(copies.swap),
+        },
         gather: copies.gather,
         copies: true,
         is_streamed: false,

@@ -17,13 +17,10 @@ use crate::base::text::Float;
 use crate::fail;
 use crate::loops::crc32::crc32;
 use crate::loops::crc32c::crc32c;
-use crate::loops::filters::{Kind, Number as Element, OutOfRange};
-use crate::loops::filters::{as_type, undelta, unpack_bits, unscale};
+use crate::loops::filters::{OutOfRange, as_type, undelta, unpack_bits, unscale};
 use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
-use crate::records::{
-    ArrayRecord, ByteOrder, ChunkBytes, Codec, Dtype, Filter, Number, Span, Sum, SumKind, Types,
-};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Span, Sum, SumKind};
 use core::ops::Range;
 
 /// Bytes of a checksum.
@@ -177,16 +174,11 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             unshuffle(Shuffle::Bytes, usize::from(size), source, 0, target);
             Ok(())
         }
-        Filter::Delta(Types { decoded, encoded }) => {
-            undelta(element(encoded), element(decoded), source, target)
+        Filter::Delta(types) => undelta(types, source, target),
+        Filter::FixedScaleOffset(types, line) => {
+            unscale(types, (line.scale, line.offset), source, target)
         }
-        Filter::FixedScaleOffset(Types { decoded, encoded }, line) => {
-            let line = (line.scale, line.offset);
-            unscale(element(encoded), element(decoded), line, source, target)
-        }
-        Filter::AsType(Types { decoded, encoded }) => {
-            as_type(element(encoded), element(decoded), source, target)
-        }
+        Filter::AsType(types) => as_type(types, source, target),
         Filter::PackBits => {
             let (padding, bits) = (source[0], &source[1..]);
             if 8 * bits.len() - target.len() != usize::from(padding) {
@@ -197,28 +189,6 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
         }
     };
     outcome.map_err(|OutOfRange(value)| Fault::Range(value))
-}
-
-/// An element type as the loops know it.
-fn element(number: Number) -> Element {
-    let kind = match number.dtype {
-        Dtype::Bool => Kind::Bool,
-        Dtype::I8 => Kind::I8,
-        Dtype::U8 => Kind::U8,
-        Dtype::I16 => Kind::I16,
-        Dtype::U16 => Kind::U16,
-        Dtype::I32 => Kind::I32,
-        Dtype::U32 => Kind::U32,
-        Dtype::I64 => Kind::I64,
-        Dtype::U64 => Kind::U64,
-        Dtype::F16 => Kind::F16,
-        Dtype::F32 => Kind::F32,
-        Dtype::F64 => Kind::F64,
-        Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw => {
-            unreachable!("metadata lets no filter have them")
-        }
-    };
-    Element { kind, is_big: number.byte_order == ByteOrder::Big }
 }
 
 /// The part of the bytes that a checksum covers, which is right.
