@@ -24,7 +24,9 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::casts::{GATHER_BYTES_MAX, Gather, RowLoop, copies, copy_dense, pair};
+use crate::loops::casts::{
+    GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair,
+};
 use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, Dtype};
 use crate::simd::{Level, RowsPath};
@@ -65,8 +67,9 @@ impl Dense {
         match self.path {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
             _ => {
+                let mut strip = [0; STRIP_BYTES];
                 for row in 0..target.count() {
-                    self.portable.run(source.row(row), target.row(row));
+                    self.portable.run(source.row(row), target.row(row), &mut strip);
                 }
             }
         }
@@ -231,11 +234,11 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         word_bytes,
         dense: Dense {
             path: RowsPath::at(&COPY_KERNELS, level),
-            portable: RowLoop::single(copy_dense),
+            portable: RowLoop::Single(copy_dense),
         },
         swap: Dense {
             path: RowsPath::at(&copies.swap_kernels, level),
-            portable: RowLoop::single(copies.swap),
+            portable: RowLoop::Single(copies.swap),
         },
         gather: copies.gather,
         copies: true,

@@ -248,7 +248,7 @@ pub fn for_each_outside(
     element: &[u8; ELEMENT_BYTES_MAX],
     mut each: impl FnMut(&Unit),
 ) {
-    target.sample.for_each_outside_block(|block| {
+    target.sample.for_each_outside_block(&mut |block| {
         let unit = Unit { is_fill: 1, fill: *element, ..blank(target) };
         each(&finished(unit, block, &[], target).unit);
     });

@@ -10,7 +10,7 @@
 //! target, which the shuffle is undone from into the block, and the deltas from there into the
 //! target.
 
-use super::{Decoder, Scratch, Want, decompress};
+use super::{Decoder, Scratch, Want, decompress, expect_sum};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
@@ -73,7 +73,7 @@ pub(super) fn decode<'a>(
                 // Metadata let no filter stand behind a compressor, but of the chunks of a
                 // rectilinear grid it looked at the largest alone.
                 let (Some(expected), Place::Encoded(source)) = (expected, place) else {
-                    return Err(fail!(why, Decode, "chunk is not whole elements of its filters"));
+                    broken!(why, "chunk is not whole elements of its filters");
                 };
                 let (expected, most) = (index(expected), max_substreams);
                 decompressed(decoder, *codec, most, source, expected, &mut halves, why)?
@@ -131,7 +131,7 @@ fn undo<'a>(
 ) -> Result<Place<'a>, Status> {
     let name = codec.name();
     let (Some(decoded), Some(encoded)) = sizes else {
-        return Err(fail!(why, Decode, "chunk is not whole elements of its filter {name}"));
+        broken!(why, "chunk is not whole elements of its filter {name}");
     };
     let source = match place {
         Place::Encoded(bytes) => bytes,
@@ -139,11 +139,7 @@ fn undo<'a>(
     };
     if source.len() as u64 != encoded {
         let bytes = source.len();
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {bytes} bytes where its filter {name} makes {encoded}"
-        ));
+        broken!(why, "chunk has {bytes} bytes where its filter {name} makes {encoded}");
     }
     let target = &mut halves.back[..index(decoded)];
     undo_into(filter, source, target).map_err(|fault| match fault {
@@ -227,17 +223,13 @@ pub(super) fn verified(
         bytes.split_last_chunk::<SUM_BYTES>()
     };
     let Some((body, sum)) = parts else {
-        return Err(fail!(why, Decode, "chunk of {len} bytes has no room for its {name}"));
+        broken!(why, "chunk of {len} bytes has no room for its {name}");
     };
     if let Some(expected) = expected
         && body.len() as u64 != expected
     {
         let (len, side) = (body.len(), if at_start { "behind" } else { "before" });
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {len} bytes {side} its {name} where {expected} are expected"
-        ));
+        broken!(why, "chunk has {len} bytes {side} its {name} where {expected} are expected");
     }
     let stored = u32::from_le_bytes(*sum);
     let computed = match codec {
@@ -246,13 +238,7 @@ pub(super) fn verified(
         Codec::Sum(Sum { kind: SumKind::Fletcher32, .. }) => fletcher32(body),
         _ => crc32c(0, body),
     };
-    if stored != computed {
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk {name} mismatch: stored {stored:#010x}, computed {computed:#010x}"
-        ));
-    }
+    expect_sum(format_args!("chunk {name}"), stored, computed, why)?;
     let first = if at_start { SUM_BYTES } else { 0 };
     Ok(first..first + body.len())
 }

@@ -5,8 +5,8 @@
 //! bits. A loop reads as many source elements as its target holds.
 
 use crate::loops::convert::{
-    Brain, Half, brain_from_f32, f32_from_brain, f32_from_f64, f32_from_half, half_from_f32,
-    odd_f32_from_f64,
+    Brain, Half, brain_from_f32, brain_from_f64, f32_from_brain, f32_from_f64, f32_from_half,
+    half_from_f32, odd_f32_from_f64,
 };
 use crate::loops::simd::{RowsKernels, cast_kernels, swap_kernels};
 use crate::records::Dtype;
@@ -14,8 +14,8 @@ use crate::records::Dtype;
 /// Largest element that is gathered.
 pub const GATHER_BYTES_MAX: usize = 16;
 
-/// Floats between the two loops of a row: with their source well inside L1.
-const STRIP: usize = 128;
+/// Bytes of the floats between the two loops of a row: with their source well inside L1.
+pub const STRIP_BYTES: usize = 512;
 
 /// Does one row of elements side by side.
 pub type Portable = fn(&[u8], &mut [u8]);
@@ -23,34 +23,37 @@ pub type Portable = fn(&[u8], &mut [u8]);
 /// Gathers a row: source bytes, first byte of the first element, bytes to the next element, target.
 pub type Gather = fn(&[u8], usize, isize, &mut [u8]);
 
-/// Does one row of elements side by side: at once, or first to floats and from there to elements of
-/// two bytes. A loop for each pair would be three times the code, and no faster.
+/// Does rows of elements side by side: at once, or first to floats and from there to halves, which
+/// takes so long that the way to the floats hardly counts. A loop for each source would be three
+/// times the code.
 #[derive(Clone, Copy, Debug)]
-pub struct RowLoop {
-    /// All of it, or what makes floats.
-    first: Portable,
-    /// What rounds the floats.
-    second: Option<Portable>,
+pub enum RowLoop {
+    /// All of it.
+    Single(Portable),
+    /// From source elements of so many bytes to floats.
+    ToHalves(Portable, usize),
 }
 
 impl RowLoop {
-    /// A row in one loop.
-    pub const fn single(first: Portable) -> RowLoop {
-        RowLoop { first, second: None }
-    }
-
-    /// Does a row.
-    pub fn run(&self, source: &[u8], target: &mut [u8]) {
-        let Some(second) = self.second else { return (self.first)(source, target) };
-        let mut floats = [0; 4 * STRIP];
-        let source_bytes = source.len() / (target.len() / 2).max(1);
-        let pieces = source.chunks(STRIP * source_bytes.max(1)).zip(target.chunks_mut(2 * STRIP));
-        for (source, target) in pieces {
-            let floats = &mut floats[..2 * target.len()];
-            (self.first)(source, floats);
-            second(floats, target);
+    /// Does a row; `strip` holds anything.
+    #[inline]
+    pub fn run(&self, source: &[u8], target: &mut [u8], strip: &mut [u8; STRIP_BYTES]) {
+        match *self {
+            RowLoop::Single(portable) => portable(source, target),
+            RowLoop::ToHalves(to_floats, source_bytes) => {
+                let sources = source.chunks(STRIP_BYTES / 4 * source_bytes);
+                for (source, target) in sources.zip(target.chunks_mut(STRIP_BYTES / 2)) {
+                    let floats = &mut strip[..2 * target.len()];
+                    to_floats(source, floats);
+                    halves_from_floats(floats, target);
+                }
+            }
         }
     }
+}
+
+fn halves_from_floats(source: &[u8], target: &mut [u8]) {
+    each(source, target, |bytes| half_from_f32(f32::from_le_bytes(bytes)).0.to_ne_bytes());
 }
 
 /// A change of type, at all levels.
@@ -66,15 +69,12 @@ pub struct Pair {
 /// would take a relocation.
 #[inline(never)]
 pub fn pair(source: Dtype, target: Dtype) -> Option<Pair> {
-    let is_half = target == Dtype::F16;
     let portable = match target {
-        Dtype::I32 | Dtype::I64 => RowLoop::single(widening(source, target)?),
-        Dtype::F32 => RowLoop::single(to_floats(source, false)?),
-        Dtype::F16 | Dtype::Bf16 if source == Dtype::F32 => RowLoop::single(rounding(is_half)),
-        Dtype::F16 | Dtype::Bf16 => {
-            RowLoop { first: to_floats(source, is_half)?, second: Some(rounding(is_half)) }
-        }
-        _ => return None,
+        Dtype::F16 if source == Dtype::F32 => RowLoop::Single(halves_from_floats),
+        Dtype::F16 => RowLoop::ToHalves(to_halves(source)?, source.bytes() as usize),
+        Dtype::F32 => RowLoop::Single(to_floats(source)?),
+        Dtype::Bf16 => RowLoop::Single(to_brains(source)?),
+        _ => RowLoop::Single(widening(source, target)?),
     };
     Some(Pair { kernels: cast_kernels(source, target), portable })
 }
@@ -100,39 +100,51 @@ fn each<const S: usize, const T: usize>(
     }
 }
 
-/// To floats; `for_half`: to those that round to the nearest half, which is infinite from 65,520
-/// on. A clamped integer rounds as the whole one would, and is exact in an f32 on the way.
-fn to_floats(source: Dtype, for_half: bool) -> Option<Portable> {
+fn to_floats(source: Dtype) -> Option<Portable> {
     Some(match source {
         Dtype::U8 => each!(u8, f32::from),
         Dtype::I8 => each!(i8, f32::from),
         Dtype::U16 => each!(u16, f32::from),
         Dtype::I16 => each!(i16, f32::from),
-        Dtype::U32 if for_half => each!(u32, |value: u32| value.min(65_520) as i32 as f32),
         Dtype::U32 => each!(u32, |value| value as f32),
-        Dtype::I32 if for_half => each!(i32, |value: i32| value.clamp(-65_520, 65_520) as f32),
         Dtype::I32 => each!(i32, |value| value as f32),
-        Dtype::U64 if for_half => each!(u64, |value: u64| value.min(65_520) as i32 as f32),
         Dtype::U64 => each!(u64, |value| value as f32),
-        Dtype::I64 if for_half => {
-            each!(i64, |value: i64| value.clamp(-65_520, 65_520) as i32 as f32)
-        }
         Dtype::I64 => each!(i64, |value| value as f32),
         Dtype::F16 => each!(u16, |bits| f32_from_half(Half(bits))),
         Dtype::Bf16 => each!(u16, |bits| f32_from_brain(Brain(bits))),
-        Dtype::F64 if for_half => each!(f64, odd_f32_from_f64),
         Dtype::F64 => each!(f64, f32_from_f64),
         _ => return None,
     })
 }
 
-/// From floats to halves or bfloats.
-fn rounding(is_half: bool) -> Portable {
-    if is_half {
-        each!(f32, |value| half_from_f32(value).0)
-    } else {
-        each!(f32, |value| brain_from_f32(value).0)
-    }
+/// To floats that round to the nearest half, which is infinite from 65,520 on: a clamped integer
+/// rounds as the whole one would, and is exact in an f32.
+fn to_halves(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::U32 => each!(u32, |value: u32| value.min(65_520) as i32 as f32),
+        Dtype::I32 => each!(i32, |value: i32| value.clamp(-65_520, 65_520) as f32),
+        Dtype::U64 => each!(u64, |value: u64| value.min(65_520) as i32 as f32),
+        Dtype::I64 => each!(i64, |value: i64| value.clamp(-65_520, 65_520) as i32 as f32),
+        Dtype::F64 => each!(f64, odd_f32_from_f64),
+        other => return to_floats(other),
+    })
+}
+
+fn to_brains(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::U8 => each!(u8, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::I8 => each!(i8, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::U16 => each!(u16, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::I16 => each!(i16, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::U32 => each!(u32, |value| brain_from_f32(value as f32).0),
+        Dtype::I32 => each!(i32, |value| brain_from_f32(value as f32).0),
+        Dtype::U64 => each!(u64, |value| brain_from_f32(value as f32).0),
+        Dtype::I64 => each!(i64, |value| brain_from_f32(value as f32).0),
+        Dtype::F16 => each!(u16, |bits| brain_from_f32(f32_from_half(Half(bits))).0),
+        Dtype::F32 => each!(f32, |value| brain_from_f32(value).0),
+        Dtype::F64 => each!(f64, |value| brain_from_f64(value).0),
+        _ => return None,
+    })
 }
 
 /// To wider integers.

@@ -23,7 +23,7 @@ pub struct Avx512;
 
 /// Makes the operations: of AVX2, then of AVX-512.
 macro_rules! widths {
-    ($($(#[$note:meta])* fn $name:ident$([$($generic:tt)*])?($($argument:ident: $type:ty),*)
+    ($($(#[$note:meta])* $name:ident$([$($generic:tt)*])?($($argument:ident: $type:ty),*)
         $(-> $result:ty)? = $narrow:block $wide:block)*) => {
         /// The operations on vectors of one width.
         ///
@@ -64,51 +64,51 @@ macro_rules! widths {
 
 #[rustfmt::skip] // one operation, one line, where it fits
 widths! {
-    fn u8s(source: *const u8, mask: Self::Mask) -> Self::Ints =
+    u8s(source: *const u8, mask: Self::Mask) -> Self::Ints =
         { _mm256_cvtepu8_epi32(_mm_loadl_epi64(source.cast())) }
         { _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, source.cast())) }
-    fn i8s(source: *const u8, mask: Self::Mask) -> Self::Ints =
+    i8s(source: *const u8, mask: Self::Mask) -> Self::Ints =
         { _mm256_cvtepi8_epi32(_mm_loadl_epi64(source.cast())) }
         { _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, source.cast())) }
-    fn u16s(source: *const u8, mask: Self::Mask) -> Self::Ints =
+    u16s(source: *const u8, mask: Self::Mask) -> Self::Ints =
         { _mm256_cvtepu16_epi32(_mm_loadu_si128(source.cast())) }
         { _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, source.cast())) }
-    fn i16s(source: *const u8, mask: Self::Mask) -> Self::Ints =
+    i16s(source: *const u8, mask: Self::Mask) -> Self::Ints =
         { _mm256_cvtepi16_epi32(_mm_loadu_si128(source.cast())) }
         { _mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(mask, source.cast())) }
-    fn i32s(source: *const u8, mask: Self::Mask) -> Self::Ints =
+    i32s(source: *const u8, mask: Self::Mask) -> Self::Ints =
         { _mm256_loadu_si256(source.cast()) }
         { _mm512_maskz_loadu_epi32(mask, source.cast()) }
-    fn halves(source: *const u8, mask: Self::Mask) -> Self::Floats =
+    halves(source: *const u8, mask: Self::Mask) -> Self::Floats =
         { _mm256_cvtph_ps(_mm_loadu_si128(source.cast())) }
         { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, source.cast())) }
-    fn splat(value: i32) -> Self::Ints = { _mm256_set1_epi32(value) } { _mm512_set1_epi32(value) }
-    fn and(a: Self::Ints, b: Self::Ints) -> Self::Ints =
+    splat(value: i32) -> Self::Ints = { _mm256_set1_epi32(value) } { _mm512_set1_epi32(value) }
+    and(a: Self::Ints, b: Self::Ints) -> Self::Ints =
         { _mm256_and_si256(a, b) } { _mm512_and_si512(a, b) }
-    fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints =
+    add(a: Self::Ints, b: Self::Ints) -> Self::Ints =
         { _mm256_add_epi32(a, b) } { _mm512_add_epi32(a, b) }
-    fn min(a: Self::Ints, b: Self::Ints) -> Self::Ints =
+    min(a: Self::Ints, b: Self::Ints) -> Self::Ints =
         { _mm256_min_epi32(a, b) } { _mm512_min_epi32(a, b) }
-    fn max(a: Self::Ints, b: Self::Ints) -> Self::Ints =
+    max(a: Self::Ints, b: Self::Ints) -> Self::Ints =
         { _mm256_max_epi32(a, b) } { _mm512_max_epi32(a, b) }
-    fn min_unsigned(a: Self::Ints, b: Self::Ints) -> Self::Ints =
+    min_unsigned(a: Self::Ints, b: Self::Ints) -> Self::Ints =
         { _mm256_min_epu32(a, b) } { _mm512_min_epu32(a, b) }
     /// The upper 16 bits of each word, as the lower ones.
-    fn upper(a: Self::Ints) -> Self::Ints =
+    upper(a: Self::Ints) -> Self::Ints =
         { _mm256_srli_epi32::<16>(a) } { _mm512_srli_epi32::<16>(a) }
     /// The lower ones as the upper ones.
-    fn raised(a: Self::Ints) -> Self::Ints =
+    raised(a: Self::Ints) -> Self::Ints =
         { _mm256_slli_epi32::<16>(a) } { _mm512_slli_epi32::<16>(a) }
-    fn from_bits(a: Self::Ints) -> Self::Floats =
+    from_bits(a: Self::Ints) -> Self::Floats =
         { _mm256_castsi256_ps(a) } { _mm512_castsi512_ps(a) }
-    fn to_bits(a: Self::Floats) -> Self::Ints =
+    to_bits(a: Self::Floats) -> Self::Ints =
         { _mm256_castps_si256(a) } { _mm512_castps_si512(a) }
-    fn from_ints(a: Self::Ints) -> Self::Floats =
+    from_ints(a: Self::Ints) -> Self::Floats =
         { _mm256_cvtepi32_ps(a) } { _mm512_cvtepi32_ps(a) }
     /// AVX2 converts signed words only. The upper 16 bits become the fraction of a float of 2^39,
     /// the lower ones of 2^23; taking both powers off the upper one is exact, and the sum of the
     /// two rounds once.
-    fn from_unsigned(whole: Self::Ints) -> Self::Floats = {
+    from_unsigned(whole: Self::Ints) -> Self::Floats = {
         const POWERS: f32 = ((1u64 << 39) + (1u64 << 23)) as f32;
         let fraction = _mm256_and_si256(whole, _mm256_set1_epi32(0xFFFF));
         let low = _mm256_or_si256(fraction, _mm256_set1_epi32(0x4B00_0000));
@@ -118,7 +118,7 @@ widths! {
         _mm256_add_ps(high, _mm256_castsi256_ps(low))
     } { _mm512_cvtepu32_ps(whole) }
     /// A NaN becomes the quiet one of its sign.
-    fn quiet(values: Self::Floats) -> Self::Floats = {
+    quiet(values: Self::Floats) -> Self::Floats = {
         let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(values, values);
         let sign = _mm256_and_ps(values, _mm256_set1_ps(-0.0));
         let quiet = _mm256_or_ps(sign, _mm256_set1_ps(f32::from_bits(0x7FC0_0000)));
@@ -135,7 +135,7 @@ widths! {
     /// Doubles; `FOR_HALF`: rounded to odd, cut off below the last place of an f32, that place set
     /// if anything was lost, by a carry out of the lower bits into it. What is beyond an f32 is
     /// infinite or 0 as a half, too.
-    fn doubles[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats = {
+    doubles[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats = {
         let four = |source: *const u8| {
             let bits = _mm256_loadu_si256(source.cast());
             let below = _mm256_set1_epi64x((1 << 29) - 1);
@@ -153,7 +153,7 @@ widths! {
         })
     }
     /// AVX2 has no conversion of longs, and NARROW says so.
-    fn longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
+    longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
         { _mm256_setzero_ps() }
     {
         eights(source, mask, |whole| {
@@ -162,7 +162,7 @@ widths! {
             _mm512_cvtepi64_ps(if FOR_HALF { clamped } else { whole })
         })
     }
-    fn unsigned_longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
+    unsigned_longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
         { _mm256_setzero_ps() }
     {
         eights(source, mask, |whole| {
@@ -170,10 +170,10 @@ widths! {
             _mm512_cvtepu64_ps(if FOR_HALF { clamped } else { whole })
         })
     }
-    fn store_floats(target: *mut u8, mask: Self::Mask, values: Self::Floats) =
+    store_floats(target: *mut u8, mask: Self::Mask, values: Self::Floats) =
         { _mm256_storeu_ps(target.cast(), values) }
         { _mm512_mask_storeu_ps(target.cast(), mask, values) }
-    fn store_halves(target: *mut u8, mask: Self::Mask, values: Self::Floats) = {
+    store_halves(target: *mut u8, mask: Self::Mask, values: Self::Floats) = {
         let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
         _mm_storeu_si128(target.cast(), halves)
     } {
@@ -181,7 +181,7 @@ widths! {
         _mm256_mask_storeu_epi16(target.cast(), mask, halves)
     }
     /// Words below 2^16.
-    fn store_u16s(target: *mut u8, mask: Self::Mask, words: Self::Ints) = {
+    store_u16s(target: *mut u8, mask: Self::Mask, words: Self::Ints) = {
         let packed = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(words, words));
         _mm_storeu_si128(target.cast(), _mm256_castsi256_si128(packed))
     } { _mm256_mask_storeu_epi16(target.cast(), mask, _mm512_cvtepi32_epi16(words)) }

@@ -11,6 +11,7 @@ macro_rules! inlined {
     ) $(-> $result:ty)? $body:block)*) => {$(
         $(#[$note])*
         #[inline(always)]
+        #[allow(unused_unsafe)] // of one that only says what is given
         $visible unsafe fn $name$(<$($generic)*>)?($($argument: $type),*) $(-> $result)? {
             // SAFETY: the kernel that this becomes a part of has the instructions, and its caller
             // vouches for what the pointers are valid for.
