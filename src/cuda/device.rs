@@ -113,7 +113,7 @@ impl DeviceContext {
         if !self.is_retained {
             return Ok(());
         }
-        // SAFETY: as the function asks; this is the retain of open.
+        // SAFETY: this is the retain of open, and the caller says that nothing of it is in use.
         unsafe { self.driver.device_primary_ctx_release(self.device) }
     }
 }

@@ -54,7 +54,7 @@ impl DeviceEngine {
         ptx: &CStr,
         why: &mut Why,
     ) -> Result<DeviceEngine, Status> {
-        // SAFETY: as `Consumer` says.
+        // SAFETY: a Consumer is NULL, or a stream that lives until close.
         let consumer = unsafe { Stream::from_raw(consumer.0) };
         let mut engine = DeviceEngine {
             context,

@@ -24,13 +24,13 @@ pub mod engine;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 pub mod entries;
 mod fences;
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // as above
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod handles;
 pub mod kernels;
 pub mod library;
 mod make;
 pub mod module;
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // as above
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod result;
 
 /// Whether there can be a device: not in a library that was made for the host alone. What is done

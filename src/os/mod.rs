@@ -1,7 +1,7 @@
 //! Every call into the operating system, behind one table of functions.
 //!
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
-//! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
+//! libc, so a test that replaces one entry sees, fails or delays every such call of a loader.
 
 #[cfg(any(test, wavetrain_archive))]
 pub mod calls;
@@ -199,7 +199,7 @@ fn checked(result: libc::c_long) -> Result<usize, Errno> {
 /// The arguments are what the call asks for: what it reads and writes through them is there.
 unsafe fn system_call(number: libc::c_long, arguments: [usize; 5]) -> Result<usize, Errno> {
     let [a, b, c, d, e] = arguments;
-    // SAFETY: as the function asks. No call of ours looks at a sixth argument that is not 0.
+    // SAFETY: the caller vouches for the arguments; a sixth that is 0 means nothing to any call.
     checked(unsafe { libc::syscall(number, a, b, c, d, e, 0usize) })
 }
 
@@ -315,7 +315,7 @@ fn thread_start(
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes are initialised before use and destroyed after; the stack is a block
-    // of the arena that the instance keeps until it has joined the thread; the signal mask is
+    // of the arena that the loader keeps until it has joined the thread; the signal mask is
     // restored to what it was.
     unsafe {
         let failed = libc::pthread_attr_init(attributes.as_mut_ptr());

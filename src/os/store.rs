@@ -77,7 +77,7 @@ pub struct Store {
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
 unsafe impl Send for Store {}
-// SAFETY: as for Send.
+// SAFETY: by the same contract several threads may call it at once.
 unsafe impl Sync for Store {}
 
 impl Store {

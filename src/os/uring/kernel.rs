@@ -32,7 +32,7 @@ const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
 /// SQ_TASKRUN that it did.
 ///
 /// IORING_SETUP_SINGLE_ISSUER is left out on purpose: it ties the ring to one thread for life, but
-/// with `thread_mode` pump or hook the thread that steps the instance is whichever the host sends.
+/// with `thread_mode` pump or hook the thread that steps the loader is whichever the host sends.
 const SETUP_FLAGS: [u32; 2] = [SETUP_COOP_TASKRUN | SETUP_TASKRUN_FLAG | SETUP_SUBMIT_ALL, 0];
 
 const FEATURE_SINGLE_MMAP: u32 = 1 << 0;
