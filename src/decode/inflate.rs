@@ -24,13 +24,13 @@ const WINDOW_CODE_MAX: u8 = 7;
 const FLAG_DICTIONARY: u8 = 0x20;
 
 /// The tables of one stream, about 11 KB. One thread uses them at a time.
-#[derive(Default)]
 pub struct Inflater {
     tables: Tables,
 }
 
 impl Inflater {
     /// Without a stream. It goes into the arena: threads that decode have small stacks.
+    #[allow(clippy::new_without_default)]
     pub fn new() -> Inflater {
         Inflater { tables: Tables::new() }
     }

@@ -45,7 +45,7 @@ pub struct OutOfRange(pub f64);
 /// lose what is behind the point where they become integers. `target` and `source` hold as many
 /// elements.
 pub fn as_type(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), OutOfRange> {
-    for_blocks(types, source, target, Word::of(types.encoded.dtype), |_| {})
+    for_blocks(types, source, target, Word::of(types.encoded.dtype), &mut |_| {})
 }
 
 /// Sums of `encoded` as `decoded`: each element is the sum of all up to it. Both are integers, or
@@ -54,7 +54,7 @@ pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Out
     let from = Word::of(types.encoded.dtype);
     if Word::of(types.decoded.dtype) != Word::Float {
         let mut sum = 0u64;
-        return for_blocks(types, source, target, from, |words| {
+        return for_blocks(types, source, target, from, &mut |words| {
             for word in words {
                 sum = sum.wrapping_add(*word);
                 *word = sum;
@@ -63,7 +63,7 @@ pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Out
     }
     // The one number that leaves whatever is added to it as it is: 0.0 would turn -0.0 over.
     let mut sum = -0.0f64;
-    for_blocks(types, source, target, Word::Float, |words| {
+    for_blocks(types, source, target, Word::Float, &mut |words| {
         to_floats(from, words);
         for word in words {
             let value = f64::from_bits(*word);
@@ -88,7 +88,7 @@ pub fn unscale(
     let (scale_f32, offset_f32) = (scale as f32, offset as f32);
     let half_of = |value: f64| f32_from_half(half_from_f64(value));
     let (scale_half, offset_half) = (half_of(scale), half_of(offset));
-    for_blocks(types, source, target, Word::Float, |words| {
+    for_blocks(types, source, target, Word::Float, &mut |words| {
         to_floats(from, words);
         for word in words {
             let value = f64::from_bits(*word);
@@ -125,7 +125,7 @@ fn for_blocks(
     source: &[u8],
     target: &mut [u8],
     to: Word,
-    mut change: impl FnMut(&mut [u64]),
+    change: &mut dyn FnMut(&mut [u64]),
 ) -> Result<(), OutOfRange> {
     let Types { encoded, decoded } = types;
     let (source_bytes, target_bytes) = (bytes_of(encoded), bytes_of(decoded));

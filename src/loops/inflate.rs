@@ -96,14 +96,9 @@ pub struct Tables {
 
 impl Tables {
     /// Of no code.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Tables {
         Tables { literals: [0; LITERAL_ENTRIES], distances: [0; DISTANCE_ENTRIES], is_fixed: false }
-    }
-}
-
-impl Default for Tables {
-    fn default() -> Tables {
-        Tables::new()
     }
 }
 

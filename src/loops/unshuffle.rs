@@ -23,15 +23,16 @@ const PLANES_BYTES: usize = 16 << 10;
 /// Elements between two turns through the planes of an unusual size.
 const TILE_ELEMENTS: usize = 64;
 
-/// A filter of blosc.
+/// A filter of blosc. The numbers are those of kernels/common.cuh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Shuffle {
     /// None.
-    None,
+    None = 0,
     /// Bytes of equal significance together.
-    Bytes,
+    Bytes = 1,
     /// Bits of equal significance together.
-    Bits,
+    Bits = 2,
 }
 
 impl Shuffle {

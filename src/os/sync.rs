@@ -87,6 +87,7 @@ unsafe impl Send for Condvar {}
 
 impl Condvar {
     /// A condition that is not initialised yet.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Condvar { condition: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER) }
     }
@@ -138,12 +139,6 @@ impl Condvar {
     pub fn broadcast(&self) {
         // SAFETY: the condition is initialised.
         unsafe { libc::pthread_cond_broadcast(self.condition.get()) };
-    }
-}
-
-impl Default for Condvar {
-    fn default() -> Self {
-        Condvar::new()
     }
 }
 

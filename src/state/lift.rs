@@ -11,7 +11,6 @@ use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
 use crate::base::arena::{Region, Table};
 use crate::base::math::{align_up, index};
 use crate::decode::Filtered;
-use crate::decode::unshuffle::Shuffle;
 use crate::device::{DATA_ALIGN, Layout, Part, TILES_BYTES, UNIT_BYTES};
 use static_assertions::const_assert;
 
@@ -67,12 +66,7 @@ pub struct Room {
 impl Room {
     /// What of the chunk was decoded, each byte at its place.
     pub fn holds(&self, decoded: &Filtered<'_>) -> ChunkData {
-        let Filtered { chunk, shuffle, block_bytes, typesize } = *decoded;
-        let filter = match shuffle {
-            Shuffle::None => Filter::None,
-            Shuffle::Bytes => Filter::Bytes,
-            Shuffle::Bits => Filter::Bits,
-        };
+        let Filtered { chunk, shuffle: filter, block_bytes, typesize } = *decoded;
         let (data, bytes) = (self.data + chunk.first, chunk.bytes.len() as u64);
         assert!(chunk.first + bytes <= self.region.bytes());
         ChunkData { data, first: chunk.first, bytes, filter, block_bytes, typesize }
