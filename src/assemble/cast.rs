@@ -163,7 +163,7 @@ impl Cast {
         match self.swap {
             _ if !is_swapped => self.dense.run(&rows, target, self.is_streamed),
             swap if self.copies => swap.run(&rows, target, false),
-            swap => self.through_buffer(length, target, |row, count, at, piece, buffer| {
+            swap => self.through_buffer(length, target, &mut |row, count, at, piece, buffer| {
                 let (first, bytes) = (at * source_bytes, piece * source_bytes);
                 let mut packed = RowsMut::packed(buffer, bytes);
                 swap.run(&rows.part(row, count, first, bytes), &mut packed, false);
@@ -180,7 +180,7 @@ impl Cast {
             }
             return;
         }
-        self.through_buffer(length, target, |row, _, at, piece, buffer| {
+        self.through_buffer(length, target, &mut |row, _, at, piece, buffer| {
             let rows = buffer.chunks_exact_mut(piece * self.source_bytes as usize);
             for (row, gathered) in (row..).zip(rows) {
                 let first = first_of_row(row) + at as isize * step;
@@ -196,7 +196,7 @@ impl Cast {
         &self,
         length: usize,
         target: &mut RowsMut<'_>,
-        mut fill: impl FnMut(usize, usize, usize, usize, &mut [u8]),
+        fill: &mut dyn FnMut(usize, usize, usize, usize, &mut [u8]),
     ) {
         let mut buffer = [0; GATHERED_BYTES];
         let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);
