@@ -83,5 +83,5 @@ pub fn half_from_f64(value: f64) -> Half {
 pub fn odd_f32_from_f64(value: f64) -> f32 {
     const BELOW: u64 = (1 << 29) - 1;
     let bits = value.to_bits();
-    f32_from_f64(f64::from_bits((bits | (bits & BELOW) + BELOW) & !BELOW))
+    f32_from_f64(f64::from_bits((bits | ((bits & BELOW) + BELOW)) & !BELOW))
 }

@@ -163,16 +163,13 @@ table! {
     /// Waits for a thread that is about to end.
     thread_join: fn(thread: Thread) = thread_join;
     /// This process.
-    // SAFETY: getpid has no preconditions.
-    process_id: fn() -> i32 = || unsafe { libc::getpid() };
+    process_id: fn() -> i32 = process_id;
     /// The calling thread; never 0: no C library has a thread at address 0. Another thread may get
     /// the number once this one has ended.
-    // SAFETY: pthread_self has no preconditions.
-    thread_id: fn() -> u64 = || unsafe { libc::pthread_self() as u64 };
+    thread_id: fn() -> u64 = thread_id;
     /// The same by the kernel's number, which goes through all others before it is given out again;
     /// a system call, by its number, because older C libraries have no function for it.
-    // SAFETY: gettid has no arguments and always succeeds.
-    thread_number: fn() -> u64 = || unsafe { libc::syscall(libc::SYS_gettid) as u64 };
+    thread_number: fn() -> u64 = thread_number;
     /// CPUs that this thread may run on.
     cpu_count: fn() -> u32 = cpu_count;
     /// Soft limit of open files.
@@ -400,6 +397,21 @@ pub fn sleep_forever() -> ! {
         // SAFETY: has no preconditions. A signal handler that returns ends it, so it is a loop.
         unsafe { libc::pause() };
     }
+}
+
+fn process_id() -> i32 {
+    // SAFETY: getpid has no preconditions.
+    unsafe { libc::getpid() }
+}
+
+fn thread_id() -> u64 {
+    // SAFETY: pthread_self has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}
+
+fn thread_number() -> u64 {
+    // SAFETY: gettid has no arguments and always succeeds.
+    unsafe { libc::syscall(libc::SYS_gettid) as u64 }
 }
 
 fn cpu_count() -> u32 {

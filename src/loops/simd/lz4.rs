@@ -39,8 +39,8 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
     unsafe {
         let start = target.as_ptr();
         let (mut from, mut to) = (source.as_ptr(), target.as_mut_ptr().add(done));
-        let (from_last, to_last) =
-            (from.add(source.len() - SOURCE_MARGIN), to.add(target.len() - done - TARGET_MARGIN));
+        let from_last = from.add(source.len() - SOURCE_MARGIN);
+        let to_last = to.add(target.len() - done - TARGET_MARGIN);
         // Ends: every turn takes a token, or is the last.
         'all: while from <= from_last && to <= to_last {
             let (mut token, mut count, mut next, mut end, mut distance, mut copied);
@@ -51,8 +51,7 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
                 token = usize::from(*from);
                 count = token >> 4;
                 if count == 15 {
-                    (next, end) = (from.add(1), to);
-                    (distance, copied) = (0, start);
+                    (next, end, distance, copied) = (from.add(1), to, 0, start);
                     break;
                 }
                 literals_16(from.add(1), to);
@@ -84,10 +83,10 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
                 break;
             }
             let mut length = (token & 15) + 4;
-            if length > SHORT_BYTES && !longer(&mut next, from_last, &mut length) {
-                break;
-            }
-            if !repeat_match(end, distance, length, to_last.add(TARGET_MARGIN - OVER_BYTES)) {
+            let limit = to_last.add(TARGET_MARGIN - OVER_BYTES);
+            if length > SHORT_BYTES && !longer(&mut next, from_last, &mut length)
+                || !repeat_match(end, distance, length, limit)
+            {
                 break;
             }
             (from, to) = (next, end.add(length));
