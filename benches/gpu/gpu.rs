@@ -29,7 +29,7 @@ pub struct Gpu {
     module_bytes: u64,
     events: [Event; 4],
     status: DevicePointer,
-    _entered: Entered<'static>,
+    _entered: Entered,
 }
 
 /// A path for configs, which lives as long as the program.
