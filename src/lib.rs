@@ -41,7 +41,7 @@
 //! source     zarr/  json/                                   a name becomes a record
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
-//! floor      records  cuda  os  simd  loops  base
+//! floor      cuda  os  simd  loops  records  base
 //! ```
 #![no_std]
 #![cfg_attr(not(feature = "internals"), warn(missing_docs))]

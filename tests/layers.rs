@@ -50,12 +50,12 @@ const ROOMS: &[(&str, &str)] = &[
     ("plan", "records base"),
     ("read", "records os loops base"),
     ("wave", "records os base"),
-    ("records", "base"),
     // The floor.
     ("cuda", "os base"),
     ("os", "base"),
     ("simd", "loops base"),
-    ("loops", ""),
+    ("loops", "records"),
+    ("records", "base"),
     ("base", ""),
 ];
 

@@ -29,7 +29,7 @@ pub struct Gpu {
     module_bytes: u64,
     events: [Event; 4],
     status: DevicePointer,
-    _entered: Entered<'static>,
+    _entered: Entered,
 }
 
 /// A path for configs, which lives as long as the program.
@@ -75,9 +75,9 @@ impl Gpu {
     pub fn describe(&self) {
         let [major, minor] =
             [DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, DeviceAttribute::COMPUTE_CAPABILITY_MINOR]
-                .map(|of| self.driver.device_get_attribute(of, self.context.device()).unwrap_or(0));
+                .map(|of| self.driver.device_get_attribute(of, self.context.device).unwrap_or(0));
         let (free, total) = self.driver.mem_get_info().expect("cuMemGetInfo");
-        let version = self.driver.version();
+        let version = self.driver.version;
         fact("device", &format!("{}, compute capability {major}.{minor}", self.context.name()));
         fact("driver", &format!("CUDA {}.{}", version / 1000, version % 1000 / 10));
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

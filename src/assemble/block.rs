@@ -64,7 +64,7 @@ impl Block {
     }
 
     /// Calls `each` for every plane. Elements of the target have `target_bytes` bytes.
-    pub fn for_each_plane(&self, target_bytes: u64, mut each: impl FnMut(&BlockPlane)) {
+    pub fn for_each_plane(&self, target_bytes: u64, each: &mut dyn FnMut(&BlockPlane)) {
         let (mut plane, outer) = self.first_plane(target_bytes);
         let mut at = [0u64; RANK_MAX];
         let mut source = self.source as i64;

@@ -24,7 +24,9 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::casts::{GATHER_BYTES_MAX, Gather, Number, Portable, copies, copy_dense, pair};
+use crate::loops::casts::{
+    GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair,
+};
 use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, Dtype};
 use crate::simd::{Level, RowsPath};
@@ -57,7 +59,7 @@ pub struct Cast {
 #[derive(Clone, Copy, Debug)]
 struct Dense {
     path: Option<RowsPath>,
-    portable: Portable,
+    portable: RowLoop,
 }
 
 impl Dense {
@@ -65,8 +67,9 @@ impl Dense {
         match self.path {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
             _ => {
+                let mut strip = [0; STRIP_BYTES];
                 for row in 0..target.count() {
-                    (self.portable)(source.row(row), target.row(row));
+                    self.portable.run(source.row(row), target.row(row), &mut strip);
                 }
             }
         }
@@ -114,19 +117,16 @@ impl Cast {
         }
         let copies = source == target || target == Dtype::Raw;
         if copies {
-            return if source_bytes == target_bytes {
-                copy(level, source_bytes, source.word_bytes())
-            } else {
-                None
-            };
+            return copy(level, source_bytes, source.word_bytes())
+                .filter(|_| source_bytes == target_bytes);
         }
-        let pair = pair(number(source)?, number(target)?)?;
+        let pair = pair(source, target)?;
         Some(Cast {
-            target_bytes: pair.target_bytes,
+            target_bytes,
             dense: Dense { path: RowsPath::at(&pair.kernels, level), portable: pair.portable },
             copies: false,
             is_streamed: false,
-            ..copy(level, pair.source_bytes, pair.source_bytes)?
+            ..copy(level, source_bytes, source_bytes)?
         })
     }
 
@@ -163,7 +163,7 @@ impl Cast {
         match self.swap {
             _ if !is_swapped => self.dense.run(&rows, target, self.is_streamed),
             swap if self.copies => swap.run(&rows, target, false),
-            swap => self.through_buffer(length, target, |row, count, at, piece, buffer| {
+            swap => self.through_buffer(length, target, &mut |row, count, at, piece, buffer| {
                 let (first, bytes) = (at * source_bytes, piece * source_bytes);
                 let mut packed = RowsMut::packed(buffer, bytes);
                 swap.run(&rows.part(row, count, first, bytes), &mut packed, false);
@@ -180,7 +180,7 @@ impl Cast {
             }
             return;
         }
-        self.through_buffer(length, target, |row, _, at, piece, buffer| {
+        self.through_buffer(length, target, &mut |row, _, at, piece, buffer| {
             let rows = buffer.chunks_exact_mut(piece * self.source_bytes as usize);
             for (row, gathered) in (row..).zip(rows) {
                 let first = first_of_row(row) + at as isize * step;
@@ -196,7 +196,7 @@ impl Cast {
         &self,
         length: usize,
         target: &mut RowsMut<'_>,
-        mut fill: impl FnMut(usize, usize, usize, usize, &mut [u8]),
+        fill: &mut dyn FnMut(usize, usize, usize, usize, &mut [u8]),
     ) {
         let mut buffer = [0; GATHERED_BYTES];
         let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);
@@ -225,25 +225,6 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
     }
 }
 
-/// The type as `loops` knows it; None for what is no number.
-fn number(dtype: Dtype) -> Option<Number> {
-    Some(match dtype {
-        Dtype::U8 => Number::U8,
-        Dtype::I8 => Number::I8,
-        Dtype::U16 => Number::U16,
-        Dtype::I16 => Number::I16,
-        Dtype::U32 => Number::U32,
-        Dtype::I32 => Number::I32,
-        Dtype::U64 => Number::U64,
-        Dtype::I64 => Number::I64,
-        Dtype::F16 => Number::F16,
-        Dtype::Bf16 => Number::Bf16,
-        Dtype::F32 => Number::F32,
-        Dtype::F64 => Number::F64,
-        Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => return None,
-    })
-}
-
 /// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `word_bytes`.
 fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
     let copies = copies(bytes, word_bytes)?;
@@ -251,8 +232,14 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         source_bytes: bytes,
         target_bytes: bytes,
         word_bytes,
-        dense: Dense { path: RowsPath::at(&COPY_KERNELS, level), portable: copy_dense },
-        swap: Dense { path: RowsPath::at(&copies.swap_kernels, level), portable: copies.swap },
+        dense: Dense {
+            path: RowsPath::at(&COPY_KERNELS, level),
+            portable: RowLoop::Single(copy_dense),
+        },
+        swap: Dense {
+            path: RowsPath::at(&copies.swap_kernels, level),
+            portable: RowLoop::Single(copies.swap),
+        },
         gather: copies.gather,
         copies: true,
         is_streamed: false,

@@ -46,7 +46,7 @@ impl Target<'_> {
 
     fn fill_block(&mut self, block: &Block, element: &[u8]) -> u64 {
         let target_bytes = self.target_bytes();
-        block.for_each_plane(target_bytes, |plane| {
+        block.for_each_plane(target_bytes, &mut |plane| {
             let mut rows = self.rows_of(plane);
             (0..rows.count()).for_each(|row| fill_row(rows.row(row), element));
         });
@@ -69,8 +69,8 @@ pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes
     let order = record.byte_order;
     let target_bytes = target.target_bytes();
     let mut written = 0;
-    sample.for_each_block(chunk_origin, |block| {
-        block.for_each_plane(target_bytes, |plane| {
+    sample.for_each_block(chunk_origin, &mut |block| {
+        block.for_each_plane(target_bytes, &mut |plane| {
             let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
             let first = source - chunk.first;
             let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
@@ -88,7 +88,7 @@ pub fn scatter_fill(target: &mut Target<'_>, chunk_origin: &[u64]) -> u64 {
     let element = fill_element(target.sample.record, &target.sample.cast);
     let element = &element[..index(target.target_bytes())];
     let (mut written, sample) = (0, target.sample);
-    sample.for_each_block(chunk_origin, |block| {
+    sample.for_each_block(chunk_origin, &mut |block| {
         // Where the value comes from does not matter, so all axes may become one row.
         let mut block = block.clone();
         block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
@@ -113,7 +113,7 @@ pub fn fill_outside(target: &mut Target<'_>, element: &[u8]) -> u64 {
     assert!(element.len() as u64 == target.target_bytes());
     target.check();
     let (mut written, sample) = (0, target.sample);
-    sample.for_each_outside_block(|block| written += target.fill_block(block, element));
+    sample.for_each_outside_block(&mut |block| written += target.fill_block(block, element));
     written
 }
 

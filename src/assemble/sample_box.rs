@@ -107,7 +107,7 @@ impl SampleBox<'_> {
 
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
-    pub fn for_each_block(&self, chunk_origin: &[u64], mut each: impl FnMut(&Block)) {
+    pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {
         let steps = self.steps();
         let starts = self.chunk_runs(chunk_origin);
         let mut iterators = starts.clone();
@@ -195,7 +195,7 @@ impl SampleBox<'_> {
 
     /// Calls `each` for the blocks of places that have no source, two per axis at most. Constant
     /// padding is these and the chunks; the other modes have no such places.
-    pub fn for_each_outside_block(&self, mut each: impl FnMut(&Block)) {
+    pub fn for_each_outside_block(&self, each: &mut dyn FnMut(&Block)) {
         if self.pad != PadMode::Constant {
             return;
         }

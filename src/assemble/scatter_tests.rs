@@ -306,7 +306,7 @@ fn rank_16_is_scattered_like_any_other() {
 fn planes(axes: &[BlockAxis]) -> Vec<(u64, u64, u64, i64, u64)> {
     let block = Block { axes: axes.iter().copied().collect(), source: 0, target: 0 };
     let mut planes = Vec::new();
-    block.for_each_plane(4, |plane| {
+    block.for_each_plane(4, &mut |plane| {
         let BlockPlane { source, target, length, source_step, count, .. } = *plane;
         planes.push((source, target, length, source_step, count));
     });

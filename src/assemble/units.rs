@@ -19,7 +19,10 @@ use super::axis::PadMode;
 use super::block::{Block, BlockAxis};
 use super::fill_element;
 use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
+use super::wire::{NOTHING, Record, put};
 use crate::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
+/// What a decoded chunk still is: the filter that blosc put before its compressor.
+pub use crate::loops::unshuffle::Shuffle as Filter;
 use crate::records::{ByteOrder, Dtype};
 use arrayvec::ArrayVec;
 use core::mem::offset_of;
@@ -37,18 +40,6 @@ const COPY_TILE_BYTES: u64 = 16 << 10;
 #[cfg(feature = "internals")]
 const COPY_BLOCKS_MAX: u64 = 4096;
 
-/// What a decoded chunk still is: the filter that blosc put before its compressor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Filter {
-    /// Elements as they are.
-    None = 0,
-    /// Bytes of equal significance together.
-    Bytes = 1,
-    /// Bits of equal significance together.
-    Bits = 2,
-}
-
 /// One axis of a unit.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,62 +53,89 @@ pub struct UnitAxis {
     pub target_step: u64,
 }
 
-/// See the head of this file.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unit {
+impl UnitAxis {
+    const NONE: UnitAxis = UnitAxis { length: 0, source_step: 0, target_step: 0 };
+}
+
+macro_rules! unit {
+    ($($(#[$note:meta])* $field:ident: $type:ty = $value:expr;)*) => {
+        /// See the head of this file.
+        #[repr(C)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct Unit {
+            $($(#[$note])* pub $field: $type,)*
+            /// Innermost first.
+            pub axes: [UnitAxis; RANK_MAX],
+        }
+
+        const EMPTY: Unit = Unit { $($field: $value,)* axes: [UnitAxis::NONE; RANK_MAX] };
+
+        impl Unit {
+            /// The bytes of the unit.
+            pub fn to_bytes(self) -> Record {
+                let mut bytes = NOTHING;
+                $(put(&mut bytes, offset_of!(Unit, $field), &self.$field);)*
+                for (number, axis) in self.axes[..usize::from(self.axis_count)].iter().enumerate() {
+                    let at = offset_of!(Unit, axes) + number * size_of::<UnitAxis>();
+                    put(&mut bytes, at, &[axis.length, axis.source_step as u64, axis.target_step]);
+                }
+                bytes
+            }
+        }
+    };
+}
+
+unit! {
     /// Place in the wave of decoded byte `data_first` of the chunk.
-    pub data: u64,
+    data: u64 = 0;
     /// First decoded byte that is there.
-    pub data_first: u64,
+    data_first: u64 = 0;
     /// Number of bytes that are there.
-    pub data_bytes: u64,
+    data_bytes: u64 = 0;
     /// Decoded byte of the first element; of folded axes: of the chunk's first.
-    pub source: u64,
+    source: u64 = 0;
     /// Device address of the first element.
-    pub target: u64,
+    target: u64 = 0;
     /// Number of places: the product of the lengths.
-    pub elements: u64,
+    elements: u64 = 0;
     /// Bytes of the whole decoded chunk: its last block of a filter ends there.
-    pub chunk_bytes: u64,
+    chunk_bytes: u64 = 0;
     /// Bytes of a filtered block.
-    pub filter_block_bytes: u32,
+    filter_block_bytes: u32 = 0;
     /// Bytes of an element of the filter.
-    pub filter_typesize: u32,
+    filter_typesize: u32 = 0;
     /// [`Filter`].
-    pub filter: u8,
+    filter: u8 = 0;
     /// Number of axes, at least 1.
-    pub axis_count: u8,
+    axis_count: u8 = 0;
     /// [`Dtype`] of the chunk. A copy has equal types, or RAW on either side.
-    pub source_dtype: u8,
+    source_dtype: u8 = Dtype::Raw as u8;
     /// [`Dtype`] of the batch.
-    pub target_dtype: u8,
+    target_dtype: u8 = Dtype::Raw as u8;
     /// Bytes of an element of the chunk.
-    pub source_bytes: u8,
+    source_bytes: u8 = 1;
     /// Bytes of an element of the batch.
-    pub target_bytes: u8,
+    target_bytes: u8 = 1;
     /// Bytes that change places: 1 none, else 2, 4 or 8.
-    pub word_bytes: u8,
+    word_bytes: u8 = 1;
     /// 0: from a chunk. 1: `fill` everywhere.
-    pub is_fill: u8,
+    is_fill: u8 = 0;
     /// Bit `i`: axis `i` is folded, and [`Folds`] follow.
-    pub folded: u16,
+    folded: u16 = 0;
     /// Of folded axes. 0: edge. 1: reflect.
-    pub reflects: u8,
+    reflects: u8 = 0;
     /// [`Path`].
-    pub path: u8,
+    path: u8 = 0;
     /// Elements of a vector, a power of two.
-    pub vector_elements: u8,
+    vector_elements: u8 = 1;
     /// 0.
-    pub reserved: [u8; 3],
+    reserved: [u8; 3] = [0; 3];
     /// An element of the batch.
-    pub fill: [u8; ELEMENT_BYTES_MAX],
+    fill: [u8; ELEMENT_BYTES_MAX] = [0; ELEMENT_BYTES_MAX];
     /// Vectors of a row. One may begin before the row, one end behind it, and one lie outside.
-    pub row_vectors: u64,
+    row_vectors: u64 = 0;
     /// 0.
-    pub reserved_words: [u64; 3],
-    /// Innermost first.
-    pub axes: [UnitAxis; RANK_MAX],
+    reserved_words: [u64; 3] = [0; 3];
 }
 
 /// A folded axis: [`AxisFold`].
@@ -248,7 +266,7 @@ pub fn for_each_outside(
     element: &[u8; ELEMENT_BYTES_MAX],
     mut each: impl FnMut(&Unit),
 ) {
-    target.sample.for_each_outside_block(|block| {
+    target.sample.for_each_outside_block(&mut |block| {
         let unit = Unit { is_fill: 1, fill: *element, ..blank(target) };
         each(&finished(unit, block, &[], target).unit);
     });
@@ -276,35 +294,6 @@ pub fn failed_unit(
     let axis = UnitAxis { length: bytes / step, source_step: 0, target_step: step };
     unit.with_axes(&[axis]).with_path()
 }
-
-const EMPTY: Unit = Unit {
-    data: 0,
-    data_first: 0,
-    data_bytes: 0,
-    source: 0,
-    target: 0,
-    elements: 0,
-    chunk_bytes: 0,
-    filter_block_bytes: 0,
-    filter_typesize: 0,
-    filter: 0,
-    axis_count: 0,
-    source_dtype: Dtype::Raw as u8,
-    target_dtype: Dtype::Raw as u8,
-    source_bytes: 1,
-    target_bytes: 1,
-    word_bytes: 1,
-    is_fill: 0,
-    folded: 0,
-    reflects: 0,
-    path: 0,
-    vector_elements: 1,
-    reserved: [0; 3],
-    fill: [0; ELEMENT_BYTES_MAX],
-    row_vectors: 0,
-    reserved_words: [0; 3],
-    axes: [UnitAxis { length: 0, source_step: 0, target_step: 0 }; RANK_MAX],
-};
 
 fn blank(target: &DeviceSample<'_>) -> Unit {
     Unit {

@@ -5,13 +5,14 @@
 //! thread is as it came, on every path, also where one call of the driver failed on the way.
 
 use crate::cuda::driver::Driver;
+use crate::cuda::engine::{Fault, check};
 use crate::cuda::handles::{CaptureMode, Context};
-use crate::cuda::result::CuResult;
 use core::marker::PhantomData;
 
 /// Calls may be made in the context; of this thread, so it stays there.
-pub struct Entered<'a> {
-    driver: &'a Driver,
+pub struct Entered {
+    /// The driver, for calls.
+    pub driver: &'static Driver,
     context: Context,
     /// False where the context was current already.
     is_pushed: bool,
@@ -19,38 +20,26 @@ pub struct Entered<'a> {
     of_this_thread: PhantomData<*mut ()>,
 }
 
-impl<'a> Entered<'a> {
+impl Entered {
     /// Makes `context` current and the thread's capture mode relaxed. In any other mode most of our
     /// calls would fail while a trainer captures a graph, and would break its capture.
-    /// Err has the entry that failed, and its code.
-    pub fn new(
-        driver: &'a Driver,
-        context: Context,
-    ) -> Result<Entered<'a>, (&'static str, CuResult)> {
-        let current = driver.ctx_get_current().map_err(|code| ("cuCtxGetCurrent", code))?;
+    pub fn new(driver: &'static Driver, context: Context) -> Result<Entered, Fault> {
+        let current = check(driver, "cuCtxGetCurrent", driver.ctx_get_current())?;
         let is_pushed = current != context;
         if is_pushed {
-            driver.ctx_push_current(context).map_err(|code| ("cuCtxPushCurrent", code))?;
+            check(driver, "cuCtxPushCurrent", driver.ctx_push_current(context))?;
         }
         let of_this_thread = PhantomData;
-        match driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED) {
-            Ok(mode) => Ok(Entered { driver, context, is_pushed, mode, of_this_thread }),
-            Err(code) => {
-                if is_pushed {
-                    leave(driver, context);
-                }
-                Err(("cuThreadExchangeStreamCaptureMode", code))
-            }
+        let exchanged = driver.thread_exchange_stream_capture_mode(CaptureMode::RELAXED);
+        if exchanged.is_err() && is_pushed {
+            leave(driver, context);
         }
-    }
-
-    /// The driver, for calls.
-    pub fn driver(&self) -> &'a Driver {
-        self.driver
+        let mode = check(driver, "cuThreadExchangeStreamCaptureMode", exchanged)?;
+        Ok(Entered { driver, context, is_pushed, mode, of_this_thread })
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     fn drop(&mut self) {
         // A driver may report the failure of work that was queued long ago from any call, without
         // making it. Setting a mode twice does no harm.

@@ -8,9 +8,11 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Text;
 use crate::cuda::context::Entered;
 use crate::cuda::driver::Driver;
+use crate::cuda::engine::Fault;
 use crate::cuda::handles::{Context, Device, DeviceAttribute};
 use crate::cuda::result::CuResult;
 use crate::fail;
+use core::fmt;
 
 /// `device`: the device of the current context.
 pub const CURRENT: i32 = -1;
@@ -21,21 +23,24 @@ pub const CAPABILITY_MIN: (i32, i32) = (8, 0);
 /// A device and the context that we work in.
 #[derive(Clone, Copy)]
 pub struct DeviceContext {
-    driver: &'static Driver,
-    device: Device,
-    context: Context,
-    is_retained: bool,
+    /// The driver.
+    pub driver: &'static Driver,
+    /// The device.
+    pub device: Device,
+    /// The context that everything of ours is made in.
+    pub context: Context,
+    /// Whether the primary context was retained, rather than the caller's current one captured.
+    pub is_retained: bool,
 }
 
 /// The name of the device that the config's `device` names, if it would do. Nothing is retained.
 pub fn find(driver: &'static Driver, device: i32, why: &mut Why) -> Result<Text<128>, Status> {
     let (chosen, _) = chosen(driver, device, why)?;
-    check_capability(driver, chosen, why)?;
-    check_addressing(driver, chosen, why)?;
     Ok(name_of(driver, chosen))
 }
 
-/// The device that the config's `device` names, and the context that is current.
+/// The device that the config's `device` names, which can run our kernels, and the context that is
+/// current.
 fn chosen(
     driver: &'static Driver,
     device: i32,
@@ -48,15 +53,14 @@ fn chosen(
         None
     } else {
         Some(driver.ctx_get_device().map_err(|code| {
-            fail!(
-                why,
-                Cuda,
-                "device: the current context is broken: cuCtxGetDevice says {}",
-                driver.named(code)
-            )
+            let named = driver.named(code);
+            fail!(why, Cuda, "device: the current context is broken: cuCtxGetDevice says {named}")
         })?)
     };
-    Ok((choose(driver, device, current_device, why)?, current))
+    let chosen = choose(driver, device, current_device, why)?;
+    check_capability(driver, chosen, why)?;
+    check_addressing(driver, chosen, why)?;
+    Ok((chosen, current))
 }
 
 impl DeviceContext {
@@ -67,25 +71,17 @@ impl DeviceContext {
         why: &mut Why,
     ) -> Result<DeviceContext, Status> {
         let (chosen, current) = chosen(driver, device, why)?;
-        check_capability(driver, chosen, why)?;
-        check_addressing(driver, chosen, why)?;
-        let opened =
-            |context, is_retained| DeviceContext { driver, device: chosen, context, is_retained };
-        if device == CURRENT && !current.is_null() {
-            return Ok(opened(current, false));
+        let is_retained = device != CURRENT || current.is_null();
+        let mut opened = DeviceContext { driver, device: chosen, context: current, is_retained };
+        if !is_retained {
+            return Ok(opened);
         }
-        let primary = driver.device_primary_ctx_retain(chosen).map_err(|code| {
-            let name = NameOf(driver, chosen);
-            why.fail(
-                code.status(),
-                format_args!(
-                    "{name}: no context to be had: cuDevicePrimaryCtxRetain says {}",
-                    driver.named(code)
-                ),
-            )
+        opened.context = driver.device_primary_ctx_retain(chosen).map_err(|code| {
+            let (name, named) = (NameOf(driver, chosen), driver.named(code));
+            let call = "no context to be had: cuDevicePrimaryCtxRetain";
+            why.fail(code.status(), format_args!("{name}: {call} says {named}"))
         })?;
-        let opened = opened(primary, true);
-        if !current.is_null() && current != primary {
+        if !current.is_null() && current != opened.context {
             // SAFETY: nothing was made in it by us.
             let _ = unsafe { opened.close() };
             return Err(fail!(
@@ -99,32 +95,11 @@ impl DeviceContext {
     }
 
     /// Makes the context current on this thread until the result is dropped.
-    pub fn enter(&self) -> Result<Entered<'static>, (&'static str, CuResult)> {
+    pub fn enter(&self) -> Result<Entered, Fault> {
         Entered::new(self.driver, self.context)
     }
 
-    /// The driver.
-    pub fn driver(&self) -> &'static Driver {
-        self.driver
-    }
-
-    /// The device's number.
-    pub fn device(&self) -> Device {
-        self.device
-    }
-
-    /// The context that everything of ours is made in.
-    pub fn context(&self) -> Context {
-        self.context
-    }
-
-    /// Whether the primary context was retained, rather than the caller's current one captured.
-    #[cfg(feature = "internals")]
-    pub fn is_retained(&self) -> bool {
-        self.is_retained
-    }
-
-    /// Its name, or "device 0" where the driver does not say.
+    /// Its name, or "a device without a name" where the driver does not say.
     pub fn name(&self) -> Text<128> {
         name_of(self.driver, self.device)
     }
@@ -138,7 +113,7 @@ impl DeviceContext {
         if !self.is_retained {
             return Ok(());
         }
-        // SAFETY: as the function asks; this is the retain of open.
+        // SAFETY: this is the retain of open, and the caller says that nothing of it is in use.
         unsafe { self.driver.device_primary_ctx_release(self.device) }
     }
 }
@@ -155,13 +130,12 @@ fn choose(
     }
     match current {
         Some(current) if device == CURRENT => return Ok(current),
-        Some(current) if device != current.0 => {
+        Some(Device(current)) if device != current => {
             return Err(fail!(
                 why,
                 Invalid,
-                "device = {device}, but the current context is of device {}: leave device at -1, \
-                 or make a context of device {device} or none current before open",
-                current.0
+                "device = {device}, but the current context is of device {current}: leave device \
+                 at -1, or make a context of device {device} or none current before open"
             ));
         }
         _ => {}
@@ -169,22 +143,14 @@ fn choose(
     let count = driver
         .device_get_count()
         .map_err(|code| fail!(why, Cuda, "cuDeviceGetCount says {}", driver.named(code)))?;
+    let look = "look at nvidia-smi and CUDA_VISIBLE_DEVICES";
     if count <= 0 {
-        return Err(fail!(
-            why,
-            Cuda,
-            "there is no CUDA device: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or set backend \
-             = host"
-        ));
+        return Err(fail!(why, Cuda, "there is no CUDA device: {look}, or set backend = host"));
     }
     let ordinal = device.max(0);
     if ordinal >= count {
-        return Err(fail!(
-            why,
-            Invalid,
-            "device = {device}: there are {count} devices, from 0 on: look at nvidia-smi and \
-             CUDA_VISIBLE_DEVICES"
-        ));
+        let there = format_args!("there are {count} devices, from 0 on: {look}");
+        return Err(fail!(why, Invalid, "device = {device}: {there}"));
     }
     driver.device_get(ordinal).map_err(|code| {
         fail!(why, Cuda, "device = {device}: cuDeviceGet says {}", driver.named(code))
@@ -207,17 +173,13 @@ fn attribute(
 fn check_capability(driver: &Driver, device: Device, why: &mut Why) -> Result<(), Status> {
     let major = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, why)?;
     let minor = attribute(driver, device, DeviceAttribute::COMPUTE_CAPABILITY_MINOR, why)?;
-    let capability = (major, minor);
-    if capability < CAPABILITY_MIN {
+    if (major, minor) < CAPABILITY_MIN {
+        let name = NameOf(driver, device);
         return Err(fail!(
             why,
             Unsupported,
-            "device {} ({}) has compute capability {}.{}: 8.0 (Ampere) is the oldest that will do: \
-             choose another device, or set backend = host",
-            device.0,
-            name_of(driver, device),
-            capability.0,
-            capability.1
+            "{name} has compute capability {major}.{minor}: 8.0 (Ampere) is the oldest that will \
+             do: choose another device, or set backend = host"
         ));
     }
     Ok(())
@@ -231,12 +193,12 @@ fn check_addressing(driver: &Driver, device: Device, why: &mut Why) -> Result<()
     ];
     for (each, lack) in asked {
         if attribute(driver, device, each, why)? == 0 {
+            let name = NameOf(driver, device);
             return Err(fail!(
                 why,
                 Unsupported,
-                "{} {lack}, which every device does on 64-bit Linux, unless it is lent in parts: \
-                 choose another device, or set backend = host",
-                NameOf(driver, device)
+                "{name} {lack}, which every device does on 64-bit Linux, unless it is lent in \
+                 parts: choose another device, or set backend = host"
             ));
         }
     }
@@ -246,8 +208,8 @@ fn check_addressing(driver: &Driver, device: Device, why: &mut Why) -> Result<()
 /// A device as an error text shows it.
 struct NameOf<'a>(&'a Driver, Device);
 
-impl core::fmt::Display for NameOf<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for NameOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "device {} ({})", self.1.0, name_of(self.0, self.1))
     }
 }

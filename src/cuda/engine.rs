@@ -117,7 +117,7 @@ pub struct Submit {
 }
 
 /// A call to the driver that failed, or work of the device.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// The call and its code.
     Call(&'static str, CuResult, &'static Driver),
@@ -132,10 +132,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Call(call, code, driver) => {
-                let named = driver.named(*code);
-                write!(f, "{call} says {named}")
-            }
+            Fault::Call(call, code, driver) => write!(f, "{call} says {}", driver.named(*code)),
             Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
             Fault::Silent => f.write_str(
                 "the assemble kernel ran, and what it writes into pinned memory does not reach the \
@@ -166,16 +163,8 @@ impl Fault {
     }
 }
 
-/// Events of a slab, and of a resident wave: they take the time between them.
-#[derive(Clone, Copy)]
-pub(super) struct Pair {
-    pub first: Event,
-    pub last: Event,
-}
-
-impl Pair {
-    pub const NULL: Pair = Pair { first: Event::NULL, last: Event::NULL };
-}
+/// Events around the work on a slab, and on a resident wave: they take the time between them.
+pub(super) type Pair = [Event; 2];
 
 /// A batch slot.
 #[derive(Clone, Copy)]
@@ -188,8 +177,10 @@ pub(super) struct Slot {
 
 /// See the module.
 pub struct DeviceEngine {
-    pub(super) context: DeviceContext,
-    pub(super) sizes: Sizes,
+    /// The context.
+    pub context: DeviceContext,
+    /// What was taken.
+    pub sizes: Sizes,
     pub(super) module: Module,
     pub(super) assemble: Function,
     pub(super) memory: DevicePointer,
@@ -206,10 +197,10 @@ pub struct DeviceEngine {
     pub(super) detour: Mutex<Stream>,
     /// Slots whose `fence` stands for such an event, as bits.
     pub(super) detoured: AtomicU64,
-    /// The stream of the config that batches are used on.
-    pub(super) consumer: Option<Stream>,
-    /// Bytes of the device that went at open, beside our own.
-    pub(super) overhead_bytes: u64,
+    /// The stream that all batches are used on, where the config names one.
+    pub consumer: Option<Stream>,
+    /// Bytes of the device that kernels and streams took, as far as it was seen: not ours to cap.
+    pub overhead_bytes: u64,
     /// There is none in a library without devices, so what is done with an engine is left out, too.
     pub(super) _devices: Devices,
 }
@@ -225,35 +216,13 @@ pub(super) fn check<T>(
 
 impl DeviceEngine {
     /// Makes our context current on this thread until the result is dropped.
-    pub fn enter(&self) -> Result<Entered<'static>, Fault> {
-        let fault = |(entry, code)| Fault::Call(entry, code, self.context.driver());
-        self.context.enter().map_err(fault)
-    }
-
-    /// The context.
-    #[cfg(feature = "internals")]
-    pub fn context(&self) -> &DeviceContext {
-        &self.context
+    pub fn enter(&self) -> Result<Entered, Fault> {
+        self.context.enter()
     }
 
     /// Number of the device.
     pub fn device(&self) -> i32 {
-        self.context.device().0
-    }
-
-    /// The stream that all batches are used on, where the config names one.
-    pub fn consumer(&self) -> Option<Stream> {
-        self.consumer
-    }
-
-    /// Bytes of the device that kernels and streams took, as far as it was seen: not ours to cap.
-    pub fn overhead_bytes(&self) -> u64 {
-        self.overhead_bytes
-    }
-
-    /// What was taken.
-    pub fn sizes(&self) -> &Sizes {
-        &self.sizes
+        self.context.device.0
     }
 
     /// The batch slots: addresses of the device.
@@ -293,36 +262,32 @@ impl DeviceEngine {
 
     /// Queues the copy of a slab and the work on it. In an entered context.
     pub fn submit(&self, submit: &Submit) -> Result<(), Fault> {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         let Submit { slab, resident, first, limit, .. } = *submit;
         assert!(first < limit && limit <= self.sizes.wave_bytes && submit.tiles > 0);
-        let copy = &self.copies[slab as usize];
+        let [copying, copied] = self.copies[slab as usize];
+        let [assembling, assembled] = self.kernels[resident as usize];
+        let record =
+            |event, stream| check(driver, "cuEventRecord", driver.event_record(event, stream));
         let source = self.slab(slab).part(first, limit - first);
         let target = self.wave_address(resident).at(first);
-        check(driver, "cuEventRecord", driver.event_record(copy.first, self.input))?;
+        record(copying, self.input)?;
         // SAFETY: nobody writes the slab before `copied` was seen, and the resident wave is free.
         let queued =
             unsafe { driver.memcpy_htod_async(target, source.as_ptr(), limit - first, self.input) };
         check(driver, "cuMemcpyHtoDAsync", queued)?;
-        check(driver, "cuEventRecord", driver.event_record(copy.last, self.input))?;
-        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(self.post, copy.last))?;
-        let kernel = &self.kernels[resident as usize];
-        check(driver, "cuEventRecord", driver.event_record(kernel.first, self.post))?;
-        self.launch(resident, (submit.units_at, submit.tiles_at), submit.units, submit.tiles)?;
-        check(driver, "cuEventRecord", driver.event_record(kernel.last, self.post))
+        record(copied, self.input)?;
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(self.post, copied))?;
+        record(assembling, self.post)?;
+        self.launch(submit)?;
+        record(assembled, self.post)
     }
 
     /// Queues the kernel on a resident wave, with a clear status word.
-    fn launch(
-        &self,
-        resident: u32,
-        (units_at, tiles_at): (u64, u64),
-        units: u32,
-        tiles: u32,
-    ) -> Result<(), Fault> {
-        let driver = self.context.driver();
+    fn launch(&self, submit: &Submit) -> Result<(), Fault> {
+        let driver = self.context.driver;
+        let Submit { resident, mut units_at, mut tiles_at, mut units, tiles, .. } = *submit;
         let mut wave = self.wave_address(resident);
-        let (mut units_at, mut tiles_at, mut units) = (units_at, tiles_at, units);
         let word = self.status_word(resident);
         // SAFETY: the word is ours, and no kernel uses it while the resident wave is free.
         unsafe { word.write_volatile(0) };
@@ -345,18 +310,18 @@ impl DeviceEngine {
     }
 
     pub(super) fn is_done(&self, event: Event) -> Result<bool, Fault> {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         check(driver, "cuEventQuery", driver.event_query(event))
     }
 
     /// Whether the copy of a slab has run.
     pub fn is_copied(&self, slab: u32) -> Result<bool, Fault> {
-        self.is_done(self.copies[slab as usize].last)
+        self.is_done(self.copies[slab as usize][1])
     }
 
     /// Whether the work on a resident wave has run, and went well.
     pub fn is_assembled(&self, resident: u32) -> Result<bool, Fault> {
-        if !self.is_done(self.kernels[resident as usize].last)? {
+        if !self.is_done(self.kernels[resident as usize][1])? {
             return Ok(false);
         }
         // SAFETY: the kernel has run, and no other is queued until the wave is free.
@@ -368,16 +333,16 @@ impl DeviceEngine {
 
     /// Nanoseconds of the copy of a slab that has run; 0 where the driver cannot tell.
     pub fn copy_ns(&self, slab: u32) -> u64 {
-        self.elapsed_ns(&self.copies[slab as usize])
+        self.elapsed_ns(self.copies[slab as usize])
     }
 
     /// Nanoseconds of the work on a resident wave that has run, likewise.
     pub fn assemble_ns(&self, resident: u32) -> u64 {
-        self.elapsed_ns(&self.kernels[resident as usize])
+        self.elapsed_ns(self.kernels[resident as usize])
     }
 
-    fn elapsed_ns(&self, pair: &Pair) -> u64 {
-        let elapsed = self.context.driver().event_elapsed_time(pair.first, pair.last);
+    fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
+        let elapsed = self.context.driver.event_elapsed_time(first, last);
         elapsed.map_or(0, |milliseconds| (milliseconds * 1e6) as u64)
     }
 
@@ -392,7 +357,7 @@ impl DeviceEngine {
     pub fn read(&self, slot: Stream, source: &Region, target: &mut [u8]) -> Result<bool, Fault> {
         assert!(source.bytes() == target.len() as u64);
         let _context = self.enter()?;
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         if self.is_captured(slot)? {
             return Ok(false);
         }
@@ -427,13 +392,10 @@ impl DeviceEngine {
             Ok(context) => (context, Ok(())),
             Err(fault) => (self.enter()?, Err(fault)),
         };
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         for stream in self.streams(with_slots) {
-            drained = drained.and(check(
-                driver,
-                "cuStreamSynchronize",
-                driver.stream_synchronize(stream),
-            ));
+            let waited = driver.stream_synchronize(stream);
+            drained = drained.and(check(driver, "cuStreamSynchronize", waited));
         }
         drained
     }
@@ -441,7 +403,7 @@ impl DeviceEngine {
     /// Whether all of it has run.
     pub fn is_at_rest(&self) -> Result<bool, Fault> {
         let _context = self.enter()?;
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         for stream in self.streams(true) {
             // A query would break the capture of a ready stream.
             let is_captured = self.is_captured(stream)?;

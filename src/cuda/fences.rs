@@ -33,7 +33,7 @@ fn unless_captured(
 impl DeviceEngine {
     /// Whether what we queued on a stream would become part of a graph, or break it.
     pub fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         match driver.stream_is_capturing(stream) {
             // Of the legacy stream: one that it orders is.
             Err(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
@@ -47,8 +47,8 @@ impl DeviceEngine {
         if [Stream::NULL, Stream::LEGACY, Stream::PER_THREAD].contains(&stream) {
             return None;
         }
-        match self.context.driver().stream_get_ctx(stream) {
-            Ok(Some(context)) if context != self.context.context() => {
+        match self.context.driver.stream_get_ctx(stream) {
+            Ok(Some(context)) if context != self.context.context => {
                 Some("a stream of another context than the loader's: make it in the loader's")
             }
             Err(CuResult::INVALID_HANDLE | CuResult::INVALID_CONTEXT) => {
@@ -69,7 +69,7 @@ impl DeviceEngine {
     /// the event would draw the slot's stream into it as well.
     pub fn is_of_capture(&self, event: Event) -> Result<bool, Fault> {
         let _context = self.enter()?;
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         match driver.event_query(event) {
             Err(CuResult::CAPTURED_EVENT) => Ok(true),
             asked => check(driver, "cuEventQuery", asked).map(|_| false),
@@ -78,13 +78,13 @@ impl DeviceEngine {
 
     /// False where either is of a capture.
     fn wait(&self, stream: Stream, event: Event) -> Result<bool, Fault> {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         unless_captured(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
     }
 
     /// False where the stream is being captured: then the event stands for nothing.
     fn record(&self, event: Event, stream: Stream) -> Result<bool, Fault> {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         let recorded = driver.event_record(event, stream);
         // In a capture that began just before, the record is nothing in a graph; but to wait for it
         // would draw the stream that waits into it, and to ask for it break it.
@@ -94,7 +94,7 @@ impl DeviceEngine {
     /// The slot's fence comes after what `event` stands for now. In an entered context, as all
     /// below.
     pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
-        let (place, driver) = (&self.slots[slot as usize], self.context.driver());
+        let (place, driver) = (&self.slots[slot as usize], self.context.driver);
         if !self.is_captured(place.ready)? && self.wait(place.ready, event)? {
             return Ok(());
         }

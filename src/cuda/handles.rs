@@ -16,7 +16,7 @@ macro_rules! handles {
         // SAFETY: the driver's handles name things of the process, and its calls may be made from
         // any thread.
         unsafe impl Send for $name {}
-        // SAFETY: as for Send.
+        // SAFETY: the driver locks for itself where several threads use one handle.
         unsafe impl Sync for $name {}
 
         impl $name {

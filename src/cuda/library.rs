@@ -118,13 +118,11 @@ impl DriverPath {
         let path = unsafe { CStr::from_ptr(self.0) };
         let bytes = path.to_bytes();
         if bytes.is_empty() || bytes.len() > URI_BYTES_MAX || path.to_str().is_err() {
-            return Err(fail!(
-                why,
-                Invalid,
-                "cuda_driver: a path has 1 to {URI_BYTES_MAX} bytes of UTF-8, this one has {}: \
-                 leave it NULL for libcuda.so.1",
-                bytes.len()
-            ));
+            let range = format_args!("1 to {URI_BYTES_MAX} bytes of UTF-8");
+            let advice = "leave it NULL for libcuda.so.1";
+            let len = bytes.len();
+            let text = format_args!("a path has {range}, this one has {len}: {advice}");
+            return Err(fail!(why, Invalid, "cuda_driver: {text}"));
         }
         Ok(path)
     }
@@ -165,11 +163,8 @@ impl Driver {
         }
         // From here on the library stays open, also where it is refused: it may run threads.
         let Some(place) = drivers.iter().position(Option::is_none) else {
-            return Err(fail!(
-                why,
-                Invalid,
-                "cuda_driver = {shown}: this process has {DRIVERS_MAX} different drivers already"
-            ));
+            let text = format_args!("this process has {DRIVERS_MAX} different drivers already");
+            return Err(fail!(why, Invalid, "cuda_driver = {shown}: {text}"));
         };
         let driver = resolve(library, shown, why)?;
         Ok(forever(&drivers[place].insert(Loaded { library, driver }).driver))
@@ -195,21 +190,24 @@ fn resolve(library: *mut c_void, shown: Tail<'_>, why: &mut Why) -> Result<Drive
             missing.to_str().unwrap_or("")
         )
     })?;
-    let driver = Driver::new(entries);
+    let mut driver = Driver { entries, version: 0 };
     // Before cuInit: an old driver may fail there for a reason that only its age explains.
-    let version = driver.driver_get_version().map_err(|code| {
+    driver.version = driver.driver_get_version().map_err(|code| {
         fail!(why, Cuda, "{shown}: cuDriverGetVersion says {}", driver.named(code))
     })?;
-    if version < VERSION_MIN {
+    if driver.version < VERSION_MIN {
         return Err(fail!(
             why,
             Unsupported,
             "the CUDA driver {shown} is for CUDA {}.{}: 12.0 is the oldest that will do: update \
              the NVIDIA driver to R525 or later, or set backend = host",
-            version / 1000,
-            version % 1000 / 10
+            driver.version / 1000,
+            driver.version % 1000 / 10
         ));
     }
-    driver.init().map_err(|code| fail!(why, Cuda, "{shown}: {}", driver.init_refusal(code)))?;
-    Ok(driver.with_version(version))
+    driver.init().map_err(|code| {
+        let (named, advice) = (driver.named(code), code.init_advice());
+        fail!(why, Cuda, "{shown}: cuInit says {named}: {advice}, or set backend = host")
+    })?;
+    Ok(driver)
 }

@@ -5,10 +5,11 @@
 //! driver, which takes some of what it needs as a stream is used for the first time.
 
 use crate::base::arena::Region;
+use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{DeviceEngine, Fault, Pair, RESIDENT_WAVES, Sizes, Slot, Submit, check};
+use crate::cuda::engine::{DeviceEngine, Fault, RESIDENT_WAVES, Sizes, Slot, Submit, check};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
@@ -18,6 +19,7 @@ use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::ffi::{CStr, c_void};
+use core::iter::repeat_n;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
@@ -54,7 +56,7 @@ impl DeviceEngine {
             input: Stream::NULL,
             post: Stream::NULL,
             copies: ArrayVec::new(),
-            kernels: [Pair::NULL; RESIDENT_WAVES],
+            kernels: [[Event::NULL; 2]; RESIDENT_WAVES],
             slots: ArrayVec::new(),
             link: Mutex::new(Event::NULL),
             detour: Mutex::new(Stream::NULL),
@@ -75,7 +77,7 @@ impl DeviceEngine {
     fn build(&mut self, ptx: &CStr, why: &mut Why) -> Result<(), Status> {
         let told = |why: &mut Why, fault: Fault| why.fail(fault.status(), format_args!("{fault}"));
         let entered = self.enter().map_err(|fault| told(why, fault))?;
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         if let Some(flaw) = self.consumer.and_then(|stream| self.flaw_of(stream)) {
             return Err(crate::fail!(why, Invalid, "consumer_stream is {flaw}"));
         }
@@ -96,27 +98,19 @@ impl DeviceEngine {
         let bytes = self.sizes.device_bytes();
         self.memory = driver.mem_alloc(bytes).map_err(|code| {
             let (free, total) = driver.mem_get_info().unwrap_or((0, 0));
-            why.fail(
-                code.status(),
-                format_args!(
-                    "taking {bytes} bytes of {} ({free} of {total} are free): cuMemAlloc says {}: \
-                     lower max_gpu_memory_bytes, samples_per_batch or n_batch_slots",
-                    self.context.name(),
-                    driver.named(code)
-                ),
-            )
+            let (name, named) = (self.context.name(), driver.named(code));
+            let room = format_args!("{name} ({free} of {total} are free)");
+            let advice = "lower max_gpu_memory_bytes, samples_per_batch or n_batch_slots";
+            let text = format_args!("taking {bytes} bytes of {room}: cuMemAlloc says {named}");
+            why.fail(code.status(), format_args!("{text}: {advice}"))
         })?;
         let bytes = self.sizes.pinned_bytes();
         let flags = MEM_HOST_PORTABLE | MEM_HOST_DEVICE_MAP;
         let pinned = driver.mem_host_alloc(bytes, flags).map_err(|code| {
-            why.fail(
-                code.status(),
-                format_args!(
-                    "pinning {bytes} bytes of host memory: cuMemHostAlloc says {}: lower \
-                     host_buffer_waves or max_host_memory_bytes",
-                    driver.named(code)
-                ),
-            )
+            let call = format_args!("cuMemHostAlloc says {}", driver.named(code));
+            let advice = "lower host_buffer_waves or max_host_memory_bytes";
+            let text = format_args!("pinning {bytes} bytes of host memory: {call}: {advice}");
+            why.fail(code.status(), text)
         })?;
         // SAFETY: the bytes were just taken; close gives them back when nobody uses them.
         self.pinned = Some(unsafe { Region::over(pinned, bytes) });
@@ -136,19 +130,14 @@ impl DeviceEngine {
         self.input = stream(greatest)?;
         self.post = stream(greatest)?;
         *self.detour.lock() = stream(least)?;
-        for _ in 0..self.sizes.slabs {
-            self.copies.push(Pair::NULL);
-            let Some(pair) = self.copies.last_mut() else { break };
-            pair.first = event(EVENT_DEFAULT)?;
-            pair.last = event(EVENT_DEFAULT)?;
+        // Each lies where close finds it before the next is made.
+        self.copies.extend(repeat_n([Event::NULL; 2], index(self.sizes.slabs.into())));
+        for place in self.copies.iter_mut().chain(&mut self.kernels).flatten() {
+            *place = event(EVENT_DEFAULT)?;
         }
-        for pair in &mut self.kernels {
-            pair.first = event(EVENT_DEFAULT)?;
-            pair.last = event(EVENT_DEFAULT)?;
-        }
-        for _ in 0..self.sizes.slots {
-            self.slots.push(Slot { ready: Stream::NULL, fence: Event::NULL });
-            let Some(slot) = self.slots.last_mut() else { break };
+        let slot = Slot { ready: Stream::NULL, fence: Event::NULL };
+        self.slots.extend(repeat_n(slot, index(self.sizes.slots.into())));
+        for slot in &mut self.slots {
             slot.ready = stream(least)?;
             slot.fence = event(EVENT_DISABLE_TIMING)?;
         }
@@ -165,8 +154,7 @@ impl DeviceEngine {
         // SAFETY: the bytes are pinned memory that was just taken, and nobody else knows of them.
         unsafe { slab.as_ptr().write_bytes(0, limit as usize) };
         for resident in 0..RESIDENT_WAVES as u32 {
-            let (slab, first) = (0, 0);
-            let (units, tiles) = (1, 1);
+            let (slab, first, units, tiles) = (0, 0, 1, 1);
             let wave = Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles };
             self.submit(&wave)?;
         }
@@ -202,14 +190,13 @@ impl DeviceEngine {
     /// Gives everything back, once what is queued has run. A driver that fails here keeps what it
     /// has: there is nobody left to tell, and the process may be ending.
     pub fn close(&self) {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         // Of an open that failed something may be queued.
         let _ = self.drain(true);
         // A driver may report old failures from any call, without making it; all is lost if this
         // one is not made.
         if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
-            let pairs = self.copies.iter().chain(&self.kernels);
-            let events = pairs.flat_map(|pair| [pair.first, pair.last]);
+            let events = self.copies.iter().chain(&self.kernels).flatten().copied();
             let events = events.chain(self.slots.iter().map(|slot| slot.fence));
             let streams = [self.input, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));

@@ -9,7 +9,7 @@
 //!  library   finds and keeps drivers      entries  what each of them exports
 //!  driver    a method per entry           handles  the types that they take
 //!  device    which device and context     context  pushed and popped
-//!  module    kernels from PTX             result, named   codes
+//!  module    kernels from PTX             result   codes and their names
 //!  engine    a loader's share of a device; made and given back by make; fences: slots that wait
 //! ```
 //!
@@ -24,14 +24,13 @@ pub mod engine;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 pub mod entries;
 mod fences;
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // as above
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod handles;
 pub mod kernels;
 pub mod library;
 mod make;
 pub mod module;
-pub mod named;
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // as above
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod result;
 
 /// What goes with everything that only a device has. A library that was made for the host alone has

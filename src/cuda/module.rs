@@ -6,11 +6,10 @@
 use crate::base::status::{Status, Why};
 use crate::cuda::context::Entered;
 use crate::cuda::driver::Driver;
-use crate::cuda::handles::{Function, JitOption, Module};
+use crate::cuda::handles::{Function, Module};
 use crate::cuda::result::CuResult;
 use crate::fail;
-use core::ffi::{CStr, c_void};
-use core::ptr;
+use core::ffi::CStr;
 
 /// Bytes of the compiler's log that are kept.
 const LOG_BYTES: usize = 1024;
@@ -19,16 +18,11 @@ const LOG_BYTES: usize = 1024;
 const LOG_SHOWN_BYTES: usize = 160;
 
 /// Compiles and loads `ptx`.
-pub fn load(entered: &Entered<'_>, ptx: &CStr, why: &mut Why) -> Result<Module, Status> {
-    let driver = entered.driver();
+pub fn load(entered: &Entered, ptx: &CStr, why: &mut Why) -> Result<Module, Status> {
+    let driver = entered.driver;
     let mut log = [0u8; LOG_BYTES];
-    let room = ptr::without_provenance_mut::<c_void>(LOG_BYTES - 1);
-    let mut options = [
-        (JitOption::ERROR_LOG_BUFFER, log.as_mut_ptr().cast::<c_void>()),
-        (JitOption::ERROR_LOG_BUFFER_SIZE_BYTES, room),
-    ];
-    // SAFETY: the log has as many writable bytes as its size says, and a NUL behind them.
-    let loaded = unsafe { driver.module_load_data_ex(ptx, &mut options) };
+    // The last byte stays a NUL.
+    let loaded = driver.module_load(ptx, &mut log[..LOG_BYTES - 1]);
     loaded.map_err(|code| {
         let log = CStr::from_bytes_until_nul(&log).unwrap_or(c"").to_str().unwrap_or("");
         refusal(driver, code, log, why)
@@ -37,20 +31,16 @@ pub fn load(entered: &Entered<'_>, ptx: &CStr, why: &mut Why) -> Result<Module, 
 
 /// The kernel `name` of a module.
 pub fn function(
-    entered: &Entered<'_>,
+    entered: &Entered,
     module: Module,
     name: &CStr,
     why: &mut Why,
 ) -> Result<Function, Status> {
-    let driver = entered.driver();
+    let driver = entered.driver;
     driver.module_get_function(module, name).map_err(|code| {
-        fail!(
-            why,
-            Cuda,
-            "the driver does not find kernel {}: cuModuleGetFunction says {}",
-            name.to_str().unwrap_or(""),
-            driver.named(code)
-        )
+        let (name, named) = (name.to_str().unwrap_or(""), driver.named(code));
+        let call = "cuModuleGetFunction";
+        fail!(why, Cuda, "the driver does not find kernel {name}: {call} says {named}")
     })
 }
 
@@ -73,14 +63,9 @@ fn refusal(driver: &Driver, code: CuResult, log: &str, why: &mut Why) -> Status 
     };
     let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no log");
     let line = &line[..line.floor_char_boundary(line.len().min(LOG_SHOWN_BYTES))];
-    let code_shown = driver.named(code);
-    why.fail(
-        code.status(),
-        format_args!(
-            "the driver (CUDA {}.{}) refuses the kernels: cuModuleLoadDataEx says {code_shown} \
-             ({line}): {advice}, or set backend = host",
-            driver.version() / 1000,
-            driver.version() % 1000 / 10
-        ),
-    )
+    let (named, version) = (driver.named(code), driver.version);
+    let cuda = format_args!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+    let said = format_args!("cuModuleLoadDataEx says {named} ({line})");
+    let refused = format_args!("the driver ({cuda}) refuses the kernels: {said}");
+    why.fail(code.status(), format_args!("{refused}: {advice}, or set backend = host"))
 }

@@ -3,6 +3,7 @@
 //! Source of the numbers and names: cuda.h of CUDA 13.0, `CUresult`.
 
 use crate::base::status::Status;
+use crate::cuda::driver::Driver;
 use core::fmt;
 
 /// `CUresult`: 0 is success. A plain number, because any driver may return one that is newer than
@@ -12,120 +13,82 @@ use core::fmt;
 pub struct CuResult(pub u32);
 
 macro_rules! results {
-    ($($(#[$doc:meta])* $constant:ident = $code:literal, $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
         impl CuResult {
-            $($(#[$doc])* pub const $constant: CuResult = CuResult($code);)*
+            $($(#[$doc])* pub const $name: CuResult = CuResult($code);)*
         }
 
-        /// Every code that has a name here, with it.
-        pub const RESULTS: &[(CuResult, &str)] =
-            &[$((CuResult($code), stringify!($name))),*];
+        /// Every code that has a name here, with what follows CUDA_ERROR_ in cuda.h.
+        #[cfg(feature = "internals")]
+        pub const RESULTS: &[(CuResult, &str)] = &[$((CuResult($code), stringify!($name))),*];
     };
 }
 
 results! {
     /// Done.
-    SUCCESS = 0, CUDA_SUCCESS;
+    SUCCESS = 0;
     /// An argument is wrong.
-    INVALID_VALUE = 1, CUDA_ERROR_INVALID_VALUE;
+    INVALID_VALUE = 1;
     /// No device memory, or no memory that can be pinned.
-    OUT_OF_MEMORY = 2, CUDA_ERROR_OUT_OF_MEMORY;
+    OUT_OF_MEMORY = 2;
     /// `cuInit` was not called.
-    NOT_INITIALIZED = 3, CUDA_ERROR_NOT_INITIALIZED;
+    NOT_INITIALIZED = 3;
     /// The driver shuts down: the process is ending.
-    DEINITIALIZED = 4, CUDA_ERROR_DEINITIALIZED;
+    DEINITIALIZED = 4;
     /// The library is a stub for linking.
-    STUB_LIBRARY = 34, CUDA_ERROR_STUB_LIBRARY;
-    /// The device is in use by someone, or in an error state.
-    DEVICE_UNAVAILABLE = 46, CUDA_ERROR_DEVICE_UNAVAILABLE;
+    STUB_LIBRARY = 34;
     /// There is no device.
-    NO_DEVICE = 100, CUDA_ERROR_NO_DEVICE;
-    /// There is no device of this number.
-    INVALID_DEVICE = 101, CUDA_ERROR_INVALID_DEVICE;
+    NO_DEVICE = 100;
     /// A kernel image is wrong.
-    INVALID_IMAGE = 200, CUDA_ERROR_INVALID_IMAGE;
+    INVALID_IMAGE = 200;
     /// No context is current, or it is not one.
-    INVALID_CONTEXT = 201, CUDA_ERROR_INVALID_CONTEXT;
+    INVALID_CONTEXT = 201;
     /// No kernel image fits the device.
-    NO_BINARY_FOR_GPU = 209, CUDA_ERROR_NO_BINARY_FOR_GPU;
-    /// Device memory is broken.
-    ECC_UNCORRECTABLE = 214, CUDA_ERROR_ECC_UNCORRECTABLE;
+    NO_BINARY_FOR_GPU = 209;
     /// The PTX does not compile.
-    INVALID_PTX = 218, CUDA_ERROR_INVALID_PTX;
-    /// A link between devices is broken.
-    NVLINK_UNCORRECTABLE = 220, CUDA_ERROR_NVLINK_UNCORRECTABLE;
+    INVALID_PTX = 218;
     /// The driver's compiler library is missing.
-    JIT_COMPILER_NOT_FOUND = 221, CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+    JIT_COMPILER_NOT_FOUND = 221;
     /// The PTX is newer than the driver.
-    UNSUPPORTED_PTX_VERSION = 222, CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    UNSUPPORTED_PTX_VERSION = 222;
     /// Compilation of PTX was disabled.
-    JIT_COMPILATION_DISABLED = 223, CUDA_ERROR_JIT_COMPILATION_DISABLED;
+    JIT_COMPILATION_DISABLED = 223;
     /// A system call of the driver failed.
-    OPERATING_SYSTEM = 304, CUDA_ERROR_OPERATING_SYSTEM;
+    OPERATING_SYSTEM = 304;
     /// A handle is not one, or of another context.
-    INVALID_HANDLE = 400, CUDA_ERROR_INVALID_HANDLE;
+    INVALID_HANDLE = 400;
     /// Something is in a state that forbids the call.
-    ILLEGAL_STATE = 401, CUDA_ERROR_ILLEGAL_STATE;
-    /// No such name.
-    NOT_FOUND = 500, CUDA_ERROR_NOT_FOUND;
+    ILLEGAL_STATE = 401;
     /// Queued work has not run yet; no failure.
-    NOT_READY = 600, CUDA_ERROR_NOT_READY;
+    NOT_READY = 600;
     /// A kernel left its memory; the context is lost.
-    ILLEGAL_ADDRESS = 700, CUDA_ERROR_ILLEGAL_ADDRESS;
-    /// A kernel asks for more registers, threads or shared memory than there are.
-    LAUNCH_OUT_OF_RESOURCES = 701, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    /// A kernel ran too long.
-    LAUNCH_TIMEOUT = 702, CUDA_ERROR_LAUNCH_TIMEOUT;
-    /// The context was destroyed.
-    CONTEXT_IS_DESTROYED = 709, CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    /// A kernel asserted.
-    ASSERT = 710, CUDA_ERROR_ASSERT;
-    /// The device's own fault.
-    HARDWARE_STACK_ERROR = 714, CUDA_ERROR_HARDWARE_STACK_ERROR;
-    /// A kernel has an instruction that the device does not.
-    ILLEGAL_INSTRUCTION = 715, CUDA_ERROR_ILLEGAL_INSTRUCTION;
-    /// A kernel read or wrote at an odd place.
-    MISALIGNED_ADDRESS = 716, CUDA_ERROR_MISALIGNED_ADDRESS;
-    /// A kernel mixed kinds of memory.
-    INVALID_ADDRESS_SPACE = 717, CUDA_ERROR_INVALID_ADDRESS_SPACE;
-    /// A kernel jumped away.
-    INVALID_PC = 718, CUDA_ERROR_INVALID_PC;
+    ILLEGAL_ADDRESS = 700;
     /// A kernel failed in another way.
-    LAUNCH_FAILED = 719, CUDA_ERROR_LAUNCH_FAILED;
-    /// The system forbids it.
-    NOT_PERMITTED = 800, CUDA_ERROR_NOT_PERMITTED;
-    /// The device or the driver cannot do it.
-    NOT_SUPPORTED = 801, CUDA_ERROR_NOT_SUPPORTED;
+    LAUNCH_FAILED = 719;
     /// The fabric manager does not run yet.
-    SYSTEM_NOT_READY = 802, CUDA_ERROR_SYSTEM_NOT_READY;
+    SYSTEM_NOT_READY = 802;
     /// The kernel module and the library are of different versions.
-    SYSTEM_DRIVER_MISMATCH = 803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    SYSTEM_DRIVER_MISMATCH = 803;
     /// A forward compatibility library on a device that has none.
-    COMPAT_NOT_SUPPORTED_ON_DEVICE = 804, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE;
-    /// The multi-process service does not answer.
-    MPS_CONNECTION_FAILED = 805, CUDA_ERROR_MPS_CONNECTION_FAILED;
-    /// The multi-process service takes no more clients.
-    MPS_MAX_CLIENTS_REACHED = 808, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
+    COMPAT_NOT_SUPPORTED_ON_DEVICE = 804;
     /// The call is not allowed while a stream is captured.
-    STREAM_CAPTURE_UNSUPPORTED = 900, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    STREAM_CAPTURE_UNSUPPORTED = 900;
     /// A capture was broken.
-    STREAM_CAPTURE_INVALIDATED = 901, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    STREAM_CAPTURE_INVALIDATED = 901;
     /// Two captures met.
-    STREAM_CAPTURE_MERGE = 902, CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    STREAM_CAPTURE_MERGE = 902;
     /// A capture was ended in another stream than it was begun in.
-    STREAM_CAPTURE_UNMATCHED = 903, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    STREAM_CAPTURE_UNMATCHED = 903;
     /// A stream came into a capture and was not waited for in it.
-    STREAM_CAPTURE_UNJOINED = 904, CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    STREAM_CAPTURE_UNJOINED = 904;
     /// A capture depends on work outside of it.
-    STREAM_CAPTURE_ISOLATION = 905, CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    STREAM_CAPTURE_ISOLATION = 905;
     /// A capture met the legacy stream.
-    STREAM_CAPTURE_IMPLICIT = 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    STREAM_CAPTURE_IMPLICIT = 906;
     /// An event belongs to a capture.
-    CAPTURED_EVENT = 907, CUDA_ERROR_CAPTURED_EVENT;
+    CAPTURED_EVENT = 907;
     /// A capture was ended on another thread than it was begun on.
-    STREAM_CAPTURE_WRONG_THREAD = 908, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    /// Anything else.
-    UNKNOWN = 999, CUDA_ERROR_UNKNOWN;
+    STREAM_CAPTURE_WRONG_THREAD = 908;
 }
 
 impl CuResult {
@@ -141,11 +104,6 @@ impl CuResult {
             CuResult::NOT_READY => Ok(false),
             failed => Err(failed),
         }
-    }
-
-    /// The code's name in cuda.h, as far as it was known when this was written.
-    pub fn name(self) -> Option<&'static str> {
-        RESULTS.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
     }
 
     /// Whether a call in a stream was refused because that, or a stream which it orders, is being
@@ -171,13 +129,44 @@ impl CuResult {
     pub fn status(self) -> Status {
         if self == CuResult::OUT_OF_MEMORY { Status::OutOfMemory } else { Status::Cuda }
     }
+
+    /// What to do where `cuInit` failed so.
+    pub(super) fn init_advice(self) -> &'static str {
+        match self {
+            CuResult::NO_DEVICE => {
+                "there is no CUDA device: look at nvidia-smi and CUDA_VISIBLE_DEVICES"
+            }
+            CuResult::STUB_LIBRARY => {
+                "this is the toolkit's stub for linking: take the stubs folder out of \
+                 LD_LIBRARY_PATH"
+            }
+            CuResult::SYSTEM_DRIVER_MISMATCH => {
+                "library and kernel module are of different versions: load the new module or \
+                 restart"
+            }
+            CuResult::SYSTEM_NOT_READY => "the fabric manager does not run yet: start it",
+            CuResult::COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+                "the forward compatibility library does not know this device: take it out of \
+                 LD_LIBRARY_PATH"
+            }
+            CuResult::OPERATING_SYSTEM => {
+                "the kernel module is not loaded, or /dev/nvidia* is shut"
+            }
+            _ => "look at nvidia-smi",
+        }
+    }
 }
 
-impl fmt::Display for CuResult {
+/// A code as an error text shows it: "CUDA_ERROR_INVALID_PTX (218)". The driver knows the names.
+#[derive(Clone, Copy)]
+pub struct Named<'a>(pub(super) &'a Driver, pub(super) CuResult);
+
+impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "{name} ({})", self.0),
-            None => write!(f, "CUDA error {}", self.0),
+        let Named(driver, code) = self;
+        match driver.error_name(*code) {
+            Some(name) => write!(f, "{name} ({})", code.0),
+            None => write!(f, "CUDA error {}", code.0),
         }
     }
 }
@@ -185,13 +174,6 @@ impl fmt::Display for CuResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::string::ToString;
-
-    #[test]
-    fn a_known_code_is_shown_by_its_name_and_number_and_an_unknown_one_by_its_number() {
-        assert_eq!(CuResult(2).to_string(), "CUDA_ERROR_OUT_OF_MEMORY (2)");
-        assert_eq!(CuResult(4242).to_string(), "CUDA error 4242");
-    }
 
     #[test]
     fn a_query_tells_not_ready_from_a_failure() {

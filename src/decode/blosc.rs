@@ -12,7 +12,7 @@
 
 use super::decoder::Decoder;
 use super::unshuffle::{Shuffle, unshuffle};
-use super::{Filtered, Want, blosclz, lz4};
+use super::{Filtered, Want, blosclz, expect_bytes, lz4};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -126,7 +126,7 @@ impl Header {
 /// UNSUPPORTED for what blosc has and wavetrain does not read, DECODE for what blosc never writes.
 pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
     let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return Err(fail!(why, Decode, "blosc chunk of {} bytes is no header", bytes.len()));
+        broken!(why, "blosc chunk of {} bytes is no header", bytes.len());
     };
     let compressor = check_format(raw, why)?;
     let typesize = u32::from(raw[3]);
@@ -135,24 +135,20 @@ pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
     let cbytes = u32_at(raw, 12);
     if u64::from(cbytes) != bytes.len() as u64 {
         let len = bytes.len();
-        return Err(fail!(why, Decode, "blosc chunk says {cbytes} bytes, {len} are there"));
+        broken!(why, "blosc chunk says {cbytes} bytes, {len} are there");
     }
     if typesize == 0 {
-        return Err(fail!(why, Decode, "blosc typesize is 0"));
+        broken!(why, "blosc typesize is 0");
     }
     if blocksize == 0 || (blocksize > nbytes && nbytes > 0) {
-        return Err(fail!(why, Decode, "blosc block of {blocksize} bytes in chunk of {nbytes}"));
+        broken!(why, "blosc block of {blocksize} bytes in chunk of {nbytes}");
     }
     let flags = raw[2];
     let split = flags & FLAG_WHOLE == 0
         && typesize <= SPLIT_TYPESIZE_MAX
         && blocksize / typesize >= SPLIT_ELEMENTS_MIN;
     if split && !blocksize.is_multiple_of(typesize) {
-        return Err(fail!(
-            why,
-            Decode,
-            "blosc block of {blocksize} bytes is split into {typesize} streams"
-        ));
+        broken!(why, "blosc block of {blocksize} bytes is split into {typesize} streams");
     }
     let header = Header {
         typesize,
@@ -179,13 +175,13 @@ fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<Compressor, S
         return Err(fail!(why, Unsupported, "blosc2 chunk (format version {version})"));
     }
     if version != VERSION {
-        return Err(fail!(why, Decode, "blosc format version is {version}, not {VERSION}"));
+        broken!(why, "blosc format version is {version}, not {VERSION}");
     }
     if flags & FLAG_RESERVED != 0 {
-        return Err(fail!(why, Decode, "blosc flags {flags:#04x} have the reserved bit set"));
+        broken!(why, "blosc flags {flags:#04x} have the reserved bit set");
     }
     if flags & FLAG_SHUFFLE != 0 && flags & FLAG_BITSHUFFLE != 0 {
-        return Err(fail!(why, Decode, "blosc flags {flags:#04x} name both shuffles"));
+        broken!(why, "blosc flags {flags:#04x} name both shuffles");
     }
     let compressor = match flags >> CODEC_SHIFT {
         0 => Compressor::Blosclz,
@@ -196,11 +192,11 @@ fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<Compressor, S
         }
         3 => Compressor::Zlib,
         4 => Compressor::Zstd,
-        unknown => return Err(fail!(why, Decode, "blosc codec number {unknown} is unknown")),
+        unknown => broken!(why, "blosc codec number {unknown} is unknown"),
     };
     if version_codec != VERSION_CODEC {
         let name = compressor.name();
-        return Err(fail!(why, Decode, "blosc {name} format version is {version_codec}, not 1"));
+        broken!(why, "blosc {name} format version is {version_codec}, not 1");
     }
     Ok(compressor)
 }
@@ -209,18 +205,11 @@ fn check_sizes(header: &Header, why: &mut Why) -> Result<(), Status> {
     let Header { nbytes, cbytes, block_count, .. } = *header;
     if header.memcpyed {
         if u64::from(nbytes) + HEADER_BYTES as u64 != u64::from(cbytes) {
-            return Err(fail!(
-                why,
-                Decode,
-                "blosc copied chunk of {cbytes} bytes does not hold {nbytes} bytes"
-            ));
+            broken!(why, "blosc copied chunk of {cbytes} bytes does not hold {nbytes} bytes");
         }
     } else if header.streams_first() > u64::from(cbytes) {
-        return Err(fail!(
-            why,
-            Decode,
-            "blosc chunk of {cbytes} bytes is too short for the offsets of {block_count} blocks"
-        ));
+        let offsets = format_args!("the offsets of {block_count} blocks");
+        broken!(why, "blosc chunk of {cbytes} bytes is too short for {offsets}");
     }
     Ok(())
 }
@@ -260,15 +249,7 @@ pub(super) fn decode_as<'a>(
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
     let header = header(bytes, why)?;
-    if u64::from(header.nbytes) != target.len() as u64 {
-        return Err(fail!(
-            why,
-            Decode,
-            "blosc chunk decodes to {} bytes where {} are expected",
-            header.nbytes,
-            target.len()
-        ));
-    }
+    expect_bytes(format_args!("blosc chunk"), index(header.nbytes.into()), target.len(), why)?;
     let (first, limit) = (index(want.span.first), index(want.span.limit));
     if header.memcpyed {
         let bytes = &bytes[HEADER_BYTES..][first..limit];
@@ -276,12 +257,9 @@ pub(super) fn decode_as<'a>(
     }
     let streams = header.stream_count();
     if max_substreams != 0 && streams > u64::from(max_substreams) {
-        return Err(fail!(
-            why,
-            Decode,
-            "blosc chunk of {streams} streams exceeds max_substreams_per_chunk = \
-             {max_substreams}: raise it, or set 0 for no limit"
-        ));
+        let limit = format_args!("max_substreams_per_chunk = {max_substreams}");
+        let advice = "raise it, or set 0 for no limit";
+        broken!(why, "blosc chunk of {streams} streams exceeds {limit}: {advice}");
     }
     let mut taken = header.streams_first();
     let blocksize = index(u64::from(header.blocksize));
@@ -295,7 +273,7 @@ pub(super) fn decode_as<'a>(
         // Disjoint blocks cannot hold more than the chunk; overlapping ones would let a small
         // chunk ask for the same work many times.
         if taken > u64::from(header.cbytes) {
-            return Err(fail!(why, Decode, "blosc blocks overlap before block {number}"));
+            broken!(why, "blosc blocks overlap before block {number}");
         }
     }
     if !keeps_filter {
@@ -338,14 +316,9 @@ fn decode_block(
     assert!(bytes.len() as u64 == u64::from(header.cbytes));
     assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
     let start = u32_at(bytes, HEADER_BYTES + 4 * index(u64::from(number)));
-    if u64::from(start) < header.streams_first() || start >= header.cbytes {
-        return Err(fail!(
-            why,
-            Decode,
-            "blosc block {number} starts at {start}, outside [{}, {})",
-            header.streams_first(),
-            header.cbytes
-        ));
+    let (first, limit) = (header.streams_first(), u64::from(header.cbytes));
+    if !(first..limit).contains(&start.into()) {
+        broken!(why, "blosc block {number} starts at {start}, outside [{first}, {limit})");
     }
     let streams = &bytes[index(u64::from(start))..];
     let stream_bytes = target.len() / index(u64::from(header.block_streams(number)));
@@ -374,30 +347,19 @@ fn read_streams(
     let mut rest = source;
     for target in target.chunks_mut(stream_bytes) {
         let Some((size, behind)) = rest.split_first_chunk::<4>() else {
-            return Err(fail!(why, Decode, "blosc block {number} lies at the end of its chunk"));
+            broken!(why, "blosc block {number} lies at the end of its chunk");
         };
         let size = i32::from_le_bytes(*size);
         let stream = usize::try_from(size).ok().filter(|size| *size > 0);
         let Some((stream, behind)) = stream.and_then(|size| behind.split_at_checked(size)) else {
-            return Err(fail!(
-                why,
-                Decode,
-                "blosc block {number} has a stream of {size} bytes where {} are left",
-                behind.len()
-            ));
+            let left = behind.len();
+            broken!(why, "blosc block {number} has a stream of {size} bytes where {left} are left");
         };
         if stream.len() == target.len() {
             target.copy_from_slice(stream);
         } else {
             let count = decompress(decoder, header.compressor, stream, target, why)?;
-            if count != target.len() {
-                return Err(fail!(
-                    why,
-                    Decode,
-                    "blosc block {number} decodes to {count} bytes where {} are expected",
-                    target.len()
-                ));
-            }
+            expect_bytes(format_args!("blosc block {number}"), count, target.len(), why)?;
         }
         rest = behind;
     }
@@ -420,7 +382,5 @@ fn decompress(
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_le_bytes(word)
+    u32::from_le_bytes(core::array::from_fn(|at| bytes[offset + at]))
 }

@@ -10,20 +10,17 @@
 //! target, which the shuffle is undone from into the block, and the deltas from there into the
 //! target.
 
-use super::{Decoder, Scratch, Want, decompress};
+use super::{Decoder, Scratch, Want, decompress, expect_sum};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
 use crate::fail;
 use crate::loops::crc32::crc32;
 use crate::loops::crc32c::crc32c;
-use crate::loops::filters::{Kind, Number as Element, OutOfRange};
-use crate::loops::filters::{as_type, undelta, unpack_bits, unscale};
+use crate::loops::filters::{OutOfRange, as_type, undelta, unpack_bits, unscale};
 use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
-use crate::records::{
-    ArrayRecord, ByteOrder, ChunkBytes, Codec, Dtype, Filter, Number, Span, Sum, SumKind, Types,
-};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Span, Sum, SumKind};
 use core::ops::Range;
 
 /// Bytes of a checksum.
@@ -76,7 +73,7 @@ pub(super) fn decode<'a>(
                 // Metadata let no filter stand behind a compressor, but of the chunks of a
                 // rectilinear grid it looked at the largest alone.
                 let (Some(expected), Place::Encoded(source)) = (expected, place) else {
-                    return Err(fail!(why, Decode, "chunk is not whole elements of its filters"));
+                    broken!(why, "chunk is not whole elements of its filters");
                 };
                 let (expected, most) = (index(expected), max_substreams);
                 decompressed(decoder, *codec, most, source, expected, &mut halves, why)?
@@ -134,7 +131,7 @@ fn undo<'a>(
 ) -> Result<Place<'a>, Status> {
     let name = codec.name();
     let (Some(decoded), Some(encoded)) = sizes else {
-        return Err(fail!(why, Decode, "chunk is not whole elements of its filter {name}"));
+        broken!(why, "chunk is not whole elements of its filter {name}");
     };
     let source = match place {
         Place::Encoded(bytes) => bytes,
@@ -142,11 +139,7 @@ fn undo<'a>(
     };
     if source.len() as u64 != encoded {
         let bytes = source.len();
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {bytes} bytes where its filter {name} makes {encoded}"
-        ));
+        broken!(why, "chunk has {bytes} bytes where its filter {name} makes {encoded}");
     }
     let target = &mut halves.back[..index(decoded)];
     undo_into(filter, source, target).map_err(|fault| match fault {
@@ -177,16 +170,11 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             unshuffle(Shuffle::Bytes, usize::from(size), source, 0, target);
             Ok(())
         }
-        Filter::Delta(Types { decoded, encoded }) => {
-            undelta(element(encoded), element(decoded), source, target)
+        Filter::Delta(types) => undelta(types, source, target),
+        Filter::FixedScaleOffset(types, line) => {
+            unscale(types, (line.scale, line.offset), source, target)
         }
-        Filter::FixedScaleOffset(Types { decoded, encoded }, line) => {
-            let line = (line.scale, line.offset);
-            unscale(element(encoded), element(decoded), line, source, target)
-        }
-        Filter::AsType(Types { decoded, encoded }) => {
-            as_type(element(encoded), element(decoded), source, target)
-        }
+        Filter::AsType(types) => as_type(types, source, target),
         Filter::PackBits => {
             let (padding, bits) = (source[0], &source[1..]);
             if 8 * bits.len() - target.len() != usize::from(padding) {
@@ -197,28 +185,6 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
         }
     };
     outcome.map_err(|OutOfRange(value)| Fault::Range(value))
-}
-
-/// An element type as the loops know it.
-fn element(number: Number) -> Element {
-    let kind = match number.dtype {
-        Dtype::Bool => Kind::Bool,
-        Dtype::I8 => Kind::I8,
-        Dtype::U8 => Kind::U8,
-        Dtype::I16 => Kind::I16,
-        Dtype::U16 => Kind::U16,
-        Dtype::I32 => Kind::I32,
-        Dtype::U32 => Kind::U32,
-        Dtype::I64 => Kind::I64,
-        Dtype::U64 => Kind::U64,
-        Dtype::F16 => Kind::F16,
-        Dtype::F32 => Kind::F32,
-        Dtype::F64 => Kind::F64,
-        Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw => {
-            unreachable!("metadata lets no filter have them")
-        }
-    };
-    Element { kind, is_big: number.byte_order == ByteOrder::Big }
 }
 
 /// The part of the bytes that a checksum covers, which is right.
@@ -257,17 +223,13 @@ pub(super) fn verified(
         bytes.split_last_chunk::<SUM_BYTES>()
     };
     let Some((body, sum)) = parts else {
-        return Err(fail!(why, Decode, "chunk of {len} bytes has no room for its {name}"));
+        broken!(why, "chunk of {len} bytes has no room for its {name}");
     };
     if let Some(expected) = expected
         && body.len() as u64 != expected
     {
         let (len, side) = (body.len(), if at_start { "behind" } else { "before" });
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk has {len} bytes {side} its {name} where {expected} are expected"
-        ));
+        broken!(why, "chunk has {len} bytes {side} its {name} where {expected} are expected");
     }
     let stored = u32::from_le_bytes(*sum);
     let computed = match codec {
@@ -276,13 +238,7 @@ pub(super) fn verified(
         Codec::Sum(Sum { kind: SumKind::Fletcher32, .. }) => fletcher32(body),
         _ => crc32c(0, body),
     };
-    if stored != computed {
-        return Err(fail!(
-            why,
-            Decode,
-            "chunk {name} mismatch: stored {stored:#010x}, computed {computed:#010x}"
-        ));
-    }
+    expect_sum(format_args!("chunk {name}"), stored, computed, why)?;
     let first = if at_start { SUM_BYTES } else { 0 };
     Ok(first..first + body.len())
 }

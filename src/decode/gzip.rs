@@ -7,6 +7,7 @@
 //! Layout: 10 bytes of header, then as its flags say an extra field, a name, a comment and 16 bits
 //! of the header's CRC-32; deflate data; the CRC-32 and the length modulo 2^32 of what it holds.
 
+use super::expect_sum;
 use super::inflate::{Inflater, METHOD_DEFLATE};
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -44,7 +45,7 @@ pub fn decode(
         let member = &free[..inflated.target_bytes];
         let behind = &rest[header + inflated.source_bytes..];
         let Some((trailer, behind)) = behind.split_first_chunk::<TRAILER_BYTES>() else {
-            return Err(fail!(why, Decode, "gzip data is cut in the checksum of a member"));
+            broken!(why, "gzip data is cut in the checksum of a member");
         };
         verify(trailer, member, why)?;
         done += member.len();
@@ -59,18 +60,11 @@ pub fn decode(
 fn verify(trailer: &[u8; TRAILER_BYTES], member: &[u8], why: &mut Why) -> Result<(), Status> {
     let [a, b, c, d, bytes @ ..] = *trailer;
     let (stored, bytes) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(bytes));
-    let computed = crc32(0, member);
-    if stored != computed {
-        return Err(fail!(
-            why,
-            Decode,
-            "gzip crc32 mismatch: stored {stored:#010x}, computed {computed:#010x}"
-        ));
-    }
+    expect_sum(format_args!("gzip crc32"), stored, crc32(0, member), why)?;
     // The length is stored modulo 2^32.
     if bytes != member.len() as u32 {
         let len = member.len();
-        return Err(fail!(why, Decode, "gzip member says {bytes} bytes and holds {len}"));
+        broken!(why, "gzip member says {bytes} bytes and holds {len}");
     }
     Ok(())
 }
@@ -79,55 +73,48 @@ fn verify(trailer: &[u8; TRAILER_BYTES], member: &[u8], why: &mut Why) -> Result
 fn header_bytes(source: &[u8], why: &mut Why) -> Result<usize, Status> {
     if source.len() >= MAGIC.len() && !source.starts_with(&MAGIC) {
         let (first, second) = (source[0], source[1]);
-        return Err(fail!(
-            why,
-            Decode,
-            "{first:#04x} {second:#04x} where a gzip member begins, not 0x1f 0x8b"
-        ));
+        broken!(why, "{first:#04x} {second:#04x} where a gzip member begins, not 0x1f 0x8b");
     }
     let Some(&[_, _, method, flags, ..]) = source.first_chunk::<HEADER_BYTES>() else {
         return Err(cut(source, why));
     };
     if method != METHOD_DEFLATE {
-        return Err(fail!(why, Decode, "gzip compression method is {method}, not 8 (deflate)"));
+        broken!(why, "gzip compression method is {method}, not 8 (deflate)");
     }
     if flags & FLAGS_RESERVED != 0 {
-        return Err(fail!(why, Decode, "gzip flags {flags:#04x} have reserved bits set"));
+        broken!(why, "gzip flags {flags:#04x} have reserved bits set");
     }
-    let mut header = HEADER_BYTES;
-    if flags & FLAG_EXTRA != 0 {
-        let Some(&[low, high]) = source[header..].first_chunk::<2>() else {
-            return Err(cut(source, why));
-        };
-        header += 2 + usize::from(u16::from_le_bytes([low, high]));
-    }
-    for flag in [FLAG_NAME, FLAG_COMMENT] {
-        if flags & flag != 0 {
-            let text = source.get(header..).unwrap_or(&[]);
-            let Some(length) = text.iter().position(|byte| *byte == 0) else {
-                return Err(cut(source, why));
-            };
-            header += length + 1;
-        }
-    }
+    let Some(mut header) = optional_limit(source, flags) else {
+        return Err(cut(source, why));
+    };
     if flags & FLAG_HEADER_CRC != 0 {
-        let Some((covered, stored)) = source.split_at_checked(header) else {
-            return Err(cut(source, why));
-        };
+        let (covered, stored) = source.split_at(header);
         let Some(stored) = stored.first_chunk::<2>() else {
             return Err(cut(source, why));
         };
         let (stored, computed) = (u16::from_le_bytes(*stored), crc32(0, covered) as u16);
         if stored != computed {
-            return Err(fail!(
-                why,
-                Decode,
-                "gzip header crc16 mismatch: stored {stored:#06x}, computed {computed:#06x}"
-            ));
+            let computed = format_args!("computed {computed:#06x}");
+            broken!(why, "gzip header crc16 mismatch: stored {stored:#06x}, {computed}");
         }
         header += 2;
     }
-    if header > source.len() { Err(cut(source, why)) } else { Ok(header) }
+    Ok(header)
+}
+
+/// Bytes of a header up to its checksum, with the parts that `flags` says; None where it is cut.
+fn optional_limit(source: &[u8], flags: u8) -> Option<usize> {
+    let mut limit = HEADER_BYTES;
+    if flags & FLAG_EXTRA != 0 {
+        let bytes = source[limit..].first_chunk::<2>()?;
+        limit += 2 + usize::from(u16::from_le_bytes(*bytes));
+    }
+    for flag in [FLAG_NAME, FLAG_COMMENT] {
+        if flags & flag != 0 {
+            limit += source.get(limit..)?.iter().position(|byte| *byte == 0)? + 1;
+        }
+    }
+    (limit <= source.len()).then_some(limit)
 }
 
 #[cold]

@@ -5,6 +5,7 @@
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
 //! bytes before it, and nothing is written behind it. A checksum that is there is verified.
 
+use super::expect_sum;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::loops::inflate::{Broken, Progress, Tables, inflate};
@@ -23,13 +24,13 @@ const WINDOW_CODE_MAX: u8 = 7;
 const FLAG_DICTIONARY: u8 = 0x20;
 
 /// The tables of one stream, about 11 KB. One thread uses them at a time.
-#[derive(Default)]
 pub struct Inflater {
     tables: Tables,
 }
 
 impl Inflater {
     /// Without a stream. It goes into the arena: threads that decode have small stacks.
+    #[allow(clippy::new_without_default)]
     pub fn new() -> Inflater {
         Inflater { tables: Tables::new() }
     }
@@ -60,19 +61,13 @@ impl Inflater {
         let Some((stored, behind)) = data[source_bytes..].split_first_chunk::<CHECKSUM_BYTES>()
         else {
             let here = source.len();
-            return Err(fail!(why, Decode, "zlib data of {here} bytes is cut in its checksum"));
+            broken!(why, "zlib data of {here} bytes is cut in its checksum");
         };
-        let (stored, computed) = (u32::from_be_bytes(*stored), adler32(&target[..target_bytes]));
-        if stored != computed {
-            return Err(fail!(
-                why,
-                Decode,
-                "zlib adler32 mismatch: stored {stored:#010x}, computed {computed:#010x}"
-            ));
-        }
+        let computed = adler32(&target[..target_bytes]);
+        expect_sum(format_args!("zlib adler32"), u32::from_be_bytes(*stored), computed, why)?;
         if !behind.is_empty() {
             let behind = behind.len();
-            return Err(fail!(why, Decode, "{behind} bytes behind the end of the zlib data"));
+            broken!(why, "{behind} bytes behind the end of the zlib data");
         }
         Ok(target_bytes)
     }
@@ -109,20 +104,20 @@ impl Inflater {
 
 fn check_zlib_header(source: &[u8], why: &mut Why) -> Result<(), Status> {
     let [method, flags, ..] = *source else {
-        return Err(fail!(why, Decode, "zlib data of {} bytes is no header", source.len()));
+        broken!(why, "zlib data of {} bytes is no header", source.len());
     };
     let number = method & 0x0F;
     if number != METHOD_DEFLATE {
-        return Err(fail!(why, Decode, "zlib compression method is {number}, not 8 (deflate)"));
+        broken!(why, "zlib compression method is {number}, not 8 (deflate)");
     }
     if method >> 4 > WINDOW_CODE_MAX || !u16::from_be_bytes([method, flags]).is_multiple_of(31) {
-        return Err(fail!(why, Decode, "{method:#04x} {flags:#04x} is no zlib header"));
+        broken!(why, "{method:#04x} {flags:#04x} is no zlib header");
     }
     if flags & FLAG_DICTIONARY != 0 {
         return Err(fail!(why, Unsupported, "zlib data with a preset dictionary"));
     }
     if source.len() < HEADER_BYTES + CHECKSUM_BYTES {
-        return Err(fail!(why, Decode, "zlib data of {} bytes is cut", source.len()));
+        broken!(why, "zlib data of {} bytes is cut", source.len());
     }
     Ok(())
 }

@@ -21,12 +21,12 @@ pub fn block(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, S
 /// Decodes a chunk of numcodecs' lz4 into `target`, which is as long as the chunk must be.
 pub fn decode(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
     let Some((size, source)) = source.split_first_chunk::<SIZE_BYTES>() else {
-        return Err(fail!(why, Decode, "lz4 chunk of {} bytes has no size", source.len()));
+        broken!(why, "lz4 chunk of {} bytes has no size", source.len());
     };
     let size = u32::from_le_bytes(*size);
     if u64::from(size) != target.len() as u64 {
         let wanted = target.len();
-        return Err(fail!(why, Decode, "lz4 chunk says {size} bytes where {wanted} are expected"));
+        broken!(why, "lz4 chunk says {size} bytes where {wanted} are expected");
     }
     block(source, target, why)
 }

@@ -5,6 +5,13 @@
 //! them) in the encoded bytes themselves. Invariant: the outcome depends on the encoded bytes, the
 //! array and the need alone, and nothing but the scratch is written.
 
+/// Ends a function with DECODE and this text.
+macro_rules! broken {
+    ($why:expr, $($text:tt)+) => {
+        return Err($crate::fail!($why, Decode, $($text)+))
+    };
+}
+
 pub mod blosc;
 pub mod blosclz;
 mod decoder;
@@ -19,6 +26,7 @@ use crate::base::math::{align_up, index};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
+use core::fmt;
 use unshuffle::Shuffle;
 
 pub use crate::loops::unshuffle;
@@ -184,6 +192,7 @@ fn decode_as<'a>(
 }
 
 /// Undoes a compressor: of a chunk of `scratch.target.len()` bytes those that are wanted.
+#[inline(never)] // into both of its callers: it has all the codecs in it
 fn decompress<'a>(
     decoder: &mut Decoder,
     codec: Codec,
@@ -194,55 +203,61 @@ fn decompress<'a>(
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
     let Scratch { target, block } = scratch;
-    match codec {
-        Codec::Zstd => decode_zstd(decoder, source, want.span, target, why).map(Filtered::plain),
-        Codec::Blosc => blosc::decode_as(decoder, source, max_substreams, want, target, block, why),
-        _ => decode_whole(decoder, codec, source, target, why).map(Filtered::plain),
-    }
+    let count = match codec {
+        Codec::Blosc => {
+            return blosc::decode_as(decoder, source, max_substreams, want, target, block, why);
+        }
+        // The first bytes at least, as many as are wanted.
+        Codec::Zstd => {
+            let limit = index(want.span.limit);
+            let count = decoder.zstd.decompress_prefix(source, target, limit, why)?;
+            let bytes = &target[..count];
+            return Ok(Filtered::plain(ChunkBytes { bytes, first: 0 }));
+        }
+        Codec::Gzip => gzip::decode(decoder.inflater, source, target, why)?,
+        Codec::Zlib => decoder.inflater.zlib(source, target, why)?,
+        Codec::Lz4 => lz4::decode(source, target, why)?,
+        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => {
+            unreachable!("these compress nothing")
+        }
+    };
+    expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
+    Ok(Filtered::plain(ChunkBytes { bytes: target, first: 0 }))
 }
 
 /// A chunk of which exactly the needed bytes were read.
 fn partly_read<'a>(encoded: &'a [u8], need: Span, why: &mut Why) -> Result<ChunkBytes<'a>, Status> {
     if encoded.len() as u64 != need.bytes() {
         let (bytes, expected) = (encoded.len(), need.bytes());
-        return Err(fail!(why, Decode, "chunk has {bytes} bytes where {expected} are expected"));
+        broken!(why, "chunk has {bytes} bytes where {expected} are expected");
     }
     Ok(ChunkBytes { bytes: encoded, first: need.first })
 }
 
-/// The bytes `[0, span.limit)` at least of a zstd chunk of `target.len()` bytes.
-fn decode_zstd<'a>(
-    decoder: &mut Decoder,
-    source: &[u8],
-    span: Span,
-    target: &'a mut [u8],
+/// DECODE where something gave another number of bytes.
+fn expect_bytes(
+    what: fmt::Arguments<'_>,
+    count: usize,
+    expected: usize,
     why: &mut Why,
-) -> Result<ChunkBytes<'a>, Status> {
-    let count = decoder.zstd.decompress_prefix(source, target, index(span.limit), why)?;
-    Ok(ChunkBytes { bytes: &target[..count], first: 0 })
+) -> Result<(), Status> {
+    if count != expected {
+        broken!(why, "{what} decodes to {count} bytes where {expected} are expected");
+    }
+    Ok(())
 }
 
-/// All bytes of a chunk of `target.len()` bytes, of a codec that knows no parts.
-fn decode_whole<'a>(
-    decoder: &mut Decoder,
-    codec: Codec,
-    source: &[u8],
-    target: &'a mut [u8],
+/// DECODE where a checksum is another one.
+fn expect_sum(
+    sum: fmt::Arguments<'_>,
+    stored: u32,
+    computed: u32,
     why: &mut Why,
-) -> Result<ChunkBytes<'a>, Status> {
-    let count = match codec {
-        Codec::Gzip => gzip::decode(decoder.inflater, source, target, why)?,
-        Codec::Zlib => decoder.inflater.zlib(source, target, why)?,
-        Codec::Lz4 => lz4::decode(source, target, why)?,
-        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) | Codec::Zstd | Codec::Blosc => {
-            unreachable!("these know parts, or compress nothing")
-        }
-    };
-    if count == target.len() {
-        return Ok(ChunkBytes { bytes: target, first: 0 });
+) -> Result<(), Status> {
+    if stored != computed {
+        broken!(why, "{sum} mismatch: stored {stored:#010x}, computed {computed:#010x}");
     }
-    let (name, expected) = (codec.name(), target.len());
-    Err(fail!(why, Decode, "{name} data decodes to {count} bytes where {expected} are expected"))
+    Ok(())
 }
 
 #[cfg(test)]

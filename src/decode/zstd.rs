@@ -5,6 +5,7 @@
 //! Invariant: nothing is allocated. One-pass decoding writes straight into the target and uses it
 //! as the window, so a frame that declares a window of gigabytes needs no memory for it.
 
+use super::expect_bytes;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -69,12 +70,8 @@ impl Context {
                 source.len(),
             )
         };
-        // SAFETY: a pure function of its argument.
-        if unsafe { zstd_sys::ZSTD_isError(result) } == 0 {
-            assert!(result <= target.len());
-            return Ok(result);
-        }
-        Err(explain(source, target.len(), result, why))
+        let count = done(result, target.len());
+        count.ok_or_else(|| explain(source, target.len(), result, why))
     }
 
     /// Decodes the first `limit` bytes at least of the chunk `source` into `target`, which is as
@@ -98,11 +95,8 @@ impl Context {
             return Ok(count);
         }
         let count = self.decompress(source, target, why)?;
-        if count == target.len() {
-            return Ok(count);
-        }
-        let expected = target.len();
-        Err(fail!(why, Decode, "zstd data decodes to {count} bytes where {expected} are expected"))
+        expect_bytes(format_args!("zstd data"), count, target.len(), why)?;
+        Ok(count)
     }
 
     /// The first blocks of one frame, until `limit` bytes are there; None where one is refused.
@@ -111,17 +105,14 @@ impl Context {
         // SAFETY: the context is ours; a step that was left unfinished is forgotten.
         let begun = unsafe { zstd_sys::ZSTD_decompressBegin(context) };
         // The zstd that is bundled begins always; a later one may have a reason not to.
-        // SAFETY: a pure function of its argument.
-        if unsafe { zstd_sys::ZSTD_isError(begun) } != 0 {
-            return None;
-        }
-        let (mut rest, mut done) = (source, 0);
+        done(begun, usize::MAX)?;
+        let (mut rest, mut there) = (source, 0);
         // Ends: every turn takes at least a byte of the source, or returns.
-        while done < limit {
+        while there < limit {
             // SAFETY: reads the context only.
             let bytes = unsafe { zstd_sys::ZSTD_nextSrcSizeToDecompress(context) };
             let (step, behind) = rest.split_at_checked(bytes).filter(|_| bytes > 0)?;
-            let free = &mut target[done..];
+            let free = &mut target[there..];
             // SAFETY: both ranges are live slices with their own lengths; the bytes before `free`
             // are those of earlier steps and lie right before it, as the window must.
             let result = unsafe {
@@ -133,17 +124,20 @@ impl Context {
                     step.len(),
                 )
             };
-            // SAFETY: a pure function of its argument.
-            if unsafe { zstd_sys::ZSTD_isError(result) } != 0 {
-                return None;
-            }
-            assert!(result <= free.len());
-            done += result;
+            there += done(result, free.len())?;
             rest = behind;
         }
-        assert!(done >= limit);
-        Some(done)
+        assert!(there >= limit);
+        Some(there)
     }
+}
+
+/// How many bytes zstd says that it wrote, of so many that it may; None where it failed.
+fn done(result: usize, bytes_max: usize) -> Option<usize> {
+    // SAFETY: a pure function of its argument.
+    let is_error = unsafe { zstd_sys::ZSTD_isError(result) } != 0;
+    assert!(is_error || result <= bytes_max);
+    (!is_error).then_some(result)
 }
 
 /// Whether `source` begins with a frame of exactly `bytes` bytes that has no checksum.
@@ -169,17 +163,14 @@ fn explain(source: &[u8], target_bytes: usize, result: usize, why: &mut Why) -> 
     let name = unsafe { CStr::from_ptr(zstd_sys::ZSTD_getErrorName(result)) };
     let name = name.to_str().unwrap_or("unknown error");
     match declared_bytes(source) {
-        Some(declared) if declared != target_bytes as u64 => fail!(
-            why,
-            Decode,
-            "zstd frame declares {declared} bytes where {target_bytes} are expected: {name}"
-        ),
-        _ => fail!(
-            why,
-            Decode,
-            "zstd data of {} bytes does not decode to {target_bytes} bytes: {name}",
-            source.len()
-        ),
+        Some(declared) if declared != target_bytes as u64 => {
+            let wanted = format_args!("where {target_bytes} are expected: {name}");
+            fail!(why, Decode, "zstd frame declares {declared} bytes {wanted}")
+        }
+        _ => {
+            let (len, wanted) = (source.len(), target_bytes);
+            fail!(why, Decode, "zstd data of {len} bytes does not decode to {wanted} bytes: {name}")
+        }
     }
 }
 

@@ -31,9 +31,9 @@ impl Engine {
         stats.host_bytes_committed = self.shared.host_bytes;
         stats.backend = if self.shared.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
         if let Some(engine) = self.shared.engine() {
-            stats.gpu_bytes_committed = engine.sizes().device_bytes();
-            stats.pinned_bytes_committed = engine.sizes().pinned_bytes();
-            stats.gpu_overhead_bytes = engine.overhead_bytes();
+            stats.gpu_bytes_committed = engine.sizes.device_bytes();
+            stats.pinned_bytes_committed = engine.sizes.pinned_bytes();
+            stats.gpu_overhead_bytes = engine.overhead_bytes;
         }
         let backend = self.shared.settings.backend_reason.as_str();
         write_text(&mut stats.backend_reason, backend);

@@ -211,7 +211,7 @@ fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     let Some((folder, false)) = nearest else { return Outcome::Absent };
     let path = folder_path(shared, array, record, folder);
     let fault = match shared.store.stat_path(&path) {
-        Ok(FileStat { kind: FileKind::Folder, .. }) => return Outcome::Absent,
+        Ok(FileStat { kind: FileKind::FOLDER, .. }) => return Outcome::Absent,
         Ok(_) => Fault::Absent,
         Err(fault) => fault,
     };

@@ -54,7 +54,7 @@ pub fn use_of(shared: &Shared, stream: Stream) -> Use {
 
 /// A batch is handed out: the stream that the config names is used for it.
 pub fn note_consumer(shared: &Shared, state: &mut State, slot: BatchSlot) {
-    if let Some(stream) = shared.engine().and_then(DeviceEngine::consumer) {
+    if let Some(stream) = shared.engine().and_then(|engine| engine.consumer) {
         // The first of a slot: there is room.
         let _ = state.device.remember(slot, use_of(shared, stream));
     }

@@ -1,14 +1,21 @@
-//! Rows of elements into rows of elements of another type, or of the same: a loop for each pair of
-//! types, one for each way of gathering elements, and the vector kernels that do the same.
+//! Rows of elements into rows of elements of another type, or of the same: portable loops, one for
+//! each way of gathering elements, and the vector kernels that do the same.
 //!
 //! In: what kind of work. Out: its loops. Invariant: a loop and the kernels beside it give the same
 //! bits. A loop reads as many source elements as its target holds.
 
-use crate::loops::convert::{Brain, Convert, Half, Target};
+use crate::loops::convert::{
+    Brain, Half, brain_from_f32, brain_from_f64, f32_from_brain, f32_from_f64, f32_from_half,
+    half_from_f32, odd_f32_from_f64,
+};
 use crate::loops::simd::{RowsKernels, cast_kernels, swap_kernels};
+use crate::records::Dtype;
 
 /// Largest element that is gathered.
 pub const GATHER_BYTES_MAX: usize = 16;
+
+/// Bytes of the floats between the two loops of a row: with their source well inside L1.
+pub const STRIP_BYTES: usize = 512;
 
 /// Does one row of elements side by side.
 pub type Portable = fn(&[u8], &mut [u8]);
@@ -16,89 +23,144 @@ pub type Portable = fn(&[u8], &mut [u8]);
 /// Gathers a row: source bytes, first byte of the first element, bytes to the next element, target.
 pub type Gather = fn(&[u8], usize, isize, &mut [u8]);
 
-/// A type of numbers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Number {
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    U64,
-    I64,
-    F16,
-    Bf16,
-    F32,
-    F64,
+/// Does rows of elements side by side: at once, or first to floats and from there to halves, which
+/// takes so long that the way to the floats hardly counts. A loop for each source would be three
+/// times the code.
+#[derive(Clone, Copy, Debug)]
+pub enum RowLoop {
+    /// All of it.
+    Single(Portable),
+    /// From source elements of so many bytes to floats.
+    ToHalves(Portable, usize),
 }
 
-/// The Rust types of the numbers, by the same names.
-mod types {
-    use super::{Brain, Half};
-    pub type U8 = u8;
-    pub type I8 = i8;
-    pub type U16 = u16;
-    pub type I16 = i16;
-    pub type U32 = u32;
-    pub type I32 = i32;
-    pub type U64 = u64;
-    pub type I64 = i64;
-    pub type F16 = Half;
-    pub type Bf16 = Brain;
-    pub type F32 = f32;
-    pub type F64 = f64;
+impl RowLoop {
+    /// Does a row; `strip` holds anything.
+    #[inline]
+    pub fn run(&self, source: &[u8], target: &mut [u8], strip: &mut [u8; STRIP_BYTES]) {
+        match *self {
+            RowLoop::Single(portable) => portable(source, target),
+            RowLoop::ToHalves(to_floats, source_bytes) => {
+                let sources = source.chunks(STRIP_BYTES / 4 * source_bytes);
+                for (source, target) in sources.zip(target.chunks_mut(STRIP_BYTES / 2)) {
+                    let floats = &mut strip[..2 * target.len()];
+                    to_floats(source, floats);
+                    halves_from_floats(floats, target);
+                }
+            }
+        }
+    }
+}
+
+fn halves_from_floats(source: &[u8], target: &mut [u8]) {
+    each(source, target, |bytes| half_from_f32(f32::from_le_bytes(bytes)).0.to_ne_bytes());
 }
 
 /// A change of type, at all levels.
 #[derive(Clone, Copy)]
 pub struct Pair {
-    /// Bytes of a source element.
-    pub source_bytes: u32,
-    /// Bytes of a target element.
-    pub target_bytes: u32,
     /// The kernels.
     pub kernels: RowsKernels,
     /// The loop.
-    pub portable: Portable,
-}
-
-fn of<S: Convert<T>, T: Target>() -> Pair {
-    Pair {
-        source_bytes: S::BYTES as u32,
-        target_bytes: T::BYTES as u32,
-        kernels: cast_kernels::<S, T>(),
-        portable: dense::<S, T>,
-    }
-}
-
-macro_rules! pairs {
-    ($source:ident, $target:ident: $($from:ident => $($to:ident)*;)*) => {
-        match ($source, $target) {
-            $($((Number::$from, Number::$to) => of::<types::$from, types::$to>(),)*)*
-            _ => return None,
-        }
-    };
+    pub portable: RowLoop,
 }
 
 /// The change of one type into another; None where there is none. Not a table: each of its pointers
 /// would take a relocation.
 #[inline(never)]
-pub fn pair(source: Number, target: Number) -> Option<Pair> {
-    Some(pairs! { source, target:
-        U8 => F32 F16 Bf16 I32 I64;
-        I8 => F32 F16 Bf16 I32 I64;
-        U16 => F32 F16 Bf16 I32 I64;
-        I16 => F32 F16 Bf16 I32 I64;
-        U32 => F32 F16 Bf16 I64;
-        I32 => F32 F16 Bf16 I64;
-        U64 => F32 F16 Bf16;
-        I64 => F32 F16 Bf16;
-        F16 => F32 Bf16;
-        Bf16 => F32 F16;
-        F32 => F16 Bf16;
-        F64 => F32 F16 Bf16;
+pub fn pair(source: Dtype, target: Dtype) -> Option<Pair> {
+    let portable = match target {
+        Dtype::F16 if source == Dtype::F32 => RowLoop::Single(halves_from_floats),
+        Dtype::F16 => RowLoop::ToHalves(to_halves(source)?, source.bytes() as usize),
+        Dtype::F32 => RowLoop::Single(to_floats(source)?),
+        Dtype::Bf16 => RowLoop::Single(to_brains(source)?),
+        _ => RowLoop::Single(widening(source, target)?),
+    };
+    Some(Pair { kernels: cast_kernels(source, target), portable })
+}
+
+/// The loop that converts elements of a type of Rust's.
+macro_rules! each {
+    ($source:ty, $convert:expr) => {
+        |source, target| {
+            each(source, target, |bytes| $convert(<$source>::from_le_bytes(bytes)).to_ne_bytes())
+        }
+    };
+}
+
+#[inline(always)]
+fn each<const S: usize, const T: usize>(
+    source: &[u8],
+    target: &mut [u8],
+    convert: impl Fn([u8; S]) -> [u8; T],
+) {
+    let elements = source.as_chunks::<S>().0;
+    for (target, source) in target.as_chunks_mut::<T>().0.iter_mut().zip(elements) {
+        *target = convert(*source);
+    }
+}
+
+fn to_floats(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::U8 => each!(u8, f32::from),
+        Dtype::I8 => each!(i8, f32::from),
+        Dtype::U16 => each!(u16, f32::from),
+        Dtype::I16 => each!(i16, f32::from),
+        Dtype::U32 => each!(u32, |value| value as f32),
+        Dtype::I32 => each!(i32, |value| value as f32),
+        Dtype::U64 => each!(u64, |value| value as f32),
+        Dtype::I64 => each!(i64, |value| value as f32),
+        Dtype::F16 => each!(u16, |bits| f32_from_half(Half(bits))),
+        Dtype::Bf16 => each!(u16, |bits| f32_from_brain(Brain(bits))),
+        Dtype::F64 => each!(f64, f32_from_f64),
+        _ => return None,
+    })
+}
+
+/// To floats that round to the nearest half, which is infinite from 65,520 on: a clamped integer
+/// rounds as the whole one would, and is exact in an f32.
+fn to_halves(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::U32 => each!(u32, |value: u32| value.min(65_520) as i32 as f32),
+        Dtype::I32 => each!(i32, |value: i32| value.clamp(-65_520, 65_520) as f32),
+        Dtype::U64 => each!(u64, |value: u64| value.min(65_520) as i32 as f32),
+        Dtype::I64 => each!(i64, |value: i64| value.clamp(-65_520, 65_520) as i32 as f32),
+        Dtype::F64 => each!(f64, odd_f32_from_f64),
+        other => return to_floats(other),
+    })
+}
+
+fn to_brains(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::U8 => each!(u8, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::I8 => each!(i8, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::U16 => each!(u16, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::I16 => each!(i16, |value| brain_from_f32(f32::from(value)).0),
+        Dtype::U32 => each!(u32, |value| brain_from_f32(value as f32).0),
+        Dtype::I32 => each!(i32, |value| brain_from_f32(value as f32).0),
+        Dtype::U64 => each!(u64, |value| brain_from_f32(value as f32).0),
+        Dtype::I64 => each!(i64, |value| brain_from_f32(value as f32).0),
+        Dtype::F16 => each!(u16, |bits| brain_from_f32(f32_from_half(Half(bits))).0),
+        Dtype::F32 => each!(f32, |value| brain_from_f32(value).0),
+        Dtype::F64 => each!(f64, |value| brain_from_f64(value).0),
+        _ => return None,
+    })
+}
+
+/// To wider integers.
+fn widening(source: Dtype, target: Dtype) -> Option<Portable> {
+    Some(match (source, target) {
+        (Dtype::U8, Dtype::I32) => each!(u8, i32::from),
+        (Dtype::I8, Dtype::I32) => each!(i8, i32::from),
+        (Dtype::U16, Dtype::I32) => each!(u16, i32::from),
+        (Dtype::I16, Dtype::I32) => each!(i16, i32::from),
+        (Dtype::U8, Dtype::I64) => each!(u8, i64::from),
+        (Dtype::I8, Dtype::I64) => each!(i8, i64::from),
+        (Dtype::U16, Dtype::I64) => each!(u16, i64::from),
+        (Dtype::I16, Dtype::I64) => each!(i16, i64::from),
+        (Dtype::U32, Dtype::I64) => each!(u32, i64::from),
+        (Dtype::I32, Dtype::I64) => each!(i32, i64::from),
+        _ => return None,
     })
 }
 
@@ -172,11 +234,5 @@ fn gather<const BYTES: usize, const WORD: usize>(
             element.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
         }
         at = at.wrapping_add_signed(step);
-    }
-}
-
-fn dense<S: Convert<T>, T: Target>(source: &[u8], target: &mut [u8]) {
-    for (target, source) in target.chunks_exact_mut(T::BYTES).zip(source.chunks_exact(S::BYTES)) {
-        S::read(source).convert().write(target);
     }
 }

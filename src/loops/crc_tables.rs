@@ -31,28 +31,10 @@ impl<const POLYNOMIAL: u32> Tables<POLYNOMIAL> {
     /// Makes them, if nobody did.
     pub fn made(&self) -> &Words {
         if !self.is_made.load(Acquire) {
-            self.make();
+            make(&self.words, POLYNOMIAL);
             self.is_made.store(true, Release);
         }
         &self.words
-    }
-
-    #[cold]
-    fn make(&self) {
-        for byte in 0..256 {
-            let mut state = byte as u32;
-            for _ in 0..8 {
-                state = (state >> 1) ^ if state & 1 == 1 { POLYNOMIAL } else { 0 };
-            }
-            self.words[0][byte].store(state, Relaxed);
-        }
-        for level in 1..8 {
-            for byte in 0..256 {
-                let before = self.words[level - 1][byte].load(Relaxed);
-                let next = self.words[0][(before & 0xFF) as usize].load(Relaxed);
-                self.words[level][byte].store((before >> 8) ^ next, Relaxed);
-            }
-        }
     }
 
     /// The state behind `bytes`.
@@ -67,5 +49,23 @@ impl<const POLYNOMIAL: u32> Tables<POLYNOMIAL> {
             first ^ effect(3, e) ^ effect(2, f) ^ effect(1, g) ^ effect(0, h)
         });
         tail.iter().fold(state, |state, byte| (state >> 8) ^ effect(0, state as u8 ^ byte))
+    }
+}
+
+#[cold]
+fn make(words: &Words, polynomial: u32) {
+    for byte in 0..256 {
+        let mut state = byte as u32;
+        for _ in 0..8 {
+            state = (state >> 1) ^ if state & 1 == 1 { polynomial } else { 0 };
+        }
+        words[0][byte].store(state, Relaxed);
+    }
+    for level in 1..8 {
+        for byte in 0..256 {
+            let before = words[level - 1][byte].load(Relaxed);
+            let next = words[0][(before & 0xFF) as usize].load(Relaxed);
+            words[level][byte].store((before >> 8) ^ next, Relaxed);
+        }
     }
 }

@@ -10,56 +10,10 @@
 //! floating-point environment.
 
 use crate::loops::convert::{Half, f32_from_half, half_from_f32, half_from_f64};
+use crate::records::{ByteOrder, Dtype, Number, Types};
 
 /// Elements of a block: 2 KiB, which stay in L1 with what is read and written of them.
 const BLOCK: usize = 256;
-
-/// A type of elements, of numpy's name.
-#[allow(missing_docs)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Bool,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F16,
-    F32,
-    F64,
-}
-
-/// A type of elements and the order of their bytes.
-#[allow(missing_docs)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Number {
-    pub kind: Kind,
-    pub is_big: bool,
-}
-
-impl Kind {
-    /// Bytes of an element.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Kind::Bool | Kind::I8 | Kind::U8 => 1,
-            Kind::I16 | Kind::U16 | Kind::F16 => 2,
-            Kind::I32 | Kind::U32 | Kind::F32 => 4,
-            Kind::I64 | Kind::U64 | Kind::F64 => 8,
-        }
-    }
-
-    /// What the words of a block of such elements are.
-    const fn word(self) -> Word {
-        match self {
-            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => Word::Signed,
-            Kind::Bool | Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => Word::Unsigned,
-            Kind::F16 | Kind::F32 | Kind::F64 => Word::Float,
-        }
-    }
-}
 
 /// What the 64 bits of a word are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +23,20 @@ enum Word {
     Float,
 }
 
+impl Word {
+    /// Of a block of such elements.
+    fn of(dtype: Dtype) -> Word {
+        match dtype {
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Word::Signed,
+            Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => Word::Unsigned,
+            Dtype::F16 | Dtype::F32 | Dtype::F64 => Word::Float,
+            Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw => {
+                unreachable!("metadata lets no filter have them")
+            }
+        }
+    }
+}
+
 /// A float that does not fit the integer that it becomes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OutOfRange(pub f64);
@@ -76,27 +44,17 @@ pub struct OutOfRange(pub f64);
 /// `decoded` of `encoded`, element by element: integers wrap, floats round to nearest even, and
 /// lose what is behind the point where they become integers. `target` and `source` hold as many
 /// elements.
-pub fn as_type(
-    encoded: Number,
-    decoded: Number,
-    source: &[u8],
-    target: &mut [u8],
-) -> Result<(), OutOfRange> {
-    for_blocks(encoded, decoded, source, target, encoded.kind.word(), |_| {})
+pub fn as_type(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), OutOfRange> {
+    for_blocks(types, source, target, Word::of(types.encoded.dtype), &mut |_| {})
 }
 
 /// Sums of `encoded` as `decoded`: each element is the sum of all up to it. Both are integers, or
 /// `decoded` is a float.
-pub fn undelta(
-    encoded: Number,
-    decoded: Number,
-    source: &[u8],
-    target: &mut [u8],
-) -> Result<(), OutOfRange> {
-    let from = encoded.kind.word();
-    if decoded.kind.word() != Word::Float {
+pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), OutOfRange> {
+    let from = Word::of(types.encoded.dtype);
+    if Word::of(types.decoded.dtype) != Word::Float {
         let mut sum = 0u64;
-        return for_blocks(encoded, decoded, source, target, from, |words| {
+        return for_blocks(types, source, target, from, &mut |words| {
             for word in words {
                 sum = sum.wrapping_add(*word);
                 *word = sum;
@@ -105,13 +63,13 @@ pub fn undelta(
     }
     // The one number that leaves whatever is added to it as it is: 0.0 would turn -0.0 over.
     let mut sum = -0.0f64;
-    for_blocks(encoded, decoded, source, target, Word::Float, |words| {
+    for_blocks(types, source, target, Word::Float, &mut |words| {
         to_floats(from, words);
         for word in words {
             let value = f64::from_bits(*word);
-            sum = match decoded.kind {
-                Kind::F64 => sum + value,
-                Kind::F32 => f64::from(sum as f32 + value as f32),
+            sum = match types.decoded.dtype {
+                Dtype::F64 => sum + value,
+                Dtype::F32 => f64::from(sum as f32 + value as f32),
                 _ => half(sum as f32 + value as f32),
             };
             *word = sum.to_bits();
@@ -121,22 +79,22 @@ pub fn undelta(
 
 /// `encoded / scale + offset` as `decoded`. Integers are divided as f64, floats in their own type.
 pub fn unscale(
-    encoded: Number,
-    decoded: Number,
+    types: Types,
     (scale, offset): (f64, f64),
     source: &[u8],
     target: &mut [u8],
 ) -> Result<(), OutOfRange> {
-    let from = encoded.kind.word();
+    let from = Word::of(types.encoded.dtype);
     let (scale_f32, offset_f32) = (scale as f32, offset as f32);
+    let half_of = |value: f64| f32_from_half(half_from_f64(value));
     let (scale_half, offset_half) = (half_of(scale), half_of(offset));
-    for_blocks(encoded, decoded, source, target, Word::Float, |words| {
+    for_blocks(types, source, target, Word::Float, &mut |words| {
         to_floats(from, words);
         for word in words {
             let value = f64::from_bits(*word);
-            let result = match encoded.kind {
-                Kind::F32 => f64::from(value as f32 / scale_f32 + offset_f32),
-                Kind::F16 => half(half(value as f32 / scale_half) as f32 + offset_half),
+            let result = match types.encoded.dtype {
+                Dtype::F32 => f64::from(value as f32 / scale_f32 + offset_f32),
+                Dtype::F16 => half(half(value as f32 / scale_half) as f32 + offset_half),
                 _ => value / scale + offset,
             };
             *word = result.to_bits();
@@ -148,11 +106,6 @@ pub fn unscale(
 #[inline(always)]
 fn half(value: f32) -> f64 {
     f64::from(f32_from_half(half_from_f32(value)))
-}
-
-/// The nearest binary16 of an f64, rounded once.
-fn half_of(value: f64) -> f32 {
-    f32_from_half(half_from_f64(value))
 }
 
 /// Bits, the highest of each byte first, as bytes that are 0 or 1: `target.len()` of them.
@@ -168,14 +121,14 @@ pub fn unpack_bits(source: &[u8], target: &mut [u8]) {
 /// Calls `change` with block after block of the elements of `source`, and writes each to `target`
 /// as words that are then `to`.
 fn for_blocks(
-    encoded: Number,
-    decoded: Number,
+    types: Types,
     source: &[u8],
     target: &mut [u8],
     to: Word,
-    mut change: impl FnMut(&mut [u64]),
+    change: &mut dyn FnMut(&mut [u64]),
 ) -> Result<(), OutOfRange> {
-    let (source_bytes, target_bytes) = (encoded.kind.bytes(), decoded.kind.bytes());
+    let Types { encoded, decoded } = types;
+    let (source_bytes, target_bytes) = (bytes_of(encoded), bytes_of(decoded));
     assert!(source.len().is_multiple_of(source_bytes));
     assert!(source.len() / source_bytes * target_bytes == target.len());
     let mut block = [0; BLOCK];
@@ -189,116 +142,106 @@ fn for_blocks(
     Ok(())
 }
 
+fn bytes_of(number: Number) -> usize {
+    number.dtype.bytes() as usize
+}
+
+/// Changes every word.
+#[inline(always)]
+fn each(words: &mut [u64], change: impl Fn(u64) -> u64) {
+    words.iter_mut().for_each(|word| *word = change(*word));
+}
+
 /// Words that are `from` as floats.
 fn to_floats(from: Word, words: &mut [u64]) {
     match from {
-        Word::Signed => words.iter_mut().for_each(|word| *word = (*word as i64 as f64).to_bits()),
-        Word::Unsigned => words.iter_mut().for_each(|word| *word = (*word as f64).to_bits()),
+        Word::Signed => each(words, |word| (word as i64 as f64).to_bits()),
+        Word::Unsigned => each(words, |word| (word as f64).to_bits()),
         Word::Float => {}
     }
 }
 
-/// Fills `words` with elements.
+/// The elements' own bytes in the other order, as the lowest of each word.
+fn swap(number: Number, words: &mut [u64]) {
+    let unused_bits = 64 - 8 * number.dtype.bytes();
+    if number.byte_order == ByteOrder::Big {
+        each(words, |word| word.swap_bytes() >> unused_bits);
+    }
+}
+
+/// Fills `words` with elements: first their bits, by size, then what the bits mean.
 fn load(number: Number, source: &[u8], words: &mut [u64]) {
-    macro_rules! load {
-        ($word:ty, $from:expr) => {
-            load_as(number.is_big, source, words, |bytes| $from(<$word>::from_le_bytes(bytes)))
-        };
+    fn widen<const N: usize>(source: &[u8], words: &mut [u64], from: impl Fn([u8; N]) -> u64) {
+        for (bytes, word) in source.as_chunks::<N>().0.iter().zip(words) {
+            *word = from(*bytes);
+        }
     }
-    match number.kind {
-        Kind::Bool | Kind::U8 => load!(u8, u64::from),
-        Kind::U16 => load!(u16, u64::from),
-        Kind::U32 => load!(u32, u64::from),
-        Kind::I64 | Kind::U64 => load!(u64, u64::from),
-        Kind::I8 => load!(i8, |value| value as u64),
-        Kind::I16 => load!(i16, |value| value as u64),
-        Kind::I32 => load!(i32, |value| value as u64),
-        Kind::F16 => load!(u16, |bits| f64::from(f32_from_half(Half(bits))).to_bits()),
-        Kind::F32 => load!(u32, |bits| f64::from(f32::from_bits(bits)).to_bits()),
-        Kind::F64 => load!(u64, |bits| bits),
+    match number.dtype.bytes() {
+        1 => widen(source, words, |bytes| u8::from_le_bytes(bytes).into()),
+        2 => widen(source, words, |bytes| u16::from_le_bytes(bytes).into()),
+        4 => widen(source, words, |bytes| u32::from_le_bytes(bytes).into()),
+        _ => widen(source, words, u64::from_le_bytes),
+    }
+    swap(number, words);
+    let unused_bits = 64 - 8 * number.dtype.bytes();
+    match number.dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 => {
+            each(words, |word| ((word << unused_bits) as i64 >> unused_bits) as u64);
+        }
+        Dtype::F16 => each(words, |bits| f64::from(f32_from_half(Half(bits as u16))).to_bits()),
+        Dtype::F32 => each(words, |bits| f64::from(f32::from_bits(bits as u32)).to_bits()),
+        _ => {}
     }
 }
 
-#[inline(always)]
-fn load_as<const N: usize>(
-    is_big: bool,
-    source: &[u8],
+/// Writes `words`, which are `from` and then anything, as elements: first as their bits, then those
+/// by size.
+fn store(
+    number: Number,
+    from: Word,
     words: &mut [u64],
-    from: impl Fn([u8; N]) -> u64,
-) {
-    for (bytes, word) in source.as_chunks::<N>().0.iter().zip(words) {
-        let mut bytes = *bytes;
-        if is_big {
-            bytes.reverse();
+    target: &mut [u8],
+) -> Result<(), OutOfRange> {
+    fn narrow<const N: usize>(words: &[u64], target: &mut [u8], to: impl Fn(u64) -> [u8; N]) {
+        for (word, place) in words.iter().zip(target.as_chunks_mut::<N>().0) {
+            *place = to(*word);
         }
-        *word = from(bytes);
     }
-}
-
-/// Writes `words`, which are `from`, as elements.
-fn store(number: Number, from: Word, words: &[u64], target: &mut [u8]) -> Result<(), OutOfRange> {
-    let is_big = number.is_big;
-    let float = |word: u64| match from {
-        Word::Signed => word as i64 as f64,
-        Word::Unsigned => word as f64,
-        Word::Float => f64::from_bits(word),
-    };
-    let float_f32 = |word: u64| match from {
-        Word::Signed => word as i64 as f32,
-        Word::Unsigned => word as f32,
-        Word::Float => f64::from_bits(word) as f32,
-    };
-    match number.kind {
-        Kind::Bool => store_as(is_big, words, target, |word| match from {
-            Word::Float => [u8::from(f64::from_bits(word) != 0.0)],
-            _ => [u8::from(word != 0)],
-        }),
-        Kind::F64 => store_as(is_big, words, target, |word| float(word).to_le_bytes()),
-        Kind::F32 => store_as(is_big, words, target, |word| float_f32(word).to_le_bytes()),
-        // What is not an f64 already is exact in one, or beyond every binary16.
-        Kind::F16 => {
-            store_as(is_big, words, target, |word| half_from_f64(float(word)).0.to_le_bytes())
+    match (number.dtype, from) {
+        (Dtype::F64, _) => to_floats(from, words),
+        (Dtype::F32, Word::Signed) => each(words, |word| (word as i64 as f32).to_bits().into()),
+        (Dtype::F32, Word::Unsigned) => each(words, |word| (word as f32).to_bits().into()),
+        (Dtype::F32, _) => each(words, |word| (f64::from_bits(word) as f32).to_bits().into()),
+        (Dtype::F16, _) => {
+            // What is not an f64 already is exact in one, or beyond every binary16.
+            to_floats(from, words);
+            each(words, |word| half_from_f64(f64::from_bits(word)).0.into());
         }
-        kind => {
-            if from == Word::Float {
-                check_range(kind, words)?;
-            }
-            let whole = |word: u64| match (from, kind) {
-                (Word::Float, Kind::U64) => f64::from_bits(word) as u64,
-                (Word::Float, _) => f64::from_bits(word) as i64 as u64,
-                _ => word,
-            };
-            match kind.bytes() {
-                1 => store_as(is_big, words, target, |word| (whole(word) as u8).to_le_bytes()),
-                2 => store_as(is_big, words, target, |word| (whole(word) as u16).to_le_bytes()),
-                4 => store_as(is_big, words, target, |word| (whole(word) as u32).to_le_bytes()),
-                _ => store_as(is_big, words, target, |word| whole(word).to_le_bytes()),
+        (Dtype::Bool, Word::Float) => each(words, |word| (f64::from_bits(word) != 0.0).into()),
+        (Dtype::Bool, _) => each(words, |word| (word != 0).into()),
+        (dtype, Word::Float) => {
+            check_range(dtype, words)?;
+            match dtype {
+                Dtype::U64 => each(words, |word| f64::from_bits(word) as u64),
+                _ => each(words, |word| f64::from_bits(word) as i64 as u64),
             }
         }
+        _ => {}
+    }
+    swap(number, words);
+    match number.dtype.bytes() {
+        1 => narrow(words, target, |word| (word as u8).to_le_bytes()),
+        2 => narrow(words, target, |word| (word as u16).to_le_bytes()),
+        4 => narrow(words, target, |word| (word as u32).to_le_bytes()),
+        _ => narrow(words, target, u64::to_le_bytes),
     }
     Ok(())
 }
 
-#[inline(always)]
-fn store_as<const N: usize>(
-    is_big: bool,
-    words: &[u64],
-    target: &mut [u8],
-    from: impl Fn(u64) -> [u8; N],
-) {
-    for (word, place) in words.iter().zip(target.as_chunks_mut::<N>().0) {
-        let mut bytes = from(*word);
-        if is_big {
-            bytes.reverse();
-        }
-        *place = bytes;
-    }
-}
-
 /// Whether all floats, cut at their point, are of an integer type.
-fn check_range(kind: Kind, words: &[u64]) -> Result<(), OutOfRange> {
-    let bits = 8 * kind.bytes() as i32;
-    let is_signed = kind.word() == Word::Signed;
+fn check_range(dtype: Dtype, words: &[u64]) -> Result<(), OutOfRange> {
+    let bits = 8 * dtype.bytes() as i32;
+    let is_signed = Word::of(dtype) == Word::Signed;
     let power = |bits: i32| f64::from_bits(((1023 + bits) as u64) << 52);
     let (least, limit) =
         if is_signed { (-power(bits - 1), power(bits - 1)) } else { (0.0, power(bits)) };

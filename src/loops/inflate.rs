@@ -96,14 +96,9 @@ pub struct Tables {
 
 impl Tables {
     /// Of no code.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Tables {
         Tables { literals: [0; LITERAL_ENTRIES], distances: [0; DISTANCE_ENTRIES], is_fixed: false }
-    }
-}
-
-impl Default for Tables {
-    fn default() -> Tables {
-        Tables::new()
     }
 }
 
@@ -376,34 +371,45 @@ enum Code {
     Wrong,
 }
 
-/// Makes the table of the code that gives each symbol as many bits as `lengths` says: codes of as
-/// many bits follow each other by their symbols, and longer ones follow shorter ones. Bits are read
-/// from the lowest on, so that a code is an index back to front.
-fn make(table: &mut [u32], root: u32, lengths: &[u8], says: impl Fn(usize) -> u32) -> Code {
+/// How many codes have each number of bits, where the symbols of each begin among all that have a
+/// code, and what the code is.
+fn counted(lengths: &[u8]) -> ([u16; CODE_BITS_MAX + 1], [u16; CODE_BITS_MAX + 2], Code) {
     let mut counts = [0u16; CODE_BITS_MAX + 1];
     for length in lengths {
         counts[usize::from(*length)] += 1;
     }
-    // Where the symbols of each length begin among all that have a code.
     let (mut firsts, mut free) = ([0u16; CODE_BITS_MAX + 2], 1i32);
     for bits in 1..=CODE_BITS_MAX {
         firsts[bits + 1] = firsts[bits] + counts[bits];
         free = 2 * free - i32::from(counts[bits]);
         if free < 0 {
-            return Code::Wrong;
+            return (counts, firsts, Code::Wrong);
         }
     }
-    let used = usize::from(firsts[CODE_BITS_MAX + 1]);
+    let code = match (free, firsts[CODE_BITS_MAX + 1]) {
+        (0, _) => Code::Whole,
+        (_, 0) => Code::Part,
+        (_, 1) if counts[1] == 1 => Code::Part,
+        _ => Code::Wrong,
+    };
+    (counts, firsts, code)
+}
+
+/// Makes the table of the code that gives each symbol as many bits as `lengths` says: codes of as
+/// many bits follow each other by their symbols, and longer ones follow shorter ones. Bits are read
+/// from the lowest on, so that a code is an index back to front. `says` is what the entry of a
+/// symbol says beside its code.
+fn make(table: &mut [u32], root: u32, lengths: &[u8], says: fn(usize) -> u32) -> Code {
+    let (counts, mut firsts, code) = counted(lengths);
     let entry = |symbol: u16, bits: u32| says(usize::from(symbol)) + (bits << CODE_SHIFT | bits);
-    if free > 0 {
-        if used > 1 || used == 1 && counts[1] == 0 {
-            return Code::Wrong;
-        }
+    if code == Code::Part {
         table[..1 << root].fill(IS_SPECIAL + (1 << CODE_SHIFT | 1));
         if let Some(symbol) = lengths.iter().position(|bits| *bits == 1) {
             table[..1 << root].iter_mut().step_by(2).for_each(|it| *it = entry(symbol as u16, 1));
         }
-        return Code::Part;
+    }
+    if code != Code::Whole {
+        return code;
     }
     let mut sorted = [0u16; LITERAL_SYMBOLS];
     for (symbol, bits) in lengths.iter().enumerate().filter(|(_, bits)| **bits > 0) {
@@ -411,7 +417,7 @@ fn make(table: &mut [u32], root: u32, lengths: &[u8], says: impl Fn(usize) -> u3
         sorted[usize::from(*place)] = symbol as u16;
         *place += 1;
     }
-    let sorted = &sorted[..used];
+    let sorted = &sorted[..usize::from(firsts[CODE_BITS_MAX + 1])];
     let mut longer = Longer { prefix: usize::MAX, first: 0, limit: 1 << root };
     // `there` entries are made; with every bit more they are there twice.
     let (mut code, mut bits, mut there) = (0usize, 0, 1usize);
@@ -433,12 +439,7 @@ fn make(table: &mut [u32], root: u32, lengths: &[u8], says: impl Fn(usize) -> u3
             places.for_each(|place| *place = entry(*symbol, bits - root));
         }
         left -= 1;
-        // The next code: one more, with the digits in reverse.
-        let ones = ((1 << bits) - 1) ^ code;
-        if ones != 0 {
-            let digit = 1 << ones.ilog2();
-            code = code & (digit - 1) | digit;
-        }
+        code = next_code(code, bits);
     }
     // A code without longer ones may end before the root.
     while there < 1 << root {
@@ -446,6 +447,15 @@ fn make(table: &mut [u32], root: u32, lengths: &[u8], says: impl Fn(usize) -> u3
         there *= 2;
     }
     Code::Whole
+}
+
+/// The next code of `bits` bits: one more, with the digits in reverse; the last is its own.
+fn next_code(code: usize, bits: u32) -> usize {
+    let ones = ((1 << bits) - 1) ^ code;
+    match ones {
+        0 => code,
+        _ => code & ((1 << ones.ilog2()) - 1) | 1 << ones.ilog2(),
+    }
 }
 
 /// Bits of the index of the table for codes of `bits` bits, of which `left` follow, and the longer

@@ -23,15 +23,16 @@ const PLANES_BYTES: usize = 16 << 10;
 /// Elements between two turns through the planes of an unusual size.
 const TILE_ELEMENTS: usize = 64;
 
-/// A filter of blosc.
+/// A filter of blosc. The numbers are those of kernels/common.cuh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Shuffle {
     /// None.
-    None,
+    None = 0,
     /// Bytes of equal significance together.
-    Bytes,
+    Bytes = 1,
     /// Bits of equal significance together.
-    Bits,
+    Bits = 2,
 }
 
 impl Shuffle {
@@ -81,12 +82,12 @@ pub fn unshuffle_at(
     let tail_first = (first_byte + filtered_bytes).saturating_sub(whole.len());
     tail.copy_from_slice(&behind[tail_first..][..tail.len()]);
     if shuffle == Shuffle::Bytes {
-        return for_whole_units(typesize, first_byte, target, |first, target| {
+        return for_whole_units(typesize, first_byte, target, &mut |first, target| {
             bytes(level, typesize, whole, first, target);
         });
     }
     assert!((whole.len() / typesize).is_multiple_of(8));
-    for_whole_units(8 * typesize, first_byte, target, |first, target| {
+    for_whole_units(8 * typesize, first_byte, target, &mut |first, target| {
         bits(level, typesize, whole, first, target);
     });
 }
@@ -98,7 +99,7 @@ fn for_whole_units(
     unit_bytes: usize,
     first_byte: usize,
     target: &mut [u8],
-    mut decode: impl FnMut(usize, &mut [u8]),
+    decode: &mut dyn FnMut(usize, &mut [u8]),
 ) {
     let mut cut = [0; 8 * TYPESIZE_MAX];
     let cut = &mut cut[..unit_bytes];

@@ -5,7 +5,7 @@
 //! that its reads must keep, or the wider range that keeps it. A file that only pretends is
 //! refused: some (ext4 with data journaling) take the flag and read through the cache all the same.
 
-use crate::os::{Errno, close, last_errno, open_with};
+use crate::os::{Errno, close, open_with, system_call};
 use core::mem::MaybeUninit;
 
 /// What a direct read must be a multiple of. Both are powers of two.
@@ -48,25 +48,14 @@ pub fn open_direct(path: &[u8]) -> Result<(i32, DirectAlign), Errno> {
 
 fn align_of_file(fd: i32) -> Result<DirectAlign, Errno> {
     let mut found = MaybeUninit::<libc::statx>::zeroed();
-    // The raw call, because old C libraries have no wrapper.
+    let (path, target) = (c"".as_ptr().expose_provenance(), found.as_mut_ptr().expose_provenance());
+    let (flags, mask) = (libc::AT_EMPTY_PATH as usize, libc::STATX_DIOALIGN as usize);
     // SAFETY: the path is an empty NUL-terminated string, which AT_EMPTY_PATH takes for the
     // descriptor itself; the kernel writes one struct statx.
-    let failed = unsafe {
-        libc::syscall(
-            libc::SYS_statx,
-            libc::c_long::from(fd),
-            c"".as_ptr(),
-            libc::c_long::from(libc::AT_EMPTY_PATH),
-            libc::c_long::from(libc::STATX_DIOALIGN),
-            found.as_mut_ptr(),
-        )
+    match unsafe { system_call(libc::SYS_statx, [fd as usize, path, flags, mask, target]) } {
+        Err(Errno(libc::ENOSYS | libc::EPERM)) => return Ok(DirectAlign::PAGE),
+        looked => looked?,
     };
-    if failed != 0 {
-        return match last_errno() {
-            Errno(libc::ENOSYS | libc::EPERM) => Ok(DirectAlign::PAGE),
-            errno => Err(errno),
-        };
-    }
     // SAFETY: all bytes were zeroed before the kernel wrote, and zeroes are a valid struct statx.
     let found = unsafe { found.assume_init() };
     align_from(

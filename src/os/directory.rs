@@ -4,19 +4,17 @@
 //! walks over them. Invariant: an entry that does not lie inside the buffer ends the walk, so bytes
 //! of a table that is not the system's lead nowhere.
 
-use crate::os::{Errno, last_errno, open_with};
+use crate::os::{Errno, system_call};
 
 /// Bytes of an entry before its name: inode, offset, length of the entry, type.
 const HEAD_BYTES: usize = 19;
 
-pub(super) fn open_directory(path: &[u8]) -> Result<i32, Errno> {
-    open_with(path, libc::O_DIRECTORY)
-}
-
 pub(super) fn read_directory(fd: i32, target: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes at most `target.len()` bytes, which are writable.
-    let got = unsafe { libc::syscall(libc::SYS_getdents64, fd, target.as_mut_ptr(), target.len()) };
-    if got < 0 { Err(last_errno()) } else { Ok(got as usize) }
+    unsafe {
+        let start = target.as_mut_ptr().expose_provenance();
+        system_call(libc::SYS_getdents64, [fd as usize, start, target.len(), 0, 0])
+    }
 }
 
 /// One entry.
@@ -51,6 +49,7 @@ impl<'a> Iterator for Entries<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::SYSTEM;
     use std::vec::Vec;
 
     fn raw(name: &[u8], kind: u8) -> Vec<u8> {
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn entries_of_the_system_are_the_folders_that_are_there() {
-        let fd = open_directory(b"/proc/self\0").unwrap();
+        let fd = (SYSTEM.open_directory)(b"/proc/self\0").unwrap();
         let mut found = Vec::new();
         let mut buffer = [0; 512];
         loop {
@@ -95,6 +94,6 @@ mod tests {
 
     #[test]
     fn a_file_is_no_directory() {
-        assert_eq!(open_directory(b"/dev/null\0"), Err(Errno(libc::ENOTDIR)));
+        assert_eq!((SYSTEM.open_directory)(b"/dev/null\0"), Err(Errno(libc::ENOTDIR)));
     }
 }

@@ -50,7 +50,7 @@ pub static HOOKS: Table = Table::new();
 
 impl Table {
     /// No hooks.
-    pub const fn new() -> Table {
+    const fn new() -> Table {
         Table {
             entries: [const {
                 Entry {
@@ -103,12 +103,6 @@ impl Table {
                 unsafe { fatal(user, file.as_ptr(), line, text.as_ptr()) };
             }
         }
-    }
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Table::new()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The block of memory that an instance lives in: the caller's, its allocator's, or the system's.
+//! The block of memory that a loader lives in: the caller's, its allocator's, or the system's.
 //!
 //! Taken once at open, given back once after close.
 

@@ -1,7 +1,7 @@
 //! Every call into the operating system, behind one table of functions.
 //!
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
-//! libc, so a test that replaces one entry sees, fails or delays every such call of an instance.
+//! libc, so a test that replaces one entry sees, fails or delays every such call of a loader.
 
 #[cfg(any(test, wavetrain_archive))]
 pub mod calls;
@@ -21,7 +21,7 @@ pub mod uring;
 pub mod workers;
 
 use crate::base::arena::Region;
-use crate::os::uring::kernel::RingMemory;
+use crate::os::uring::kernel::{self, RingMemory};
 use crate::os::{cancel::Uncancelled, direct::DirectAlign};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -66,49 +66,27 @@ pub struct FileStat {
     pub kind: FileKind,
 }
 
-/// What lies at a path.
+/// What lies at a path, by the kernel's bits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FileKind {
-    /// Bytes that end: all that is ever read.
-    Regular,
-    /// A folder.
-    Folder,
-    /// What is waited for until somebody writes to it.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A terminal, or an endless source of bytes.
-    CharacterDevice,
-    /// A disk.
-    BlockDevice,
-    /// Something that Linux has no name for today.
-    Other,
-}
+pub struct FileKind(libc::mode_t);
 
 impl FileKind {
-    fn from_mode(mode: libc::mode_t) -> FileKind {
-        match mode & libc::S_IFMT {
-            libc::S_IFREG => FileKind::Regular,
-            libc::S_IFDIR => FileKind::Folder,
-            libc::S_IFIFO => FileKind::Fifo,
-            libc::S_IFSOCK => FileKind::Socket,
-            libc::S_IFCHR => FileKind::CharacterDevice,
-            libc::S_IFBLK => FileKind::BlockDevice,
-            _ => FileKind::Other,
-        }
-    }
+    /// Bytes that end: all that is ever read.
+    pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
+    /// A folder.
+    pub const FOLDER: FileKind = FileKind(libc::S_IFDIR);
 }
 
 impl core::fmt::Display for FileKind {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            FileKind::Regular => "a regular file",
-            FileKind::Folder => "a folder",
-            FileKind::Fifo => "a FIFO",
-            FileKind::Socket => "a socket",
-            FileKind::CharacterDevice => "a character device",
-            FileKind::BlockDevice => "a block device",
-            FileKind::Other => "something else",
+        f.write_str(match self.0 {
+            libc::S_IFREG => "a regular file",
+            libc::S_IFDIR => "a folder",
+            libc::S_IFIFO => "a FIFO",
+            libc::S_IFSOCK => "a socket",
+            libc::S_IFCHR => "a character device",
+            libc::S_IFBLK => "a block device",
+            _ => "something else",
         })
     }
 }
@@ -120,109 +98,106 @@ pub struct Thread(libc::pthread_t);
 /// What a thread runs: a function and its argument, which outlive it.
 pub type ThreadMain = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// The table. [`SYSTEM`] is the real one; every entry may be called from any thread.
-#[derive(Clone, Copy)]
-pub struct Os {
-    /// Maps `bytes` bytes of zeroed private memory, in huge pages where the system gives them.
-    pub map: fn(bytes: u64) -> Result<NonNull<u8>, Errno>,
-    /// Gives a mapping back.
-    pub unmap: fn(block: NonNull<u8>, bytes: u64),
-    /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
-    pub open: fn(path: &[u8]) -> Result<i32, Errno>,
-    /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
-    /// EINVAL where the file has none.
-    pub open_direct: fn(path: &[u8]) -> Result<(i32, DirectAlign), Errno>,
-    /// Opens a NUL-terminated path of a directory for reading its entries.
-    pub open_directory: fn(path: &[u8]) -> Result<i32, Errno>,
-    /// Reads the next entries of a directory as the kernel lays them out (getdents64), as many as
-    /// fit; 0 behind the last.
-    pub read_directory: fn(fd: i32, target: &mut [u8]) -> Result<usize, Errno>,
-    /// Closes a descriptor.
-    pub close: fn(fd: i32),
-    /// Looks at an open file.
-    pub stat: fn(fd: i32) -> Result<FileStat, Errno>,
-    /// Looks at a NUL-terminated path.
-    pub stat_path: fn(path: &[u8]) -> Result<FileStat, Errno>,
-    /// Reads at an offset; may be short. With `cached_only` it gives EAGAIN or EOPNOTSUPP instead
-    /// of waiting for storage.
-    pub read:
-        fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno>,
-    /// Opens an io_uring of at least `entries` requests, everything mapped. ENOSYS, EPERM or EINVAL
-    /// where the kernel has none or gives none.
-    pub ring_open: fn(entries: u32) -> Result<RingMemory, Errno>,
-    /// Unmaps and closes a ring that has no request in flight.
-    pub ring_close: fn(ring: &RingMemory),
-    /// Hands `submit` queued requests to the kernel and waits for `complete_min` completions; how
-    /// many requests it took. When it took fewer it did not wait.
-    pub ring_enter: fn(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno>,
-    /// Pins a block for OP_READ_FIXED, or gives the pinned one up.
-    pub ring_register: fn(ring: &RingMemory, block: Option<Region>) -> Result<(), Errno>,
-    /// Lets a ring wait for what it reads of a file that was opened without waiting: else it gives
-    /// EAGAIN instead. Where it fails the ring says so.
-    pub ring_waits: fn(fd: i32),
-    /// Adds one to the count of an eventfd.
-    pub ring_wake: fn(event: i32),
-    /// Nanoseconds of a clock that never goes back.
-    pub now_ns: fn() -> u64,
-    /// Starts a thread with all signals blocked, on the given stack.
-    pub thread_start: fn(
-        main: ThreadMain,
-        argument: *mut c_void,
-        stack: *mut u8,
-        stack_bytes: u64,
-    ) -> Result<Thread, Errno>,
-    /// Waits for a thread that is about to end.
-    pub thread_join: fn(thread: Thread),
-    /// This process.
-    pub process_id: fn() -> i32,
-    /// The calling thread; never 0. Another thread may get the number once this one has ended.
-    pub thread_id: fn() -> u64,
-    /// The same by the kernel's number, which goes through all others before it is given out again;
-    /// a system call.
-    pub thread_number: fn() -> u64,
-    /// CPUs that this thread may run on.
-    pub cpu_count: fn() -> u32,
-    /// Soft limit of open files.
-    pub open_files_max: fn() -> u64,
-    /// Lets another thread run.
-    pub yield_now: fn(),
-    /// Writes to stderr, as much as goes.
-    pub write_stderr: fn(text: &[u8]),
+macro_rules! table {
+    ($($(#[$note:meta])* $entry:ident: $type:ty = $real:expr;)*) => {
+        /// The table. [`SYSTEM`] is the real one; every entry may be called from any thread.
+        #[derive(Clone, Copy)]
+        pub struct Os {
+            $($(#[$note])* pub $entry: $type,)*
+        }
+
+        /// The real system.
+        pub static SYSTEM: Os = Os { $($entry: $real,)* };
+    };
 }
 
-/// The real system.
-pub static SYSTEM: Os = Os {
-    map,
-    unmap,
-    open,
-    open_direct: direct::open_direct,
-    open_directory: directory::open_directory,
-    read_directory: directory::read_directory,
-    close,
-    stat,
-    stat_path,
-    read,
-    ring_open: uring::kernel::ring_open,
-    ring_close: uring::kernel::ring_close,
-    ring_enter: uring::kernel::ring_enter,
-    ring_register: uring::kernel::ring_register,
-    ring_waits: uring::kernel::ring_waits,
-    ring_wake: uring::kernel::ring_wake,
-    now_ns,
-    thread_start,
-    thread_join,
-    process_id,
-    thread_id,
-    thread_number,
-    cpu_count,
-    open_files_max,
-    yield_now,
-    write_stderr,
-};
+table! {
+    /// Maps `bytes` bytes of zeroed private memory, in huge pages where the system gives them.
+    map: fn(bytes: u64) -> Result<NonNull<u8>, Errno> = map;
+    /// Gives a mapping back.
+    unmap: fn(block: NonNull<u8>, bytes: u64) = unmap;
+    /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
+    open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
+    /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
+    /// EINVAL where the file has none.
+    open_direct: fn(path: &[u8]) -> Result<(i32, DirectAlign), Errno> = direct::open_direct;
+    /// Opens a NUL-terminated path of a directory for reading its entries.
+    open_directory: fn(path: &[u8]) -> Result<i32, Errno> =
+        |path| open_with(path, libc::O_DIRECTORY);
+    /// Reads the next entries of a directory as the kernel lays them out (getdents64), as many as
+    /// fit; 0 behind the last.
+    read_directory: fn(fd: i32, target: &mut [u8]) -> Result<usize, Errno> =
+        directory::read_directory;
+    /// Closes a descriptor.
+    close: fn(fd: i32) = close;
+    /// Looks at an open file.
+    stat: fn(fd: i32) -> Result<FileStat, Errno> = stat;
+    /// Looks at a NUL-terminated path.
+    stat_path: fn(path: &[u8]) -> Result<FileStat, Errno> = stat_path;
+    /// Reads at an offset; may be short. With `cached_only` it gives EAGAIN or EOPNOTSUPP instead
+    /// of waiting for storage.
+    read: fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> =
+        read;
+    /// Opens an io_uring of at least `entries` requests, everything mapped. ENOSYS, EPERM or EINVAL
+    /// where the kernel has none or gives none.
+    ring_open: fn(entries: u32) -> Result<RingMemory, Errno> = kernel::ring_open;
+    /// Unmaps and closes a ring that has no request in flight.
+    ring_close: fn(ring: &RingMemory) = kernel::ring_close;
+    /// Hands `submit` queued requests to the kernel and waits for `complete_min` completions; how
+    /// many requests it took. When it took fewer it did not wait.
+    ring_enter: fn(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno> =
+        kernel::ring_enter;
+    /// Pins a block for OP_READ_FIXED, or gives the pinned one up.
+    ring_register: fn(ring: &RingMemory, block: Option<Region>) -> Result<(), Errno> =
+        kernel::ring_register;
+    /// Lets a ring wait for what it reads of a file that was opened without waiting: else it gives
+    /// EAGAIN instead. Where it fails the ring says so.
+    ring_waits: fn(fd: i32) = kernel::ring_waits;
+    /// Adds one to the count of an eventfd.
+    ring_wake: fn(event: i32) = kernel::ring_wake;
+    /// Nanoseconds of a clock that never goes back.
+    now_ns: fn() -> u64 = now_ns;
+    /// Starts a thread with all signals blocked, on a stack of so many bytes.
+    thread_start: fn(ThreadMain, argument: *mut c_void, *mut u8, u64) -> Result<Thread, Errno> =
+        thread_start;
+    /// Waits for a thread that is about to end.
+    thread_join: fn(thread: Thread) = thread_join;
+    /// This process.
+    process_id: fn() -> i32 = process_id;
+    /// The calling thread; never 0: no C library has a thread at address 0. Another thread may get
+    /// the number once this one has ended.
+    thread_id: fn() -> u64 = thread_id;
+    /// The same by the kernel's number, which goes through all others before it is given out again;
+    /// a system call, by its number, because older C libraries have no function for it.
+    thread_number: fn() -> u64 = thread_number;
+    /// CPUs that this thread may run on.
+    cpu_count: fn() -> u32 = cpu_count;
+    /// Soft limit of open files.
+    open_files_max: fn() -> u64 = open_files_max;
+    /// Lets another thread run.
+    yield_now: fn() = yield_now;
+    /// Writes to stderr, as much as goes.
+    write_stderr: fn(text: &[u8]) = write_stderr;
+}
 
 fn last_errno() -> Errno {
     // SAFETY: glibc and musl give a valid thread-local address.
     Errno(unsafe { *libc::__errno_location() })
+}
+
+/// What a call said that gives a negative number where it fails.
+fn checked(result: libc::c_long) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| last_errno())
+}
+
+/// A system call by its number, for which old C libraries have no function.
+///
+/// # Safety
+/// The arguments are what the call asks for: what it reads and writes through them is there.
+unsafe fn system_call(number: libc::c_long, arguments: [usize; 5]) -> Result<usize, Errno> {
+    let [a, b, c, d, e] = arguments;
+    // SAFETY: the caller vouches for the arguments; a sixth that is 0 means nothing to any call.
+    checked(unsafe { libc::syscall(number, a, b, c, d, e, 0usize) })
 }
 
 fn map(bytes: u64) -> Result<NonNull<u8>, Errno> {
@@ -251,10 +226,6 @@ fn unmap(block: NonNull<u8>, bytes: u64) {
     assert!(failed == 0);
 }
 
-fn open(path: &[u8]) -> Result<i32, Errno> {
-    open_with(path, 0)
-}
-
 /// Opens for reads of regular files. Of anything else the open returns as well: a FIFO that nobody
 /// writes to, a terminal, which stays nobody's.
 fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
@@ -278,7 +249,7 @@ fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
 }
 
 fn is_regular(path: &[u8]) -> bool {
-    stat_path(path).is_ok_and(|stat| stat.kind == FileKind::Regular)
+    stat_path(path).is_ok_and(|stat| stat.kind == FileKind::REGULAR)
 }
 
 fn close(fd: i32) {
@@ -286,35 +257,28 @@ fn close(fd: i32) {
     unsafe { libc::close(fd) };
 }
 
-fn file_stat_from(stat: &libc::stat) -> FileStat {
-    FileStat {
-        bytes: stat.st_size.max(0) as u64,
-        modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
-        kind: FileKind::from_mode(stat.st_mode),
-    }
-}
-
 fn stat(fd: i32) -> Result<FileStat, Errno> {
-    let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: fstat writes the whole struct when it returns 0.
-    unsafe {
-        if libc::fstat(fd, found.as_mut_ptr()) != 0 {
-            return Err(last_errno());
-        }
-        Ok(file_stat_from(&found.assume_init()))
-    }
+    // SAFETY: fstat writes the struct that it is given.
+    stat_by(|found| unsafe { libc::fstat(fd, found) })
 }
 
 fn stat_path(path: &[u8]) -> Result<FileStat, Errno> {
     assert!(path.last() == Some(&0));
-    let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path is NUL-terminated; stat writes the whole struct when it returns 0.
-    unsafe {
-        if libc::stat(path.as_ptr().cast(), found.as_mut_ptr()) != 0 {
-            return Err(last_errno());
-        }
-        Ok(file_stat_from(&found.assume_init()))
-    }
+    // SAFETY: the path is NUL-terminated; stat writes the struct that it is given.
+    stat_by(|found| unsafe { libc::stat(path.as_ptr().cast(), found) })
+}
+
+/// What `look` finds, which fills the whole struct where it gives 0.
+fn stat_by(look: impl FnOnce(*mut libc::stat) -> i32) -> Result<FileStat, Errno> {
+    let mut found = MaybeUninit::<libc::stat>::zeroed();
+    checked(look(found.as_mut_ptr()).into())?;
+    // SAFETY: all bytes were zeroed, and zeroes are a valid struct stat.
+    let stat = unsafe { found.assume_init() };
+    Ok(FileStat {
+        bytes: stat.st_size.max(0) as u64,
+        modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
+        kind: FileKind(stat.st_mode & libc::S_IFMT),
+    })
 }
 
 fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> {
@@ -328,7 +292,7 @@ fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<us
             libc::pread(fd, target.as_mut_ptr().cast(), target.len(), offset)
         }
     };
-    if got < 0 { Err(last_errno()) } else { Ok(got as usize) }
+    checked(got as libc::c_long)
 }
 
 fn now_ns() -> u64 {
@@ -348,7 +312,7 @@ fn thread_start(
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes are initialised before use and destroyed after; the stack is a block
-    // of the arena that the instance keeps until it has joined the thread; the signal mask is
+    // of the arena that the loader keeps until it has joined the thread; the signal mask is
     // restored to what it was.
     unsafe {
         let failed = libc::pthread_attr_init(attributes.as_mut_ptr());
@@ -435,20 +399,19 @@ pub fn sleep_forever() -> ! {
     }
 }
 
+fn process_id() -> i32 {
+    // SAFETY: getpid has no preconditions.
+    unsafe { libc::getpid() }
+}
+
 fn thread_id() -> u64 {
-    // SAFETY: has no preconditions. No C library has a thread at address 0.
+    // SAFETY: pthread_self has no preconditions.
     unsafe { libc::pthread_self() as u64 }
 }
 
 fn thread_number() -> u64 {
-    // SAFETY: has no arguments and always succeeds. By its number, because older C libraries have
-    // no function for it.
+    // SAFETY: gettid has no arguments and always succeeds.
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }
-}
-
-fn process_id() -> i32 {
-    // SAFETY: has no preconditions.
-    unsafe { libc::getpid() }
 }
 
 fn cpu_count() -> u32 {
@@ -487,8 +450,8 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_enoent_and_a_directory_is_not_regular() {
-        assert_eq!(open(b"/nonexistent/x\0"), Err(Errno(libc::ENOENT)));
-        assert_eq!(stat_path(b"/\0").unwrap().kind, FileKind::Folder);
+        assert_eq!(open_with(b"/nonexistent/x\0", 0), Err(Errno(libc::ENOENT)));
+        assert_eq!(stat_path(b"/\0").unwrap().kind, FileKind::FOLDER);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Profiler {
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
 unsafe impl Send for Profiler {}
-// SAFETY: as for Send.
+// SAFETY: by the same contract several threads may call them at once.
 unsafe impl Sync for Profiler {}
 
 impl Profiler {

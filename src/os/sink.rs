@@ -30,7 +30,7 @@ pub struct Sink {
 
 // SAFETY: the hook's contract is that its function may be called from any thread.
 unsafe impl Send for Sink {}
-// SAFETY: as for Send.
+// SAFETY: by the same contract several threads may call it at once.
 unsafe impl Sync for Sink {}
 
 impl Sink {

@@ -77,7 +77,7 @@ pub struct Store {
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
 unsafe impl Send for Store {}
-// SAFETY: as for Send.
+// SAFETY: by the same contract several threads may call it at once.
 unsafe impl Sync for Store {}
 
 impl Store {
@@ -136,7 +136,7 @@ impl Store {
             opened => opened.map_err(fault_from)?,
         };
         match (self.os.stat)(fd) {
-            Ok(FileStat { kind, .. }) if kind != FileKind::Regular => {
+            Ok(FileStat { kind, .. }) if kind != FileKind::REGULAR => {
                 (self.os.close)(fd);
                 Err(Fault::NotRegular(kind))
             }
@@ -150,7 +150,7 @@ impl Store {
 
     fn no_such_device(&self, path: &Path) -> Fault {
         match (self.os.stat_path)(path.as_bytes_nul()) {
-            Ok(FileStat { kind, .. }) if kind != FileKind::Regular => Fault::NotRegular(kind),
+            Ok(FileStat { kind, .. }) if kind != FileKind::REGULAR => Fault::NotRegular(kind),
             _ => Fault::Failed(Errno(libc::ENXIO)),
         }
     }
@@ -282,7 +282,7 @@ impl Store {
         match bytes {
             FILE_ABSENT => Err(Fault::Absent),
             bytes if bytes < 0 => Err(Fault::HookFailed),
-            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, kind: FileKind::Regular }),
+            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, kind: FileKind::REGULAR }),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A lock and a condition variable over pthreads: correct, known to sanitizers, no allocation.
 //!
-//! A lock must not move once it was used; instances place theirs in the arena.
+//! A lock must not move once it was used; loaders place theirs in the arena.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -40,7 +40,7 @@ impl<T> Mutex<T> {
             }
             (0..TRY_PAUSES).for_each(|_| core::hint::spin_loop());
         }
-        // SAFETY: as above.
+        // SAFETY: the mutex was made by `new` and does not move once it was used.
         let failed = unsafe { libc::pthread_mutex_lock(self.lock.get()) };
         assert!(failed == 0);
         Guard { mutex: self }
@@ -87,6 +87,7 @@ unsafe impl Send for Condvar {}
 
 impl Condvar {
     /// A condition that is not initialised yet.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Condvar { condition: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER) }
     }
@@ -121,7 +122,7 @@ impl Condvar {
             tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
             tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: as in `wait`.
+        // SAFETY: the guard holds the mutex that all waiters of this condition use; the deadline lives.
         let failed = unsafe {
             libc::pthread_cond_timedwait(self.condition.get(), guard.mutex.lock.get(), &deadline)
         };
@@ -138,12 +139,6 @@ impl Condvar {
     pub fn broadcast(&self) {
         // SAFETY: the condition is initialised.
         unsafe { libc::pthread_cond_broadcast(self.condition.get()) };
-    }
-}
-
-impl Default for Condvar {
-    fn default() -> Self {
-        Condvar::new()
     }
 }
 

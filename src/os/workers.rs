@@ -16,7 +16,7 @@ pub struct Workers {
 
 // SAFETY: the hook's contract is that its function may be called from any thread.
 unsafe impl Send for Workers {}
-// SAFETY: as for Send.
+// SAFETY: by the same contract several threads may call it at once.
 unsafe impl Sync for Workers {}
 
 impl Workers {

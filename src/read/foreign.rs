@@ -61,7 +61,7 @@ pub(super) fn foreign(
         path.push_str(uri);
         path.push_str("/");
         path.push_str(name);
-        if store.stat_path(&path).is_ok_and(|stat| stat.kind == FileKind::Regular) {
+        if store.stat_path(&path).is_ok_and(|stat| stat.kind == FileKind::REGULAR) {
             return Some(what);
         }
     }

@@ -1,7 +1,7 @@
 //! What needs the processor by name: the floating-point environment and instructions that only
 //! some CPUs have.
 //!
-//! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the steps of the pipeline,
+//! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the stages,
 //! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked. The kernels
 //! themselves are `loops`'.
 
@@ -14,7 +14,7 @@ pub use path::RowsPath;
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.
 ///
 /// A host may call with flush-to-zero or another rounding mode set; casts give the same bits all
-/// the same, because every step of the pipeline holds one of these. It belongs to the thread that
+/// the same, because every stage holds one of these. It belongs to the thread that
 /// made it (the raw pointer marker keeps it there).
 pub struct FloatEnvironment {
     saved: machine::Control,

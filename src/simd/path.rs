@@ -10,11 +10,7 @@ use crate::loops::simd::{LevelKernel, RowsKernels, rows_streamed};
 
 /// A kernel that runs on this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct RowsPath {
-    chosen: LevelKernel,
-    source_bytes: usize,
-    target_bytes: usize,
-}
+pub struct RowsPath(LevelKernel);
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -22,13 +18,12 @@ const LINE_BYTES: usize = 64;
 impl RowsPath {
     /// The best of these kernels at a level, if there is one.
     pub fn at(kernels: &RowsKernels, level: Level) -> Option<RowsPath> {
-        let RowsKernels { source_bytes, target_bytes, .. } = *kernels;
-        Some(RowsPath { chosen: kernels.at(level)?, source_bytes, target_bytes })
+        kernels.at(level).map(RowsPath)
     }
 
     /// Whether source rows of `row_bytes` bytes are long enough.
     pub fn takes(&self, row_bytes: usize) -> bool {
-        row_bytes >= self.chosen.length_min * self.source_bytes
+        row_bytes >= self.0.length_min * self.0.source_bytes
     }
 
     /// Does all rows of `source` into those of `target`, which has as many of as many elements.
@@ -37,11 +32,12 @@ impl RowsPath {
     /// are whole cache lines they are then stored past the caches, which saves reading them first;
     /// of any other rows that would write parts of lines, and takes up to twice as long.
     pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
-        let length = source.row_bytes() / self.source_bytes;
-        assert!(length >= self.chosen.length_min);
+        let LevelKernel { kernel, source_bytes, target_bytes, .. } = self.0;
+        let length = source.row_bytes() / source_bytes;
+        assert!(length >= self.0.length_min);
         assert!(source.count() == target.count());
-        assert!(source.row_bytes() == length * self.source_bytes);
-        assert!(target.row_bytes() == length * self.target_bytes);
+        assert!(source.row_bytes() == length * source_bytes);
+        assert!(target.row_bytes() == length * target_bytes);
         let (from, to) = (source.as_ptr(), target.as_mut_ptr());
         let is_whole_lines = [to as usize, target.pitch(), target.row_bytes()]
             .iter()
@@ -51,12 +47,12 @@ impl RowsPath {
         // SAFETY: the level has the kernel's instructions. Both views have `count` rows of `length`
         // elements, in bounds by their own invariants. Streams get rows that are whole lines.
         unsafe {
-            if self.chosen.can_stream && is_streamed && is_whole_lines {
-                let element_bytes = (self.source_bytes, self.target_bytes);
+            if self.0.can_stream && is_streamed && is_whole_lines {
+                let element_bytes = (source_bytes, target_bytes);
                 let (from, to) = ((from, source_pitch), (to, target_pitch));
-                rows_streamed(self.chosen.kernel, element_bytes, from, to, count, length);
+                rows_streamed(kernel, element_bytes, from, to, count, length);
             } else {
-                (self.chosen.kernel)(from, source_pitch, to, target_pitch, count, length);
+                kernel(from, source_pitch, to, target_pitch, count, length);
             }
         }
     }

@@ -135,7 +135,7 @@ impl ReadOp {
         array: 0,
         array_id: 0,
         file: 0,
-        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::Regular },
+        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::REGULAR },
         offset: 0,
         bytes: 0,
         slab_offset: 0,

@@ -17,11 +17,10 @@ use std::path::Path;
 use std::process::Command;
 use wavetrain::base::limits::URI_BYTES_MAX;
 use wavetrain::cuda::context::Entered;
-use wavetrain::cuda::entries::{Entries, EntryName, NAMES};
+use wavetrain::cuda::entries::{Entries, EntryName, names};
 use wavetrain::cuda::handles::*;
-use wavetrain::cuda::result::CuResult;
-use wavetrain::cuda::result::RESULTS;
-use wavetrain::cuda::{DeviceContext, Driver, DriverPath, module};
+use wavetrain::cuda::result::{CuResult, RESULTS};
+use wavetrain::cuda::{DeviceContext, Driver, DriverPath, Fault, module};
 use wavetrain::status::{Status, Why};
 
 /// Result and arguments of a function, by the names of their types.
@@ -132,7 +131,7 @@ fn signatures() -> Vec<(&'static str, Vec<String>, Vec<String>)> {
         memcpy_dtod_async cuMemcpyDtoDAsync_v2(_, _, _, _);
         memcpy_dtoh cuMemcpyDtoH_v2(_, _, _);
         memset_d8_async cuMemsetD8Async(_, _, _, _);
-        stream_create_with_priority cuStreamCreateWithPriority(_, _, _);
+        stream_create cuStreamCreateWithPriority(_, _, _);
         stream_destroy cuStreamDestroy_v2(_);
         stream_query cuStreamQuery(_);
         stream_synchronize cuStreamSynchronize(_);
@@ -159,7 +158,7 @@ fn every_entry_has_the_types_that_cuda_sys_declares() {
     }
     let compared = signatures.iter().map(|(name, ..)| *name);
     let mut known: Vec<&str> = compared.chain(NEWER).collect();
-    let mut entries: Vec<&str> = NAMES.iter().map(|entry| entry.name.to_str().unwrap()).collect();
+    let mut entries: Vec<&str> = names().map(|entry| entry.name.to_str().unwrap()).collect();
     known.sort_unstable();
     entries.sort_unstable();
     assert_eq!(entries, known);
@@ -233,42 +232,24 @@ fn codes_have_the_names_that_cuda_sys_declares() {
         CUDA_ERROR_NOT_INITIALIZED,
         CUDA_ERROR_DEINITIALIZED,
         CUDA_ERROR_NO_DEVICE,
-        CUDA_ERROR_INVALID_DEVICE,
         CUDA_ERROR_INVALID_IMAGE,
         CUDA_ERROR_INVALID_CONTEXT,
         CUDA_ERROR_NO_BINARY_FOR_GPU,
-        CUDA_ERROR_ECC_UNCORRECTABLE,
         CUDA_ERROR_INVALID_PTX,
-        CUDA_ERROR_NVLINK_UNCORRECTABLE,
         CUDA_ERROR_OPERATING_SYSTEM,
         CUDA_ERROR_INVALID_HANDLE,
-        CUDA_ERROR_NOT_FOUND,
         CUDA_ERROR_NOT_READY,
         CUDA_ERROR_ILLEGAL_ADDRESS,
-        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-        CUDA_ERROR_LAUNCH_TIMEOUT,
-        CUDA_ERROR_CONTEXT_IS_DESTROYED,
-        CUDA_ERROR_ASSERT,
-        CUDA_ERROR_HARDWARE_STACK_ERROR,
-        CUDA_ERROR_ILLEGAL_INSTRUCTION,
-        CUDA_ERROR_MISALIGNED_ADDRESS,
-        CUDA_ERROR_INVALID_ADDRESS_SPACE,
-        CUDA_ERROR_INVALID_PC,
         CUDA_ERROR_LAUNCH_FAILED,
-        CUDA_ERROR_NOT_PERMITTED,
-        CUDA_ERROR_NOT_SUPPORTED,
-        CUDA_ERROR_UNKNOWN,
     ];
     let known: BTreeMap<u32, String> =
         known.iter().map(|code| (*code as u32, format!("{code:?}"))).collect();
     // Codes that came after CUDA 8.
-    let newer = [
-        34, 46, 221, 222, 223, 401, 802, 803, 804, 805, 808, 900, 901, 902, 903, 904, 905, 906,
-        907, 908,
-    ];
+    let newer =
+        [34, 221, 222, 223, 401, 802, 803, 804, 900, 901, 902, 903, 904, 905, 906, 907, 908];
     for (code, name) in RESULTS {
         match known.get(&code.0) {
-            Some(theirs) => assert_eq!(name, theirs),
+            Some(theirs) => assert!(theirs.ends_with(&format!("_{name}")), "{name} is {theirs}"),
             None => assert!(newer.contains(&code.0), "{name} has no oracle"),
         }
     }
@@ -385,7 +366,7 @@ fn an_old_driver_is_refused_with_its_version() {
     set_up(&path, c"simcuda_set_version", 12000);
     let mut why = Why::new();
     let driver = load(&path, &mut why);
-    assert_eq!(driver.map(|driver| driver.version()), Ok(12000), "{why}");
+    assert_eq!(driver.map(|driver| driver.version), Ok(12000), "{why}");
 }
 
 #[test]
@@ -416,7 +397,7 @@ fn a_driver_that_does_not_start_is_refused_with_the_way_out() {
 fn hollow(folder: &Path, name: &str, has: impl Fn(&EntryName) -> bool) -> Option<CString> {
     let compiler = cc::find("g++", &["g++"])?;
     let mut text = String::new();
-    for entry in NAMES.iter().filter(|entry| has(entry)) {
+    for entry in names().filter(|entry| has(entry)) {
         let name = entry.name.to_str().unwrap();
         text += &if name == "cuDriverGetVersion" {
             format!("unsigned {name}(int *version) {{ *version = 12040; return 0; }}\n")
@@ -438,7 +419,7 @@ fn a_driver_without_a_newer_entry_loads() {
     let Some(path) = hollow(&folder, "plain.so", |entry| entry.is_required) else { return };
     let mut why = Why::new();
     let driver = load(&path, &mut why).unwrap_or_else(|_| panic!("{why}"));
-    assert_eq!(driver.version(), 12040);
+    assert_eq!(driver.version, 12040);
     assert_eq!(driver.stream_get_ctx(Stream::NULL), Ok(None));
 }
 
@@ -511,7 +492,7 @@ fn a_device_that_is_not_there_is_invalid_by_its_number() {
     assert_eq!(status, Status::Invalid);
     says(&text, &["device = -2"]);
     let last = opened(driver, 1);
-    assert_eq!((last.device(), last.is_retained()), (Device(1), true));
+    assert_eq!((last.device, last.is_retained), (Device(1), true));
     close(last);
 }
 
@@ -613,7 +594,7 @@ fn without_a_current_context_minus_one_is_the_primary_of_device_0() {
     let driver = simulator.driver();
     simulator.set_devices(2);
     let context = opened(driver, -1);
-    assert_eq!((context.device(), context.is_retained()), (Device(0), true));
+    assert_eq!((context.device, context.is_retained), (Device(0), true));
     assert_eq!(simulator.thread().0.len(), 0, "the thread got a context");
     close(context);
 }
@@ -626,8 +607,8 @@ fn minus_one_captures_the_current_context_and_retains_nothing() {
     let own = own_context(&simulator, 1);
     let retains = simulator.calls(Some(c"cuDevicePrimaryCtxRetain"));
     let context = opened(driver, -1);
-    assert_eq!(context.context(), own.context);
-    assert_eq!((context.device(), context.is_retained()), (Device(1), false));
+    assert_eq!(context.context, own.context);
+    assert_eq!((context.device, context.is_retained), (Device(1), false));
     assert_eq!(simulator.calls(Some(c"cuDevicePrimaryCtxRetain")), retains);
     close(context);
     assert_eq!(driver.ctx_get_current(), Ok(own.context));
@@ -664,7 +645,7 @@ fn a_current_primary_context_is_that_of_its_device() {
     let primary = driver.device_primary_ctx_retain(Device(0)).unwrap();
     driver.ctx_push_current(primary).unwrap();
     let context = opened(driver, 0);
-    assert_eq!((context.context(), context.is_retained()), (primary, true));
+    assert_eq!((context.context, context.is_retained), (primary, true));
     close(context);
     assert_eq!(driver.ctx_pop_current(), Ok(primary));
     // SAFETY: nothing was made in it.
@@ -680,7 +661,7 @@ fn comings(simulator: &Simulator, mut check: impl FnMut(&DeviceContext)) {
         driver.thread_exchange_stream_capture_mode(mode).unwrap();
         check(&ours);
         // Ours is current already, below nothing and above another one.
-        driver.ctx_push_current(ours.context()).unwrap();
+        driver.ctx_push_current(ours.context).unwrap();
         check(&ours);
         driver.ctx_pop_current().unwrap();
     }
@@ -700,10 +681,10 @@ fn a_thread_leaves_with_the_context_and_the_capture_mode_that_it_came_with() {
         let before = simulator.thread();
         {
             let entered = ours.enter().unwrap();
-            assert_eq!(driver.ctx_get_current(), Ok(ours.context()));
+            assert_eq!(driver.ctx_get_current(), Ok(ours.context));
             assert_eq!(simulator.thread().1, CaptureMode::RELAXED.0);
             let inner = ours.enter().unwrap();
-            assert_eq!(inner.driver().ctx_get_current(), Ok(ours.context()));
+            assert_eq!(inner.driver.ctx_get_current(), Ok(ours.context));
             drop(inner);
             assert_eq!(simulator.thread().1, CaptureMode::RELAXED.0);
             drop(entered);
@@ -722,11 +703,12 @@ fn a_thread_leaves_as_it_came_where_any_one_call_failed() {
             simulator.fail(None, step, 719, 1);
             match ours.enter() {
                 Ok(entered) => drop(entered),
-                Err((entry, code)) => {
+                Err(Fault::Call(entry, code, _)) => {
                     refused += 1;
                     assert!(entry.starts_with("cu"), "{entry}");
                     assert_eq!(code, CuResult::LAUNCH_FAILED);
                 }
+                Err(fault) => panic!("{fault}"),
             }
             simulator.fail_none();
             assert_eq!(simulator.thread(), before, "call {step}");
@@ -744,7 +726,7 @@ fn other_threads_enter_the_same_context() {
             scope.spawn(|| {
                 for _ in 0..100 {
                     let entered = ours.enter().unwrap();
-                    assert_eq!(entered.driver().ctx_get_current(), Ok(ours.context()));
+                    assert_eq!(entered.driver.ctx_get_current(), Ok(ours.context));
                     drop(entered);
                     assert_eq!(simulator.driver().ctx_get_current(), Ok(Context::NULL));
                 }
@@ -765,7 +747,7 @@ fn ptx(version: &str, target: &str) -> CString {
     CString::new(text).unwrap()
 }
 
-fn load_refused(entered: &Entered<'_>, ptx: &CStr) -> (Status, String) {
+fn load_refused(entered: &Entered, ptx: &CStr) -> (Status, String) {
     let mut why = Why::new();
     match module::load(entered, ptx, &mut why) {
         Ok(_) => panic!("accepted"),

@@ -52,7 +52,7 @@ fn popped(loader: &Loader) -> Batch<'_> {
 struct Consumer {
     stream: Stream,
     event: Event,
-    entered: Option<Entered<'static>>,
+    entered: Option<Entered>,
     context: DeviceContext,
 }
 
@@ -72,7 +72,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let driver = self.context.driver();
+        let driver = self.context.driver;
         // SAFETY: they are this value's own, and loaders that were told of them are closed.
         unsafe {
             driver.event_destroy(self.event).unwrap();

@@ -29,7 +29,7 @@ const PTX: &CStr = c".version 8.0\n.target sm_80\n.address_size 64\n\
 /// Two streams, two blocks of device memory and two pinned ones, in device 0's primary context.
 struct Bench {
     driver: &'static Driver,
-    entered: Option<Entered<'static>>,
+    entered: Option<Entered>,
     context: DeviceContext,
     streams: [Stream; 2],
     events: [Event; 4],
@@ -440,7 +440,7 @@ fn the_context_of_a_stream_is_known() {
     let Some(simulator) = Simulator::take() else { return };
     let bench = Bench::new(&simulator);
     let context = bench.driver.stream_get_ctx(bench.streams[0]).unwrap();
-    assert_eq!(context, Some(bench.context.context()));
+    assert_eq!(context, Some(bench.context.context));
 }
 
 // ---- Findings ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 //
 // Built as a shared library: g++ -std=c++17 -shared -fPIC -fno-strict-aliasing -U_FORTIFY_SOURCE.
 #include <signal.h>
+#include <map>
 
 #include "engine.hpp"
 
@@ -339,9 +340,63 @@ static const unsigned kNewerCode = 4242;
 
 ENTRY cuGetErrorName(unsigned code, const char** name) {
   CALL(cuGetErrorName, kNothing);
-  *name = nullptr;
-  if (code == kSuccess) *name = "CUDA_SUCCESS";
-  if (code == kNewerCode) *name = "CUDA_ERROR_OF_A_NEWER_DRIVER";
+  // cuda.h of CUDA 13.0, `CUresult`, as far as a driver's calls return it.
+  static const std::map<unsigned, const char*> names = {
+      {kSuccess, "CUDA_SUCCESS"},
+      {1, "CUDA_ERROR_INVALID_VALUE"},
+      {2, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {3, "CUDA_ERROR_NOT_INITIALIZED"},
+      {4, "CUDA_ERROR_DEINITIALIZED"},
+      {34, "CUDA_ERROR_STUB_LIBRARY"},
+      {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
+      {100, "CUDA_ERROR_NO_DEVICE"},
+      {101, "CUDA_ERROR_INVALID_DEVICE"},
+      {200, "CUDA_ERROR_INVALID_IMAGE"},
+      {201, "CUDA_ERROR_INVALID_CONTEXT"},
+      {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+      {218, "CUDA_ERROR_INVALID_PTX"},
+      {220, "CUDA_ERROR_NVLINK_UNCORRECTABLE"},
+      {221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"},
+      {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
+      {223, "CUDA_ERROR_JIT_COMPILATION_DISABLED"},
+      {304, "CUDA_ERROR_OPERATING_SYSTEM"},
+      {400, "CUDA_ERROR_INVALID_HANDLE"},
+      {401, "CUDA_ERROR_ILLEGAL_STATE"},
+      {500, "CUDA_ERROR_NOT_FOUND"},
+      {600, "CUDA_ERROR_NOT_READY"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+      {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+      {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
+      {710, "CUDA_ERROR_ASSERT"},
+      {714, "CUDA_ERROR_HARDWARE_STACK_ERROR"},
+      {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"},
+      {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+      {717, "CUDA_ERROR_INVALID_ADDRESS_SPACE"},
+      {718, "CUDA_ERROR_INVALID_PC"},
+      {719, "CUDA_ERROR_LAUNCH_FAILED"},
+      {800, "CUDA_ERROR_NOT_PERMITTED"},
+      {801, "CUDA_ERROR_NOT_SUPPORTED"},
+      {802, "CUDA_ERROR_SYSTEM_NOT_READY"},
+      {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
+      {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+      {805, "CUDA_ERROR_MPS_CONNECTION_FAILED"},
+      {808, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED"},
+      {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+      {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+      {902, "CUDA_ERROR_STREAM_CAPTURE_MERGE"},
+      {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"},
+      {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+      {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+      {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+      {907, "CUDA_ERROR_CAPTURED_EVENT"},
+      {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+      {999, "CUDA_ERROR_UNKNOWN"},
+      {kNewerCode, "CUDA_ERROR_OF_A_NEWER_DRIVER"},
+  };
+  auto found = names.find(code);
+  *name = found == names.end() ? nullptr : found->second;
   return *name ? kSuccess : kInvalidValue;
 }
 

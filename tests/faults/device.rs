@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use wavetrain::abi::{LogHook, Stats};
 use wavetrain::config::{Config, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
-use wavetrain::cuda::entries::NAMES;
+use wavetrain::cuda::entries::names;
 use wavetrain::cuda::handles::{Event, Stream};
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::status::Status;
@@ -181,7 +181,7 @@ fn sweep(mode: Mode, thread_mode: u32, dense: u64, codes: &[u32]) {
         });
         simulator.set_mode(mode, 5);
         let mut hits = 0;
-        for (number, entry) in NAMES.iter().enumerate() {
+        for (number, entry) in names().enumerate() {
             for step in steps(dense) {
                 let code = codes[(step as usize + number) % codes.len()];
                 if !fails_once(&gpu, (&config, &uri, &consumer), (entry.name, step, code)) {
@@ -216,7 +216,7 @@ fn a_call_that_fails_while_a_reset_waits_for_the_device_ends_the_stream() {
     let uri = places(&scratch, "raw", false);
     let config = tight(&Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) });
     let mut told = Vec::new();
-    for entry in NAMES {
+    for entry in names() {
         let name = entry.name.to_str().unwrap().trim_end_matches("_v2");
         for step in 0.. {
             let loader = Handle::open(&config).unwrap();
@@ -442,7 +442,7 @@ fn a_copy_to_the_host_that_fails_costs_itself_alone() {
     let mut failed_copies = 0;
     for mode in [Mode::Eager, Mode::Lazy] {
         simulator.set_mode(mode, 7);
-        for entry in NAMES {
+        for entry in names() {
             let name = entry.name.to_str().unwrap();
             for step in steps(10) {
                 let code = [700, 2, 999][step as usize % 3];

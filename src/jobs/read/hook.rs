@@ -9,8 +9,9 @@
 //!                     └──(give_up)──▶ free
 //! ```
 //!
-//! What a failure means is not decided here, as with the ring (`ring`): a read that the host
-//! did not bring is left to io threads, one of which reads it again through `files.read`, and reports what it finds.
+//! What a failure means is not decided here, as with the ring (`ring`): a read that the host did
+//! not bring is left to io threads, one of which reads it again through `files.read` and reports
+//! what it finds.
 //!
 //! Invariant: a read in flight holds a lease, and its bytes in the slab are nobody else's until its
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the

@@ -5,6 +5,7 @@
 //! that is touched. Steps are whole vectors; what a step writes too much is written again by what
 //! follows.
 
+use super::inlined::inlined;
 use core::arch::asm;
 use core::arch::x86_64::*;
 
@@ -43,21 +44,6 @@ static STEPS: [u8; 17] = {
     steps
 };
 
-/// Copies `count` bytes.
-///
-/// # Safety
-/// The CPU has AVX2; both sides are valid for `count` and [`OVER_BYTES`] more bytes.
-#[inline(always)]
-pub(super) unsafe fn literals(source: *const u8, target: *mut u8, count: usize) {
-    // SAFETY: the last step begins before `count`, and is 32 bytes long.
-    unsafe {
-        if count > OWN_BYTES_MAX {
-            return target.copy_from_nonoverlapping(source, count);
-        }
-        copy_steps(source, target, count);
-    }
-}
-
 /// Begins a cache line of instructions, for the loop that follows.
 #[inline(always)]
 pub(super) fn align_loop() {
@@ -65,105 +51,75 @@ pub(super) fn align_loop() {
     unsafe { asm!(".p2align 6", options(nomem, nostack, preserves_flags)) };
 }
 
-/// Copies 16 bytes.
-///
-/// # Safety
-/// Both sides are valid for them.
-#[inline(always)]
-pub(super) unsafe fn literals_16(source: *const u8, target: *mut u8) {
-    // SAFETY: as the caller promised.
-    unsafe { _mm_storeu_si128(target.cast(), _mm_loadu_si128(source.cast())) };
-}
-
-/// Copies 32 bytes.
-///
-/// # Safety
-/// The CPU has AVX2; both sides are valid for them.
-#[inline(always)]
-pub(super) unsafe fn literals_32(source: *const u8, target: *mut u8) {
-    // SAFETY: as the caller promised.
-    unsafe { _mm256_storeu_si256(target.cast(), _mm256_loadu_si256(source.cast())) };
-}
-
-/// Copies `count` bytes, 32 at a time: 1 step at least.
-#[inline(always)]
-unsafe fn copy_steps(source: *const u8, target: *mut u8, count: usize) {
-    let mut at = 0;
-    loop {
-        // SAFETY: as the caller promised. The empty instruction keeps the compiler from making a
-        // call of memcpy of this loop, which takes longer than the copy.
-        unsafe {
-            literals_32(source.add(at), target.add(at));
-            asm!("/* {at} */", at = inout(reg) at, options(pure, nomem, nostack, preserves_flags));
+// Of all: the CPU has AVX2, and bytes that are read and written are there, as each says.
+inlined! {
+    /// Copies `count` bytes. Both sides are valid for OVER_BYTES more.
+    pub(super) fn literals(source: *const u8, target: *mut u8, count: usize) {
+        if count > OWN_BYTES_MAX {
+            return target.copy_from_nonoverlapping(source, count);
         }
-        at += 32;
-        if at >= count {
-            return;
+        copy_steps(source, target, count)
+    }
+
+    /// Copies 16 bytes.
+    pub(super) fn literals_16(source: *const u8, target: *mut u8) {
+        _mm_storeu_si128(target.cast(), _mm_loadu_si128(source.cast()))
+    }
+
+    /// Copies 32 bytes.
+    pub(super) fn literals_32(source: *const u8, target: *mut u8) {
+        _mm256_storeu_si256(target.cast(), _mm256_loadu_si256(source.cast()))
+    }
+
+    /// Copies `count` bytes, 32 at a time: 1 step at least, the last of which begins before `count`.
+    fn copy_steps(source: *const u8, target: *mut u8, count: usize) {
+        let mut at = 0;
+        loop {
+            literals_32(source.add(at), target.add(at));
+            // The empty instruction keeps the compiler from making a call of memcpy of this loop,
+            // which takes longer than the copy.
+            asm!("/* {at} */", at = inout(reg) at, options(pure, nomem, nostack, preserves_flags));
+            at += 32;
+            if at >= count {
+                return;
+            }
         }
     }
-}
 
-/// Repeats the up to [`SHORT_BYTES`] bytes from `source` on at `target`, which lies 8 at least
-/// behind it.
-///
-/// # Safety
-/// The target is valid from `source` on, and for SHORT_BYTES behind `target`.
-#[inline(always)]
-pub(super) unsafe fn repeat_short(source: *const u8, target: *mut u8) {
-    // SAFETY: as the caller promised. Eight bytes at a time: they are there before the next eight,
-    // and mostly lie inside one store before them, which is what the CPU forwards at once.
-    unsafe {
+    /// Repeats the up to [`SHORT_BYTES`] bytes from `source` on at `target`, which lies 8 at least
+    /// behind it and is valid for SHORT_BYTES. Eight bytes at a time: they are there before the next
+    /// eight, and mostly lie inside one store before them, which is what the CPU forwards at once.
+    pub(super) fn repeat_short(source: *const u8, target: *mut u8) {
         for at in [0, 8] {
             let bytes = source.add(at).cast::<u64>().read_unaligned();
             target.add(at).cast::<u64>().write_unaligned(bytes);
         }
         let bytes = source.add(16).cast::<u16>().read_unaligned();
-        target.add(16).cast::<u16>().write_unaligned(bytes);
+        target.add(16).cast::<u16>().write_unaligned(bytes)
     }
-}
 
-/// Repeats the up to [`OVER_BYTES`] bytes that begin `distance` before `target`, 1 to 7.
-///
-/// # Safety
-/// The CPU has AVX2; the target is valid for as many bytes before it, and OVER_BYTES behind it.
-#[inline(always)]
-pub(super) unsafe fn repeat_near(target: *mut u8, distance: usize) {
-    // SAFETY: as the caller promised; the table has a row for each distance up to 16.
-    unsafe {
+    /// Repeats the up to [`OVER_BYTES`] bytes that begin `distance` before `target`, 1 to 7; the
+    /// target is valid for OVER_BYTES.
+    pub(super) fn repeat_near(target: *mut u8, distance: usize) {
         let row = PATTERNS.as_ptr().add(distance).cast();
         let bytes = target.sub(distance).cast::<i64>().read_unaligned();
         let bytes = _mm256_broadcastsi128_si256(_mm_cvtsi64_si128(bytes));
         let pattern = _mm256_shuffle_epi8(bytes, _mm256_loadu_si256(row));
-        _mm256_storeu_si256(target.cast(), pattern);
+        _mm256_storeu_si256(target.cast(), pattern)
     }
-}
 
-/// Repeats `length` bytes that begin `distance` before `target`; they may reach into themselves.
-///
-/// # Safety
-/// The CPU has AVX2; `distance` is 1 at least, the target is valid for as many bytes before it, and
-/// for `length` and [`OVER_BYTES`] more behind it.
-#[inline(always)]
-pub(super) unsafe fn repeat(target: *mut u8, distance: usize, length: usize) {
-    // SAFETY: as the caller promised.
-    unsafe {
+    /// Repeats `length` bytes that begin `distance` before `target`, 1 at least; they may reach into
+    /// themselves. The target is valid for OVER_BYTES behind them.
+    pub(super) fn repeat(target: *mut u8, distance: usize, length: usize) {
         if length <= SHORT_BYTES && distance >= 8 {
-            repeat_short(target.sub(distance), target);
+            repeat_short(target.sub(distance), target)
         } else {
-            repeat_long(target, distance, length);
+            repeat_long(target, distance, length)
         }
     }
-}
 
-/// [`repeat`] for what is mostly long.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn repeat_long(target: *mut u8, distance: usize, length: usize) {
-    // SAFETY: as the caller promised; every step begins before `length`. The table has a row for
-    // each distance up to 16.
-    unsafe {
+    /// [`repeat`] for what is mostly long. The tables have a row for each distance up to 16.
+    pub(super) fn repeat_long(target: *mut u8, distance: usize, length: usize) {
         let source = target.sub(distance);
         if distance >= 32 {
             return copy_steps(source, target, length);
@@ -186,35 +142,27 @@ pub(super) unsafe fn repeat_long(target: *mut u8, distance: usize, length: usize
             }
         }
     }
-}
 
-/// Adds the bytes from `next` on to `length`, up to the first that is not 255, and steps behind it;
-/// false where one of them lies behind `last`.
-///
-/// # Safety
-/// What lies between `next` and `last` can be read, and a byte more.
-#[inline(always)]
-pub(super) unsafe fn longer(next: &mut *const u8, last: *const u8, length: &mut usize) -> bool {
-    // Ends: every turn takes a byte.
-    while *next < last {
-        // SAFETY: it was compared.
-        let byte = unsafe { **next };
-        // SAFETY: at most `last`.
-        *next = unsafe { next.add(1) };
-        *length += usize::from(byte);
-        if byte != 255 {
-            return true;
-        }
-        while last.addr() - next.addr() >= 8 {
-            // SAFETY: eight bytes are left before `last`.
-            let bytes = unsafe { next.cast::<u64>().read_unaligned() };
-            if bytes != u64::MAX {
-                break;
+    /// Adds the bytes from `next` on to `length`, up to the first that is not 255, and steps behind
+    /// it; false where one of them lies behind `last`. What lies between `next` and `last` can be
+    /// read, and a byte more.
+    pub(super) fn longer(next: &mut *const u8, last: *const u8, length: &mut usize) -> bool {
+        // Ends: every turn takes a byte.
+        while *next < last {
+            let byte = **next;
+            *next = next.add(1);
+            *length += usize::from(byte);
+            if byte != 255 {
+                return true;
             }
-            // SAFETY: as before.
-            *next = unsafe { next.add(8) };
-            *length += 8 * 255;
+            while last.addr() - next.addr() >= 8 {
+                if next.cast::<u64>().read_unaligned() != u64::MAX {
+                    break;
+                }
+                *next = next.add(8);
+                *length += 8 * 255;
+            }
         }
+        false
     }
-    false
 }

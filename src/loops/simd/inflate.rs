@@ -59,7 +59,7 @@ impl Place {
     /// 56 bits at least are there. What lies above them are the bits that follow.
     #[inline(always)]
     unsafe fn fill(&mut self) {
-        // SAFETY: as the caller promised.
+        // SAFETY: eight bytes of the source are there: the margin is for three such reads.
         unsafe {
             let word = self.from.cast::<u64>().read_unaligned().to_le();
             self.bits |= word.wrapping_shl(self.left);
@@ -97,17 +97,28 @@ impl Place {
     /// Writes a literal.
     #[inline(always)]
     unsafe fn put(&mut self, entry: u32) {
-        // SAFETY: as the caller promised.
+        // SAFETY: the target has its margin, which three literals fit in.
         unsafe {
             *self.to = (entry >> VALUE_SHIFT) as u8;
             self.to = self.to.add(1);
         }
     }
 
+    /// Says where the source is now.
+    #[inline(always)]
+    unsafe fn give_back(&self, state: &mut Bits<'_>) {
+        state.count = self.left & 63;
+        // SAFETY: the CPU has BMI2; `from` lies in the source, or right behind it.
+        unsafe {
+            state.buffer = _bzhi_u64(self.bits, state.count);
+            state.taken = self.from.offset_from_unsigned(state.source.as_ptr());
+        }
+    }
+
     /// The next distance; None for a code that means nothing.
     #[inline(always)]
     unsafe fn distance(&mut self, table: *const u32) -> Option<usize> {
-        // SAFETY: as the caller promised.
+        // SAFETY: `table` is that of distances, and the source has its margin.
         unsafe {
             let mut entry = self.entry::<DISTANCE_ROOT>(table);
             if (self.left & 63) < DISTANCE_BITS {
@@ -134,7 +145,7 @@ impl Place {
 /// The CPU has BMI2.
 #[inline(always)]
 unsafe fn value(entry: u32, before: u64) -> usize {
-    // SAFETY: as the caller promised.
+    // SAFETY: the CPU has BMI2.
     let bits = unsafe { _bzhi_u64(before, entry) };
     (entry >> VALUE_SHIFT) as usize + bits.wrapping_shr(entry >> CODE_SHIFT) as usize
 }
@@ -195,9 +206,7 @@ fn symbols(tables: &Tables, state: &mut Bits<'_>, target: &mut [u8], done: &mut 
             repeat(at.to, distance, length);
             at.to = at.to.add(length);
         };
-        state.count = at.left & 63;
-        state.buffer = _bzhi_u64(at.bits, state.count);
-        state.taken = at.from.offset_from_unsigned(source.as_ptr());
+        at.give_back(state);
         *done = at.to.offset_from_unsigned(start);
         stop
     }

@@ -15,9 +15,9 @@ pub type Kernel = unsafe fn(*const u8, isize, *mut u8, usize, usize, usize);
 #[derive(Clone, Copy, Debug)]
 pub struct RowsKernels {
     /// Bytes of a source element.
-    pub source_bytes: usize,
+    pub(super) source_bytes: usize,
     /// Bytes of a target element.
-    pub target_bytes: usize,
+    pub(super) target_bytes: usize,
     /// With AVX-512; takes rows of one element or more.
     pub(super) wide: Option<Kernel>,
     /// Whether it is worth to store what the wide kernel gives past the caches.
@@ -32,6 +32,10 @@ pub struct RowsKernels {
 pub struct LevelKernel {
     /// The kernel.
     pub kernel: Kernel,
+    /// Bytes of a source element.
+    pub source_bytes: usize,
+    /// Bytes of a target element.
+    pub target_bytes: usize,
     /// The elements that a row must have.
     pub length_min: usize,
     /// Whether [`super::rows_streamed`] takes it.
@@ -51,11 +55,12 @@ impl RowsKernels {
 
     /// The best kernel of a level, if there is one: the CPU has its instructions.
     pub fn at(&self, level: Level) -> Option<LevelKernel> {
-        let has_wide = level.tier() >= Tier::Avx512;
-        if let Some(kernel) = self.wide.filter(|_| has_wide) {
-            return Some(LevelKernel { kernel, length_min: 1, can_stream: self.can_stream });
-        }
-        let kernel = self.narrow.filter(|_| level.tier() >= Tier::Avx2)?;
-        Some(LevelKernel { kernel, length_min: self.narrow_length_min, can_stream: false })
+        let RowsKernels { source_bytes, target_bytes, .. } = *self;
+        let wide = self.wide.filter(|_| level.tier() >= Tier::Avx512);
+        let narrow = self.narrow.filter(|_| level.tier() >= Tier::Avx2);
+        let length_min = if wide.is_some() { 1 } else { self.narrow_length_min };
+        let can_stream = wide.is_some() && self.can_stream;
+        let kernel = wide.or(narrow)?;
+        Some(LevelKernel { kernel, source_bytes, target_bytes, length_min, can_stream })
     }
 }

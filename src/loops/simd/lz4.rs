@@ -9,6 +9,7 @@ use super::copies::{
     OVER_BYTES, SHORT_BYTES, align_loop, literals, literals_16, longer, repeat_long, repeat_near,
     repeat_short,
 };
+use super::inlined::inlined;
 use super::level::Tier;
 
 /// Bytes of the source that each look finds: a token, 16 literals, an offset.
@@ -38,8 +39,8 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
     unsafe {
         let start = target.as_ptr();
         let (mut from, mut to) = (source.as_ptr(), target.as_mut_ptr().add(done));
-        let (from_last, to_last) =
-            (from.add(source.len() - SOURCE_MARGIN), to.add(target.len() - done - TARGET_MARGIN));
+        let from_last = from.add(source.len() - SOURCE_MARGIN);
+        let to_last = to.add(target.len() - done - TARGET_MARGIN);
         // Ends: every turn takes a token, or is the last.
         'all: while from <= from_last && to <= to_last {
             let (mut token, mut count, mut next, mut end, mut distance, mut copied);
@@ -50,8 +51,7 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
                 token = usize::from(*from);
                 count = token >> 4;
                 if count == 15 {
-                    (next, end) = (from.add(1), to);
-                    (distance, copied) = (0, start);
+                    (next, end, distance, copied) = (from.add(1), to, 0, start);
                     break;
                 }
                 literals_16(from.add(1), to);
@@ -83,20 +83,32 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
                 break;
             }
             let mut length = (token & 15) + 4;
-            if length > SHORT_BYTES {
-                if !longer(&mut next, from_last, &mut length)
-                    || length > to_last.add(TARGET_MARGIN - OVER_BYTES).offset_from_unsigned(end)
-                {
-                    break;
-                }
-                repeat_long(end, distance, length);
-            } else if distance >= 8 {
-                repeat_short(copied, end);
-            } else {
-                repeat_near(end, distance);
+            let limit = to_last.add(TARGET_MARGIN - OVER_BYTES);
+            if length > SHORT_BYTES && !longer(&mut next, from_last, &mut length)
+                || !repeat_match(end, distance, length, limit)
+            {
+                break;
             }
             (from, to) = (next, end.add(length));
         }
         (from.offset_from_unsigned(source.as_ptr()), to.offset_from_unsigned(start))
+    }
+}
+
+inlined! {
+    /// Repeats a match of any length and distance; false where it ends behind `limit`, behind which
+    /// OVER_BYTES are left.
+    fn repeat_match(target: *mut u8, distance: usize, length: usize, limit: *mut u8) -> bool {
+        if length > SHORT_BYTES {
+            if length > limit.offset_from_unsigned(target) {
+                return false;
+            }
+            repeat_long(target, distance, length);
+        } else if distance >= 8 {
+            repeat_short(target.sub(distance), target);
+        } else {
+            repeat_near(target, distance);
+        }
+        true
     }
 }

@@ -20,6 +20,8 @@ mod crc32c;
 mod floats;
 #[cfg(target_arch = "x86_64")]
 mod inflate;
+#[cfg(target_arch = "x86_64")]
+mod inlined;
 mod kernels;
 mod level;
 #[cfg(target_arch = "x86_64")]
@@ -48,7 +50,7 @@ pub use lz4::lz4_sequences;
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::*;
 #[cfg(target_arch = "x86_64")]
-pub use rows::{COPY_KERNELS, Wide, cast_kernels, rows_streamed, swap_kernels};
+pub use rows::{COPY_KERNELS, cast_kernels, rows_streamed, swap_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use unshuffle::{plane_of_bits, unshuffle_bytes};
 

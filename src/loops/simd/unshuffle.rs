@@ -13,6 +13,7 @@
 //! as the byte filter makes them.
 
 use super::Level;
+use super::inlined::inlined;
 use super::level::Tier;
 use core::arch::x86_64::*;
 
@@ -31,35 +32,37 @@ pub fn unshuffle_bytes(
     assert!(first <= pitch && count <= pitch - first);
     let source = planes[first..].as_ptr();
     let target = target.as_mut_ptr();
-    // SAFETY: a level is only made where its instructions are. Each of the `typesize` planes has
-    // `pitch` bytes, of which [first, first + count) are read; the target has `count` elements.
+    let all = (source, pitch, count, target);
+    // SAFETY: each of the `typesize` planes has `pitch` bytes, of which [first, first + count) are
+    // read; the target has `count` elements.
     unsafe {
-        match (level.tier(), typesize) {
-            (Tier::Baseline, 2) => elements_sse2::<2>(source, pitch, count, target),
-            (Tier::Baseline, 4) => elements_sse2::<4>(source, pitch, count, target),
-            (Tier::Baseline, 8) => elements_sse2::<8>(source, pitch, count, target),
-            (_, 16) if level.tier() >= Tier::Avx2 && count >= 32 => {
-                elements_avx2::<16>(source, pitch, count, target)
-            }
-            (_, 16) => elements_sse2::<16>(source, pitch, count, target),
-            (_, 2 | 4 | 8) if count < 32 => match typesize {
-                2 => elements_sse2::<2>(source, pitch, count, target),
-                4 => elements_sse2::<4>(source, pitch, count, target),
-                _ => elements_sse2::<8>(source, pitch, count, target),
-            },
-            (Tier::Avx512 | Tier::Avx512Gfni, 2) if count >= 64 => {
-                elements_avx512::<2>(source, pitch, count, target)
-            }
-            (Tier::Avx512 | Tier::Avx512Gfni, 4) if count >= 64 => {
-                elements_avx512::<4>(source, pitch, count, target)
-            }
-            (Tier::Avx512 | Tier::Avx512Gfni, 8) if count >= 64 => {
-                elements_avx512::<8>(source, pitch, count, target)
-            }
-            (_, 2) => elements_avx2::<2>(source, pitch, count, target),
-            (_, 4) => elements_avx2::<4>(source, pitch, count, target),
-            (_, 8) => elements_avx2::<8>(source, pitch, count, target),
+        match typesize {
+            2 => elements::<2>(level.tier(), all),
+            4 => elements::<4>(level.tier(), all),
+            8 => elements::<8>(level.tier(), all),
+            16 => elements::<16>(level.tier(), all),
             _ => 0,
+        }
+    }
+}
+
+/// The elements of one size with the widest vectors that the level has and that pay: those of
+/// AVX-512 are slower for 16 planes.
+///
+/// # Safety
+/// As for the kernels, but for the instructions, which a level has where it was made.
+unsafe fn elements<const SIZE: usize>(
+    tier: Tier,
+    (source, pitch, count, target): (*const u8, usize, usize, *mut u8),
+) -> usize {
+    // SAFETY: the level has the instructions, and the caller vouches for the rest.
+    unsafe {
+        if SIZE < 16 && tier >= Tier::Avx512 && count >= 64 {
+            planes_avx512::<SIZE>(source, pitch, count, target)
+        } else if tier >= Tier::Avx2 && count >= 32 {
+            planes_avx2::<SIZE>(source, pitch, count, target)
+        } else {
+            planes_sse2::<SIZE>(source, pitch, count, target)
         }
     }
 }
@@ -73,13 +76,13 @@ pub fn plane_of_bits(level: Level, rows: &[u8], first: usize, target: &mut [u8])
     assert!(first <= pitch && groups <= pitch - first);
     let source = rows[first..].as_ptr();
     let target = target.as_mut_ptr();
-    // SAFETY: as in `unshuffle_bytes`, with eight rows of `pitch` bytes, of which [first, first +
+    // SAFETY: the level has the instructions; of the eight rows of `pitch` bytes [first, first +
     // groups) are read; the target has `8 * groups` bytes.
     unsafe {
         match level.tier() {
             Tier::Baseline => 0,
-            Tier::Avx512Gfni if groups >= 64 => groups_gfni(source, pitch, groups, target),
-            _ => groups_avx2(source, pitch, groups, target),
+            Tier::Avx512Gfni if groups >= 64 => bits_gfni::<8>(source, pitch, groups, target),
+            _ => bits_avx2::<8>(source, pitch, groups, target),
         }
     }
 }
@@ -94,108 +97,89 @@ trait Vector: Copy {
 
     unsafe fn load(source: *const u8) -> Self;
 
-    /// The lower halves of each lane of `self` and `other`, in turns of `PIECE` bytes.
-    unsafe fn low<const PIECE: usize>(self, other: Self) -> Self;
+    unsafe fn store(target: *mut u8, vector: Self);
+
+    /// The lower halves of each lane of `a` and `b`, in turns of `PIECE` bytes.
+    unsafe fn low<const PIECE: usize>(a: Self, b: Self) -> Self;
 
     /// The upper halves.
-    unsafe fn high<const PIECE: usize>(self, other: Self) -> Self;
+    unsafe fn high<const PIECE: usize>(a: Self, b: Self) -> Self;
 
-    /// Orders the bytes of a plane so that after the rounds the vectors are in order, where that
-    /// is cheaper than to do it after them.
-    unsafe fn before<const SIZE: usize>(self) -> Self;
+    inlined! {
+        /// Orders the bytes of a plane so that after the rounds the vectors are in order, where
+        /// that is cheaper than to do it after them.
+        fn before[const SIZE: usize](plane: Self) -> Self { plane }
 
-    /// Stores what the rounds gave for `SIZE` planes.
-    unsafe fn store_in_order<const SIZE: usize>(vectors: &[Self; SIZE], target: *mut u8);
+        /// Stores what the rounds gave for `SIZE` planes.
+        fn store_in_order[const SIZE: usize](vectors: &[Self; SIZE], target: *mut u8) {
+            for (at, vector) in vectors.iter().enumerate() {
+                Self::store(target.add(at * Self::BYTES), *vector);
+            }
+        }
+    }
 }
 
-// Below, functions that are always inlined carry no features of their own: the ones that name
-// instructions in `target_feature` call them. SAFETY of all unsafe blocks below: what the traits
-// and functions ask of their callers is passed on.
+macro_rules! vector {
+    ($vector:ident, $load:ident, $store:ident, [$($low:ident),*], [$($high:ident),*] $($own:tt)*) => {
+        impl Vector for $vector {
+            const BYTES: usize = size_of::<$vector>();
 
-macro_rules! interleave {
-    ($lane:ident: $($low:ident $high:ident),*) => {
-        #[inline(always)]
-        unsafe fn low<const PIECE: usize>(self, other: Self) -> Self {
-            interleave!(@match self, other, $($low),*)
-        }
-
-        #[inline(always)]
-        unsafe fn high<const PIECE: usize>(self, other: Self) -> Self {
-            interleave!(@match self, other, $($high),*)
-        }
-    };
-    (@match $a:expr, $b:expr, $by1:ident, $by2:ident, $by4:ident, $by8:ident) => {
-        // SAFETY: see above.
-        unsafe {
-            match PIECE {
-                1 => $by1($a, $b),
-                2 => $by2($a, $b),
-                4 => $by4($a, $b),
-                _ => $by8($a, $b),
+            inlined! {
+                fn load(source: *const u8) -> Self { $load(source.cast()) }
+                fn store(target: *mut u8, vector: Self) { $store(target.cast(), vector) }
+                fn low[const PIECE: usize](a: Self, b: Self) -> Self {
+                    vector!(@by PIECE, a, b, $($low),*)
+                }
+                fn high[const PIECE: usize](a: Self, b: Self) -> Self {
+                    vector!(@by PIECE, a, b, $($high),*)
+                }
+                $($own)*
             }
         }
     };
-}
-
-impl Vector for __m128i {
-    const BYTES: usize = 16;
-
-    #[inline(always)]
-    unsafe fn load(source: *const u8) -> Self {
-        // SAFETY: see above.
-        unsafe { _mm_loadu_si128(source.cast()) }
-    }
-
-    interleave! { __m128i:
-        _mm_unpacklo_epi8 _mm_unpackhi_epi8, _mm_unpacklo_epi16 _mm_unpackhi_epi16,
-        _mm_unpacklo_epi32 _mm_unpackhi_epi32, _mm_unpacklo_epi64 _mm_unpackhi_epi64
-    }
-
-    #[inline(always)]
-    unsafe fn before<const SIZE: usize>(self) -> Self {
-        self
-    }
-
-    #[inline(always)]
-    unsafe fn store_in_order<const SIZE: usize>(vectors: &[Self; SIZE], target: *mut u8) {
-        for (at, vector) in vectors.iter().enumerate() {
-            // SAFETY: see above.
-            unsafe { _mm_storeu_si128(target.add(at * 16).cast(), *vector) };
+    (@by $piece:ident, $a:ident, $b:ident, $by1:ident, $by2:ident, $by4:ident, $by8:ident) => {
+        match $piece {
+            1 => $by1($a, $b),
+            2 => $by2($a, $b),
+            4 => $by4($a, $b),
+            _ => $by8($a, $b),
         }
-    }
+    };
 }
 
-impl Vector for __m256i {
-    const BYTES: usize = 32;
+vector! { __m128i, _mm_loadu_si128, _mm_storeu_si128,
+    [_mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm_unpacklo_epi32, _mm_unpacklo_epi64],
+    [_mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpackhi_epi32, _mm_unpackhi_epi64]
+}
 
-    #[inline(always)]
-    unsafe fn load(source: *const u8) -> Self {
-        // SAFETY: see above.
-        unsafe { _mm256_loadu_si256(source.cast()) }
-    }
-
-    interleave! { __m256i:
-        _mm256_unpacklo_epi8 _mm256_unpackhi_epi8, _mm256_unpacklo_epi16 _mm256_unpackhi_epi16,
-        _mm256_unpacklo_epi32 _mm256_unpackhi_epi32, _mm256_unpacklo_epi64 _mm256_unpackhi_epi64
-    }
-
-    #[inline(always)]
-    unsafe fn before<const SIZE: usize>(self) -> Self {
-        self
-    }
+vector! { __m256i, _mm256_loadu_si256, _mm256_storeu_si256,
+    [_mm256_unpacklo_epi8, _mm256_unpacklo_epi16, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64],
+    [_mm256_unpackhi_epi8, _mm256_unpackhi_epi16, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64]
 
     /// First the lower lanes of all vectors, then the upper ones.
-    #[inline(always)]
-    unsafe fn store_in_order<const SIZE: usize>(vectors: &[Self; SIZE], target: *mut u8) {
+    fn store_in_order[const SIZE: usize](vectors: &[Self; SIZE], target: *mut u8) {
         for pair in 0..SIZE / 2 {
             let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
-            // SAFETY: see above.
-            unsafe {
-                let low = _mm256_permute2x128_si256::<0x20>(a, b);
-                let high = _mm256_permute2x128_si256::<0x31>(a, b);
-                _mm256_storeu_si256(target.add(pair * 32).cast(), low);
-                _mm256_storeu_si256(target.add((SIZE / 2 + pair) * 32).cast(), high);
-            }
+            Self::store(target.add(pair * 32), _mm256_permute2x128_si256::<0x20>(a, b));
+            let upper = target.add((SIZE / 2 + pair) * 32);
+            Self::store(upper, _mm256_permute2x128_si256::<0x31>(a, b));
+        }
+    }
+}
+
+vector! { __m512i, _mm512_loadu_si512, _mm512_storeu_si512,
+    [_mm512_unpacklo_epi8, _mm512_unpacklo_epi16, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64],
+    [_mm512_unpackhi_epi8, _mm512_unpackhi_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64]
+
+    fn before[const SIZE: usize](plane: Self) -> Self {
+        const PAIR: [u64; 8] = lanes_apart::<8>();
+        const FOUR: [u64; 8] = lanes_apart::<16>();
+        const EIGHT: [u64; 8] = lanes_apart::<32>();
+        match SIZE {
+            2 => _mm512_permutexvar_epi64(Self::load(PAIR.as_ptr().cast()), plane),
+            4 => _mm512_permutexvar_epi32(Self::load(FOUR.as_ptr().cast()), plane),
+            8 => _mm512_permutexvar_epi16(Self::load(EIGHT.as_ptr().cast()), plane),
+            _ => unreachable!("no other number of planes has lanes of its own"),
         }
     }
 }
@@ -215,69 +199,6 @@ const fn lanes_apart<const PIECES: usize>() -> [u64; 8] {
     words
 }
 
-impl Vector for __m512i {
-    const BYTES: usize = 64;
-
-    #[inline(always)]
-    unsafe fn load(source: *const u8) -> Self {
-        // SAFETY: see above.
-        unsafe { _mm512_loadu_si512(source.cast()) }
-    }
-
-    interleave! { __m512i:
-        _mm512_unpacklo_epi8 _mm512_unpackhi_epi8, _mm512_unpacklo_epi16 _mm512_unpackhi_epi16,
-        _mm512_unpacklo_epi32 _mm512_unpackhi_epi32, _mm512_unpacklo_epi64 _mm512_unpackhi_epi64
-    }
-
-    #[inline(always)]
-    unsafe fn before<const SIZE: usize>(self) -> Self {
-        const PAIR: [u64; 8] = lanes_apart::<8>();
-        const FOUR: [u64; 8] = lanes_apart::<16>();
-        const EIGHT: [u64; 8] = lanes_apart::<32>();
-        const { assert!(SIZE == 2 || SIZE == 4 || SIZE == 8) };
-        // SAFETY: see above.
-        unsafe {
-            match SIZE {
-                2 => _mm512_permutexvar_epi64(Self::load(PAIR.as_ptr().cast()), self),
-                4 => _mm512_permutexvar_epi32(Self::load(FOUR.as_ptr().cast()), self),
-                _ => _mm512_permutexvar_epi16(Self::load(EIGHT.as_ptr().cast()), self),
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_in_order<const SIZE: usize>(vectors: &[Self; SIZE], target: *mut u8) {
-        for (at, vector) in vectors.iter().enumerate() {
-            // SAFETY: see above.
-            unsafe { _mm512_storeu_si512(target.add(at * 64).cast(), *vector) };
-        }
-    }
-}
-
-/// The rounds: neighbours are interleaved, lower halves to the front and upper halves to the back
-/// of the list, which leaves places in reversed binary order; then they are put straight.
-#[inline(always)]
-unsafe fn interleaved<V: Vector, const SIZE: usize>(mut vectors: [V; SIZE]) -> [V; SIZE] {
-    // SAFETY: see above.
-    unsafe {
-        vectors = round::<V, SIZE, 1>(vectors);
-        if SIZE > 2 {
-            vectors = round::<V, SIZE, 2>(vectors);
-        }
-        if SIZE > 4 {
-            vectors = round::<V, SIZE, 4>(vectors);
-        }
-        if SIZE > 8 {
-            vectors = round::<V, SIZE, 8>(vectors);
-        }
-    }
-    let mut straight = vectors;
-    for at in 0..SIZE {
-        straight[at] = vectors[Reversed::<SIZE>::PLACES[at]];
-    }
-    straight
-}
-
 /// Numbers below `SIZE`, a power of two, with their binary digits reversed. A table, because the
 /// compiler keeps registers in registers only where it sees constants.
 struct Reversed<const SIZE: usize>;
@@ -294,142 +215,66 @@ impl<const SIZE: usize> Reversed<SIZE> {
     };
 }
 
-#[inline(always)]
-unsafe fn round<V: Vector, const SIZE: usize, const PIECE: usize>(vectors: [V; SIZE]) -> [V; SIZE] {
-    let mut next = vectors;
-    for pair in 0..SIZE / 2 {
-        let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
-        // SAFETY: see above.
-        unsafe {
-            next[pair] = a.low::<PIECE>(b);
-            next[pair + SIZE / 2] = a.high::<PIECE>(b);
+inlined! {
+    /// The rounds: neighbours are interleaved, lower halves to the front and upper halves to the
+    /// back of the list, which leaves places in reversed binary order; then they are put straight.
+    fn interleaved[V: Vector, const SIZE: usize](vectors: [V; SIZE]) -> [V; SIZE] {
+        let mut vectors = round::<V, SIZE, 1>(vectors);
+        if SIZE > 2 {
+            vectors = round::<V, SIZE, 2>(vectors);
         }
-    }
-    next
-}
-
-/// `count` elements from planes `pitch` bytes apart, a vector of each at a time. The last vector
-/// is taken further to the left where it is not full. Returns `count`, or 0 where that is less than
-/// a vector.
-#[inline(always)]
-unsafe fn elements<V: Vector, const SIZE: usize>(
-    source: *const u8,
-    pitch: usize,
-    count: usize,
-    target: *mut u8,
-) -> usize {
-    if count < V::BYTES {
-        return 0;
-    }
-    let (mut at, last) = (0, count - V::BYTES);
-    // SAFETY: elements [at, at + BYTES) of `count`.
-    unsafe {
-        loop {
-            let mut vectors = [V::load(source.add(at)); SIZE];
-            for byte in 0..SIZE {
-                vectors[byte] = V::load(source.add(byte * pitch + at)).before::<SIZE>();
-            }
-            V::store_in_order(&interleaved(vectors), target.add(at * SIZE));
-            at += V::BYTES;
-            if at > last {
-                if at == count {
-                    return count;
-                }
-                at = last;
-            }
+        if SIZE > 4 {
+            vectors = round::<V, SIZE, 4>(vectors);
         }
-    }
-}
-
-#[target_feature(enable = "sse2")]
-unsafe fn elements_sse2<const SIZE: usize>(
-    source: *const u8,
-    pitch: usize,
-    count: usize,
-    target: *mut u8,
-) -> usize {
-    // SAFETY: see above.
-    unsafe { elements::<__m128i, SIZE>(source, pitch, count, target) }
-}
-
-#[target_feature(enable = "avx2")]
-unsafe fn elements_avx2<const SIZE: usize>(
-    source: *const u8,
-    pitch: usize,
-    count: usize,
-    target: *mut u8,
-) -> usize {
-    // SAFETY: see above.
-    unsafe { elements::<__m256i, SIZE>(source, pitch, count, target) }
-}
-
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn elements_avx512<const SIZE: usize>(
-    source: *const u8,
-    pitch: usize,
-    count: usize,
-    target: *mut u8,
-) -> usize {
-    // SAFETY: see above.
-    unsafe { elements::<__m512i, SIZE>(source, pitch, count, target) }
-}
-
-/// `groups` of eight elements from eight rows `pitch` bytes apart, a vector of each row at a time,
-/// the last one as in `elements`. Returns `groups`, or 0 where that is less than a vector.
-macro_rules! groups {
-    ($name:ident, $features:literal, $vector:ty, $step:ident) => {
-        #[target_feature(enable = $features)]
-        unsafe fn $name(source: *const u8, pitch: usize, groups: usize, target: *mut u8) -> usize {
-            const STEP: usize = <$vector>::BYTES;
-            if groups < STEP {
-                return 0;
-            }
-            let (mut at, last) = (0, groups - STEP);
-            loop {
-                // SAFETY: groups [at, at + STEP) of `groups`.
-                unsafe { $step(source.add(at), pitch, target.add(8 * at)) };
-                at += STEP;
-                if at > last {
-                    if at == groups {
-                        return groups;
-                    }
-                    at = last;
-                }
-            }
+        if SIZE > 8 {
+            vectors = round::<V, SIZE, 8>(vectors);
         }
-    };
-}
+        let mut straight = vectors;
+        for at in 0..SIZE {
+            straight[at] = vectors[Reversed::<SIZE>::PLACES[at]];
+        }
+        straight
+    }
 
-groups! { groups_avx2, "avx2", __m256i, step_avx2 }
-groups! { groups_gfni, "avx2,avx512f,avx512bw,avx512dq,avx512vl,gfni", __m512i, step_gfni }
+    fn round[V: Vector, const SIZE: usize, const PIECE: usize](vectors: [V; SIZE]) -> [V; SIZE] {
+        let mut next = vectors;
+        for pair in 0..SIZE / 2 {
+            let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
+            next[pair] = V::low::<PIECE>(a, b);
+            next[pair + SIZE / 2] = V::high::<PIECE>(a, b);
+        }
+        next
+    }
 
-/// The matrices, as eight consecutive bytes each, times the unit matrix: gf2p8affineqb takes a
-/// matrix by its last row first, so the rows are loaded in reverse, and it gives the products with
-/// the unit vectors, which are the columns.
-#[inline(always)]
-unsafe fn step_gfni(rows: *const u8, pitch: usize, target: *mut u8) {
-    const UNITS: i64 = i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]);
-    // SAFETY: see above.
-    unsafe {
+    /// A vector of elements from `SIZE` planes.
+    fn planes[V: Vector, const SIZE: usize](planes: *const u8, pitch: usize, target: *mut u8) {
+        let mut vectors = [V::load(planes); SIZE];
+        for byte in 0..SIZE {
+            vectors[byte] = V::before::<SIZE>(V::load(planes.add(byte * pitch)));
+        }
+        V::store_in_order(&interleaved(vectors), target)
+    }
+
+    /// The matrices, as eight consecutive bytes each, times the unit matrix: gf2p8affineqb takes a
+    /// matrix by its last row first, so the rows are loaded in reverse, and it gives the products
+    /// with the unit vectors, which are the columns.
+    fn matrices_gfni(rows: *const u8, pitch: usize, target: *mut u8) {
+        const UNITS: i64 = i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]);
         let mut vectors = [_mm512_setzero_si512(); 8];
         for bit in 0..8 {
-            vectors[7 - bit] = __m512i::load(rows.add(bit * pitch)).before::<8>();
+            vectors[7 - bit] = __m512i::before::<8>(__m512i::load(rows.add(bit * pitch)));
         }
         let mut matrices = interleaved(vectors);
         for matrix in &mut matrices {
             *matrix = _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(UNITS), *matrix);
         }
-        __m512i::store_in_order(&matrices, target);
+        __m512i::store_in_order(&matrices, target)
     }
-}
 
-/// The transposes between registers, all bytes of a register at once: three rounds swap the
-/// off-diagonal quarters of 8x8, 4x4 and 2x2 matrices. Then register c holds the bytes of element
-/// c of every group, and interleaving puts the groups side by side.
-#[inline(always)]
-unsafe fn step_avx2(rows: *const u8, pitch: usize, target: *mut u8) {
-    // SAFETY: see above.
-    unsafe {
+    /// The transposes between registers, all bytes of a register at once: three rounds swap the
+    /// off-diagonal quarters of 8x8, 4x4 and 2x2 matrices. Then register c holds the bytes of
+    /// element c of every group, and interleaving puts the groups side by side.
+    fn matrices_avx2(rows: *const u8, pitch: usize, target: *mut u8) {
         let mut vectors = [_mm256_setzero_si256(); 8];
         for bit in 0..8 {
             vectors[bit] = __m256i::load(rows.add(bit * pitch));
@@ -443,22 +288,57 @@ unsafe fn step_avx2(rows: *const u8, pitch: usize, target: *mut u8) {
         for bit in [0, 2, 4, 6] {
             exchange::<1>(&mut vectors, bit, 0x55);
         }
-        __m256i::store_in_order(&interleaved(vectors), target);
+        __m256i::store_in_order(&interleaved(vectors), target)
     }
-}
 
-/// Exchanges the bits outside `mask` of register `at` with those inside it of the register
-/// `DISTANCE` behind, which lie `DISTANCE` to the right. Masked bits do not cross bytes, so wider
-/// shifts do.
-#[inline(always)]
-unsafe fn exchange<const DISTANCE: i32>(vectors: &mut [__m256i; 8], at: usize, mask: i8) {
-    let behind = at + DISTANCE as usize;
-    // SAFETY: see above.
-    unsafe {
-        let mask = _mm256_set1_epi8(mask);
+    /// Exchanges the bits outside `mask` of register `at` with those inside it of the register
+    /// `DISTANCE` behind, which lie `DISTANCE` to the right. Masked bits do not cross bytes, so
+    /// wider shifts do.
+    fn exchange[const DISTANCE: i32](vectors: &mut [__m256i; 8], at: usize, mask: i8) {
+        let behind = at + DISTANCE as usize;
         let moved = _mm256_srli_epi16::<DISTANCE>(vectors[at]);
-        let swap = _mm256_and_si256(_mm256_xor_si256(moved, vectors[behind]), mask);
+        let swap = _mm256_xor_si256(moved, vectors[behind]);
+        let swap = _mm256_and_si256(swap, _mm256_set1_epi8(mask));
         vectors[behind] = _mm256_xor_si256(vectors[behind], swap);
         vectors[at] = _mm256_xor_si256(vectors[at], _mm256_slli_epi16::<DISTANCE>(swap));
     }
+}
+
+/// Kernels: `count` times `SIZE` bytes from rows `pitch` bytes apart, a vector of each row at a time.
+/// The last vector is taken further to the left where it is not full. Each returns `count`, or 0
+/// where that is less than a vector.
+macro_rules! kernels {
+    ($($name:ident, $features:literal, $vector:ty, $step:expr;)*) => {$(
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const SIZE: usize>(
+            source: *const u8,
+            pitch: usize,
+            count: usize,
+            target: *mut u8,
+        ) -> usize {
+            if count < <$vector>::BYTES {
+                return 0;
+            }
+            let (mut at, last) = (0, count - <$vector>::BYTES);
+            loop {
+                // SAFETY: bytes [at, at + BYTES) of the `count` of each row.
+                unsafe { $step(source.add(at), pitch, target.add(SIZE * at)) };
+                at += <$vector>::BYTES;
+                if at > last {
+                    if at == count {
+                        return count;
+                    }
+                    at = last;
+                }
+            }
+        }
+    )*};
+}
+
+kernels! {
+    planes_sse2, "sse2", __m128i, planes::<__m128i, SIZE>;
+    planes_avx2, "avx2", __m256i, planes::<__m256i, SIZE>;
+    planes_avx512, "avx2,avx512f,avx512bw,avx512dq,avx512vl", __m512i, planes::<__m512i, SIZE>;
+    bits_avx2, "avx2", __m256i, matrices_avx2;
+    bits_gfni, "avx2,avx512f,avx512bw,avx512dq,avx512vl,gfni", __m512i, matrices_gfni;
 }

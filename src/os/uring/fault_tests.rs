@@ -223,7 +223,7 @@ static BAD_WAKE: Os = Os {
         let taken = (SYSTEM.ring_enter)(ring, submit, complete_min);
         for position in 0..tail().wrapping_sub(first) {
             let slot = first.wrapping_add(position) & (ring.complete.entries - 1);
-            // SAFETY: as above; the slot is below the entries.
+            // SAFETY: the memory is mapped while the ring is open; the slot is below the entries.
             let complete = unsafe { ring.complete.slots.add(slot as usize).as_mut() };
             if complete.user_data == WAKE && FAULT.get() != 0 {
                 complete.result = -FAULT.get();

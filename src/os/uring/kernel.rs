@@ -9,8 +9,7 @@
 
 use crate::base::arena::Region;
 use crate::base::math::index;
-use crate::os::{Errno, close, last_errno};
-use core::ffi::c_void;
+use crate::os::{Errno, close, last_errno, system_call};
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -33,7 +32,7 @@ const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
 /// SQ_TASKRUN that it did.
 ///
 /// IORING_SETUP_SINGLE_ISSUER is left out on purpose: it ties the ring to one thread for life, but
-/// with `thread_mode` pump or hook the thread that steps the instance is whichever the host sends.
+/// with `thread_mode` pump or hook the thread that steps the loader is whichever the host sends.
 const SETUP_FLAGS: [u32; 2] = [SETUP_COOP_TASKRUN | SETUP_TASKRUN_FLAG | SETUP_SUBMIT_ALL, 0];
 
 const FEATURE_SINGLE_MMAP: u32 = 1 << 0;
@@ -44,9 +43,9 @@ const FEATURE_FAST_POLL: u32 = 1 << 5;
 /// polled reads (5.7).
 const FEATURES_NEEDED: u32 = FEATURE_SINGLE_MMAP | FEATURE_SUBMIT_STABLE | FEATURE_FAST_POLL;
 
-const ENTER_GETEVENTS: libc::c_long = 1 << 0;
-const REGISTER_BUFFERS: libc::c_long = 0;
-const UNREGISTER_BUFFERS: libc::c_long = 1;
+const ENTER_GETEVENTS: usize = 1 << 0;
+const REGISTER_BUFFERS: usize = 0;
+const UNREGISTER_BUFFERS: usize = 1;
 const OFFSET_QUEUES: i64 = 0;
 const OFFSET_SLOTS: i64 = 0x1000_0000;
 
@@ -238,20 +237,11 @@ pub fn ring_close(ring: &RingMemory) {
 /// The entry `Os::ring_enter` of the real system.
 pub fn ring_enter(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno> {
     // GETEVENTS in any case: with a minimum of 0 it hands out what is complete and does not wait.
+    let (fd, submit, complete_min) = (ring.fd as usize, submit as usize, complete_min as usize);
+    let arguments = [fd, submit, complete_min, ENTER_GETEVENTS, 0];
     // SAFETY: the kernel reads and writes the ring's own mappings, and the targets of the requests,
     // which their owners leave alone until the completion.
-    let taken = unsafe {
-        libc::syscall(
-            libc::SYS_io_uring_enter,
-            libc::c_long::from(ring.fd),
-            libc::c_long::from(submit),
-            libc::c_long::from(complete_min),
-            ENTER_GETEVENTS,
-            ptr::null::<c_void>(),
-            0 as libc::c_long,
-        )
-    };
-    if taken < 0 { Err(last_errno()) } else { Ok(taken as u32) }
+    unsafe { system_call(libc::SYS_io_uring_enter, arguments) }.map(|taken| taken as u32)
 }
 
 /// The entry `Os::ring_register` of the real system.
@@ -261,21 +251,13 @@ pub fn ring_register(ring: &RingMemory, block: Option<Region>) -> Result<(), Err
         iov_len: index(block.bytes()),
     });
     let (operation, start, count) = match &iovec {
-        Some(iovec) => (REGISTER_BUFFERS, ptr::from_ref(iovec), 1),
-        None => (UNREGISTER_BUFFERS, ptr::null(), 0),
+        Some(iovec) => (REGISTER_BUFFERS, ptr::from_ref(iovec).expose_provenance(), 1),
+        None => (UNREGISTER_BUFFERS, 0, 0),
     };
+    let arguments = [ring.fd as usize, operation, start, count, 0];
     // SAFETY: the kernel reads one iovec, which lives here, and pins the pages of the block, which
     // lives until the ring was closed.
-    let failed = unsafe {
-        libc::syscall(
-            libc::SYS_io_uring_register,
-            libc::c_long::from(ring.fd),
-            operation,
-            start,
-            count as libc::c_long,
-        )
-    };
-    if failed != 0 { Err(last_errno()) } else { Ok(()) }
+    unsafe { system_call(libc::SYS_io_uring_register, arguments) }.map(drop)
 }
 
 /// The entry `Os::ring_waits` of the real system.
@@ -297,40 +279,33 @@ pub fn ring_wake(event: i32) {
 }
 
 fn setup(entries: u32) -> Result<(i32, Params), Errno> {
-    let mut errno = Errno(libc::EINVAL);
+    let mut refused = Errno(libc::EINVAL);
     for flags in SETUP_FLAGS {
         let mut params = Params { flags, ..Params::default() };
+        let arguments = [entries as usize, (&raw mut params).expose_provenance(), 0, 0, 0];
         // SAFETY: the kernel reads and writes one io_uring_params, whose layout is asserted above.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_setup,
-                libc::c_long::from(entries),
-                ptr::from_mut(&mut params),
-            )
-        };
-        if fd >= 0 {
-            let fd = fd as i32;
-            if params.features & FEATURES_NEEDED == FEATURES_NEEDED {
-                return Ok((fd, params));
+        match unsafe { system_call(libc::SYS_io_uring_setup, arguments) } {
+            Ok(fd) if params.features & FEATURES_NEEDED == FEATURES_NEEDED => {
+                return Ok((fd as i32, params));
             }
-            close(fd);
-            return Err(Errno(libc::ENOSYS));
+            Ok(fd) => {
+                close(fd as i32);
+                return Err(Errno(libc::ENOSYS));
+            }
+            Err(errno) => refused = errno,
         }
-        errno = last_errno();
-        if errno.0 != libc::EINVAL {
+        if refused.0 != libc::EINVAL {
             break;
         }
     }
-    Err(errno)
+    Err(refused)
 }
 
 fn open_event() -> Result<i32, Errno> {
     // Not EFD_NONBLOCK: the ring would end a read of it with EAGAIN instead of waiting.
-    // SAFETY: has no preconditions.
-    let event = unsafe {
-        libc::syscall(libc::SYS_eventfd2, 0 as libc::c_long, libc::c_long::from(libc::EFD_CLOEXEC))
-    };
-    if event < 0 { Err(last_errno()) } else { Ok(event as i32) }
+    let arguments = [0, libc::EFD_CLOEXEC as usize, 0, 0, 0];
+    // SAFETY: eventfd2 takes two numbers.
+    unsafe { system_call(libc::SYS_eventfd2, arguments) }.map(|event| event as i32)
 }
 
 fn map_all(fd: i32, params: &Params, mappings: &mut [Mapping; 3]) -> Result<(), Errno> {
