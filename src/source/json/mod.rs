@@ -184,19 +184,8 @@ impl<'a> Value<'a> {
     }
 
     /// The number, if it is spelled as an integer and fits. `-0` is 0.
-    pub fn as_u64(self) -> Option<u64> {
-        let (value, is_negative) = self.as_integer()?;
-        (value == 0 || !is_negative).then_some(value)
-    }
-
-    /// The number, if it is spelled as an integer and fits.
-    pub fn as_i64(self) -> Option<i64> {
-        let (value, is_negative) = self.as_integer()?;
-        if is_negative { 0i64.checked_sub_unsigned(value) } else { value.try_into().ok() }
-    }
-
-    fn as_integer(self) -> Option<(u64, bool)> {
-        if self.kind() == Kind::Number { number::integer(self.source) } else { None }
+    pub fn as_integer(self) -> Option<i128> {
+        if self.is_integer() { self.source().parse().ok() } else { None }
     }
 
     /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where

@@ -25,19 +25,6 @@ const MANTISSA_BITS: u32 = 52;
 const LAST_EXPONENT_MIN: i64 = -1074;
 const INFINITY: u64 = 0x7ff << MANTISSA_BITS;
 
-/// The number without sign if it is spelled as an integer and fits, and whether it has a sign.
-pub(super) fn integer(source: &[u8]) -> Option<(u64, bool)> {
-    let digits = source.strip_prefix(b"-").unwrap_or(source);
-    let mut value = 0u64;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-    }
-    Some((value, digits.len() < source.len()))
-}
-
 /// The number rounded to nearest even; infinite where it is beyond the largest f64.
 pub(super) fn float(source: &[u8]) -> f64 {
     let sign = u64::from(source.first() == Some(&b'-')) << 63;
@@ -370,21 +357,6 @@ mod tests {
             &whole,
         ] {
             check(text);
-        }
-    }
-
-    #[test]
-    fn integers_that_do_not_fit_are_none() {
-        for (text, value) in [
-            ("18446744073709551615", Some((u64::MAX, false))),
-            ("18446744073709551616", None),
-            ("99999999999999999999", None),
-            ("-0", Some((0, true))),
-            ("-9223372036854775808", Some((1 << 63, true))),
-            ("1.0", None),
-            ("1e2", None),
-        ] {
-            assert_eq!(integer(text.as_bytes()), value, "{text}");
         }
     }
 }

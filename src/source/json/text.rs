@@ -10,7 +10,7 @@ use core::fmt;
 
 /// A string as the document spells it, escapes and all. Compares and prints as what it means; its
 /// `Display` shows control characters escaped and cuts a long text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Str<'a> {
     /// Whole characters of UTF-8.
     raw: &'a [u8],
