@@ -82,16 +82,9 @@ fn read_integer(
     element: &mut [u8],
 ) -> Result<(), Status> {
     let name = zarr_name(dtype);
-    let is_integer = node.is_integer();
-    let number = if may_be_double && !is_integer {
-        // The conversion saturates, and NaN becomes 0: neither comes back equal.
-        let whole = node.as_f64().map(|number| (number, number as i64));
-        whole
-            .filter(|(number, whole)| *whole as f64 == *number)
-            .filter(|(_, whole)| whole.unsigned_abs() < WHOLE_LIMIT)
-            .map(|(_, whole)| i128::from(whole))
-    } else {
-        node.as_integer()
+    let number = match node.as_integer() {
+        None if may_be_double => node.as_f64().and_then(integer_from_f64),
+        number => number,
     };
     let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
     let bits = 8 * dtype.bytes() - u32::from(is_signed);
@@ -101,11 +94,19 @@ fn read_integer(
             write_bits(number as u64, element);
             Ok(())
         }
-        None if !is_integer => {
+        None if !node.is_integer() => {
             Err(fail!(node, Decode, "{node} is no {name}: a whole number is needed"))
         }
         _ => Err(fail!(node, Decode, "{node} does not fit {name}")),
     }
+}
+
+/// The number as an integer, if it is one that no other number was rounded to.
+fn integer_from_f64(number: f64) -> Option<i128> {
+    // The conversion saturates, and NaN becomes 0: neither comes back equal.
+    let whole = number as i64;
+    let is_exact = whole as f64 == number && whole.unsigned_abs() < WHOLE_LIMIT;
+    is_exact.then_some(whole.into())
 }
 
 /// A float, or one part of a complex number.

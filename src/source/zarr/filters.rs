@@ -1,5 +1,5 @@
-//! numcodecs' filters: in zarr v2 the items of `filters`, in v3 codecs whose names have "numcodecs."
-//! before them.
+//! numcodecs' filters: in zarr v2 the items of `filters`, in v3 codecs whose names have
+//! "numcodecs." before them.
 //!
 //! Comes in: one item of a list. Goes out: a codec with all that undoing it takes, or nothing where
 //! reading changes nothing (bitround, quantize). Source: the classes of numcodecs, whose arguments

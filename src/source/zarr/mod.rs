@@ -22,7 +22,7 @@ mod refusal;
 mod zarr2;
 mod zarr3;
 
-pub use describe::{Description, describe};
+pub use describe::describe;
 pub use group::{
     Axes, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Visit, group_from_documents,
     node_kind,

@@ -1,5 +1,6 @@
 //! Unit tests of zarr v2 metadata: one sound document, and what each change to it does.
 
+use super::describe::Description;
 use super::*;
 use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX};
 use crate::records::grid::AxisGrid;
