@@ -38,7 +38,7 @@ const ROOMS: &[(&str, &str)] = &[
     // What is decided once, what was pushed, and how a name becomes an array.
     ("setup", "assemble chunk_cache device records cuda base"),
     ("intake", "records base"),
-    ("source/zarr", "source/json records loops base"),
+    ("source/zarr", "source/json assemble records base"),
     ("source/json", "base"),
     ("source", ""),
     // The stages share records and never name each other.

@@ -107,7 +107,7 @@ fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
             let name = if float.is_nan() { "NaN" } else { "Infinity" };
             assert_eq!(value.source().strip_prefix('-').unwrap_or(value.source()), name);
             assert_eq!(value.source().starts_with('-'), float < 0.0);
-            assert!(!value.is_integer() && value.as_u64().or(value.as_i64().map(|_| 0)).is_none());
+            assert!(!value.is_integer() && value.as_integer().is_none());
             Some(Other::Null)
         }
         Some(float) => {
@@ -119,18 +119,14 @@ fn rebuilt(value: Value<'_>, depth: usize, seen: &mut Seen) -> Option<Other> {
 }
 
 fn rebuilt_number(value: Value<'_>, float: f64) -> Option<Number> {
-    let (unsigned, signed) = (value.as_u64(), value.as_i64());
-    if let (Some(unsigned), Some(signed)) = (unsigned, signed) {
-        assert_eq!(i128::from(unsigned), i128::from(signed));
-    }
+    let integer = value.as_integer();
     // One rounding, of the integer itself.
-    assert!(unsigned.is_none_or(|unsigned| unsigned as f64 == float));
-    assert!(signed.is_none_or(|signed| signed as f64 == float));
-    assert!(value.is_integer() || (unsigned.is_none() && signed.is_none()));
-    match (unsigned, signed) {
+    assert!(integer.is_none_or(|integer| integer as f64 == float));
+    assert!(value.is_integer() || integer.is_none());
+    match integer.map(|integer| (u64::try_from(integer), i64::try_from(integer))) {
         _ if value.source() == "-0" => Number::from_f64(float),
-        (Some(unsigned), _) => Some(Number::from(unsigned)),
-        (_, Some(signed)) => Some(Number::from(signed)),
+        Some((Ok(unsigned), _)) => Some(Number::from(unsigned)),
+        Some((_, Ok(signed))) => Some(Number::from(signed)),
         _ => Number::from_f64(float),
     }
 }

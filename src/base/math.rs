@@ -1,10 +1,5 @@
 //! Integer arithmetic that either fits or says so.
 
-/// `ceil(value / unit)`; `unit` is not zero.
-pub const fn div_ceil(value: u64, unit: u64) -> u64 {
-    value.div_ceil(unit)
-}
-
 /// `value` rounded up to a multiple of `align`, which is a power of two.
 pub const fn align_up(value: u64, align: u64) -> u64 {
     assert!(align.is_power_of_two());

@@ -78,12 +78,6 @@ fn append(bytes: &mut [u8], len: &mut u32, cut: &mut bool, piece: &str) {
     *len = (start + take) as u32;
 }
 
-/// The same of one character.
-#[inline(never)]
-fn append_char(bytes: &mut [u8], len: &mut u32, cut: &mut bool, character: char) {
-    append(bytes, len, cut, character.encode_utf8(&mut [0; 4]));
-}
-
 impl<const N: usize> Default for Text<N> {
     fn default() -> Self {
         Text::new()
@@ -93,11 +87,6 @@ impl<const N: usize> Default for Text<N> {
 impl<const N: usize> fmt::Write for Text<N> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         self.push_str(piece);
-        Ok(())
-    }
-
-    fn write_char(&mut self, character: char) -> fmt::Result {
-        append_char(&mut self.bytes, &mut self.len, &mut self.cut, character);
         Ok(())
     }
 }

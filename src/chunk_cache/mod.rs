@@ -26,7 +26,6 @@ mod window;
 
 use crate::base::arena::Carver;
 use crate::base::limits::CHUNK_BYTES_MAX;
-use crate::base::math::div_ceil;
 use order::{Order, lateness_from_use};
 use runs::Runs;
 use uses::{Foreseen, Uses};
@@ -204,7 +203,7 @@ impl ChunkCache {
     /// later than this one's, so uses that the decoding serves are ended first.
     pub fn insert(&mut self, key: ChunkKey, bytes: u64) -> Option<Slot> {
         assert!(bytes <= CHUNK_BYTES_MAX);
-        let granules = div_ceil(bytes.max(1), GRANULE_BYTES) as u32;
+        let granules = bytes.max(1).div_ceil(GRANULE_BYTES) as u32;
         if granules > self.runs.granules() {
             return None;
         }

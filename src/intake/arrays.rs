@@ -47,6 +47,17 @@ struct Entry {
     is_used: bool,
 }
 
+impl Entry {
+    const EMPTY: Entry = Entry {
+        id: 0,
+        state: ArrayState::Empty,
+        why: Why::new(),
+        wanted_by: 0,
+        checked_batch: None,
+        is_used: false,
+    };
+}
+
 /// See the module.
 pub struct Arrays {
     cache: Cache,
@@ -67,26 +78,16 @@ impl Arrays {
     /// A cache of `count` arrays.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
-        let entry = Entry {
-            id: 0,
-            state: ArrayState::Empty,
-            why: Why::new(),
-            wanted_by: 0,
-            checked_batch: None,
-            is_used: false,
-        };
+        let (name, entries) = ("array metadata", u64::from(count));
+        let edges = entries * EDGE_RUNS_MAX as u64;
         Arrays {
-            cache: Cache::carve(carver, "array metadata", count),
-            entries: carver.slice("array metadata", count as u64, &entry),
-            uris: carver.table("array metadata", count as u64, &Uri::new()),
-            records: carver.table("array metadata", count as u64, &ArrayRecord::EMPTY),
-            edges: carver.table(
-                "array metadata",
-                count as u64 * EDGE_RUNS_MAX as u64,
-                &EdgeRun::EMPTY,
-            ),
-            queue: Fifo::carve(carver, "array metadata", count),
-            large_queue: Fifo::carve(carver, "array metadata", count),
+            cache: Cache::carve(carver, name, count),
+            entries: carver.slice(name, entries, &Entry::EMPTY),
+            uris: carver.table(name, entries, &Uri::new()),
+            records: carver.table(name, entries, &ArrayRecord::EMPTY),
+            edges: carver.table(name, edges, &EdgeRun::EMPTY),
+            queue: Fifo::carve(carver, name, count),
+            large_queue: Fifo::carve(carver, name, count),
             next_id: 0,
         }
     }
@@ -115,14 +116,8 @@ impl Arrays {
         // Uris are checked to be UTF-8 when they are pushed.
         text.push_str(core::str::from_utf8(uri).unwrap_or(""));
         self.uris.write(slot as usize, text);
-        self.entries[slot as usize] = Entry {
-            id: self.next_id,
-            state: ArrayState::Queued,
-            why: Why::new(),
-            wanted_by: 0,
-            checked_batch: None,
-            is_used: false,
-        };
+        let state = ArrayState::Queued;
+        self.entries[slot as usize] = Entry { id: self.next_id, state, ..Entry::EMPTY };
         self.cache.pin(slot, 1);
         self.queue.push(slot);
         Some(slot)
@@ -162,33 +157,19 @@ impl Arrays {
     /// The next entry to load, and whether it needs a large buffer; only if there is one
     /// (`has_large`) is such an entry given out.
     pub fn next_queued(&mut self, has_large: bool) -> Option<(u32, bool)> {
-        if has_large && let Some(slot) = self.large_queue.pop() {
-            self.entries[slot as usize].state = ArrayState::Loading;
-            return Some((slot, true));
-        }
-        let slot = self.queue.pop()?;
+        let large = if has_large { self.large_queue.pop() } else { None };
+        let slot = large.or_else(|| self.queue.pop())?;
         self.entries[slot as usize].state = ArrayState::Loading;
-        Some((slot, false))
+        Some((slot, large.is_some()))
     }
 
-    /// The document could not be looked at now: queue it again.
+    /// Queues a document that could not be looked at now, or only in a `large` buffer.
     pub fn requeue(&mut self, slot: u32, large: bool) {
         let entry = &mut self.entries[slot as usize];
         assert!(entry.state == ArrayState::Loading);
-        if large {
-            entry.state = ArrayState::QueuedLarge;
-            self.large_queue.push(slot);
-        } else {
-            entry.state = ArrayState::Queued;
-            self.queue.push(slot);
-        }
-    }
-
-    /// The document does not fit a small buffer: queue it for a large one.
-    pub fn requeue_large(&mut self, slot: u32) {
-        assert!(self.entries[slot as usize].state == ArrayState::Loading);
-        self.entries[slot as usize].state = ArrayState::QueuedLarge;
-        self.large_queue.push(slot);
+        entry.state = if large { ArrayState::QueuedLarge } else { ArrayState::Queued };
+        let queue = if large { &mut self.large_queue } else { &mut self.queue };
+        queue.push(slot);
     }
 
     /// Ends a load.

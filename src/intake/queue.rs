@@ -33,6 +33,18 @@ pub struct QueuedSample {
     pub end: [i64; RANK_MAX],
 }
 
+impl QueuedSample {
+    const EMPTY: QueuedSample = QueuedSample {
+        name: 0,
+        tag: 0,
+        rank: 0,
+        is_scalar: false,
+        ends_segment: false,
+        begin: [0; RANK_MAX],
+        end: [0; RANK_MAX],
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Name {
     hash: u64,
@@ -69,18 +81,9 @@ impl Queue {
     /// An empty queue.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, samples: u32, uri_bytes: u64) -> Queue {
-        let sample = QueuedSample {
-            name: 0,
-            tag: 0,
-            rank: 0,
-            is_scalar: false,
-            ends_segment: false,
-            begin: [0; RANK_MAX],
-            end: [0; RANK_MAX],
-        };
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
         Queue {
-            samples: carver.slice("sample queue", samples as u64, &sample),
+            samples: carver.slice("sample queue", samples as u64, &QueuedSample::EMPTY),
             first: 0,
             limit: 0,
             names: carver.slice("sample queue", samples as u64 + YOUNG_NAMES + 1, &name),
@@ -122,9 +125,7 @@ impl Queue {
             tag,
             rank: begin.len().max(1) as u32,
             is_scalar: begin.is_empty(),
-            ends_segment: false,
-            begin: [0; RANK_MAX],
-            end: [0; RANK_MAX],
+            ..QueuedSample::EMPTY
         };
         sample.end[0] = 1;
         sample.begin[..begin.len()].copy_from_slice(begin);

@@ -103,7 +103,7 @@ fn settle(state: &mut State, array: u32, was_large: bool, outcome: Outcome, why:
             state.arrays.finish(array, result, why);
             state.plan_wanted = true;
         }
-        Outcome::TooLarge => state.arrays.requeue_large(array),
+        Outcome::TooLarge => state.arrays.requeue(array, true),
         Outcome::Later => {
             state.arrays.requeue(array, was_large);
             state.loads_wait_since = Some(state.files.give_backs());

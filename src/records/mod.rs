@@ -20,7 +20,7 @@ pub use time::{TIME_UNITS, Time};
 use self::grid::{AxisGrid, Cell, EdgeRun};
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
-use crate::base::math::{coordinates_from_linear, div_ceil, product};
+use crate::base::math::{coordinates_from_linear, product};
 
 /// Where elements go: to a sample in a field of the batch in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,7 +305,7 @@ impl ArrayRecord {
         let mut counts = [1; RANK_MAX];
         for axis in 0..self.axes() {
             counts[axis] = match self.file_grid[axis] {
-                AxisGrid::Regular => div_ceil(self.shape[axis], self.file_shape()[axis]),
+                AxisGrid::Regular => self.shape[axis].div_ceil(self.file_shape()[axis]),
                 AxisGrid::Edges { cells, .. } => cells,
             };
         }

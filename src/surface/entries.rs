@@ -7,7 +7,7 @@
 
 use crate::base::abi::{ArrayInfo, AxisInfo, GroupEntry, NO_INDEX};
 use crate::base::limits::RANK_MAX;
-use crate::base::sort::sort_heap;
+use crate::base::sort::sort_shell;
 use crate::source::json::Str;
 use crate::source::zarr::{Axes, Detail, Entry, Level, NodeKind};
 use core::ffi::{CStr, c_char};
@@ -167,7 +167,7 @@ impl<'s> EntryWriter<'s> {
         if sorted {
             // SAFETY: the paths were written with a NUL.
             let path = |entry: &GroupEntry| unsafe { CStr::from_ptr(entry.path) };
-            sort_heap(entries, &|a, b| path(a) < path(b));
+            sort_shell(entries, &|a, b| path(a) < path(b));
         }
         info.entries = entries.as_ptr();
     }

@@ -8,29 +8,25 @@ use crate::base::limits::JSON_DEPTH_MAX;
 
 /// Checks `text`, which is UTF-8, and gives the first byte and the limit of its value.
 pub(super) fn check(text: &[u8]) -> Result<(usize, usize), Error> {
+    let mut scan = Scan { text, at: 0, objects: 0, depth: 0 };
     if text.starts_with("\u{feff}".as_bytes()) {
-        return Err(Error { offset: 0, fault: Fault::ByteOrderMark });
+        return Err(scan.fault(Fault::ByteOrderMark));
     }
-    let mut scan = Scan { text, at: 0 };
-    let mut open = Nesting::default();
     scan.skip_space();
     let first = scan.at;
     // Every turn takes at least one byte of the text.
     loop {
-        if !scan.value_or_open(&mut open)? {
+        if !scan.value_or_open()? {
             continue;
         }
         // A value ended here. Close what ends with it, up to what goes on.
         loop {
-            if open.depth == 0 {
-                let limit = scan.at;
-                scan.skip_space();
-                let done = scan.at == text.len();
-                return if done { Ok((first, limit)) } else { Err(scan.fault(Fault::Trailing)) };
-            }
+            let (limit, in_object) = (scan.at, scan.objects & 1 == 1);
             scan.skip_space();
-            match (scan.peek(), open.in_object()) {
-                (Some(b','), in_object) => {
+            match scan.peek() {
+                None if scan.depth == 0 => return Ok((first, limit)),
+                _ if scan.depth == 0 => return Err(scan.fault(Fault::Trailing)),
+                Some(b',') => {
                     scan.at += 1;
                     scan.skip_space();
                     if in_object {
@@ -38,43 +34,10 @@ pub(super) fn check(text: &[u8]) -> Result<(usize, usize), Error> {
                     }
                     break;
                 }
-                (Some(b'}'), true) | (Some(b']'), false) => {
-                    scan.at += 1;
-                    open.pop();
-                }
+                Some(close) if close == if in_object { b'}' } else { b']' } => scan.close(),
                 _ => return Err(scan.fault(Fault::Comma)),
             }
         }
-    }
-}
-
-/// The open brackets: bit `d` says whether level `d` is an object.
-#[derive(Default)]
-struct Nesting {
-    objects: [u64; JSON_DEPTH_MAX.div_ceil(64)],
-    depth: usize,
-}
-
-impl Nesting {
-    fn push(&mut self, is_object: bool) -> bool {
-        if self.depth == JSON_DEPTH_MAX {
-            return false;
-        }
-        let bit = 1 << (self.depth % 64);
-        let word = &mut self.objects[self.depth / 64];
-        *word = if is_object { *word | bit } else { *word & !bit };
-        self.depth += 1;
-        true
-    }
-
-    fn pop(&mut self) {
-        assert!(self.depth > 0);
-        self.depth -= 1;
-    }
-
-    fn in_object(&self) -> bool {
-        let level = self.depth - 1;
-        self.objects[level / 64] >> (level % 64) & 1 == 1
     }
 }
 
@@ -82,7 +45,13 @@ impl Nesting {
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
+    /// For each open bracket, the innermost in the lowest bit, whether it is an object's.
+    objects: u128,
+    /// Open brackets.
+    depth: usize,
 }
+
+const _: () = assert!(JSON_DEPTH_MAX <= u128::BITS as usize);
 
 impl Scan<'_> {
     fn fault(&self, fault: Fault) -> Error {
@@ -105,25 +74,32 @@ impl Scan<'_> {
     }
 
     /// Takes a scalar or an empty container and says true, or opens a container and says false.
-    fn value_or_open(&mut self, open: &mut Nesting) -> Result<bool, Error> {
+    fn value_or_open(&mut self) -> Result<bool, Error> {
         let is_object = match self.peek() {
             Some(b'{') => true,
             Some(b'[') => false,
             _ => return self.scalar().map(|()| true),
         };
-        if !open.push(is_object) {
+        if self.depth == JSON_DEPTH_MAX {
             return Err(self.fault(Fault::Depth));
         }
+        (self.objects, self.depth) = (self.objects << 1 | u128::from(is_object), self.depth + 1);
         self.at += 1;
         self.skip_space();
-        if self.take(if is_object { b'}' } else { b']' }) {
-            open.pop();
+        if self.peek() == Some(if is_object { b'}' } else { b']' }) {
+            self.close();
             return Ok(true);
         }
         if is_object {
             self.name()?;
         }
         Ok(false)
+    }
+
+    /// Steps over a closing bracket.
+    fn close(&mut self) {
+        self.at += 1;
+        (self.objects, self.depth) = (self.objects >> 1, self.depth - 1);
     }
 
     /// A member's name, its colon and the space around it.
@@ -204,25 +180,17 @@ impl Scan<'_> {
 
     fn escape(&mut self) -> Result<(), Error> {
         let simple = br#""\/bfnrt"#;
-        match self.text.get(self.at + 1) {
-            Some(byte) if simple.contains(byte) => {
-                self.at += 2;
-                return Ok(());
-            }
-            Some(b'u') => {}
-            _ => return Err(self.fault(Fault::Escape)),
+        if self.text.get(self.at + 1).is_some_and(|byte| simple.contains(byte)) {
+            self.at += 2;
+            return Ok(());
         }
-        let Some(unit) = code_unit(self.text, self.at) else {
-            return Err(self.fault(Fault::Escape));
+        let units = [self.at, self.at + 6].map(|at| code_unit(self.text, at));
+        self.at += match units {
+            [None, _] => return Err(self.fault(Fault::Escape)),
+            [Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)] => 12,
+            [Some(0xd800..=0xdfff), _] => return Err(self.fault(Fault::Surrogate)),
+            _ => 6,
         };
-        match unit {
-            0xd800..=0xdbff => match code_unit(self.text, self.at + 6) {
-                Some(0xdc00..=0xdfff) => self.at += 12,
-                _ => return Err(self.fault(Fault::Surrogate)),
-            },
-            0xdc00..=0xdfff => return Err(self.fault(Fault::Surrogate)),
-            _ => self.at += 6,
-        }
         Ok(())
     }
 }
@@ -245,57 +213,48 @@ fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// In checked text, from behind an opening bracket or an element: where the next element starts.
-pub(super) fn next_element(text: &[u8], at: usize) -> Option<usize> {
-    let mut at = skip_space(text, at);
-    if text[at] == b',' {
-        at = skip_space(text, at + 1);
+/// In checked text, from behind an opening bracket, a name or a value: where the next value starts
+/// and ends.
+pub(super) fn next_value(text: &[u8]) -> Option<(usize, usize)> {
+    let mut first = skip_space(text, 0);
+    if matches!(text[first], b',' | b':') {
+        first = skip_space(text, first + 1);
     }
-    if matches!(text[at], b'}' | b']') { None } else { Some(at) }
+    let limit = match text[first] {
+        b'}' | b']' => return None,
+        b'"' | b'{' | b'[' => value_limit(text, first),
+        // A number or a word.
+        _ => {
+            let is_behind = |byte: &u8| b",]} \t\n\r".contains(byte);
+            first + text[first..].iter().position(is_behind)?
+        }
+    };
+    Some((first, limit))
 }
 
-/// In checked text, from behind a member's name: where its value starts.
-pub(super) fn after_colon(text: &[u8], at: usize) -> usize {
-    let colon = skip_space(text, at);
-    assert!(text[colon] == b':');
-    skip_space(text, colon + 1)
-}
-
-/// In checked text: where the value that starts at `first` ends.
-pub(super) fn value_limit(text: &[u8], first: usize) -> usize {
-    let mut depth = 0;
-    let mut at = first;
+/// Where the string, array or object that starts at `first` ends.
+fn value_limit(text: &[u8], first: usize) -> usize {
+    let (mut depth, mut at) = (0, first);
+    // Ends: every turn takes a byte, and what was opened is closed in checked text.
     loop {
         match text[at] {
-            b'"' => at = string_limit(text, at),
-            b'{' | b'[' => {
-                depth += 1;
-                at += 1;
-            }
-            b'}' | b']' => {
-                depth -= 1;
-                at += 1;
-            }
-            b'-' | b'0'..=b'9' | b'a'..=b'z' | b'N' | b'I' => at = word_limit(text, at),
-            _ => at += 1,
+            b'"' => at = string_end(text, at),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
         }
+        at += 1;
         if depth == 0 {
             return at;
         }
     }
 }
 
-/// In checked text: behind the closing quote of the string that starts at `first`.
-fn string_limit(text: &[u8], first: usize) -> usize {
+/// The closing quote of the string that starts at `first`.
+fn string_end(text: &[u8], first: usize) -> usize {
     let mut at = first + 1;
     while text[at] != b'"' {
         at += if text[at] == b'\\' { 2 } else { 1 };
     }
-    at + 1
-}
-
-/// In checked text: behind the number or word at `first`.
-fn word_limit(text: &[u8], first: usize) -> usize {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-    first + text[first..].iter().position(|byte| !is_word(byte)).unwrap_or(text.len() - first)
+    at
 }

@@ -107,30 +107,21 @@ impl Kind {
 
 /// Checks the whole document, in time linear in its length, and gives its one value.
 pub fn parse(bytes: &[u8]) -> Result<Value<'_>, Error> {
-    core::str::from_utf8(bytes)
+    let text = core::str::from_utf8(bytes)
         .map_err(|error| Error { offset: error.valid_up_to(), fault: Fault::Utf8 })?;
     let (first, limit) = check::check(bytes)?;
-    Ok(Value { source: &bytes[first..limit] })
+    Ok(Value { source: &text[first..limit] })
 }
 
 /// A value of a checked document. Its `Display` is the source text on one line, cut when long.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
-    /// Whole characters of UTF-8.
-    source: &'a [u8],
-}
-
-/// Bytes of a document as the text that they are, as far as they are whole characters.
-fn text_of(bytes: &[u8]) -> &str {
-    match core::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
-    }
+    source: &'a str,
 }
 
 impl<'a> Value<'a> {
     /// Stands for a member that is not there: a null without a text.
-    pub const ABSENT: Value<'static> = Value { source: b"" };
+    pub const ABSENT: Value<'static> = Value { source: "" };
 
     /// The value, unless it stands for none.
     pub fn found(self) -> Option<Self> {
@@ -144,17 +135,17 @@ impl<'a> Value<'a> {
 
     /// Whether `inner`, of the same document, starts in this value.
     pub fn holds(self, inner: Value<'_>) -> bool {
-        self.source.as_ptr_range().contains(&inner.source.as_ptr())
+        self.source.as_bytes().as_ptr_range().contains(&inner.source.as_ptr())
     }
 
     /// The text of the value as the document spells it.
     pub fn source(self) -> &'a str {
-        text_of(self.source)
+        self.source
     }
 
     /// The type.
     pub fn kind(self) -> Kind {
-        match self.source.first() {
+        match self.source.as_bytes().first() {
             Some(b't' | b'f') => Kind::Bool,
             Some(b'"') => Kind::String,
             Some(b'[') => Kind::Array,
@@ -166,72 +157,53 @@ impl<'a> Value<'a> {
 
     /// The boolean, if it is one.
     pub fn as_bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.source.starts_with(b"t"))
+        (self.kind() == Kind::Bool).then(|| self.source.starts_with('t'))
     }
 
     /// The string, if it is one.
     pub fn as_str(self) -> Option<Str<'a>> {
-        match self.source {
-            [b'"', raw @ .., _] => Some(Str::new(raw)),
-            _ => None,
-        }
+        self.source.strip_prefix('"')?.strip_suffix('"').map(Str::new)
     }
 
     /// Whether it is a number without fraction and exponent.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Number
-            && self.source.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
+            && self.source.bytes().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
     }
 
     /// The number, if it is spelled as an integer and fits. `-0` is 0.
-    pub fn as_u64(self) -> Option<u64> {
-        let (value, is_negative) = self.as_integer()?;
-        (value == 0 || !is_negative).then_some(value)
-    }
-
-    /// The number, if it is spelled as an integer and fits.
-    pub fn as_i64(self) -> Option<i64> {
-        let (value, is_negative) = self.as_integer()?;
-        if is_negative { 0i64.checked_sub_unsigned(value) } else { value.try_into().ok() }
-    }
-
-    fn as_integer(self) -> Option<(u64, bool)> {
-        if self.kind() == Kind::Number { number::integer(self.source) } else { None }
+    pub fn as_integer(self) -> Option<i128> {
+        if self.is_integer() { self.source.parse().ok() } else { None }
     }
 
     /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
     /// it is beyond the largest f64.
     pub fn as_f64(self) -> Option<f64> {
         (self.kind() == Kind::Number).then(|| match self.source {
-            b"NaN" => f64::NAN,
-            b"Infinity" => f64::INFINITY,
-            b"-Infinity" => f64::NEG_INFINITY,
+            "NaN" => f64::NAN,
+            "Infinity" => f64::INFINITY,
+            "-Infinity" => f64::NEG_INFINITY,
             digits => number::float(digits),
         })
     }
 
     /// The members, if it is an object.
     pub fn members(self) -> Option<Members<'a>> {
-        match self.source {
-            [b'{', rest @ ..] => Some(Members { rest }),
-            _ => None,
-        }
+        self.source.strip_prefix('{').map(|rest| Members { rest })
     }
 
     /// The items, if it is an array.
     pub fn items(self) -> Option<Items<'a>> {
-        match self.source {
-            [b'[', rest @ ..] => Some(Items { rest }),
-            _ => None,
-        }
+        self.source.strip_prefix('[').map(|rest| Items { rest })
     }
 
-    /// Takes the value that starts at `first` off the front of checked text.
-    fn take(rest: &mut &'a [u8], first: usize) -> Self {
-        let limit = check::value_limit(rest, first);
+    /// Takes the next value off the front of checked text, from behind an opening bracket, a
+    /// member's name or another value; None where a closing bracket stands.
+    fn take(rest: &mut &'a str) -> Option<Self> {
+        let (first, limit) = check::next_value(rest.as_bytes())?;
         let source = &rest[first..limit];
         *rest = &rest[limit..];
-        Value { source }
+        Some(Value { source })
     }
 }
 
@@ -240,7 +212,7 @@ const SHOWN_BYTES: usize = 60;
 
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = text_of(&self.source[..self.source.len().min(SHOWN_BYTES)]);
+        let shown = &self.source[..self.source.floor_char_boundary(SHOWN_BYTES)];
         text::write_printable(&mut shown.chars(), f)?;
         if shown.len() < self.source.len() { f.write_str("...") } else { Ok(()) }
     }
@@ -256,7 +228,7 @@ impl fmt::Debug for Value<'_> {
 #[derive(Clone, Copy)]
 pub struct Members<'a> {
     /// From behind the opening brace or the value of a member on.
-    rest: &'a [u8],
+    rest: &'a str,
 }
 
 impl<'a> Members<'a> {
@@ -272,10 +244,8 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Str<'a>, Value<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let first = check::next_element(self.rest, 0)?;
-        let name = Value::take(&mut self.rest, first).as_str()?;
-        let first = check::after_colon(self.rest, 0);
-        Some((name, Value::take(&mut self.rest, first)))
+        let name = Value::take(&mut self.rest)?.as_str()?;
+        Some((name, Value::take(&mut self.rest)?))
     }
 }
 
@@ -283,15 +253,14 @@ impl<'a> Iterator for Members<'a> {
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
     /// From behind the opening bracket or an item on.
-    rest: &'a [u8],
+    rest: &'a str,
 }
 
 impl<'a> Iterator for Items<'a> {
     type Item = Value<'a>;
 
     fn next(&mut self) -> Option<Value<'a>> {
-        let first = check::next_element(self.rest, 0)?;
-        Some(Value::take(&mut self.rest, first))
+        Value::take(&mut self.rest)
     }
 }
 

@@ -4,33 +4,26 @@
 //! escape was checked, surrogate pairs included.
 
 use super::check::code_unit;
-use super::text_of;
 use crate::base::text::Text;
 use core::fmt;
 
 /// A string as the document spells it, escapes and all. Compares and prints as what it means; its
 /// `Display` shows control characters escaped and cuts a long text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Str<'a> {
-    /// Whole characters of UTF-8.
-    raw: &'a [u8],
+    raw: &'a str,
 }
 
 impl<'a> Str<'a> {
     /// The string with this source between its quotes.
-    pub(super) fn new(raw: &'a [u8]) -> Self {
+    pub(super) fn new(raw: &'a str) -> Self {
         Str { raw }
     }
 
     /// A text of our own as a string: it has no escapes.
-    pub const fn plain(text: &'static str) -> Str<'static> {
-        let raw = text.as_bytes();
-        let mut at = 0;
-        while at < raw.len() {
-            assert!(raw[at] != b'\\');
-            at += 1;
-        }
-        Str { raw }
+    pub fn plain(text: &'static str) -> Str<'static> {
+        assert!(!text.contains('\\'));
+        Str { raw: text }
     }
 
     /// Whether there is nothing between the quotes.
@@ -40,23 +33,12 @@ impl<'a> Str<'a> {
 
     /// The characters, escapes resolved.
     pub fn chars(self) -> Chars<'a> {
-        Chars { rest: text_of(self.raw) }
+        Chars { rest: self.raw }
     }
 
     /// Which of the words, with one space between them, it is. An empty text has no words.
     pub fn place_in(self, words: &str) -> Option<usize> {
-        if words.is_empty() {
-            return None;
-        }
-        words.as_bytes().split(|byte| *byte == b' ').position(|word| self.is(word))
-    }
-
-    fn is(self, other: &[u8]) -> bool {
-        if self.raw.contains(&b'\\') {
-            self.chars().eq(text_of(other).chars())
-        } else {
-            self.raw == other
-        }
+        if words.is_empty() { None } else { words.split(' ').position(|word| self == *word) }
     }
 
     /// The whole string in `buffer`, or None where it does not fit.
@@ -82,7 +64,7 @@ impl<'a> Str<'a> {
 
 impl PartialEq<str> for Str<'_> {
     fn eq(&self, other: &str) -> bool {
-        self.is(other.as_bytes())
+        if self.raw.contains('\\') { self.chars().eq(other.chars()) } else { self.raw == other }
     }
 }
 

@@ -9,23 +9,25 @@
 //! handed to a visitor one by one, so that how many there are costs no memory.
 
 use super::ngff::read_ome;
-use super::node::Reader;
-use super::zarr3::{is_ignored, refuse_member};
+use super::node::{Document, Node};
+use super::zarr3::{is_ignored, read_node_type};
 use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::{Status, Why};
+use crate::fail;
 use crate::records::DocumentKind;
-use crate::source::json::{self, Kind, Str, Value};
+use crate::source::json::{self, Str, Value};
 use arrayvec::ArrayVec;
 
 /// What lies at a path.
 #[repr(u32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NodeKind {
     /// A node whose document could not be looked at.
     Unknown = 0,
     /// An array.
     Array = 1,
     /// A group, of any kind.
+    #[default]
     Group = 2,
     /// A group that is a multiscale image.
     Image = 3,
@@ -125,7 +127,7 @@ pub struct Entry<'a> {
 pub type Visit<'v> = dyn FnMut(&Entry<'_>) + 'v;
 
 /// What a group says of itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Group<'a> {
     /// Group, Image, Plate or Well.
     pub kind: NodeKind,
@@ -147,14 +149,13 @@ pub struct Group<'a> {
     pub has_consolidated: bool,
 }
 
-/// The visitor, and which levels it has seen: consolidated metadata names them again.
-pub(super) struct Visitor<'v, 'a> {
+/// What was found so far.
+pub(super) struct Found<'v, 'a> {
     pub visit: &'v mut Visit<'v>,
+    pub group: Group<'a>,
+    /// Levels of images: consolidated metadata names them again.
     pub levels: ArrayVec<Str<'a>, GROUP_LEVELS_MAX>,
 }
-
-/// A place for the path of an entry.
-pub(super) type PathBuffer = [u8; ENTRY_PATH_BYTES - 1];
 
 /// Reads a group; `visit` sees every node that its documents name. What it has seen counts only if
 /// the whole is understood. `uri` names the group in texts.
@@ -166,31 +167,21 @@ pub fn group_from_documents<'a>(
     why: &mut Why,
     visit: &mut Visit<'_>,
 ) -> Result<Group<'a>, Status> {
-    let mut group = Group {
-        kind: NodeKind::Group,
-        version: Str::plain(""),
-        name: Str::plain(""),
-        image_count: 0,
-        row_count: 0,
-        column_count: 0,
-        field_count: 0,
-        has_ome: false,
-        has_consolidated: false,
-    };
-    let visitor = &mut Visitor { visit: &mut |entry| visit(entry), levels: ArrayVec::new() };
+    let (visit, levels) = (&mut |entry: &Entry<'_>| visit(entry), ArrayVec::new());
+    let found = &mut Found { visit, group: Group::default(), levels };
     let name = documents.kind.file_name();
-    let (mut reader, root) = Reader::open(uri, name, documents.group, why)?;
+    let document = Document::new(uri, name, documents.group, why);
+    let root = document.root()?;
     if documents.kind == DocumentKind::Zarr3 {
-        read_zarr3(&mut reader, root, visitor, &mut group)?;
-        return Ok(group);
+        read_zarr3(root, found)?;
+        return Ok(found.group);
     }
-    let [format, ..] = reader.pick(root, "zarr_format", 0)?;
-    reader.check_format(root, format, 2)?;
-    let (mut reader, attributes) = Reader::open(uri, ".zattrs", documents.attributes, why)?;
-    read_ome(&mut reader, attributes, documents.kind, visitor, &mut group)?;
-    let (mut reader, root) = Reader::open(uri, ".zmetadata", documents.consolidated, why)?;
-    read_zmetadata(&mut reader, root, visitor, &mut group)?;
-    Ok(group)
+    root.pick("zarr_format", 1)?[0].check_format(2)?;
+    let document = Document::new(uri, ".zattrs", documents.attributes, why);
+    read_ome(document.root()?, documents.kind, found)?;
+    let document = Document::new(uri, ".zmetadata", documents.consolidated, why);
+    read_zmetadata(document.root()?, found)?;
+    Ok(found.group)
 }
 
 /// What a document is, as far as it says: Array, Group, or Unknown.
@@ -211,155 +202,119 @@ fn kind_from_document(document: Value<'_>) -> NodeKind {
     }
 }
 
-fn read_zarr3<'a>(
-    reader: &mut Reader<'_>,
-    root: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    let names = "zarr_format node_type attributes consolidated_metadata";
-    let walked = reader.walk(root, names, is_ignored)?;
-    let [format, node_type, attributes, consolidated, ..] = walked.members;
-    reader.check_format(root, format, 3)?;
-    let node_type = reader.required(root, "node_type", node_type)?;
-    let name = reader.string(node_type)?;
+fn read_zarr3<'a>(root: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
+    let node_type = read_node_type(root)?;
+    let name = node_type.string()?;
     if name != *"group" {
-        return Err(reader.decode(node_type, format_args!("{name} is not \"group\"")));
+        return Err(fail!(node_type, Decode, "{name} is not \"group\""));
     }
-    refuse_member(reader, root, walked.other)?;
+    let names = "zarr_format node_type attributes consolidated_metadata";
+    let [_, _, attributes, consolidated, ..] = root.pick_but(names, 0, is_ignored)?;
     if let Some(attributes) = attributes.found() {
-        read_ome(reader, attributes, DocumentKind::Zarr3, visitor, group)?;
+        read_ome(attributes, DocumentKind::Zarr3, found)?;
     }
-    match present(consolidated) {
-        Some(consolidated) => read_consolidated(reader, consolidated, visitor, group),
-        None => Ok(()),
-    }
-}
-
-/// A member that is there and is not null.
-pub(super) fn present(value: Value<'_>) -> Option<Value<'_>> {
-    Some(value).filter(|value| value.kind() != Kind::Null)
+    consolidated.present().map_or(Ok(()), |consolidated| read_consolidated(consolidated, found))
 }
 
 /// The nodes that a zarr v3 group lists: `{"kind": "inline", "metadata": {PATH: DOCUMENT, ..}}`.
-fn read_consolidated<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    let [metadata, kind, ..] = reader.pick(value, "metadata kind", 1)?;
+fn read_consolidated(node: Node<'_, '_>, found: &mut Found<'_, '_>) -> Result<(), Status> {
+    let [metadata, kind, ..] = node.pick("metadata kind", 1)?;
     if let Some(kind) = kind.found() {
-        let name = reader.string(kind)?;
+        let name = kind.string()?;
         if name != *"inline" {
-            return Err(reader.unknown(kind, "metadata", name, "\"inline\""));
+            return Err(kind.unknown("metadata", name, "\"inline\""));
         }
     }
-    group.has_consolidated = true;
-    let mut buffer: PathBuffer = [0; _];
-    for (name, document) in reader.members(metadata)? {
-        let path = entry_path(reader, metadata, name, &mut buffer)?;
-        match kind_from_document(document) {
+    found.group.has_consolidated = true;
+    let mut buffer = [0; ENTRY_PATH_BYTES];
+    for (name, document) in metadata.members()? {
+        let path = checked_path(metadata, name, name.decode_into(&mut buffer))?;
+        match kind_from_document(*document) {
             NodeKind::Unknown => {
-                let reason = format_args!("the document of {name} is no array and no group");
-                return Err(reader.decode(metadata, reason));
+                let reason = "is no array and no group";
+                return Err(fail!(metadata, Decode, "the document of {name} {reason}"));
             }
-            kind => visitor.found(group, path, kind),
+            kind => found.add_listed(path, kind),
         }
     }
     Ok(())
 }
 
 /// The nodes that a zarr v2 group lists: `{"metadata": {PATH/.zarray: DOCUMENT, ..}}`.
-fn read_zmetadata<'a>(
-    reader: &mut Reader<'_>,
-    root: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    let [metadata, ..] = reader.pick(root, "metadata", 0)?;
+fn read_zmetadata(root: Node<'_, '_>, found: &mut Found<'_, '_>) -> Result<(), Status> {
+    let [metadata, ..] = root.pick("metadata", 0)?;
     let Some(metadata) = metadata.found() else { return Ok(()) };
-    group.has_consolidated = true;
+    found.group.has_consolidated = true;
     let mut buffer = [0; ENTRY_PATH_BYTES + 8];
-    for (key, _) in reader.members(metadata)? {
-        if key.place_in(".zgroup .zattrs").is_some() {
-            continue;
-        }
-        let Some(text) = key.decode_into(&mut buffer) else {
-            return Err(too_long(reader, metadata, key));
-        };
-        let (path, kind) = match text.rsplit_once('/') {
-            Some((path, ".zarray")) => (path, NodeKind::Array),
-            Some((path, ".zgroup")) => (path, NodeKind::Group),
-            Some((_, ".zattrs")) => continue,
+    for (key, _) in metadata.members()? {
+        let text = key.decode_into(&mut buffer);
+        let (path, kind) = match text.map(|text| text.rsplit_once('/').unwrap_or(("", text))) {
+            Some(("", ".zgroup" | ".zattrs")) | Some((_, ".zattrs")) => continue,
+            Some((path, ".zarray")) => (Some(path), NodeKind::Array),
+            Some((path, ".zgroup")) => (Some(path), NodeKind::Group),
+            None => (None, NodeKind::Unknown),
             _ => {
-                let reason = format_args!("{key} is none of .zarray, .zgroup and .zattrs");
-                return Err(reader.decode(metadata, reason));
+                let reason = "is none of .zarray, .zgroup and .zattrs";
+                return Err(fail!(metadata, Decode, "{key} {reason}"));
             }
         };
-        check_path(reader, metadata, key, path)?;
-        visitor.found(group, path, kind);
+        found.add_listed(checked_path(metadata, key, path)?, kind);
     }
     Ok(())
 }
 
-impl Visitor<'_, '_> {
+impl<'a> Found<'_, 'a> {
+    /// Hands out the entry whose path `node` spells, and gives the spelling.
+    pub fn add(
+        &mut self,
+        node: Node<'_, 'a>,
+        kind: NodeKind,
+        detail: Detail<'_>,
+    ) -> Result<Str<'a>, Status> {
+        let text = node.string()?;
+        let mut buffer = [0; ENTRY_PATH_BYTES];
+        let path = checked_path(node, text, text.decode_into(&mut buffer))?;
+        (self.visit)(&Entry { path, kind, detail });
+        Ok(text)
+    }
+
     /// A node of consolidated metadata. Where OME-NGFF attributes name nodes, groups come from
     /// them alone; their levels were seen.
-    fn found(&mut self, group: &Group<'_>, path: &str, kind: NodeKind) {
+    fn add_listed(&mut self, path: &str, kind: NodeKind) {
         let is_seen = || self.levels.iter().any(|level| *level == *path);
-        if kind == NodeKind::Group && group.has_ome || kind == NodeKind::Array && is_seen() {
+        if kind == NodeKind::Group && self.group.has_ome || kind == NodeKind::Array && is_seen() {
             return;
         }
         (self.visit)(&Entry { path, kind, detail: Detail::None });
     }
 }
 
-fn too_long(reader: &mut Reader<'_>, value: Value<'_>, path: Str<'_>) -> Status {
-    let most = ENTRY_PATH_BYTES - 1;
-    reader.unsupported(value, format_args!("path {path}: more than {most} bytes are not read"))
-}
-
-/// The path that a document names, checked, in `buffer`; `value` is where it stands.
-pub(super) fn entry_path<'b>(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
+/// The path that `text` spells, unless it is too long for a buffer, if it is one of an entry;
+/// `node` is where it stands.
+fn checked_path<'b>(
+    node: Node<'_, '_>,
     text: Str<'_>,
-    buffer: &'b mut PathBuffer,
+    path: Option<&'b str>,
 ) -> Result<&'b str, Status> {
-    let Some(path) = text.decode_into(buffer) else { return Err(too_long(reader, value, text)) };
-    check_path(reader, value, text, path)?;
-    Ok(path)
-}
-
-fn check_path(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
-    text: Str<'_>,
-    path: &str,
-) -> Result<(), Status> {
-    match path_fault(path) {
-        Some(fault) => Err(reader.decode(value, format_args!("path {text} {fault}"))),
-        None if path.len() >= ENTRY_PATH_BYTES => Err(too_long(reader, value, text)),
-        None => Ok(()),
+    let most = ENTRY_PATH_BYTES - 1;
+    match path.map(|path| (path, path_fault(path))) {
+        Some((_, Some(fault))) => Err(fail!(node, Decode, "path {text} {fault}")),
+        Some((path, None)) if path.len() <= most => Ok(path),
+        _ => Err(fail!(node, Unsupported, "path {text}: more than {most} bytes are not read")),
     }
 }
 
 /// What is wrong with a path that must lie inside a group.
 pub(super) fn path_fault(path: &str) -> Option<&'static str> {
-    if path.is_empty() {
-        Some("is empty: it must name a node in the group")
-    } else if path.starts_with('/') {
-        Some("is absolute: it must be relative to the group")
-    } else if path.split('/').any(|part| part == "..") {
-        Some("leaves the group")
-    } else if path.split('/').any(|part| part.is_empty() || part == ".") {
-        Some("has an empty part")
-    } else if path.contains(|character: char| character.is_control()) {
-        Some("has a control character")
-    } else {
-        None
-    }
+    let has_part = |is_bad: fn(&str) -> bool| path.split('/').any(is_bad);
+    Some(match path {
+        "" => "is empty: it must name a node in the group",
+        _ if path.starts_with('/') => "is absolute: it must be relative to the group",
+        _ if has_part(|part| part == "..") => "leaves the group",
+        _ if has_part(|part| part.is_empty() || part == ".") => "has an empty part",
+        _ if path.contains(char::is_control) => "has a control character",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -29,23 +29,19 @@ pub fn write_folder_key<const N: usize>(record: &ArrayRecord, first: &[u64], out
 }
 
 fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
-    let mut is_first = match record.key_encoding {
-        KeyEncoding::Default => {
-            out.push_str("c");
-            false
-        }
-        KeyEncoding::V2 => true,
-    };
-    if is_first && file.is_empty() {
-        out.push_str("0");
-    }
-    for coordinate in file {
-        if !is_first {
-            out.push_str(if record.separator == b'/' { "/" } else { "." });
-        }
-        is_first = false;
+    let is_bare = record.key_encoding == KeyEncoding::V2;
+    out.push_str(if !is_bare {
+        "c"
+    } else if file.is_empty() {
+        "0"
+    } else {
+        ""
+    });
+    let separator = if record.separator == b'/' { "/" } else { "." };
+    for (place, coordinate) in file.iter().enumerate() {
+        let separator = if place == 0 && is_bare { "" } else { separator };
         // A text that is full says so itself.
-        let _ = write!(out, "{coordinate}");
+        let _ = write!(out, "{separator}{coordinate}");
     }
 }
 

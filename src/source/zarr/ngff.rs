@@ -8,15 +8,14 @@
 //! version, transformation or path that is not understood is refused by name; members that say
 //! nothing about where arrays are (omero, metadata, acquisitions) are passed over.
 
-use super::group::{
-    Axes, Axis, Detail, Entry, Group, Level, NodeKind, PathBuffer, Transform, Visitor, entry_path,
-    path_fault, present,
-};
-use super::node::Reader;
+use super::group::{Axes, Axis, Detail, Found, Level, NodeKind, Transform, path_fault};
+use super::node::Node;
 use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::Status;
+use crate::fail;
 use crate::records::DocumentKind;
 use crate::source::json::{Str, Value};
+use arrayvec::ArrayVec;
 
 /// Versions that are read. Those of 0.5 differ in words of the specification only.
 const VERSIONS: &str = "0.1 0.2 0.3 0.4 0.5 0.5.1 0.5.2";
@@ -24,126 +23,124 @@ const VERSIONS: &str = "0.1 0.2 0.3 0.4 0.5 0.5.1 0.5.2";
 /// Axes of images before version 0.3, in this order.
 const IMPLIED_AXES: [&str; 5] = ["t", "c", "z", "y", "x"];
 
-const EMPTY: Str<'static> = Str::plain("");
-
 /// Reads the OME-NGFF part of a group's attributes, if there is one.
 pub(super) fn read_ome<'a>(
-    reader: &mut Reader<'_>,
-    attributes: Value<'a>,
+    attributes: Node<'_, 'a>,
     document: DocumentKind,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
+    found: &mut Found<'_, 'a>,
 ) -> Result<(), Status> {
-    let [ome, mut multiscales, mut plate, mut well, mut labels, ..] =
-        reader.pick(attributes, "ome multiscales plate well labels", 0)?;
-    if let Some(ome) = ome.found() {
-        let version;
-        [version, multiscales, plate, well, labels, ..] =
-            reader.pick(ome, "version multiscales plate well labels", 0)?;
-        read_version(reader, version, group)?;
-    } else if document == DocumentKind::Zarr3 {
-        // Outside of "ome" this common word may be anybody's attribute.
-        labels = Value::ABSENT;
+    let names = "multiscales plate well labels version";
+    let [ome, ..] = attributes.pick("ome", 0)?;
+    let node = ome.found().unwrap_or(attributes);
+    let [multiscales, plate, well, labels, version, ..] = node.pick(names, 0)?;
+    if ome.found().is_some() {
+        read_version(version, found)?;
     }
     match (multiscales.found(), plate.found(), well.found()) {
         (None, None, None) => {}
-        (Some(value), None, None) => read_multiscales(reader, value, visitor, group)?,
-        (None, Some(value), None) => read_plate(reader, value, visitor, group)?,
-        (None, None, Some(value)) => read_well(reader, value, visitor, group)?,
+        (Some(list), None, None) => read_multiscales(list, found)?,
+        (None, Some(plate), None) => read_plate(plate, found)?,
+        (None, None, Some(well)) => read_well(well, found)?,
         _ => {
-            let reason = format_args!("more than one of multiscales, plate and well is not read");
-            return Err(reader.unsupported(ome.found().unwrap_or(attributes), reason));
+            let reason = "more than one of multiscales, plate and well is not read";
+            return Err(fail!(node, Unsupported, "{reason}"));
         }
     }
-    match labels.found() {
-        Some(value) if ome.found().is_some() || is_path_list(value) => {
-            read_labels(reader, value, visitor, group)
+    // Outside of "ome" this common word may be anybody's attribute.
+    let is_ours = ome.found().is_some() || document != DocumentKind::Zarr3 && is_path_list(*labels);
+    if is_ours && let Some(labels) = labels.found() {
+        found.group.has_ome = true;
+        for item in labels.items()? {
+            found.add(item, NodeKind::Image, Detail::None)?;
         }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+/// Whether a value is a list of paths.
+fn is_path_list(value: Value<'_>) -> bool {
+    let mut buffer = [0; ENTRY_PATH_BYTES - 1];
+    let mut is_path = |text: Str<'_>| {
+        text.decode_into(&mut buffer).is_some_and(|path| path_fault(path).is_none())
+    };
+    let items = value.items();
+    items.is_some_and(|mut items| items.all(|item| item.as_str().is_some_and(&mut is_path)))
 }
 
 /// Takes the version, if one is said.
-fn read_version<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    let Some(value) = present(value) else { return Ok(()) };
-    let version = reader.string(value)?;
+fn read_version<'a>(node: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
+    let Some(node) = node.present() else { return Ok(()) };
+    let version = node.string()?;
     if version.place_in(VERSIONS).is_none() {
-        return Err(reader.unknown(value, "OME-NGFF", version, "0.1 to 0.5"));
+        return Err(node.unknown("OME-NGFF", version, "0.1 to 0.5"));
     }
-    group.version = version;
+    found.group.version = version;
     Ok(())
 }
 
 /// A string for a C program; empty where there is none.
-fn label<'a>(reader: &mut Reader<'_>, value: Value<'a>) -> Result<Str<'a>, Status> {
-    let Some(value) = present(value) else { return Ok(EMPTY) };
-    let text = reader.string(value)?;
+fn label<'a>(node: Node<'_, 'a>) -> Result<Str<'a>, Status> {
+    let Some(node) = node.present() else { return Ok(Str::default()) };
+    let text = node.string()?;
     if text.chars().any(|character| character == '\0') {
-        return Err(reader.decode(value, format_args!("{text} has a NUL character")));
+        return Err(fail!(node, Decode, "{text} has a NUL character"));
     }
     Ok(text)
 }
 
-fn read_multiscales<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    group.kind = NodeKind::Image;
-    group.has_ome = true;
-    for item in reader.items(value)? {
+/// A number that may be absent.
+fn count(node: Node<'_, '_>, last: u32) -> Result<Option<u32>, Status> {
+    let number = node.present().map(|node| node.integer(0, last.into()));
+    Ok(number.transpose()?.map(|number| number as u32))
+}
+
+fn read_multiscales<'a>(list: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
+    found.group.kind = NodeKind::Image;
+    found.group.has_ome = true;
+    for item in list.items()? {
         let [datasets, version, name, axes, common, ..] =
-            reader.pick(item, "datasets version name axes coordinateTransformations", 1)?;
-        read_version(reader, version, group)?;
-        let name = label(reader, name)?;
-        if group.name.is_empty() {
-            group.name = name;
+            item.pick("datasets version name axes coordinateTransformations", 1)?;
+        read_version(version, found)?;
+        let name = label(name)?;
+        if found.group.name.is_empty() {
+            found.group.name = name;
         }
+        let is_implied = found.group.version.place_in(" 0.1 0.2").is_some();
         let axes = match axes.found() {
             // Before 0.3 they are implied.
-            None if group.version.place_in(" 0.1 0.2").is_some() => implied_axes(),
-            _ => {
-                let axes = reader.required(item, "axes", axes)?;
-                read_axes(reader, axes)?
+            None if is_implied => {
+                IMPLIED_AXES.map(|name| bare_axis(Str::plain(name))).into_iter().collect()
             }
+            _ => read_axes(item.pick("axes", 1)?[0])?,
         };
-        let common = present(common);
-        for (level, dataset) in reader.items(datasets)?.enumerate() {
-            let (image, level) = (group.image_count, level as u32);
+        for (level, dataset) in datasets.items()?.enumerate() {
+            let (image, level) = (found.group.image_count, level as u32);
             let transform = Transform::IDENTITY;
             let level = Level { image, level, name, axes: &axes, transform };
-            read_dataset(reader, dataset, common, level, visitor)?;
+            read_dataset(dataset, common, level, found)?;
         }
-        group.image_count += 1;
+        found.group.image_count += 1;
     }
     Ok(())
 }
 
-fn read_dataset<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    common: Option<Value<'a>>,
+fn read_dataset<'r, 'a>(
+    node: Node<'r, 'a>,
+    common: Node<'r, 'a>,
     mut level: Level<'_>,
-    visitor: &mut Visitor<'_, 'a>,
+    found: &mut Found<'_, 'a>,
 ) -> Result<(), Status> {
-    let [path, own, ..] = reader.pick(value, "path coordinateTransformations", 1)?;
-    let text = reader.string(path)?;
-    let mut buffer: PathBuffer = [0; _];
-    let path = entry_path(reader, path, text, &mut buffer)?;
-    for list in [present(own), common].into_iter().flatten() {
-        for item in reader.items(list)? {
-            apply(reader, item, level.axes.len(), &mut level.transform)?;
+    let [path, own, ..] = node.pick("path coordinateTransformations", 1)?;
+    for list in [own.present(), common.present()].into_iter().flatten() {
+        for item in list.items()? {
+            apply(item, level.axes.len(), &mut level.transform)?;
         }
     }
-    if visitor.levels.try_push(text).is_err() {
-        return Err(reader.too_many(value, GROUP_LEVELS_MAX, "levels in a group"));
+    if found.levels.is_full() {
+        return Err(node.too_many(GROUP_LEVELS_MAX, "levels in a group"));
     }
-    (visitor.visit)(&Entry { path, kind: NodeKind::Array, detail: Detail::Level(level) });
+    let path = found.add(path, NodeKind::Array, Detail::Level(level))?;
+    found.levels.push(path);
     Ok(())
 }
 
@@ -154,201 +151,117 @@ impl Transform {
 }
 
 /// Composes one more transformation on those that are there: it maps what they give.
-fn apply(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
-    rank: usize,
-    transform: &mut Transform,
-) -> Result<(), Status> {
-    let [kind, scale, translation, path, ..] =
-        reader.pick(value, "type scale translation path", 1)?;
+fn apply(node: Node<'_, '_>, rank: usize, transform: &mut Transform) -> Result<(), Status> {
+    let [kind, path, ..] = node.pick("type path", 1)?;
     if let Some(path) = path.found() {
         let reason = format_args!("numbers in an array of their own, {path}, are not read");
-        return Err(reader.unsupported(path, reason));
+        return Err(path.fail(Status::Unsupported, reason));
     }
-    let name = reader.string(kind)?;
+    let name = kind.string()?;
     transform.is_given = true;
+    let Transform { scale, translation, .. } = transform;
     match name.place_in("identity scale translation") {
         Some(0) => {}
         Some(1) => {
-            let scale = reader.required(value, "scale", scale)?;
-            let factors = read_numbers(reader, scale, rank)?;
-            for axis in 0..rank {
-                transform.scale[axis] *= factors[axis];
-                transform.translation[axis] *= factors[axis];
+            for (axis, factor) in read_numbers(node, "scale", rank)?.into_iter().enumerate() {
+                scale[axis] *= factor;
+                translation[axis] *= factor;
             }
         }
         Some(_) => {
-            let translation = reader.required(value, "translation", translation)?;
-            let offsets = read_numbers(reader, translation, rank)?;
-            for axis in 0..rank {
-                transform.translation[axis] += offsets[axis];
-            }
+            let offsets = read_numbers(node, "translation", rank)?;
+            translation.iter_mut().zip(offsets).for_each(|(sum, offset)| *sum += offset);
         }
         None => {
-            let known = "identity, scale and translation";
-            return Err(reader.unknown(kind, "transformation", name, known));
+            return Err(kind.unknown("transformation", name, "identity, scale and translation"));
         }
     }
-    let mut numbers = transform.scale.iter().chain(&transform.translation);
-    if !numbers.all(|number| number.is_finite()) {
-        return Err(reader.decode(value, format_args!("what it leads to is beyond f64")));
+    if !scale.iter().chain(&*translation).all(|number| number.is_finite()) {
+        return Err(fail!(node, Decode, "what it leads to is beyond f64"));
     }
     Ok(())
 }
 
-/// One number per axis.
+/// One number per axis, from the member of this name.
 fn read_numbers(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
+    node: Node<'_, '_>,
+    name: &str,
     rank: usize,
-) -> Result<[f64; RANK_MAX], Status> {
-    let mut numbers = [0.0; RANK_MAX];
-    let mut count = 0;
-    for item in reader.items(value)? {
-        if count < rank {
-            numbers[count] = reader.number(item)?;
-        }
-        count += 1;
-    }
-    if count != rank {
-        return Err(reader.decode(value, format_args!("{count} numbers for {rank} axes")));
-    }
-    Ok(numbers)
+) -> Result<ArrayVec<f64, RANK_MAX>, Status> {
+    let [list, ..] = node.pick(name, 1)?;
+    let items = list.items_of(rank, format_args!("numbers for {rank} axes"))?;
+    items.map(Node::number).collect()
 }
 
 /// Axes as objects (0.4, 0.5) or as names alone (0.3).
-fn read_axes<'a>(reader: &mut Reader<'_>, value: Value<'a>) -> Result<Axes<'a>, Status> {
+fn read_axes<'a>(node: Node<'_, 'a>) -> Result<Axes<'a>, Status> {
     let mut axes = Axes::new();
-    for item in reader.items(value)? {
+    for item in node.items()? {
         let axis = if let Some(name) = item.as_str() {
-            Axis { name, kind: kind_of_axis(name), unit: EMPTY }
+            bare_axis(name)
         } else {
-            let [name, kind, unit, ..] = reader.pick(item, "name type unit", 1)?;
-            Axis {
-                name: label(reader, name)?,
-                kind: label(reader, kind)?,
-                unit: label(reader, unit)?,
-            }
+            let [name, kind, unit, ..] = item.pick("name type unit", 1)?;
+            Axis { name: label(name)?, kind: label(kind)?, unit: label(unit)? }
         };
-        let is_same = |other: &Axis<'_>| other.name.chars().eq(axis.name.chars());
-        if axes.iter().any(is_same) {
-            return Err(reader.decode(item, format_args!("a second axis {}", axis.name)));
+        let name = axis.name;
+        if axes.iter().any(|other: &Axis<'_>| other.name.chars().eq(name.chars())) {
+            return Err(fail!(item, Decode, "a second axis {name}"));
         }
-        if axes.try_push(axis).is_err() {
-            return Err(reader.too_many(value, RANK_MAX, "axes"));
-        }
+        axes.try_push(axis).map_err(|_| node.too_many(RANK_MAX, "axes"))?;
     }
     if axes.is_empty() {
-        return Err(reader.decode(value, format_args!("an image without axes")));
+        return Err(fail!(node, Decode, "an image without axes"));
     }
     Ok(axes)
 }
 
-fn implied_axes() -> Axes<'static> {
-    IMPLIED_AXES
-        .iter()
-        .map(|name| {
-            let name = Str::plain(name);
-            Axis { name, kind: kind_of_axis(name), unit: EMPTY }
-        })
-        .collect()
+/// An axis of which only the name is said, and what an axis of this name is.
+fn bare_axis(name: Str<'_>) -> Axis<'_> {
+    let kind = match name.place_in("t c z y x") {
+        None => "",
+        Some(0) => "time",
+        Some(1) => "channel",
+        Some(_) => "space",
+    };
+    Axis { name, kind: Str::plain(kind), unit: Str::default() }
 }
 
-/// What an axis of this name is in images that do not say.
-fn kind_of_axis(name: Str<'_>) -> Str<'static> {
-    match name.place_in("t c z y x") {
-        None => EMPTY,
-        Some(0) => Str::plain("time"),
-        Some(1) => Str::plain("channel"),
-        Some(_) => Str::plain("space"),
-    }
-}
-
-fn read_plate<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
+fn read_plate<'a>(node: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
+    let [rows, columns, wells, version, name, field_count, ..] =
+        node.pick("rows columns wells version name field_count", 3)?;
+    read_version(version, found)?;
+    let group = &mut found.group;
     group.kind = NodeKind::Plate;
     group.has_ome = true;
-    let [rows, columns, wells, version, name, field_count, ..] =
-        reader.pick(value, "rows columns wells version name field_count", 3)?;
-    read_version(reader, version, group)?;
-    group.name = label(reader, name)?;
-    group.row_count = reader.items(rows)?.count() as u32;
-    group.column_count = reader.items(columns)?.count() as u32;
-    if let Some(field_count) = present(field_count) {
-        group.field_count = reader.integer(field_count, 0, u32::MAX as i64)? as u32;
-    }
-    let mut buffer: PathBuffer = [0; _];
-    for well in reader.items(wells)? {
-        let [path, row, column, ..] = reader.pick(well, "path rowIndex columnIndex", 1)?;
-        let text = reader.string(path)?;
-        let path = entry_path(reader, path, text, &mut buffer)?;
+    group.name = label(name)?;
+    group.row_count = rows.items()?.count() as u32;
+    group.column_count = columns.items()?.count() as u32;
+    group.field_count = count(field_count, u32::MAX)?.unwrap_or(0);
+    let lasts = [group.row_count, group.column_count].map(|count| i64::from(count) - 1);
+    for well in wells.items()? {
+        let [path, row, column, ..] = well.pick("path rowIndex columnIndex", 1)?;
         // Before 0.4 the path alone says where a well is.
-        let place = match (present(row), present(column)) {
-            (Some(row), Some(column)) => Some([
-                reader.integer(row, 0, i64::from(group.row_count) - 1)? as u32,
-                reader.integer(column, 0, i64::from(group.column_count) - 1)? as u32,
-            ]),
+        let place = match (row.present(), column.present()) {
+            (Some(row), Some(column)) => {
+                let place = [row.integer(0, lasts[0])?, column.integer(0, lasts[1])?];
+                Some(place.map(|index| index as u32))
+            }
             _ => None,
         };
-        (visitor.visit)(&Entry { path, kind: NodeKind::Well, detail: Detail::Well(place) });
+        found.add(path, NodeKind::Well, Detail::Well(place))?;
     }
     Ok(())
 }
 
-fn read_well<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    group.kind = NodeKind::Well;
-    group.has_ome = true;
-    let [images, version, ..] = reader.pick(value, "images version", 1)?;
-    read_version(reader, version, group)?;
-    let mut buffer: PathBuffer = [0; _];
-    for image in reader.items(images)? {
-        let [path, acquisition, ..] = reader.pick(image, "path acquisition", 1)?;
-        let text = reader.string(path)?;
-        let path = entry_path(reader, path, text, &mut buffer)?;
-        let acquisition = match present(acquisition) {
-            Some(value) => Some(reader.integer(value, 0, u32::MAX as i64 - 1)? as u32),
-            None => None,
-        };
-        let detail = Detail::Field(acquisition);
-        (visitor.visit)(&Entry { path, kind: NodeKind::Image, detail });
-    }
-    Ok(())
-}
-
-/// Whether a value is a list of paths; at the top level of attributes the word "labels" alone is no
-/// sign of OME-NGFF.
-fn is_path_list(value: Value<'_>) -> bool {
-    let mut buffer = [0; ENTRY_PATH_BYTES - 1];
-    let mut is_path = |text: Str<'_>| {
-        text.decode_into(&mut buffer).is_some_and(|path| path_fault(path).is_none())
-    };
-    let Some(mut items) = value.items() else { return false };
-    items.all(|item| item.as_str().is_some_and(&mut is_path))
-}
-
-/// The label images of a group of them.
-fn read_labels<'a>(
-    reader: &mut Reader<'_>,
-    value: Value<'a>,
-    visitor: &mut Visitor<'_, 'a>,
-    group: &mut Group<'a>,
-) -> Result<(), Status> {
-    group.has_ome = true;
-    let mut buffer: PathBuffer = [0; _];
-    for item in reader.items(value)? {
-        let text = reader.string(item)?;
-        let path = entry_path(reader, item, text, &mut buffer)?;
-        (visitor.visit)(&Entry { path, kind: NodeKind::Image, detail: Detail::None });
+fn read_well<'a>(node: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
+    let [images, version, ..] = node.pick("images version", 1)?;
+    read_version(version, found)?;
+    found.group.kind = NodeKind::Well;
+    found.group.has_ome = true;
+    for image in images.items()? {
+        let [path, acquisition, ..] = image.pick("path acquisition", 1)?;
+        let acquisition = count(acquisition, u32::MAX - 1)?;
+        found.add(path, NodeKind::Image, Detail::Field(acquisition))?;
     }
     Ok(())
 }

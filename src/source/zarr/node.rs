@@ -1,6 +1,7 @@
-//! What the values of one document mean, and errors that name the way to a value.
+//! The values of one document: what they mean, and errors that name the way to a value.
 //!
-//! Comes in: values of a checked document. Goes out: what they mean, or a status whose text is
+//! Comes in: a document. Goes out: its values as [`Node`]s, which know their document. What is
+//! wrong with one becomes a status whose text is
 //! "FILE: codecs[0].configuration.level at byte 812: REASON". Invariant: a missing or ill-typed
 //! member is DECODE, a member or value that is not known is UNSUPPORTED.
 //!
@@ -11,9 +12,11 @@ use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
-use crate::source::json::{self, Error, Fault, Items, Kind, Members, Str, Value};
+use crate::source::json::{self, Fault, Kind, Str, Value};
 use arrayvec::ArrayVec;
+use core::cell::Cell;
 use core::fmt;
+use core::ops::Deref;
 
 /// Bytes of the uri that a text shows; the rest of the text is for the reason.
 const SHOWN_URI_BYTES: usize = 160;
@@ -21,72 +24,329 @@ const SHOWN_URI_BYTES: usize = 160;
 /// Longest member that is read; names are of ours, so a way shows them whole.
 const NAME_BYTES: usize = 32;
 
-/// A member of an object.
-pub(super) type Member<'a> = (Str<'a>, Value<'a>);
-
 /// Most members that are taken out of one object.
 const MEMBERS_MAX: usize = 9;
 
 /// Members in the order in which they were asked for; those that are not there are ABSENT.
-pub(super) type Picked<'a> = [Value<'a>; MEMBERS_MAX];
-
-/// What a walk over an object finds.
-pub(super) struct Walked<'a> {
-    pub members: Picked<'a>,
-    /// The first member that was not asked for and is not passed over.
-    pub other: Option<Member<'a>>,
-}
-
-/// An extension point's value: a name and what configures it.
-pub(super) struct Extension<'a> {
-    /// The value as a whole, for texts.
-    pub value: Value<'a>,
-    pub name: Str<'a>,
-    /// None where the document has no configuration.
-    pub configuration: Option<Value<'a>>,
-    /// Whether the name stands among the parameters, as "id".
-    pub has_id: bool,
-}
+pub(super) type Picked<'r, 'a> = [Node<'r, 'a>; MEMBERS_MAX];
 
 /// One extent per axis.
 pub(super) type Extents = ArrayVec<u64, RANK_MAX>;
 
-/// The name of a document as texts show it.
-#[derive(Clone, Copy)]
-struct File<'w> {
-    uri: &'w str,
+/// A document of the array or group at `uri`, and where to write what is wrong with it.
+pub(super) struct Document<'r, 'a> {
+    uri: &'r str,
     name: &'static str,
+    bytes: &'a [u8],
+    /// In a cell, because every node of the document may be the one that is refused.
+    why: Cell<Option<&'r mut Why>>,
 }
 
-impl fmt::Display for File<'_> {
+impl<'r, 'a> Document<'r, 'a> {
+    pub fn new(uri: &'r str, name: &'static str, bytes: &'a [u8], why: &'r mut Why) -> Self {
+        Document { uri, name, bytes, why: Cell::new(Some(why)) }
+    }
+
+    /// The value that the document is.
+    pub fn root(&'r self) -> Result<Node<'r, 'a>, Status> {
+        json::parse(self.bytes).map(|value| Node { value, document: self }).map_err(|error| {
+            match error.fault {
+                Fault::Depth => fail!(self, Unsupported, "{error}, move attributes out of it"),
+                _ => fail!(self, Decode, "{error}"),
+            }
+        })
+    }
+
+    /// The document as a whole is refused.
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&self, status: Status, reason: fmt::Arguments<'_>) -> Status {
+        if let Some(why) = self.why.take() {
+            let uri = Tail(self.uri, SHOWN_URI_BYTES);
+            why.fail(status, format_args!("{uri}/{}: {reason}", self.name));
+            self.why.set(Some(why));
+        }
+        status
+    }
+}
+
+/// A value of a document. Its `Display` is that of the value.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'r, 'a> {
+    value: Value<'a>,
+    pub document: &'r Document<'r, 'a>,
+}
+
+impl<'a> Deref for Node<'_, 'a> {
+    type Target = Value<'a>;
+    fn deref(&self) -> &Value<'a> {
+        &self.value
+    }
+}
+
+impl fmt::Display for Node<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Tail(self.uri, SHOWN_URI_BYTES), self.name)
+        self.value.fmt(f)
+    }
+}
+
+impl<'r, 'a> Node<'r, 'a> {
+    fn with(self, value: Value<'a>) -> Self {
+        Node { value, ..self }
+    }
+
+    /// Refuses the value.
+    #[cold]
+    #[inline(never)]
+    pub fn fail(self, status: Status, reason: fmt::Arguments<'_>) -> Status {
+        self.document.fail(status, format_args!("{}: {reason}", Way(self)))
+    }
+
+    /// The value names something that is not read: "WHAT "name" is not read, only KNOWN".
+    #[cold]
+    #[inline(never)]
+    pub fn unknown(self, what: &str, name: Str<'_>, known: &str) -> Status {
+        fail!(self, Unsupported, "{what} {name} is not read, only {known}")
+    }
+
+    /// The value names a type of texts, or of other things that have no fixed size.
+    pub fn no_numbers(self, name: Str<'_>) -> Status {
+        let way = "write numbers, such as the places of its words in a list";
+        fail!(self, Unsupported, "data type {name} is text or objects, not read: {way}")
+    }
+
+    /// The value has more of something than is read.
+    #[cold]
+    #[inline(never)]
+    pub fn too_many(self, most: usize, what: &str) -> Status {
+        fail!(self, Unsupported, "more than {most} {what} are not read")
+    }
+
+    /// `found`, or the refusal of a value that is no `expected`.
+    fn typed<T>(self, found: Option<T>, expected: &str) -> Result<T, Status> {
+        found.ok_or_else(|| match self.kind() {
+            Kind::Array | Kind::Object => {
+                fail!(self, Decode, "{}, not {expected}", self.kind().name())
+            }
+            _ => fail!(self, Decode, "{self}, not {expected}"),
+        })
+    }
+
+    /// The node, unless it stands for a member that is not there.
+    pub fn found(self) -> Option<Self> {
+        self.value.found().map(|_| self)
+    }
+
+    /// The node, unless it is null or stands for a member that is not there.
+    pub fn present(self) -> Option<Self> {
+        Some(self).filter(|node| node.kind() != Kind::Null)
+    }
+
+    /// The members of an object.
+    pub fn members(self) -> Result<impl Iterator<Item = (Str<'a>, Node<'r, 'a>)>, Status> {
+        let members = self.typed(self.value.members(), "an object")?;
+        Ok(members.map(move |(name, value)| (name, self.with(value))))
+    }
+
+    /// The items of an array.
+    pub fn items(self) -> Result<impl Iterator<Item = Node<'r, 'a>> + use<'r, 'a>, Status> {
+        let items = self.typed(self.value.items(), "an array")?;
+        Ok(items.map(move |value| self.with(value)))
+    }
+
+    /// The items of an array of `count`; `says` goes behind another number of them in the text.
+    pub fn items_of(
+        self,
+        count: usize,
+        says: fmt::Arguments<'_>,
+    ) -> Result<impl Iterator<Item = Node<'r, 'a>> + use<'r, 'a>, Status> {
+        let found = self.items()?.count();
+        if found != count {
+            return Err(fail!(self, Decode, "{found} {says}"));
+        }
+        self.items()
+    }
+
+    /// The members `names` of an object, of which the first `required` must be there. Others are
+    /// passed over.
+    pub fn pick(self, names: &str, required: usize) -> Result<Picked<'r, 'a>, Status> {
+        self.pick_but(names, required, |_, _| true)
+    }
+
+    /// [`Self::pick`] from an object that has no others but those that may be passed over. Takes
+    /// all in one pass. A name that comes twice is an error, because two readers would see two
+    /// documents.
+    pub fn pick_but(
+        self,
+        names: &str,
+        required: usize,
+        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
+    ) -> Result<Picked<'r, 'a>, Status> {
+        let mut picked = [self.with(Value::ABSENT); MEMBERS_MAX];
+        for (name, member) in self.members()? {
+            match name.place_in(names) {
+                Some(place) if picked[place].found().is_some() => {
+                    let offset = member.offset_in(self.document.bytes);
+                    let reason = "a member that comes twice";
+                    return Err(fail!(self.document, Decode, "{reason} at byte {offset}"));
+                }
+                Some(place) => picked[place] = member,
+                None if is_passed_over(name, member.value) => {}
+                None => {
+                    let reason = "is not known and must be understood";
+                    return Err(fail!(self, Unsupported, "member {name} = {member} {reason}"));
+                }
+            }
+        }
+        self.check_present(names, &picked[..required])?;
+        Ok(picked)
+    }
+
+    /// Whether all of these members, the first of `names`, are there.
+    pub fn check_present(self, names: &str, members: &[Self]) -> Result<(), Status> {
+        match names.split(' ').zip(members).find(|(_, member)| member.found().is_none()) {
+            Some((name, _)) => Err(fail!(self, Decode, "member \"{name}\" is missing")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the number of a format is the one that is read under this name.
+    pub fn check_format(self, expected: i64) -> Result<(), Status> {
+        let version = self.integer(i64::MIN, i64::MAX)?;
+        if version != expected {
+            let reason = "is not read under this name, only";
+            return Err(fail!(self, Unsupported, "{version} {reason} {expected}"));
+        }
+        Ok(())
+    }
+
+    /// A string.
+    pub fn string(self) -> Result<Str<'a>, Status> {
+        self.typed(self.as_str(), "a string")
+    }
+
+    /// The place of a string among `words`; `refusal` is the status of any other.
+    pub fn choice(self, words: &str, refusal: Status) -> Result<usize, Status> {
+        let name = self.string()?;
+        name.place_in(words)
+            .ok_or_else(|| self.fail(refusal, format_args!("{name} is neither {}", Words(words))))
+    }
+
+    /// A boolean.
+    pub fn boolean(self) -> Result<bool, Status> {
+        self.typed(self.as_bool(), "a boolean")
+    }
+
+    /// A whole number of any size; None where it is beyond i128.
+    fn whole(self) -> Result<Option<i128>, Status> {
+        self.typed(self.is_integer().then(|| self.as_integer()), "a whole number")
+    }
+
+    /// A whole number of `first..=last`.
+    pub fn integer(self, first: i64, last: i64) -> Result<i64, Status> {
+        match self.whole()?.and_then(|number| i64::try_from(number).ok()) {
+            Some(number) if (first..=last).contains(&number) => Ok(number),
+            _ => Err(fail!(self, Decode, "{self} is outside of {first} to {last}")),
+        }
+    }
+
+    /// Checks a number of `first..=last` that may be absent.
+    pub fn check_integer(self, first: i64, last: i64) -> Result<(), Status> {
+        self.found().map_or(Ok(()), |node| node.integer(first, last).map(|_| ()))
+    }
+
+    /// A number of elements, at least `least`.
+    pub fn extent(self, least: i64) -> Result<u64, Status> {
+        match self.whole()?.map(i64::try_from) {
+            Some(Ok(extent)) if extent >= least => Ok(extent as u64),
+            // Too long for any integer, a number keeps its sign.
+            None | Some(Err(_)) if !self.source().starts_with('-') => {
+                Err(fail!(self, Unsupported, "{self} is beyond the largest extent, 2^63 - 1"))
+            }
+            _ => Err(fail!(self, Decode, "{self}, but at least {least} is needed")),
+        }
+    }
+
+    /// One number per axis, each at least `least`.
+    pub fn extents(self, least: i64) -> Result<Extents, Status> {
+        let mut extents = Extents::new();
+        for item in self.items()? {
+            let extent = item.extent(least)?;
+            extents.try_push(extent).map_err(|_| self.too_many(RANK_MAX, "axes"))?;
+        }
+        Ok(extents)
+    }
+
+    /// A number that is finite.
+    pub fn number(self) -> Result<f64, Status> {
+        match self.typed(self.as_f64(), "a number")? {
+            number if number.is_finite() => Ok(number),
+            _ => Err(fail!(self, Decode, "{self} is not finite in f64")),
+        }
+    }
+
+    /// A name alone, or an object of a name and a configuration.
+    pub fn extension(self) -> Result<Extension<'r, 'a>, Status> {
+        if let Some(name) = self.as_str() {
+            return Ok(Extension { node: self, name, configuration: None, has_id: false });
+        }
+        let is_object = (self.kind() == Kind::Object).then_some(());
+        self.typed(is_object, "a name or an object with a name")?;
+        let names = "name configuration must_understand";
+        let [name, configuration, must_understand, ..] = self.pick_but(names, 1, |_, _| false)?;
+        let (name, configuration) = (name.string()?, configuration.found());
+        configuration.map(Node::members).transpose()?;
+        // Whatever it says: what is named here is either understood or refused.
+        must_understand.found().map(Node::boolean).transpose()?;
+        Ok(Extension { node: self, name, configuration, has_id: false })
+    }
+}
+
+/// An extension point's value: a name and what configures it.
+pub(super) struct Extension<'r, 'a> {
+    /// The value as a whole, for texts.
+    pub node: Node<'r, 'a>,
+    pub name: Str<'a>,
+    /// None where the document has no configuration.
+    pub configuration: Option<Node<'r, 'a>>,
+    /// Whether the name stands among the parameters, as "id": so it does in zarr v2.
+    pub has_id: bool,
+}
+
+impl<'r, 'a> Extension<'r, 'a> {
+    /// The members `names` of the configuration, of which the first `required` must be there.
+    pub fn pick(&self, names: &str, required: usize) -> Result<Picked<'r, 'a>, Status> {
+        match self.configuration {
+            Some(node) if self.has_id => node.pick_but(names, required, |name, _| name == *"id"),
+            Some(node) => node.pick_but(names, required, |_, _| false),
+            None => {
+                let absent = [self.node.with(Value::ABSENT); MEMBERS_MAX];
+                self.node.check_present(names, &absent[..required])?;
+                Ok(absent)
+            }
+        }
     }
 }
 
 /// Where a value stands in its document.
-struct Way<'a> {
-    document: &'a [u8],
-    root: Value<'a>,
-    value: Value<'a>,
-}
+struct Way<'r, 'a>(Node<'r, 'a>);
 
-impl fmt::Display for Way<'_> {
+impl fmt::Display for Way<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offset = self.value.offset_in(self.document);
-        let mut at = self.root;
+        let document = self.0.document.bytes;
+        let offset = self.0.offset_in(document);
+        // It was parsed before, or there would be no value.
+        let mut at = json::parse(document).unwrap_or(Value::ABSENT);
         let mut separator = "";
+        let is_way = |value: &Value<'_>| value.holds(self.0.value);
         // Ends: every turn goes down one level, of which there are JSON_DEPTH_MAX.
-        while at.offset_in(self.document) != offset {
-            let is_way = |value: &Value<'_>| value.holds(self.value);
-            if let Some(mut members) = at.members()
-                && let Some((name, value)) = members.find(|(_, value)| is_way(value))
-            {
+        while at.offset_in(document) != offset {
+            let members = at.members().into_iter().flatten();
+            let items = at.items().into_iter().flatten();
+            if let Some((name, value)) = { members }.find(|(_, value)| is_way(value)) {
                 write!(f, "{separator}{}", name.to_text::<NAME_BYTES>())?;
                 at = value;
-            } else if let Some(items) = at.items()
-                && let Some((index, value)) = items.enumerate().find(|(_, value)| is_way(value))
-            {
+            } else if let Some((index, value)) = items.enumerate().find(|(_, item)| is_way(item)) {
                 write!(f, "[{index}]")?;
                 at = value;
             } else {
@@ -101,353 +361,22 @@ impl fmt::Display for Way<'_> {
     }
 }
 
-/// A document that is not JSON.
-fn malformed(file: File<'_>, error: Error, why: &mut Why) -> Status {
-    match error.fault {
-        Fault::Depth => fail!(why, Unsupported, "{file}: {error}, move attributes out of it"),
-        _ => fail!(why, Decode, "{file}: {error}"),
-    }
-}
-
-/// There is no array at `uri`.
-pub(super) fn not_found(uri: &str, name: &'static str, reason: &str, why: &mut Why) -> Status {
-    fail!(why, NotFound, "{}: {reason}", File { uri, name })
-}
-
-/// Reads one document and fills the text when something is wrong.
-pub(super) struct Reader<'w> {
-    file: File<'w>,
-    document: &'w [u8],
-    root: Value<'w>,
-    why: &'w mut Why,
-}
-
-impl<'w> Reader<'w> {
-    /// A reader of the document `name` of the array or group at `uri`, and the value that the
-    /// document is.
-    pub fn open<'a: 'w>(
-        uri: &'w str,
-        name: &'static str,
-        document: &'a [u8],
-        why: &'w mut Why,
-    ) -> Result<(Self, Value<'a>), Status> {
-        let file = File { uri, name };
-        match json::parse(document) {
-            Ok(root) => Ok((Reader { file, document, root, why }, root)),
-            Err(error) => Err(malformed(file, error, why)),
-        }
-    }
-
-    /// `value` is not what the format says.
-    pub fn decode(&mut self, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
-        self.refuse(Status::Decode, value, reason)
-    }
-
-    /// `value` is something that is not read.
-    pub fn unsupported(&mut self, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
-        self.refuse(Status::Unsupported, value, reason)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, status: Status, value: Value<'_>, reason: fmt::Arguments<'_>) -> Status {
-        let way = Way { document: self.document, root: self.root, value };
-        self.why.fail(status, format_args!("{}: {way}: {reason}", self.file))
-    }
-
-    /// There is no array at the uri.
-    pub fn not_found(&mut self, reason: &str) -> Status {
-        not_found(self.file.uri, self.file.name, reason, self.why)
-    }
-
-    /// `value` names something that is not read: "WHAT "name" is not read, only KNOWN".
-    #[cold]
-    #[inline(never)]
-    pub fn unknown(&mut self, value: Value<'_>, what: &str, name: Str<'_>, known: &str) -> Status {
-        self.unsupported(value, format_args!("{what} {name} is not read, only {known}"))
-    }
-
-    /// `value` names a type of texts, or of other things that have no fixed size.
-    #[cold]
-    pub fn no_numbers(&mut self, value: Value<'_>, name: Str<'_>) -> Status {
-        let way = "write numbers, such as the places of its words in a list";
-        self.unsupported(
-            value,
-            format_args!("data type {name} is text or objects, not read: {way}"),
-        )
-    }
-
-    /// `value` has more of something than is read.
-    #[cold]
-    #[inline(never)]
-    pub fn too_many(&mut self, value: Value<'_>, most: usize, what: &str) -> Status {
-        self.unsupported(value, format_args!("more than {most} {what} are not read"))
-    }
-
-    /// `value` has another type than `expected`.
-    #[cold]
-    #[inline(never)]
-    fn ill_typed(&mut self, value: Value<'_>, expected: &str) -> Status {
-        let kind = value.kind().name();
-        match value.kind() {
-            Kind::Array | Kind::Object => {
-                self.decode(value, format_args!("{kind}, not {expected}"))
-            }
-            _ => self.decode(value, format_args!("{value}, not {expected}")),
-        }
-    }
-
-    /// The members of an object.
-    pub fn members<'a>(&mut self, value: Value<'a>) -> Result<Members<'a>, Status> {
-        value.members().ok_or_else(|| self.ill_typed(value, "an object"))
-    }
-
-    /// The members `names` of an object, of which the first `required` must be there. Others are
-    /// passed over.
-    pub fn pick<'a>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-        required: usize,
-    ) -> Result<Picked<'a>, Status> {
-        self.pick_but(value, names, required, |_, _| true)
-    }
-
-    /// The members `names` of an object that has no others, of which the first `required` must be
-    /// there.
-    pub fn pick_all<'a>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-        required: usize,
-    ) -> Result<Picked<'a>, Status> {
-        self.pick_but(value, names, required, |_, _| false)
-    }
-
-    /// The members `names` of an extension's configuration, of which the first `required` must be
-    /// there.
-    pub fn configuration<'a>(
-        &mut self,
-        extension: &Extension<'a>,
-        names: &str,
-        required: usize,
-    ) -> Result<Picked<'a>, Status> {
-        let Some(value) = extension.configuration else {
-            let members = [Value::ABSENT; MEMBERS_MAX];
-            self.check_present(extension.value, names, &members[..required])?;
-            return Ok(members);
-        };
-        match extension.has_id {
-            true => self.pick_but(value, names, required, |name, _| name == *"id"),
-            false => self.pick_all(value, names, required),
-        }
-    }
-
-    fn pick_but<'a>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-        required: usize,
-        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
-    ) -> Result<Picked<'a>, Status> {
-        let Walked { members, other } = self.walk(value, names, is_passed_over)?;
-        if let Some((name, member)) = other {
-            let reason = format_args!("member {name} = {member} is not known");
-            return Err(self.unsupported(value, reason));
-        }
-        self.check_present(value, names, &members[..required])?;
-        Ok(members)
-    }
-
-    /// Whether all of these members, the first of `names`, are there.
-    pub fn check_present(
-        &mut self,
-        parent: Value<'_>,
-        names: &str,
-        members: &[Value<'_>],
-    ) -> Result<(), Status> {
-        match members.iter().position(|member| member.found().is_none()) {
-            None => Ok(()),
-            Some(place) => Err(self.missing(parent, names.split(' ').nth(place).unwrap_or(""))),
-        }
-    }
-
-    /// Takes the members `names` of an object in one pass. A name that comes twice is an error,
-    /// because two readers would see two documents.
-    pub fn walk<'a>(
-        &mut self,
-        value: Value<'a>,
-        names: &str,
-        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
-    ) -> Result<Walked<'a>, Status> {
-        let mut walked = Walked { members: [Value::ABSENT; MEMBERS_MAX], other: None };
-        for (name, member) in self.members(value)? {
-            let Some(place) = name.place_in(names) else {
-                if walked.other.is_none() && !is_passed_over(name, member) {
-                    walked.other = Some((name, member));
-                }
-                continue;
-            };
-            if walked.members[place].found().is_some() {
-                let (file, offset) = (self.file, member.offset_in(self.document));
-                let reason = "a member that comes twice";
-                return Err(fail!(self.why, Decode, "{file}: {reason} at byte {offset}"));
-            }
-            walked.members[place] = member;
-        }
-        Ok(walked)
-    }
-
-    #[cold]
-    fn missing(&mut self, parent: Value<'_>, name: &str) -> Status {
-        self.decode(parent, format_args!("member \"{name}\" is missing"))
-    }
-
-    /// A member that must be there.
-    pub fn required<'a>(
-        &mut self,
-        parent: Value<'_>,
-        name: &str,
-        member: Value<'a>,
-    ) -> Result<Value<'a>, Status> {
-        member.found().ok_or_else(|| self.missing(parent, name))
-    }
-
-    /// Whether the format is the one that is read under this name.
-    pub fn check_format(
-        &mut self,
-        root: Value<'_>,
-        format: Value<'_>,
-        expected: i64,
-    ) -> Result<(), Status> {
-        let format = self.required(root, "zarr_format", format)?;
-        let version = self.integer(format, i64::MIN, i64::MAX)?;
-        if version != expected {
-            let reason = format_args!("{version} is not read under this name, only {expected}");
-            return Err(self.unsupported(format, reason));
-        }
-        Ok(())
-    }
-
-    /// A string.
-    pub fn string<'a>(&mut self, value: Value<'a>) -> Result<Str<'a>, Status> {
-        value.as_str().ok_or_else(|| self.ill_typed(value, "a string"))
-    }
-
-    /// The place of a string among `words`; `refusal` is the status of any other.
-    pub fn choice(
-        &mut self,
-        value: Value<'_>,
-        words: &str,
-        refusal: Status,
-    ) -> Result<usize, Status> {
-        let name = self.string(value)?;
-        name.place_in(words).ok_or_else(|| {
-            self.refuse(refusal, value, format_args!("{name} is neither {}", Words(words)))
-        })
-    }
-
-    /// A boolean.
-    pub fn boolean(&mut self, value: Value<'_>) -> Result<bool, Status> {
-        value.as_bool().ok_or_else(|| self.ill_typed(value, "a boolean"))
-    }
-
-    /// A whole number of `first..=last`.
-    pub fn integer(&mut self, value: Value<'_>, first: i64, last: i64) -> Result<i64, Status> {
-        if !value.is_integer() {
-            return Err(self.ill_typed(value, "a whole number"));
-        }
-        match value.as_i64() {
-            Some(number) if (first..=last).contains(&number) => Ok(number),
-            _ => Err(self.decode(value, format_args!("{value} is outside of {first} to {last}"))),
-        }
-    }
-
-    /// Checks a number of `first..=last` that may be absent.
-    pub fn check_integer(&mut self, value: Value<'_>, first: i64, last: i64) -> Result<(), Status> {
-        match value.found() {
-            Some(value) => self.integer(value, first, last).map(|_| ()),
-            None => Ok(()),
-        }
-    }
-
-    /// A number that is finite.
-    pub fn number(&mut self, value: Value<'_>) -> Result<f64, Status> {
-        match value.as_f64() {
-            Some(number) if number.is_finite() => Ok(number),
-            Some(_) => Err(self.decode(value, format_args!("{value} is not finite in f64"))),
-            None => Err(self.ill_typed(value, "a number")),
-        }
-    }
-
-    /// One number per axis, each at least `least`.
-    pub fn extents(&mut self, value: Value<'_>, least: i64) -> Result<Extents, Status> {
-        let mut extents = Extents::new();
-        for item in self.items(value)? {
-            if extents.is_full() {
-                return Err(self.too_many(value, RANK_MAX, "axes"));
-            }
-            extents.push(self.extent(item, least)?);
-        }
-        Ok(extents)
-    }
-
-    /// A number of elements, at least `least`.
-    pub fn extent(&mut self, value: Value<'_>, least: i64) -> Result<u64, Status> {
-        if !value.is_integer() {
-            return Err(self.ill_typed(value, "a whole number"));
-        }
-        match value.as_i64() {
-            Some(extent) if extent >= least => Ok(extent as u64),
-            // Past i64 a number keeps its sign.
-            None if !value.source().starts_with('-') => {
-                let reason = format_args!("{value} is beyond the largest extent, 2^63 - 1");
-                Err(self.unsupported(value, reason))
-            }
-            _ => Err(self.decode(value, format_args!("{value}, but at least {least} is needed"))),
-        }
-    }
-
-    /// The items of an array.
-    pub fn items<'a>(&mut self, value: Value<'a>) -> Result<Items<'a>, Status> {
-        value.items().ok_or_else(|| self.ill_typed(value, "an array"))
-    }
-
-    /// A name alone, or an object of a name and a configuration.
-    pub fn extension<'a>(&mut self, value: Value<'a>) -> Result<Extension<'a>, Status> {
-        if let Some(name) = value.as_str() {
-            return Ok(Extension { value, name, configuration: None, has_id: false });
-        }
-        if value.kind() != Kind::Object {
-            return Err(self.ill_typed(value, "a name or an object with a name"));
-        }
-        let [name, configuration, must_understand, ..] =
-            self.pick_all(value, "name configuration must_understand", 1)?;
-        let name = self.string(name)?;
-        let configuration = configuration.found();
-        if let Some(configuration) = configuration {
-            self.members(configuration)?;
-        }
-        // Whatever it says: what is named here is either understood or refused.
-        if let Some(must_understand) = must_understand.found() {
-            self.boolean(must_understand)?;
-        }
-        Ok(Extension { value, name, configuration, has_id: false })
-    }
-}
-
 /// Words as a text shows them behind "neither": "\"a\", \"b\" nor \"c\"".
 struct Words<'a>(&'a str);
 
 impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        // Ends: every turn takes a word.
-        while let Some((word, behind)) = rest.split_once(' ') {
-            rest = behind;
-            let is_last = !rest.as_bytes().contains(&b' ');
-            write!(f, "\"{word}\"{}", if is_last { " nor " } else { ", " })?;
+        let last = self.0.split(' ').count() - 1;
+        for (place, word) in self.0.split(' ').enumerate() {
+            let separator = if place == 0 {
+                ""
+            } else if place < last {
+                ", "
+            } else {
+                " nor "
+            };
+            write!(f, "{separator}\"{word}\"")?;
         }
-        write!(f, "\"{rest}\"")
+        Ok(())
     }
 }

@@ -75,10 +75,8 @@ impl GroupRefusal {
     pub fn add(&mut self, entry: &Entry<'_>) {
         match entry.kind {
             NodeKind::Array => self.arrays.push(entry.path),
-            NodeKind::Group | NodeKind::Image | NodeKind::Plate | NodeKind::Well => {
-                self.groups.push(entry.path);
-            }
             NodeKind::Unknown => {}
+            _ => self.groups.push(entry.path),
         }
     }
 
@@ -92,29 +90,18 @@ impl GroupRefusal {
             _ => ("a group", "groups"),
         };
         let Self { arrays, groups, note, .. } = self;
-        if arrays.total > 0 {
-            fail!(
-                why,
-                NotFound,
-                "{file}/{file_name}: is {what}, name one of its arrays: {arrays}{note}"
-            )
-        } else if groups.total > 0 {
-            fail!(
-                why,
-                NotFound,
-                "{file}/{file_name}: is {what}, name an array in one of its {below}: {groups}{note}"
-            )
-        } else {
-            fail!(why, NotFound, "{file}/{file_name}: is {what}: {IS_GROUP}{note}")
-        }
+        let (way, below, names) = match (arrays.total, groups.total) {
+            (0, 0) => (": name one of the arrays in it", "", &Names::NONE),
+            (0, _) => (", name an array in one of its ", below, groups),
+            _ => (", name one of its ", "arrays", arrays),
+        };
+        let colon = if below.is_empty() { "" } else { ": " };
+        fail!(why, NotFound, "{file}/{file_name}: is {what}{way}{below}{colon}{names}{note}")
     }
 }
 
 /// Bytes of the uri that a refusal shows.
 const SHOWN_URI_BYTES: usize = 120;
-
-/// The way out where no array is known.
-const IS_GROUP: &str = "name one of the arrays in it";
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::limits::{CHUNK_BYTES_MAX, SHARD_CHUNKS_MAX};
 use crate::base::status::{Status, Why};
 use crate::records::grid::{AxisGrid, EdgeRun};
-use crate::records::{Codec, KeyEncoding};
+use crate::records::{ByteOrder, Codec, IndexLayout, KeyEncoding};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec::Vec};
@@ -178,7 +178,6 @@ fn every_member_that_must_be_there_is_missed() {
         "/chunk_grid/name",
         "/chunk_grid/configuration/chunk_shape",
         "/codecs/0/name",
-        "/codecs/0/configuration",
         "/codecs/0/configuration/chunk_shape",
         "/codecs/0/configuration/codecs",
         "/codecs/0/configuration/index_codecs",
@@ -187,6 +186,8 @@ fn every_member_that_must_be_there_is_missed() {
         let text = format!("member \"{name}\" is missing");
         refused(&without(pointer), Status::Decode, &[&text]);
     }
+    let bare = without("/codecs/0/configuration");
+    refused(&bare, Status::Decode, &["codecs[0] at byte", "member \"chunk_shape\" is missing"]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Unit tests of zarr v2 metadata: one sound document, and what each change to it does.
 
+use super::describe::Description;
 use super::*;
 use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX};
 use crate::records::grid::AxisGrid;
-use crate::records::{Codec, KeyEncoding};
+use crate::records::{ByteOrder, Codec, KeyEncoding};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec};
@@ -108,7 +109,10 @@ fn other_orders_are_damaged() {
 
 #[test]
 fn every_type_string_is_read_in_each_byte_order() {
-    for (kind, dtype) in zarr2::TYPE_NAMES.split(' ').zip(zarr2::TYPES) {
+    for (kind, dtype) in zarr2::TYPE_NAMES.split(' ').zip(DTYPES) {
+        if dtype == Dtype::Bf16 {
+            continue;
+        }
         let orders: &[char] = if dtype.bytes() == 1 { &['|', '<', '>'] } else { &['<', '>'] };
         for order in orders {
             let mut document = with("/dtype", json!(format!("{order}{kind}")));

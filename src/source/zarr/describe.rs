@@ -1,0 +1,123 @@
+//! What a record says of its array, in words.
+//!
+//! Comes in: a record. Goes out: the name of the element type and the codecs, as the format of its
+//! document names them. Invariant: one layout has one description, however it was spelled.
+
+use super::zarr_name;
+use super::zarr2::TYPE_NAMES;
+use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
+use crate::base::text::{Text, part_of};
+use crate::records::{
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
+};
+use core::fmt::{self, Write};
+
+/// What `array_info` tells in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The element type as the document names it: "float32", "r24"; "<f4", "|V3" in zarr v2.
+    pub dtype_name: Text<NAME_BYTES>,
+    /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
+    /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
+    /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd". For
+    /// zarr v2 the filters, the compressor, if there is one, and the order of the elements: "delta
+    /// zstd order C".
+    pub codecs: Text<CODECS_TEXT_BYTES>,
+}
+
+/// The words for a record.
+pub fn describe(record: &ArrayRecord) -> Description {
+    let mut words = Description { dtype_name: Text::new(), codecs: Text::new() };
+    let Description { dtype_name, codecs } = &mut words;
+    // Texts are never cut: the longest name is that of a time, and a text that is full says so.
+    let _ = if record.document == DocumentKind::Zarr2Array {
+        write_zarr2(record, dtype_name, codecs)
+    } else {
+        write_zarr3(record, dtype_name, codecs)
+    };
+    words
+}
+
+fn write_zarr3(
+    record: &ArrayRecord,
+    dtype_name: &mut Text<NAME_BYTES>,
+    codecs: &mut Text<CODECS_TEXT_BYTES>,
+) -> fmt::Result {
+    match (record.time, record.dtype) {
+        (Some(time), _) if time.is_delta => write!(dtype_name, "numpy.timedelta64{time}"),
+        (Some(time), _) => write!(dtype_name, "numpy.datetime64{time}"),
+        (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
+        (_, dtype) => dtype_name.write_str(zarr_name(dtype)),
+    }?;
+    let levels = record.shard_levels as usize;
+    for level in 0..=levels {
+        write_transpose(codecs, record, level)?;
+        codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
+    }
+    let is_of_elements =
+        |codec: &Codec| codec.is_filter() && !matches!(codec, Codec::Filter(Filter::Shuffle(_)));
+    for codec in record.codecs.iter().filter(|codec| is_of_elements(codec)) {
+        write!(codecs, "{} ", codec.name())?;
+    }
+    codecs.push_str(match record.byte_order {
+        _ if record.dtype.word_bytes() == 1 => "bytes",
+        ByteOrder::Little => "bytes(little)",
+        ByteOrder::Big => "bytes(big)",
+    });
+    for codec in record.codecs.iter().filter(|codec| !is_of_elements(codec)) {
+        write!(codecs, " {}", codec.name())?;
+    }
+    for IndexLayout { at_start, has_crc, byte_order } in record.index[..levels].iter().rev() {
+        codecs.push_str(if *at_start { "](index at start" } else { "](index at end" });
+        codecs.push_str(if *byte_order == ByteOrder::Big { ", big" } else { "" });
+        codecs.push_str(if *has_crc { ", crc32c)" } else { ")" });
+    }
+    Ok(())
+}
+
+/// The transpose between the axes of level `level` and those of the level around it, if there is
+/// one: "transpose(1,0) ".
+fn write_transpose(
+    text: &mut Text<CODECS_TEXT_BYTES>,
+    record: &ArrayRecord,
+    level: usize,
+) -> fmt::Result {
+    let axes = record.axes();
+    let outer = if level == 0 { IN_ORDER } else { record.axis_order[level - 1] };
+    let inner = record.axis_order[level];
+    if inner == outer {
+        return Ok(());
+    }
+    for (place, axis) in inner[..axes].iter().enumerate() {
+        let from = outer[..axes].iter().position(|other| other == axis).unwrap_or(0);
+        write!(text, "{}{from}", if place == 0 { "transpose(" } else { "," })?;
+    }
+    text.write_str(") ")
+}
+
+fn write_zarr2(
+    record: &ArrayRecord,
+    dtype_name: &mut Text<NAME_BYTES>,
+    codecs: &mut Text<CODECS_TEXT_BYTES>,
+) -> fmt::Result {
+    let order = match record.byte_order {
+        _ if record.dtype.word_bytes() == 1 => "|",
+        ByteOrder::Little => "<",
+        ByteOrder::Big => ">",
+    };
+    match (record.time, record.dtype) {
+        (Some(time), _) if time.is_delta => write!(dtype_name, "{order}m8{time}"),
+        (Some(time), _) => write!(dtype_name, "{order}M8{time}"),
+        (_, Dtype::Raw) => write!(dtype_name, "{order}V{}", record.dtype_bytes),
+        (_, Dtype::Bf16) => dtype_name.write_str("bfloat16"),
+        (_, dtype) => write!(dtype_name, "{order}{}", part_of(TYPE_NAMES, ' ', dtype.place())),
+    }?;
+    for codec in &record.codecs {
+        write!(codecs, "{} ", codec.name())?;
+    }
+    // Both orders are one layout where at most one axis is longer than 1: it is called C.
+    let axes = (0..record.axes()).filter(|axis| record.chunk_shape[*axis] > 1);
+    let mut outward = axes.map(|axis| record.chunk_strides[axis]);
+    let is_column_major = matches!((outward.next(), outward.next()), (Some(a), Some(b)) if a < b);
+    codecs.write_str(if is_column_major { "order F" } else { "order C" })
+}
