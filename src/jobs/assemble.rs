@@ -13,7 +13,7 @@ use crate::base::abi::CODEC_NONE;
 use crate::base::arena::Region;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
-use crate::base::stats::Tally;
+use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::cuda::HAS_DEVICES;
 use crate::decode::unshuffle::Shuffle;
@@ -83,8 +83,8 @@ pub struct Hands<'a> {
     pub large: Option<Region>,
     /// Where chunks go on their way to a device.
     pub lift: Option<Lift>,
-    decode: Tally,
-    scatter: Tally,
+    decode: Metric,
+    scatter: Metric,
     /// Chunks that were decoded into the slab, and those of them that kept their filter.
     pub in_slab: u64,
     pub filtered: u64,
@@ -114,8 +114,8 @@ impl<'a> Hands<'a> {
             block: worker.block,
             large: None,
             lift: if HAS_DEVICES { shared.lift(part) } else { None },
-            decode: Tally::default(),
-            scatter: Tally::default(),
+            decode: Metric::NONE,
+            scatter: Metric::NONE,
             in_slab: 0,
             filtered: 0,
         }
@@ -265,7 +265,7 @@ impl<'a> Hands<'a> {
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
         let codec = self.record.compressor().map_or(CODEC_NONE, Codec::number);
-        stats.chunks_decoded[codec].fetch_add(self.decode.count(), Relaxed);
+        stats.chunks_decoded[codec].fetch_add(self.decode.count, Relaxed);
         if HAS_DEVICES {
             stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);
             stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);

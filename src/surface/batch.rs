@@ -1,15 +1,14 @@
 //! A batch that was popped: its samples, its tensors, and how it is given back.
 
 use crate::base::limits::RANK_MAX;
-use crate::base::status::{Failure, Status, Why};
+use crate::base::status::{Failure, Status};
 use crate::batch::exports::DlManagedTensorVersioned;
 use crate::cuda::{Event, Stream};
 use crate::engine::calls::BatchView;
-use crate::fail;
 use crate::jobs::tensors;
 use crate::records::Dtype;
-use crate::surface::deleters::DELETERS;
-use crate::surface::loader::{Loader, failure};
+use crate::surface::handles::DELETERS;
+use crate::surface::loader::Loader;
 use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -122,9 +121,8 @@ impl Batch<'_> {
         if self.view.ready_stream.is_some() {
             return Ok(());
         }
-        let mut why = Why::new();
-        let status = fail!(why, Unsupported, "{what} for a batch in host memory: give none");
-        Err(failure(status, &why))
+        let text = format_args!("{what} for a batch in host memory: give none");
+        Err(Failure::of(Status::Unsupported, text))
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: reads of one file. Out: their chunks in the batches. What would block is left to those who
 //! may wait.
 
-use crate::base::stats::Tally;
+use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::device::{Part, SlabNeed};
 use crate::jobs::assemble::Hands;
@@ -46,8 +46,7 @@ pub fn run<'l>(
     let hands = Hands::new(shared, worker, head.array, part);
     let mut path = Path::new();
     let file = LeasedFile::open(lock, lease, head, &mut path);
-    let mut stream =
-        Stream { file, hands, wave, is_checked: false, reads: 0, io: Tally::default() };
+    let mut stream = Stream { file, hands, wave, is_checked: false, reads: 0, io: Metric::NONE };
     let (done, fault) = stream.run(reads, staging);
     stream.hands.end();
     shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
@@ -86,7 +85,7 @@ struct Stream<'a> {
     /// The file was looked at again since the last read.
     is_checked: bool,
     reads: u64,
-    io: Tally,
+    io: Metric,
 }
 
 impl Stream<'_> {
@@ -145,7 +144,7 @@ impl Stream<'_> {
     }
 
     fn has_read(&self) -> bool {
-        self.io.count() > 0
+        self.io.count > 0
     }
 
     fn fail_chunks(&self, chunks: Range<u32>, fault: OpenFault) {
