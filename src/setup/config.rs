@@ -300,3 +300,10 @@ impl Default for Config {
         Config::DEFAULT
     }
 }
+
+impl Config {
+    /// Extents of a sample, as many as it has axes.
+    pub(crate) fn extents(&self) -> &[u64] {
+        &self.sample_shape[..self.sample_rank as usize]
+    }
+}

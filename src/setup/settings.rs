@@ -130,8 +130,7 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     if config.chunk_cache_bytes != 0 {
         range(why, "chunk_cache_bytes (unless it is 0)", config.chunk_cache_bytes, limits)?;
     }
-    let shape = &config.sample_shape[..config.sample_rank as usize];
-    if let Some(axis) = shape.iter().position(|extent| *extent == 0) {
+    if let Some(axis) = config.extents().iter().position(|extent| *extent == 0) {
         return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
     }
     config.each_hook(|Hook { name, given, known, .. }| {
@@ -258,8 +257,8 @@ fn sample_and_slot_bytes(
     let times = |bytes: u64, count: u32| {
         bytes.checked_mul(u64::from(count)).filter(|bytes| *bytes <= SLOT_BYTES_MAX)
     };
-    let (shape, samples) = (&config.sample_shape, config.samples_per_batch);
-    let elements = product(&shape[..config.sample_rank as usize]);
+    let samples = config.samples_per_batch;
+    let elements = product(config.extents());
     let Some(sample) = elements.and_then(|elements| times(elements, dtype_bytes)) else {
         let text = "sample_shape: one sample is over 16 TiB: make it smaller";
         return Err(fail!(why, Budget, "{text}"));

@@ -13,6 +13,9 @@ use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
+/// A DLPack tensor.
+pub type Tensor = NonNull<DlManagedTensorVersioned>;
+
 /// A popped batch; dropping it gives its slot back, on a device as `release` without an event does.
 pub struct Batch<'a> {
     pub(super) loader: &'a Loader,
@@ -79,24 +82,18 @@ impl Batch<'_> {
     /// The batch as a DLPack tensor, which keeps its slot until its deleter is called, on any
     /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
     /// memory stays. None where 8 tensors of the batch live.
-    pub fn dlpack(&self) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+    pub fn dlpack(&self) -> Result<Option<Tensor>, Failure> {
         self.export(None)
     }
 
     /// The same for a consumer that works on `stream` of the batch's device: the slot is used again
     /// after what is queued there when it is given back. UNSUPPORTED on the host.
-    pub fn dlpack_on(
-        &self,
-        stream: Stream,
-    ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+    pub fn dlpack_on(&self, stream: Stream) -> Result<Option<Tensor>, Failure> {
         self.refuse_on_host("a stream")?;
         self.export(Some(stream))
     }
 
-    fn export(
-        &self,
-        stream: Option<Stream>,
-    ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+    fn export(&self, stream: Option<Stream>) -> Result<Option<Tensor>, Failure> {
         let exported = tensors::export(&self.loader.enter()?.lock, self.token, stream, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
     }

@@ -111,8 +111,7 @@ impl Loader {
             Popped::End => Pop::End,
             Popped::Batch(token) => {
                 let view = instance.view(token)?;
-                let config = &instance.shared.settings.config;
-                let extents = &config.sample_shape[..config.sample_rank as usize];
+                let extents = instance.shared.settings.config.extents();
                 let shape = once(view.sample_count as u64).chain(extents.iter().copied()).collect();
                 let dtype = instance.shared.settings.dtype;
                 Pop::Batch(Batch { loader: self, token, view, shape, dtype })

@@ -170,10 +170,7 @@ pub unsafe extern "C" fn wavetrain_open(
 /// `held` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wavetrain_close(loader: u64, timeout_ns: u64, held: *mut u32) -> i32 {
-    let (status, count) = match close_token(loader, timeout_ns) {
-        Ok(()) => (Status::Ok, 0),
-        Err(failure) => failure,
-    };
+    let (status, count) = close_token(loader, timeout_ns).err().unwrap_or((Status::Ok, 0));
     if !held.is_null() {
         // SAFETY: writable as the header says.
         unsafe { held.write(count) };
@@ -310,8 +307,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
         let config = &instance.shared.settings.config;
         let mut shape = [0; RANK_MAX + 1];
         shape[0] = view.sample_count as u64;
-        let rank = config.sample_rank as usize;
-        shape[1..=rank].copy_from_slice(&config.sample_shape[..rank]);
+        shape[1..=config.extents().len()].copy_from_slice(config.extents());
         let value = BatchInfo {
             data: view.data.as_ptr().cast(),
             bytes: view.data.bytes(),
