@@ -85,9 +85,9 @@ impl Tensor {
         unsafe {
             match self {
                 Tensor::Versioned(tensor) => {
-                    (wavetrain::surface::deleters::DELETERS.versioned)(tensor)
+                    (wavetrain::surface::handles::DELETERS.versioned)(tensor)
                 }
-                Tensor::Legacy(tensor) => (wavetrain::surface::deleters::DELETERS.legacy)(tensor),
+                Tensor::Legacy(tensor) => (wavetrain::surface::handles::DELETERS.legacy)(tensor),
             }
         }
     }

@@ -31,7 +31,7 @@
 //! CONTRIBUTING.md says where a new thing goes.
 //!
 //! ```text
-//! surface    c  loader  batch  handles  fill  info          what callers touch
+//! surface    c  loader  batch  handles  info  entries       what callers touch
 //! engine     open  calls  schedule  run  threads            who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
 //!            device  release  tensors  failures             take it, do it, settle it

@@ -1,11 +1,85 @@
-//! Counters of an instance. Any thread adds, any thread reads; nothing is ordered by them, so all
-//! accesses are relaxed. Time is in nanoseconds, sizes are in bytes.
+//! Counters of an instance, and the struct of the header in which callers get them: one table of
+//! both. Any thread adds, any thread reads; nothing is ordered by them, so all accesses are
+//! relaxed. Time is in nanoseconds, sizes are in bytes.
 
-use crate::base::abi::{CODEC_PLACES, HISTOGRAM_BUCKETS, Metric};
+use crate::base::abi::{Blank, CODEC_PLACES, HISTOGRAM_BUCKETS, NAME_BYTES, c_structs};
+use crate::base::limits::ERROR_TEXT_BYTES;
+use core::ffi::c_char;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The figures of one stage.
+c_structs! {
+    /// One stage's figures: `wavetrain_metric`.
+    #[derive(Debug)]
+    struct Metric {
+        /// Nanoseconds, summed over threads.
+        ns: u64,
+        /// Shortest single observation in nanoseconds; UINT64_MAX before the first.
+        ns_best: u64,
+        /// Bytes that went in.
+        input_bytes: u64,
+        /// Bytes that came out.
+        output_bytes: u64,
+        /// Observations.
+        count: u64,
+        /// log2 histogram of the nanoseconds of an observation.
+        histogram: [u64; HISTOGRAM_BUCKETS],
+    }
+}
+
+impl Metric {
+    /// No observations.
+    pub(crate) const NONE: Metric = Metric { ns_best: u64::MAX, ..Metric::BLANK };
+
+    /// Adds one observation. A worker gathers some and adds them to a cell at once, because cells
+    /// are shared by all workers.
+    pub(crate) fn observe(&mut self, ns: u64, input_bytes: u64, output_bytes: u64) {
+        self.ns += ns;
+        self.ns_best = self.ns_best.min(ns);
+        self.input_bytes += input_bytes;
+        self.output_bytes += output_bytes;
+        self.count += 1;
+        self.histogram[bucket(ns)] += 1;
+    }
+}
+
+/// Bucket of a log2 histogram: 0 and 1 ns in the first, 2 and 3 in the second, and so on.
+fn bucket(ns: u64) -> usize {
+    (63 - (ns | 1).leading_zeros() as usize).min(HISTOGRAM_BUCKETS - 1)
+}
+
+/// What threads add to and stats_reset sets back: one figure of [`Stats`].
+trait Cell {
+    type Figure;
+    fn read(&self) -> Self::Figure;
+    fn reset(&self);
+}
+
+impl Cell for AtomicU64 {
+    type Figure = u64;
+
+    fn read(&self) -> u64 {
+        self.load(Relaxed)
+    }
+
+    fn reset(&self) {
+        self.store(0, Relaxed);
+    }
+}
+
+impl<const N: usize> Cell for [AtomicU64; N] {
+    type Figure = [u64; N];
+
+    fn read(&self) -> [u64; N] {
+        self.each_ref().map(Cell::read)
+    }
+
+    fn reset(&self) {
+        self.iter().for_each(Cell::reset);
+    }
+}
+
+/// A [`Metric`] that any thread adds to.
 pub struct MetricCell {
     ns: AtomicU64,
     ns_best: AtomicU64,
@@ -28,214 +102,178 @@ impl Default for MetricCell {
     }
 }
 
-/// Observations that one worker gathers and adds at once, because cells are shared by all of them.
-#[derive(Default)]
-pub struct Tally {
-    ns: u64,
-    ns_best: Option<u64>,
-    input_bytes: u64,
-    output_bytes: u64,
-    count: u64,
-    histogram: [u32; HISTOGRAM_BUCKETS],
-}
-
-impl Tally {
-    /// Adds one observation.
-    pub fn observe(&mut self, ns: u64, input_bytes: u64, output_bytes: u64) {
-        self.ns += ns;
-        self.ns_best = Some(self.ns_best.map_or(ns, |best| best.min(ns)));
-        self.input_bytes += input_bytes;
-        self.output_bytes += output_bytes;
-        self.count += 1;
-        self.histogram[bucket(ns)] += 1;
-    }
-
-    /// Number of observations.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-}
-
 impl MetricCell {
     /// Adds what a worker gathered.
-    pub fn add(&self, tally: &Tally) {
-        let Some(best) = tally.ns_best else { return };
-        self.ns.fetch_add(tally.ns, Relaxed);
-        self.ns_best.fetch_min(best, Relaxed);
-        self.input_bytes.fetch_add(tally.input_bytes, Relaxed);
-        self.output_bytes.fetch_add(tally.output_bytes, Relaxed);
-        self.count.fetch_add(tally.count, Relaxed);
-        for (cell, count) in self.histogram.iter().zip(tally.histogram).filter(|(_, n)| *n > 0) {
-            cell.fetch_add(count as u64, Relaxed);
+    pub fn add(&self, gathered: &Metric) {
+        if gathered.count == 0 {
+            return;
+        }
+        self.ns.fetch_add(gathered.ns, Relaxed);
+        self.ns_best.fetch_min(gathered.ns_best, Relaxed);
+        self.input_bytes.fetch_add(gathered.input_bytes, Relaxed);
+        self.output_bytes.fetch_add(gathered.output_bytes, Relaxed);
+        self.count.fetch_add(gathered.count, Relaxed);
+        for (cell, count) in self.histogram.iter().zip(gathered.histogram).filter(|(_, n)| *n > 0) {
+            cell.fetch_add(count, Relaxed);
         }
     }
 
     /// Adds one observation.
     pub fn observe(&self, ns: u64, input_bytes: u64, output_bytes: u64) {
-        self.ns.fetch_add(ns, Relaxed);
-        self.ns_best.fetch_min(ns, Relaxed);
-        self.input_bytes.fetch_add(input_bytes, Relaxed);
-        self.output_bytes.fetch_add(output_bytes, Relaxed);
-        self.count.fetch_add(1, Relaxed);
-        self.histogram[bucket(ns)].fetch_add(1, Relaxed);
+        let mut one = Metric::NONE;
+        one.observe(ns, input_bytes, output_bytes);
+        self.add(&one);
     }
+}
 
-    /// The figures now.
-    pub fn read(&self) -> Metric {
-        let mut metric = Metric {
-            ns: self.ns.load(Relaxed),
-            ns_best: self.ns_best.load(Relaxed),
-            input_bytes: self.input_bytes.load(Relaxed),
-            output_bytes: self.output_bytes.load(Relaxed),
-            count: self.count.load(Relaxed),
-            histogram: [0; HISTOGRAM_BUCKETS],
-        };
-        for (target, source) in metric.histogram.iter_mut().zip(&self.histogram) {
-            *target = source.load(Relaxed);
+impl Cell for MetricCell {
+    type Figure = Metric;
+
+    fn read(&self) -> Metric {
+        Metric {
+            ns: self.ns.read(),
+            ns_best: self.ns_best.read(),
+            input_bytes: self.input_bytes.read(),
+            output_bytes: self.output_bytes.read(),
+            count: self.count.read(),
+            histogram: self.histogram.read(),
         }
-        metric
     }
 
-    /// Starts again from nothing.
-    pub fn reset(&self) {
+    fn reset(&self) {
         self.ns_best.store(u64::MAX, Relaxed);
         for cell in [&self.ns, &self.input_bytes, &self.output_bytes, &self.count] {
-            cell.store(0, Relaxed);
+            cell.reset();
         }
-        self.histogram.iter().for_each(|cell| cell.store(0, Relaxed));
+        self.histogram.reset();
     }
 }
 
-/// Bucket of a log2 histogram: 0 and 1 ns in the first, 2 and 3 in the second, and so on.
-fn bucket(ns: u64) -> usize {
-    (63 - (ns | 1).leading_zeros() as usize).min(HISTOGRAM_BUCKETS - 1)
-}
-
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// Every counter that stats_reset zeroes.
-        #[derive(Default)]
-        pub struct Counters {
-            $($(#[$doc])* pub $name: AtomicU64,)+
+/// Figures in the order of the header; behind `=` what counts them, where the engine does not fill
+/// them in as it knows them.
+macro_rules! stats {
+    ($($(#[$doc:meta])* $name:ident: $type:ty $(= $cell:ty)?,)+) => {
+        c_structs! {
+            /// Cumulative figures since open or stats_reset: `wavetrain_stats_view`.
+            #[derive(Debug)]
+            struct Stats, EMPTY { $($(#[$doc])* $name: $type,)+ }
         }
 
-        impl Counters {
-            fn reset(&self) {
-                $(self.$name.store(0, Relaxed);)+
+        /// Everything that is counted.
+        #[derive(Default)]
+        pub struct StatsCells { $($(pub $name: $cell,)?)+ }
+
+        impl StatsCells {
+            /// Copies what is counted to the fields of the same names.
+            pub fn read(&self, stats: &mut Stats) {
+                $($(stats.$name = <$cell as Cell>::read(&self.$name);)?)+
             }
 
-            /// Copies every counter to the field of the same name.
-            pub fn write(&self, stats: &mut crate::base::abi::Stats) {
-                $(stats.$name = self.$name.load(Relaxed);)+
+            /// Starts again from nothing.
+            pub fn reset(&self) {
+                $($(<$cell as Cell>::reset(&self.$name);)?)+
             }
         }
     };
 }
 
-counters! {
-    /// Array metadata found in the cache.
-    array_meta_hits,
-    /// Array metadata loaded.
-    array_meta_misses,
-    /// Index entries whose page was cached.
-    shard_index_hits,
-    /// Index pages loaded.
-    shard_index_misses,
-    /// Chunks whose file's layout was known.
-    chunk_layout_hits,
-    /// Files looked at.
-    chunk_layout_misses,
+stats! {
+    /// Batches planned; one observation is one bounded planning step.
+    plan: Metric = MetricCell,
+    /// Array metadata and index reads.
+    meta: Metric = MetricCell,
+    /// Reads of chunk data; in: bytes asked for, out: bytes that chunks needed.
+    io: Metric = MetricCell,
+    /// Copies to the device; all 0 on the host.
+    input_transfer: Metric = MetricCell,
+    /// Chunks decoded; in: encoded bytes, out: decoded bytes.
+    decode: Metric = MetricCell,
+    /// Decoded chunks that threads of the CPU laid out for the device; all 0 on the host.
+    post_decode: Metric = MetricCell,
+    /// All 0: nothing is decoded on a device, which could idle between decodes.
+    decode_gap: Metric,
+    /// Chunks cast and scattered into batches; in: source bytes, out: batch bytes.
+    assemble: Metric = MetricCell,
+    /// Waves, from when their reads may begin to their first decode.
+    bind_wait: Metric = MetricCell,
+    /// Pops that waited, whatever came of it.
+    pop_wait: Metric = MetricCell,
+    /// Lookups of array metadata that found it.
+    array_meta_hits: u64 = AtomicU64,
+    /// Lookups of array metadata that had to load it.
+    array_meta_misses: u64 = AtomicU64,
+    /// Lookups of index pages that found them.
+    shard_index_hits: u64 = AtomicU64,
+    /// Lookups of index pages that had to load them.
+    shard_index_misses: u64 = AtomicU64,
+    /// Lookups of a file's layout (size, presence, index checksums) that found it.
+    chunk_layout_hits: u64 = AtomicU64,
+    /// Lookups of a file's layout that had to look at the file.
+    chunk_layout_misses: u64 = AtomicU64,
     /// Samples taken by push.
-    samples_pushed,
-    /// Samples with a status.
-    samples_failed,
+    samples_pushed: u64 = AtomicU64,
+    /// Samples whose status was not OK (on_error = skip).
+    samples_failed: u64 = AtomicU64,
     /// Batches popped.
-    batches_emitted,
-    /// Waves done.
-    waves_emitted,
-    /// Distinct chunks planned.
-    chunks_planned,
-    /// Chunks to read.
-    chunks_to_load,
+    batches_emitted: u64 = AtomicU64,
+    /// Waves whose last chunk was assembled.
+    waves_emitted: u64 = AtomicU64,
+    /// Distinct chunks that batches needed, missing ones included.
+    chunks_planned: u64 = AtomicU64,
+    /// Chunks that had to be read.
+    chunks_to_load: u64 = AtomicU64,
     /// Chunks handed to workers.
-    chunks_dispatched,
-    /// Chunks that do not exist.
-    chunks_missing,
-    /// Pairs of chunk and sample.
-    chunk_uses,
-    /// Reads of chunk data.
-    reads_issued,
+    chunks_dispatched: u64 = AtomicU64,
+    /// Chunks that do not exist and read as the fill value.
+    chunks_missing: u64 = AtomicU64,
+    /// Pairs of chunk and sample; more than `chunks_planned` where samples share chunks.
+    chunk_uses: u64 = AtomicU64,
+    /// Reads of chunk data, after merging.
+    reads_issued: u64 = AtomicU64,
     /// Files opened.
-    files_opened,
+    files_opened: u64 = AtomicU64,
     /// Steps that did work.
-    worker_steps,
-    /// Chunks that were kept decoded.
-    chunk_cache_hits,
-    /// Chunks that were decoded although chunks are kept.
-    chunk_cache_misses,
-    /// Chunks that left for others.
-    chunk_cache_evictions,
-    /// Decoded bytes of the hits.
-    chunk_cache_bytes_saved,
-    /// Chunks that were decoded into a slab, where the device's copy takes them from.
-    chunks_decoded_in_slab,
-    /// Chunks of these whose filter was left to the device.
-    chunks_left_filtered,
-}
-
-/// Everything that is counted.
-#[derive(Default)]
-pub struct StatsCells {
-    /// Planning steps.
-    pub plan: MetricCell,
-    /// Metadata and index reads.
-    pub meta: MetricCell,
-    /// Reads of chunk data.
-    pub io: MetricCell,
-    /// Copies to a device.
-    pub input_transfer: MetricCell,
-    /// Chunks decoded.
-    pub decode: MetricCell,
-    /// Decoded chunks laid out for a device.
-    pub post_decode: MetricCell,
-    /// Chunks scattered.
-    pub assemble: MetricCell,
-    /// Waves between activation and their first decode.
-    pub bind_wait: MetricCell,
-    /// Pops that waited.
-    pub pop_wait: MetricCell,
-    /// Chunks decoded, by what compressed them.
-    pub chunks_decoded: [AtomicU64; CODEC_PLACES],
-    /// The counters.
-    pub counters: Counters,
-}
-
-impl core::ops::Deref for StatsCells {
-    type Target = Counters;
-    fn deref(&self) -> &Counters {
-        &self.counters
-    }
-}
-
-impl StatsCells {
-    /// Starts again from nothing.
-    pub fn reset(&self) {
-        for metric in [
-            &self.plan,
-            &self.meta,
-            &self.io,
-            &self.input_transfer,
-            &self.decode,
-            &self.post_decode,
-            &self.assemble,
-            &self.bind_wait,
-            &self.pop_wait,
-        ] {
-            metric.reset();
-        }
-        self.chunks_decoded.iter().for_each(|cell| cell.store(0, Relaxed));
-        self.counters.reset();
-    }
+    worker_steps: u64 = AtomicU64,
+    /// Host bytes taken at open.
+    host_bytes_committed: u64,
+    /// Page-locked bytes taken at open.
+    pinned_bytes_committed: u64,
+    /// Device bytes taken at open.
+    gpu_bytes_committed: u64,
+    /// 1 host, 2 CUDA: the backend that was taken.
+    backend: u32,
+    /// Slots that popped batches, or tensors of such, keep.
+    batches_held: u32,
+    /// NUL-terminated: `backend_text`, cut to fit.
+    backend_reason: [c_char; NAME_BYTES],
+    /// Chunks that were found decoded in the chunk cache.
+    chunk_cache_hits: u64 = AtomicU64,
+    /// Chunks that were decoded although there is a chunk cache.
+    chunk_cache_misses: u64 = AtomicU64,
+    /// Chunks that left the chunk cache for others.
+    chunk_cache_evictions: u64 = AtomicU64,
+    /// Decoded bytes of the hits: what was not decoded again.
+    chunk_cache_bytes_saved: u64 = AtomicU64,
+    /// Decoded bytes in the chunk cache now.
+    chunk_cache_bytes_held: u64,
+    /// READER_THREADS, _URING or _DIRECT: who reads chunk data that is not in the page cache.
+    reader: u32,
+    /// Always 0.
+    reserved: u32,
+    /// NUL-terminated: `reader_text`, cut to fit.
+    reader_reason: [c_char; NAME_BYTES],
+    /// Device memory that the driver took for kernels and streams at open.
+    gpu_overhead_bytes: u64,
+    /// Chunks that workers decoded, by what compressed them; they add up to `decode.count`.
+    chunks_decoded: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
+    /// Those of them that were decoded into a slab; 0 on the host.
+    chunks_decoded_in_slab: u64 = AtomicU64,
+    /// Those of these whose filter was left to the device; 0 on the host.
+    chunks_left_filtered: u64 = AtomicU64,
+    /// NUL-terminated: why this backend was taken.
+    backend_text: [c_char; ERROR_TEXT_BYTES],
+    /// NUL-terminated: why this reader was taken.
+    reader_text: [c_char; ERROR_TEXT_BYTES],
 }
 
 #[cfg(test)]
@@ -251,16 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_adds_what_its_observations_would() {
+    fn what_a_worker_gathered_adds_what_its_observations_would() {
         let (one_by_one, at_once) = (MetricCell::default(), MetricCell::default());
-        let mut tally = Tally::default();
-        at_once.add(&tally);
+        let mut gathered = Metric::NONE;
+        at_once.add(&gathered);
         assert_eq!(at_once.read().ns_best, u64::MAX);
         for (ns, input, output) in [(70, 5, 9), (3, 1, 0), (1 << 40, 7, 8)] {
             one_by_one.observe(ns, input, output);
-            tally.observe(ns, input, output);
+            gathered.observe(ns, input, output);
         }
-        at_once.add(&tally);
+        at_once.add(&gathered);
         let (one, all) = (one_by_one.read(), at_once.read());
         assert_eq!((one.ns, one.ns_best, one.count), (all.ns, all.ns_best, all.count));
         assert_eq!((one.input_bytes, one.output_bytes), (all.input_bytes, all.output_bytes));

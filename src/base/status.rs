@@ -7,76 +7,62 @@ use crate::base::limits::{ERROR_TEXT_BYTES, RANK_MAX};
 use crate::base::text::Text;
 use core::fmt;
 
-/// The outcome of a call or of a sample.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// Done.
-    Ok = 0,
-    /// Not now: nothing was waited for, try again.
-    Again = 1,
-    /// The timeout of pop ran out; a later pop still gets the same batch.
-    Starved = 2,
-    /// Flushed and every batch popped.
-    End = 3,
-    /// An argument or config field is wrong; the text names it.
-    Invalid = -1,
-    /// The named array does not exist.
-    NotFound = -2,
-    /// There is no cast from the array's type to the output type.
-    Dtype = -3,
-    /// The box and the array or the sample shape have ranks that do not fit.
-    Rank = -4,
-    /// The system or a file hook failed to open or read something that is there.
-    Io = -5,
-    /// Bytes of the store are not what the format says.
-    Decode = -6,
-    /// Well-formed, but something that wavetrain does not read.
-    Unsupported = -7,
-    /// A CUDA driver call failed.
-    Cuda = -8,
-    /// The system or the caller's allocator gave no memory, thread or handle at open.
-    OutOfMemory = -9,
-    /// A configured cap is too small; the text names it and the floor.
-    Budget = -10,
-    /// The instance was closed, never opened, or belongs to the parent process.
-    Shutdown = -11,
-    /// A defect in wavetrain itself.
-    Internal = -12,
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $status:ident = $code:literal, $name:literal;)+) => {
+        /// The outcome of a call or of a sample.
+        #[repr(i32)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Status { $($(#[$doc])* $status = $code,)+ }
+
+        /// All statuses, in the order of the header.
+        pub const ALL: [Status; 16] = [$(Status::$status),+];
+
+        impl Status {
+            /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated
+            /// inside the archive, so that C gets the same bytes.
+            pub fn name_nul(self) -> &'static str {
+                match self { $(Status::$status => concat!($name, "\0"),)+ }
+            }
+        }
+    };
 }
 
-/// All statuses, in the order of the header.
-pub const ALL: [Status; 16] = [
-    Status::Ok,
-    Status::Again,
-    Status::Starved,
-    Status::End,
-    Status::Invalid,
-    Status::NotFound,
-    Status::Dtype,
-    Status::Rank,
-    Status::Io,
-    Status::Decode,
-    Status::Unsupported,
-    Status::Cuda,
-    Status::OutOfMemory,
-    Status::Budget,
-    Status::Shutdown,
-    Status::Internal,
-];
+statuses! {
+    /// Done.
+    Ok = 0, "OK";
+    /// Not now: nothing was waited for, try again.
+    Again = 1, "AGAIN";
+    /// The timeout of pop ran out; a later pop still gets the same batch.
+    Starved = 2, "STARVED";
+    /// Flushed and every batch popped.
+    End = 3, "END";
+    /// An argument or config field is wrong; the text names it.
+    Invalid = -1, "INVALID";
+    /// The named array does not exist.
+    NotFound = -2, "NOT_FOUND";
+    /// There is no cast from the array's type to the output type.
+    Dtype = -3, "DTYPE";
+    /// The box and the array or the sample shape have ranks that do not fit.
+    Rank = -4, "RANK";
+    /// The system or a file hook failed to open or read something that is there.
+    Io = -5, "IO";
+    /// Bytes of the store are not what the format says.
+    Decode = -6, "DECODE";
+    /// Well-formed, but something that wavetrain does not read.
+    Unsupported = -7, "UNSUPPORTED";
+    /// A CUDA driver call failed.
+    Cuda = -8, "CUDA";
+    /// The system or the caller's allocator gave no memory, thread or handle at open.
+    OutOfMemory = -9, "OUT_OF_MEMORY";
+    /// A configured cap is too small; the text names it and the floor.
+    Budget = -10, "BUDGET";
+    /// The instance was closed, never opened, or belongs to the parent process.
+    Shutdown = -11, "SHUTDOWN";
+    /// A defect in wavetrain itself.
+    Internal = -12, "INTERNAL";
+}
 
 impl Status {
-    /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated inside
-    /// the archive, so that C gets the same bytes.
-    pub fn name_nul(self) -> &'static str {
-        // In the order of ALL.
-        let names = "OK\0AGAIN\0STARVED\0END\0INVALID\0NOT_FOUND\0DTYPE\0RANK\0IO\0DECODE\0\
-                     UNSUPPORTED\0CUDA\0OUT_OF_MEMORY\0BUDGET\0SHUTDOWN\0INTERNAL\0";
-        let code = self as i32;
-        let place = if code < 0 { 3 - code } else { code };
-        names.split_inclusive('\0').nth(place as usize).unwrap_or("\0")
-    }
-
     /// The status as the header spells it, without the prefix: "NOT_FOUND".
     pub fn name(self) -> &'static str {
         self.name_nul().trim_end_matches('\0')
@@ -156,18 +142,29 @@ impl Failure {
 
     /// There is no loader, or none that takes the call.
     pub fn shutdown() -> Failure {
-        let mut why = Why::new();
-        why.push_str(
-            "the loader is closed or being closed, was never opened, or belongs to the process \
-             that this one was forked from: open another",
-        );
-        Failure::because(Status::Shutdown, &why)
+        let text = "the loader is closed or being closed, was never opened, or belongs to the \
+                    process that this one was forked from: open another";
+        Failure::of(Status::Shutdown, format_args!("{text}"))
+    }
+
+    /// A failure that no sample is to blame for, in these words.
+    #[cold]
+    pub fn of(status: Status, args: fmt::Arguments<'_>) -> Failure {
+        let mut failure = Failure::new(status);
+        failure.text.fail(status, args);
+        failure
     }
 
     /// A failure that no sample is to blame for.
     pub fn because(status: Status, why: &Why) -> Failure {
         Failure { text: *why, ..Failure::new(status) }
     }
+}
+
+/// Makes a call that says why it failed; a failure holds the text.
+pub fn with_why<T>(call: impl FnOnce(&mut Why) -> Result<T, Status>) -> Result<T, Failure> {
+    let mut why = Why::new();
+    call(&mut why).map_err(|status| Failure::because(status, &why))
 }
 
 impl fmt::Display for Failure {

@@ -6,28 +6,13 @@
 use crate::base::abi::{Stats, write_text};
 use crate::engine::Engine;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST};
-use core::sync::atomic::Ordering::Relaxed;
 
 impl Engine {
     /// All figures now.
     pub fn read_stats(&self, stats: &mut Stats) {
-        stats.plan = self.shared.stats.plan.read();
-        stats.meta = self.shared.stats.meta.read();
-        stats.io = self.shared.stats.io.read();
-        stats.input_transfer = self.shared.stats.input_transfer.read();
-        stats.decode = self.shared.stats.decode.read();
-        stats.post_decode = self.shared.stats.post_decode.read();
+        self.shared.stats.read(stats);
         // Nothing is decoded on a device, so nothing there waits for it.
         stats.decode_gap.ns_best = u64::MAX;
-        stats.assemble = self.shared.stats.assemble.read();
-        stats.bind_wait = self.shared.stats.bind_wait.read();
-        stats.pop_wait = self.shared.stats.pop_wait.read();
-        self.shared.stats.counters.write(stats);
-        for (target, source) in
-            stats.chunks_decoded.iter_mut().zip(&self.shared.stats.chunks_decoded)
-        {
-            *target = source.load(Relaxed);
-        }
         stats.host_bytes_committed = self.shared.host_bytes;
         stats.backend = if self.shared.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
         if let Some(engine) = self.shared.engine() {

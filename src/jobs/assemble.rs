@@ -13,7 +13,7 @@ use crate::base::abi::CODEC_NONE;
 use crate::base::indexes::WaveIndex;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
-use crate::base::stats::Tally;
+use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::decode::unshuffle::Shuffle;
 use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
@@ -79,8 +79,8 @@ pub struct Assembler<'a> {
     cast: Cast,
     /// Where chunks go on their way to a device.
     slab: Option<SlabWriter>,
-    decode: Tally,
-    scatter: Tally,
+    decode: Metric,
+    scatter: Metric,
     /// Chunks that were decoded into the slab, and those of them that kept their filter.
     in_slab: u64,
     filtered: u64,
@@ -110,8 +110,8 @@ impl<'a> Assembler<'a> {
             record,
             cast: cast.streamed(settings.slots_bytes() >= STREAMED_SLOTS_BYTES),
             slab,
-            decode: Tally::default(),
-            scatter: Tally::default(),
+            decode: Metric::NONE,
+            scatter: Metric::NONE,
             in_slab: 0,
             filtered: 0,
         }
@@ -290,7 +290,7 @@ impl<'a> Assembler<'a> {
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
         let codec = self.record.compressor().map_or(CODEC_NONE, Codec::number);
-        stats.chunks_decoded[codec].fetch_add(self.decode.count(), Relaxed);
+        stats.chunks_decoded[codec].fetch_add(self.decode.count, Relaxed);
         stats.chunks_decoded_in_slab.fetch_add(self.in_slab, Relaxed);
         stats.chunks_left_filtered.fetch_add(self.filtered, Relaxed);
         // What a device assembles it takes the time of itself.

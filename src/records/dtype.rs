@@ -3,82 +3,71 @@
 //! In: a number of the C ABI. Out: a type, its size, its words and its short name. Invariant: the
 //! numbers are the ABI and never change.
 
-use crate::base::text::part_of;
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $dtype:ident = $code:literal, $bytes:literal, $name:literal;)+) => {
+        /// An element type, of an array or of a batch. The numbers are the C ABI (`WAVETRAIN_F32`
+        /// ..).
+        #[repr(u32)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Dtype { $($(#[$doc])* $dtype = $code,)+ }
 
-/// An element type, of an array or of a batch. The numbers are the C ABI (`WAVETRAIN_F32` ..).
-#[repr(u32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dtype {
-    /// IEEE binary32.
-    F32 = 1,
-    /// bfloat16.
-    Bf16 = 2,
-    /// IEEE binary16.
-    F16 = 3,
-    /// Signed 32 bit.
-    I32 = 4,
-    /// Signed 64 bit.
-    I64 = 5,
-    /// Unsigned 8 bit.
-    U8 = 6,
-    /// Signed 8 bit.
-    I8 = 7,
-    /// Unsigned 16 bit.
-    U16 = 8,
-    /// Signed 16 bit.
-    I16 = 9,
-    /// Unsigned 32 bit.
-    U32 = 10,
-    /// Unsigned 64 bit.
-    U64 = 11,
-    /// IEEE binary64.
-    F64 = 12,
-    /// One byte, 0 or 1.
-    Bool = 13,
-    /// Two binary32: real, imaginary.
-    C64 = 14,
-    /// Two binary64: real, imaginary.
-    C128 = 15,
-    /// Bytes without a meaning, `dtype_bytes` of them per element.
-    Raw = 16,
+        /// All element types, in the order of their numbers.
+        pub const DTYPES: [Dtype; 16] = [$(Dtype::$dtype),+];
+
+        impl Dtype {
+            /// Bytes of one element; 0 for `Raw`, whose size is a field beside it.
+            pub const fn bytes(self) -> u32 {
+                match self { $(Dtype::$dtype => $bytes,)+ }
+            }
+
+            /// The short name that the command line and texts use: "u16".
+            pub fn name(self) -> &'static str {
+                match self { $(Dtype::$dtype => $name,)+ }
+            }
+        }
+    };
 }
 
-/// All element types.
-pub const DTYPES: [Dtype; 16] = [
-    Dtype::F32,
-    Dtype::Bf16,
-    Dtype::F16,
-    Dtype::I32,
-    Dtype::I64,
-    Dtype::U8,
-    Dtype::I8,
-    Dtype::U16,
-    Dtype::I16,
-    Dtype::U32,
-    Dtype::U64,
-    Dtype::F64,
-    Dtype::Bool,
-    Dtype::C64,
-    Dtype::C128,
-    Dtype::Raw,
-];
+// Number, bytes of an element, short name.
+dtypes! {
+    /// IEEE binary32.
+    F32 = 1, 4, "f32";
+    /// bfloat16.
+    Bf16 = 2, 2, "bf16";
+    /// IEEE binary16.
+    F16 = 3, 2, "f16";
+    /// Signed 32 bit.
+    I32 = 4, 4, "i32";
+    /// Signed 64 bit.
+    I64 = 5, 8, "i64";
+    /// Unsigned 8 bit.
+    U8 = 6, 1, "u8";
+    /// Signed 8 bit.
+    I8 = 7, 1, "i8";
+    /// Unsigned 16 bit.
+    U16 = 8, 2, "u16";
+    /// Signed 16 bit.
+    I16 = 9, 2, "i16";
+    /// Unsigned 32 bit.
+    U32 = 10, 4, "u32";
+    /// Unsigned 64 bit.
+    U64 = 11, 8, "u64";
+    /// IEEE binary64.
+    F64 = 12, 8, "f64";
+    /// One byte, 0 or 1.
+    Bool = 13, 1, "bool";
+    /// Two binary32: real, imaginary.
+    C64 = 14, 8, "c64";
+    /// Two binary64: real, imaginary.
+    C128 = 15, 16, "c128";
+    /// Bytes without a meaning, `dtype_bytes` of them per element.
+    Raw = 16, 0, "raw";
+}
 
 impl Dtype {
     /// The type with this ABI number.
     pub fn from_code(code: u32) -> Option<Dtype> {
         DTYPES.into_iter().find(|dtype| *dtype as u32 == code)
-    }
-
-    /// Bytes of one element; 0 for `Raw`, whose size is a field beside it.
-    pub const fn bytes(self) -> u32 {
-        match self {
-            Dtype::U8 | Dtype::I8 | Dtype::Bool => 1,
-            Dtype::U16 | Dtype::I16 | Dtype::F16 | Dtype::Bf16 => 2,
-            Dtype::U32 | Dtype::I32 | Dtype::F32 => 4,
-            Dtype::U64 | Dtype::I64 | Dtype::F64 | Dtype::C64 => 8,
-            Dtype::C128 => 16,
-            Dtype::Raw => 0,
-        }
     }
 
     /// The unit whose bytes a byte order swaps: half of a complex number, else the element.
@@ -89,12 +78,6 @@ impl Dtype {
             Dtype::Raw => 1,
             other => other.bytes(),
         }
-    }
-
-    /// The short name that the command line and texts use: "u16".
-    pub fn name(self) -> &'static str {
-        let names = "f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw";
-        part_of(names, ' ', self.place())
     }
 
     /// Its place in [`DTYPES`].

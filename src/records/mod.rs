@@ -289,27 +289,27 @@ impl ArrayRecord {
         self.file_grid[..self.axes()].iter().any(|grid| *grid != AxisGrid::Regular)
     }
 
+    /// A value for each axis, behind them those of `others`.
+    fn by_axis(&self, others: &[u64; RANK_MAX], value: impl Fn(usize) -> u64) -> [u64; RANK_MAX] {
+        let mut values = *others;
+        (0..self.axes()).for_each(|axis| values[axis] = value(axis));
+        values
+    }
+
     /// Extents of the smallest file.
     pub fn file_shape_min(&self) -> [u64; RANK_MAX] {
-        let mut shape = *self.file_shape();
-        for axis in 0..self.axes() {
-            if let AxisGrid::Edges { edge_min, .. } = self.file_grid[axis] {
-                shape[axis] = edge_min;
-            }
-        }
-        shape
+        self.by_axis(self.file_shape(), |axis| match self.file_grid[axis] {
+            AxisGrid::Regular => self.file_shape()[axis],
+            AxisGrid::Edges { edge_min, .. } => edge_min,
+        })
     }
 
     /// Number of files along each axis, those that may be missing included.
     pub fn file_counts(&self) -> [u64; RANK_MAX] {
-        let mut counts = [1; RANK_MAX];
-        for axis in 0..self.axes() {
-            counts[axis] = match self.file_grid[axis] {
-                AxisGrid::Regular => self.shape[axis].div_ceil(self.file_shape()[axis]),
-                AxisGrid::Edges { cells, .. } => cells,
-            };
-        }
-        counts
+        self.by_axis(&[1; RANK_MAX], |axis| match self.file_grid[axis] {
+            AxisGrid::Regular => self.shape[axis].div_ceil(self.file_shape()[axis]),
+            AxisGrid::Edges { cells, .. } => cells,
+        })
     }
 
     /// Coordinate along `axis` of the file that holds `element` of the array.
@@ -360,13 +360,13 @@ impl ArrayRecord {
         let mut coordinates = [0; RANK_MAX];
         coordinates_from_linear(file, &self.file_counts()[..axes], &mut coordinates[..axes]);
         let mut record = self.clone();
-        let edges = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
+        let edge = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
         if self.shard_levels > 0 {
-            (0..axes).for_each(|axis| record.shard_shape[0][axis] = edges(axis));
-            return record;
+            record.shard_shape[0] = self.by_axis(&self.shard_shape[0], edge);
+        } else {
+            record.chunk_shape = self.by_axis(&self.chunk_shape, edge);
+            record.pack_chunk();
         }
-        (0..axes).for_each(|axis| record.chunk_shape[axis] = edges(axis));
-        record.pack_chunk();
         record
     }
 
@@ -386,28 +386,21 @@ impl ArrayRecord {
     /// Number of chunks in a file along each axis, those of all shards in it and past the array
     /// included.
     pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
-        let mut counts = [1; RANK_MAX];
-        for axis in 0..self.axes() {
-            counts[axis] = self.file_shape()[axis] / self.chunk_shape[axis];
-        }
-        counts
+        self.by_axis(&[1; RANK_MAX], |axis| self.file_shape()[axis] / self.chunk_shape[axis])
     }
 
     /// The same for the file at these coordinates of the file grid.
     pub fn chunk_counts_at(&self, file: &[u64; RANK_MAX]) -> [u64; RANK_MAX] {
-        let mut counts = self.chunk_counts();
         if self.edges.is_empty() || self.shard_levels == 0 {
-            return counts;
+            return self.chunk_counts();
         }
-        for axis in 0..self.axes() {
-            counts[axis] = self.file_cell(axis, file[axis]).edge / self.chunk_shape[axis];
-        }
-        counts
+        let edge = |axis: usize| self.file_cell(axis, file[axis]).edge;
+        self.by_axis(&[1; RANK_MAX], |axis| edge(axis) / self.chunk_shape[axis])
     }
 
     /// Number of chunks in one file.
     pub fn chunks_per_file(&self) -> u64 {
-        // Meta checked the product when it made the record.
+        // Source checked the product when it made the record.
         product(&self.chunk_counts()[..self.axes()]).unwrap_or(u64::MAX)
     }
 
@@ -471,12 +464,9 @@ pub fn file_and_chunk(
 /// First element of a chunk along each axis of the array.
 pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
     let (files, chunks) = file_and_chunk(record, file, chunk);
-    let mut origin = [0; RANK_MAX];
-    for axis in 0..record.axes() {
-        let file = record.file_cell(axis, files[axis]);
-        origin[axis] = file.first + chunks[axis] * record.chunk_shape[axis];
-    }
-    origin
+    record.by_axis(&[0; RANK_MAX], |axis| {
+        record.file_cell(axis, files[axis]).first + chunks[axis] * record.chunk_shape[axis]
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! of a device is never passed over in silence.
 
 use crate::base::status::{Status, Why};
-use crate::base::text::part_of;
 use crate::cuda::{Driver, HAS_DEVICES, HOST_ONLY, device};
 use crate::fail;
 use crate::setup::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST, Config};
@@ -12,14 +11,13 @@ use core::fmt::Write;
 
 /// The field by which a config says something of a device, so that it cannot mean the host.
 fn named_by(config: &Config) -> Option<&'static str> {
-    let names = "max_gpu_memory_bytes consumer_stream device cuda_driver";
-    let are_said = [
-        config.max_gpu_memory_bytes != 0,
-        !config.consumer_stream.is_null(),
-        config.device != device::CURRENT,
-        !config.cuda_driver.is_null(),
+    let said = [
+        ("max_gpu_memory_bytes", config.max_gpu_memory_bytes != 0),
+        ("consumer_stream", !config.consumer_stream.is_null()),
+        ("device", config.device != device::CURRENT),
+        ("cuda_driver", !config.cuda_driver.is_null()),
     ];
-    are_said.iter().position(|is_said| *is_said).map(|place| part_of(names, ' ', place))
+    said.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
 }
 
 /// Whether a failure means that there is no device that would do, which auto takes the host for. A
@@ -68,7 +66,7 @@ pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Why> {
         return None;
     }
     let mut reason = Why::new();
-    // As above.
+    // A text that is cut at its capacity is still the best there is.
     let _ = write!(reason, "host: auto, {why}");
     Some(reason)
 }

@@ -1,15 +1,18 @@
-//! The configuration: every field with its literal default. `settings` checks it and fills in every
-//! derived value.
+//! The configuration: one table of its fields, with their types, defaults and limits. `settings`
+//! checks what depends on several of them and fills in every derived value.
 //!
 //! A field whose feature is not built yet is refused by name when it differs from its default, so
 //! no option is ever accepted and ignored.
 
-use crate::base::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
-
-use crate::base::limits::RANK_MAX;
+use crate::base::abi::{
+    FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook, c_structs,
+};
+use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
+use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
+use crate::fail;
 use crate::records::Dtype;
-use core::mem::size_of;
+use core::ffi::c_void;
 use core::ptr;
 
 /// `backend`: take CUDA where there is a device, else the host.
@@ -75,202 +78,232 @@ pub const LOG_OFF: u32 = 6;
 /// As a timeout of pop: what `pop_timeout_ns` says.
 pub const POP_TIMEOUT: u64 = u64::MAX - 1;
 
-/// `metadata_latency`: synthetic latency of metadata operations, for benches. Not built yet.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct MetadataLatency {
-    /// Constant part in nanoseconds.
-    pub baseline_ns: u64,
-    /// Mean of the logarithm of the random part in nanoseconds.
-    pub lognormal_mu_ln_ns: f64,
-    /// Its standard deviation.
-    pub lognormal_sigma_ln_ns: f64,
-    /// Largest random part in nanoseconds.
-    pub cap_ns: u64,
-    /// Seed of the random part.
-    pub seed: u64,
+c_structs! {
+    /// `metadata_latency`: synthetic latency of metadata operations, for benches. Not built yet.
+    #[derive(PartialEq, Debug)]
+    struct MetadataLatency {
+        /// Constant part in nanoseconds.
+        baseline_ns: u64,
+        /// Mean of the logarithm of the random part in nanoseconds.
+        lognormal_mu_ln_ns: f64,
+        /// Its standard deviation.
+        lognormal_sigma_ln_ns: f64,
+        /// Largest random part in nanoseconds.
+        cap_ns: u64,
+        /// Seed of the random part.
+        seed: u64,
+    }
 }
 
-/// Everything that an instance is told at open: `wavetrain_config`.
-///
-/// Fill it with [`Config::default`] and change what you need. "0 = derived" is said where it holds;
-/// elsewhere 0 means zero.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Config {
-    /// Size of this struct as the caller knows it.
-    pub struct_size: usize,
-    /// Samples in a batch, at least 1. Default 1.
-    pub samples_per_batch: u32,
-    /// Axes of a sample, 1 to 16. Default 0: must be set.
-    pub sample_rank: u32,
-    /// Extents of a sample, each at least 1.
-    pub sample_shape: [u64; RANK_MAX],
-    /// Output element type. Default F32.
-    pub dtype: u32,
-    /// Bytes of an element where dtype is RAW, else 0.
-    pub dtype_bytes: u32,
-    /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
-    pub max_gpu_memory_bytes: u64,
-    /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB; on a device,
-    /// instead of batch slots, 256 MiB and a kilobyte for each sample of a batch and wave.
-    pub max_host_memory_bytes: u64,
-    /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with a
-    /// chunk cache as many as fill it four times over, at most 4,096.
-    pub lookahead_samples: u32,
-    /// Batches that may be filled, ready or held at a time. Default 3.
-    pub n_batch_slots: u32,
-    /// Largest decoded chunk. Default 16 MiB.
-    pub max_chunk_uncompressed_bytes: u64,
-    /// Largest read that merging makes; a single chunk may be larger. Default 4 MiB.
-    pub max_read_op_bytes: u64,
-    /// Waves that are staged at a time, 2 to 64. Default 4.
-    pub host_buffer_waves: u32,
-    /// Chunks in a wave, 1 to 65535. Default 512.
-    pub max_chunks_per_wave: u32,
-    /// Most blosc streams in a chunk. 0 = no limit. Default 0.
-    pub max_substreams_per_chunk: u32,
-    /// Threads that wait for storage, 1 to 1024. Default 16.
-    pub n_io_threads: u32,
-    /// Threads that decode. 0 = derived: CPUs of the affinity mask, fewer where the host memory cap
-    /// has no room for their scratch.
-    pub n_decode_threads: u32,
-    /// Metadata and index reads in flight, 1 to 4096. Default 64.
-    pub metadata_io_concurrency: u32,
-    /// Arrays whose metadata is cached, at least 1. Default 64.
-    pub n_array_meta_cache: u32,
-    /// Index pages (256 chunks each) that are cached, at least 1. Default 1024.
-    pub n_shard_index_cache: u32,
-    /// Files whose layout (presence, size, index checksums) is cached, at least 1. Default 1024.
-    pub n_chunk_layout_cache: u32,
-    /// Most shards that a box may touch. 0 = no limit. Default 0.
-    pub max_shards_per_sample: u32,
-    /// Bytes of the cache of decoded chunks, one part in 32 of them for its tables: 0 for none,
-    /// else at least 65,536. Chunks are then decoded whole. Uncompressed chunks are not kept.
-    /// Default 0.
-    pub chunk_cache_bytes: u64,
-    /// BACKEND_AUTO, _HOST or _CUDA. Default HOST.
-    pub backend: u32,
-    /// CUDA device. -1 = that of the context that is current at open, which is used; where none is,
-    /// device 0. Of any other number the primary context is retained until close; a context of
-    /// another device, or another one of this device, must not be current. Default -1.
-    pub device: i32,
-    /// THREADS_OWN, _PUMP or _HOOK. Default OWN.
-    pub thread_mode: u32,
-    /// 1: flush discards a partial batch. Default 0.
-    pub drop_last: u32,
-    /// ON_ERROR_FAIL or _SKIP. Default FAIL.
-    pub on_error: u32,
-    /// MISSING_FILL or _ERROR. Default FILL.
-    pub missing_chunks: u32,
-    /// PAD_NONE, _CONSTANT, _EDGE or _REFLECT. Default NONE.
-    pub pad_mode: u32,
-    /// 1: constant padding takes pad_value; 0: the array's fill value. Default 0.
-    pub pad_value_set: u32,
-    /// What padding and skipped samples hold; must fit the output type. Default 0.
-    pub pad_value: f64,
-    /// What `POP_TIMEOUT` stands for, in nanoseconds. Default 30 s.
-    pub pop_timeout_ns: u64,
-    /// GPUDirect Storage: AUTO, GDS_OFF or GDS_ON. Not built yet, so only the default is taken:
-    /// GDS_OFF.
-    pub enable_gds: u32,
-    /// NUMA placement: AUTO, NUMA_OFF or NUMA_PIN. Not built yet, so only the default is taken:
-    /// NUMA_OFF.
-    pub numa_strategy: u32,
-    /// NUMA node; -1 = none. Default -1. Not built yet.
-    pub numa_node: i32,
-    /// Least severe level that is logged: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal,
-    /// 6 off. Default 3.
-    pub log_level: u32,
-    /// 1: nothing on stderr; 0: log lines go there too. Default 1.
-    pub log_quiet: u32,
-    /// Always 0.
-    pub reserved: u32,
-    /// CUstream that batches are used on, or NULL: release waits for what is queued on it. Default
-    /// NULL.
-    pub consumer_stream: *mut core::ffi::c_void,
-    /// Synthetic metadata latency. Default none. Not built yet.
-    pub metadata_latency: MetadataLatency,
-    /// Where memory comes from.
-    pub memory: MemoryHook,
-    /// Where files come from.
-    pub files: FilesHook,
-    /// Where log lines go.
-    pub log: LogHook,
-    /// Last words before a defect of ours ends the process.
-    pub fatal: FatalHook,
-    /// The host's job system, with `thread_mode` = THREADS_HOOK.
-    pub workers: WorkersHook,
-    /// The host's profiler.
-    pub profiler: ProfilerHook,
-    /// READER_AUTO, _THREADS, _URING or _DIRECT: who reads chunk data that is not in the page
-    /// cache. Default AUTO.
-    pub reader: u32,
-    /// Always 0.
-    pub reserved2: u32,
-    /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default NULL.
-    pub cuda_driver: DriverPath,
+/// A hook in a config, which states its size by itself.
+pub(crate) struct Hook {
+    pub name: &'static str,
+    /// Where it lies in the config.
+    pub offset: usize,
+    /// The size that it states.
+    pub given: usize,
+    /// The size of its type.
+    pub known: usize,
 }
+
+/// Refuses a value that is not within its limits, ends included.
+pub(super) fn range(
+    why: &mut Why,
+    name: &str,
+    value: u64,
+    (least, most): (u64, u64),
+) -> Result<(), Status> {
+    if value < least || value > most {
+        return Err(fail!(why, Invalid, "{name} = {value}: must be {least} to {most}"));
+    }
+    Ok(())
+}
+
+macro_rules! config {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $default:expr
+        $(, [$least:expr, $most:expr])? $(, $hook:ident)?
+        $(=> $flag:ident $($choices:ident)? $help:literal)?;
+    )+) => {
+        c_structs! {
+            /// Everything that an instance is told at open: `wavetrain_config`.
+            ///
+            /// Fill it with [`Config::default`] and change what you need. "0 = derived" is said
+            /// where it holds; elsewhere 0 means zero.
+            struct Config, DEFAULT { $($(#[$doc])* $name: $type = $default,)+ }
+        }
+
+        impl Config {
+            /// Checks each field that has limits of its own.
+            pub(super) fn check_ranges(&self, why: &mut Why) -> Result<(), Status> {
+                $($(
+                    let limits = ($least as u64, $most as u64);
+                    range(why, stringify!($name), u64::from(self.$name), limits)?;
+                )?)+
+                Ok(())
+            }
+
+            /// Shows each hook to `visit`, up to the first that is refused.
+            pub(crate) fn each_hook(
+                &self,
+                mut visit: impl FnMut(Hook) -> Result<(), Status>,
+            ) -> Result<(), Status> {
+                $($(visit($hook {
+                    name: stringify!($name),
+                    offset: core::mem::offset_of!(Config, $name),
+                    given: self.$name.struct_size,
+                    known: size_of::<$type>(),
+                })?;)?)+
+                Ok(())
+            }
+        }
+    };
+}
+
+/// The fields of a config, in the order of the header: type and default, then limits, both
+/// included, or that it is a hook; behind `=>` how the command line reads its flag, and the help.
+#[cfg_attr(feature = "internals", macro_export)]
+#[doc(hidden)]
+macro_rules! config_table {
+    ($make:ident) => { $make! {
+        /// Samples in a batch, at least 1. Default 1.
+        samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
+        /// Axes of a sample, 1 to 16. Default 0: must be set.
+        sample_rank: u32 = 0, [1, RANK_MAX] => Count "axes of a sample";
+        /// Extents of a sample, each at least 1.
+        sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
+            => Shape "extents of a sample: 64,128,128 (sets sample-rank)";
+        /// Output element type. Default F32.
+        dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
+        /// Bytes of an element where dtype is RAW, else 0.
+        dtype_bytes: u32 = 0 => Count "bytes of a raw element";
+        /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
+        max_gpu_memory_bytes: u64 = 0 => Bytes "cap on device bytes; 0 = derived";
+        /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB; on a
+        /// device, instead of batch slots, 256 MiB and a kilobyte for each sample of a batch and
+        /// wave.
+        max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
+        /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with
+        /// a chunk cache as many as fill it four times over, at most 4,096.
+        lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
+            => Count "samples taken ahead; 0 = two batches";
+        /// Batches that may be filled, ready or held at a time. Default 3.
+        n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
+        /// Largest decoded chunk. Default 16 MiB.
+        max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
+            => Bytes "largest decoded chunk";
+        /// Largest read that merging makes; a single chunk may be larger. Default 4 MiB.
+        max_read_op_bytes: u64 = 4 << 20, [1, u32::MAX] => Bytes "largest merged read";
+        /// Waves that are staged at a time, 2 to 64. Default 4.
+        host_buffer_waves: u32 = 4, [2, 64] => Count "waves staged at a time";
+        /// Chunks in a wave, 1 to 65535. Default 512.
+        max_chunks_per_wave: u32 = 512, [1, 65535] => Count "chunks in a wave";
+        /// Most blosc streams in a chunk. 0 = no limit. Default 0.
+        max_substreams_per_chunk: u32 = 0 => Count "most blosc streams in a chunk; 0 = no limit";
+        /// Threads that wait for storage, 1 to 1024. Default 16.
+        n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
+        /// Threads that decode. 0 = derived: CPUs of the affinity mask, fewer where the host memory
+        /// cap has no room for their scratch.
+        n_decode_threads: u32 = 0, [0, THREADS_MAX]
+            => Count "threads that decode; 0 = CPUs (short: --threads)";
+        /// Metadata and index reads in flight, 1 to 4096. Default 64.
+        metadata_io_concurrency: u32 = 64, [1, 4096] => Count "metadata reads in flight";
+        /// Arrays whose metadata is cached, at least 1. Default 64.
+        n_array_meta_cache: u32 = 64, [1, 1 << 20] => Count "cached arrays";
+        /// Index pages (256 chunks each) that are cached, at least 1. Default 1024.
+        n_shard_index_cache: u32 = 1024, [1, 1 << 24] => Count "cached index pages";
+        /// Files whose layout (presence, size, index checksums) is cached, at least 1. Default
+        /// 1024.
+        n_chunk_layout_cache: u32 = 1024, [1, 1 << 24] => Count "cached file layouts";
+        /// Most shards that a box may touch. 0 = no limit. Default 0.
+        max_shards_per_sample: u32 = 0 => Count "most shards that a box touches; 0 = no limit";
+        /// Bytes of the cache of decoded chunks, one part in 32 of them for its tables: 0 for none,
+        /// else at least 65,536. Chunks are then decoded whole. Uncompressed chunks are not kept.
+        /// Default 0.
+        chunk_cache_bytes: u64 = 0 => Bytes "decoded chunks to keep";
+        /// BACKEND_AUTO, _HOST or _CUDA. Default HOST.
+        backend: u32 = BACKEND_HOST, [0, BACKEND_CUDA] => Choice BACKENDS "where batches are made";
+        /// CUDA device. -1 = that of the context that is current at open, which is used; where none
+        /// is, device 0. Of any other number the primary context is retained until close; a context
+        /// of another device, or another one of this device, must not be current. Default -1.
+        device: i32 = -1 => Signed "CUDA device; -1 = the current context";
+        /// THREADS_OWN, _PUMP or _HOOK. Default OWN.
+        thread_mode: u32 = THREADS_OWN, [0, THREADS_HOOK]
+            => Choice THREAD_MODES "who runs the work";
+        /// 1: flush discards a partial batch. Default 0.
+        drop_last: u32 = 0, [0, 1] => Switch "discard a partial last batch";
+        /// ON_ERROR_FAIL or _SKIP. Default FAIL.
+        on_error: u32 = ON_ERROR_FAIL, [0, ON_ERROR_SKIP]
+            => Choice ON_ERRORS "after a failing sample";
+        /// MISSING_FILL or _ERROR. Default FILL.
+        missing_chunks: u32 = MISSING_FILL, [0, MISSING_ERROR]
+            => Choice MISSING "what a chunk that does not exist is";
+        /// PAD_NONE, _CONSTANT, _EDGE or _REFLECT. Default NONE.
+        pad_mode: u32 = PAD_NONE, [0, PAD_REFLECT] => Choice PADS "boxes that reach outside";
+        /// 1: constant padding takes pad_value; 0: the array's fill value. Default 0.
+        pad_value_set: u32 = 0, [0, 1]
+            => Switch "constant padding takes pad-value, not the fill value";
+        /// What padding and skipped samples hold; must fit the output type. Default 0.
+        pad_value: f64 = 0.0 => PadValue "what padding holds (sets pad-value-set)";
+        /// What `POP_TIMEOUT` stands for, in nanoseconds. Default 30 s.
+        pop_timeout_ns: u64 = 30_000_000_000
+            => Time "longest wait for a batch: 500ms, 30s; plain numbers are ns";
+        /// GPUDirect Storage: AUTO, GDS_OFF or GDS_ON. Not built yet, so only the default is taken:
+        /// GDS_OFF.
+        enable_gds: u32 = GDS_OFF, [0, GDS_ON] => Choice GDS "GPUDirect Storage; not built yet";
+        /// NUMA placement: AUTO, NUMA_OFF or NUMA_PIN. Not built yet, so only the default is taken:
+        /// NUMA_OFF.
+        numa_strategy: u32 = NUMA_OFF, [0, NUMA_PIN] => Choice NUMA "NUMA placement; not built yet";
+        /// NUMA node; -1 = none. Default -1. Not built yet.
+        numa_node: i32 = -1 => Signed "NUMA node; -1 = none; not built yet";
+        /// Least severe level that is logged: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal,
+        /// 6 off. Default 3.
+        log_level: u32 = 3, [0, LOG_OFF] => Choice LEVELS "least severe level logged";
+        /// 1: nothing on stderr; 0: log lines go there too. Default 1.
+        log_quiet: u32 = 1, [0, 1] => Switch "no log lines on stderr";
+        /// Always 0.
+        reserved: u32 = 0, [0, 0];
+        /// CUstream that batches are used on, or NULL: release waits for what is queued on it.
+        /// Default NULL.
+        consumer_stream: *mut c_void = ptr::null_mut();
+        /// Synthetic metadata latency. Default none. Not built yet.
+        metadata_latency: MetadataLatency = MetadataLatency::BLANK
+            => Latency "synthetic latency of metadata; not built yet";
+        /// Where memory comes from.
+        memory: MemoryHook = MemoryHook::NONE, Hook;
+        /// Where files come from.
+        files: FilesHook = FilesHook::NONE, Hook;
+        /// Where log lines go.
+        log: LogHook = LogHook::NONE, Hook;
+        /// Last words before a defect of ours ends the process.
+        fatal: FatalHook = FatalHook::NONE, Hook;
+        /// The host's job system, with `thread_mode` = THREADS_HOOK.
+        workers: WorkersHook = WorkersHook::NONE, Hook;
+        /// The host's profiler.
+        profiler: ProfilerHook = ProfilerHook::NONE, Hook;
+        /// READER_AUTO, _THREADS, _URING or _DIRECT: who reads chunk data that is not in the page
+        /// cache. Default AUTO.
+        reader: u32 = READER_AUTO, [0, READER_DIRECT]
+            => Choice READERS "who reads what is not cached";
+        /// Always 0.
+        reserved2: u32 = 0, [0, 0];
+        /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default
+        /// NULL.
+        cuda_driver: DriverPath = DriverPath::NULL => Path "path of the CUDA driver";
+    } };
+}
+config_table!(config);
 
 impl Default for Config {
     fn default() -> Self {
-        Config {
-            struct_size: size_of::<Config>(),
-            samples_per_batch: 1,
-            sample_rank: 0,
-            sample_shape: [0; RANK_MAX],
-            dtype: Dtype::F32 as u32,
-            dtype_bytes: 0,
-            max_gpu_memory_bytes: 0,
-            max_host_memory_bytes: 0,
-            lookahead_samples: 0,
-            n_batch_slots: 3,
-            max_chunk_uncompressed_bytes: 16 << 20,
-            max_read_op_bytes: 4 << 20,
-            host_buffer_waves: 4,
-            max_chunks_per_wave: 512,
-            max_substreams_per_chunk: 0,
-            n_io_threads: 16,
-            n_decode_threads: 0,
-            metadata_io_concurrency: 64,
-            n_array_meta_cache: 64,
-            n_shard_index_cache: 1024,
-            n_chunk_layout_cache: 1024,
-            max_shards_per_sample: 0,
-            chunk_cache_bytes: 0,
-            backend: BACKEND_HOST,
-            device: -1,
-            thread_mode: THREADS_OWN,
-            drop_last: 0,
-            on_error: ON_ERROR_FAIL,
-            missing_chunks: MISSING_FILL,
-            pad_mode: PAD_NONE,
-            pad_value_set: 0,
-            pad_value: 0.0,
-            pop_timeout_ns: 30_000_000_000,
-            enable_gds: GDS_OFF,
-            numa_strategy: NUMA_OFF,
-            numa_node: -1,
-            log_level: 3,
-            log_quiet: 1,
-            reserved: 0,
-            consumer_stream: ptr::null_mut(),
-            metadata_latency: MetadataLatency {
-                baseline_ns: 0,
-                lognormal_mu_ln_ns: 0.0,
-                lognormal_sigma_ln_ns: 0.0,
-                cap_ns: 0,
-                seed: 0,
-            },
-            memory: MemoryHook::NONE,
-            files: FilesHook::NONE,
-            log: LogHook::NONE,
-            fatal: FatalHook::NONE,
-            workers: WorkersHook::NONE,
-            profiler: ProfilerHook::NONE,
-            reader: READER_AUTO,
-            reserved2: 0,
-            cuda_driver: DriverPath::NULL,
-        }
+        Config::DEFAULT
+    }
+}
+
+impl Config {
+    /// Extents of a sample, as many as it has axes.
+    pub(crate) fn extents(&self) -> &[u64] {
+        &self.sample_shape[..self.sample_rank as usize]
     }
 }

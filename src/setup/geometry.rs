@@ -49,6 +49,11 @@ pub struct Geometry {
 /// one at once.
 const PACKED_TIMES: u64 = 4;
 
+/// Bytes in whole pages.
+fn pages(bytes: u64) -> u64 {
+    align_up(bytes, MEMORY_PAGE_BYTES)
+}
+
 impl Settings {
     /// The least geometry that streams every chunk up to the cap: common scratch for one large
     /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded
@@ -57,20 +62,14 @@ impl Settings {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
         let read_more = if self.reads_direct { 2 * DIRECT_ALIGN } else { 0 };
-        let large_bytes = if chunk_bytes > SMALL_CHUNK_BYTES {
-            2 * align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES)
-        } else {
-            0
-        };
+        let large_count = if chunk_bytes > SMALL_CHUNK_BYTES { 2 } else { 0 };
+        let large_bytes = large_count * pages(target_bytes(chunk_bytes));
         Geometry {
-            staging_bytes: align_up(compressed_bytes_max(small_bytes), MEMORY_PAGE_BYTES),
-            target_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
-            block_bytes: align_up(target_bytes(small_bytes), MEMORY_PAGE_BYTES),
+            staging_bytes: pages(compressed_bytes_max(small_bytes)),
+            target_bytes: pages(target_bytes(small_bytes)),
+            block_bytes: pages(target_bytes(small_bytes)),
             pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
-            slab_bytes: align_up(
-                compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN.max(read_more),
-                MEMORY_PAGE_BYTES,
-            ),
+            slab_bytes: pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN.max(read_more)),
             device: self.floor_layout(),
         }
     }
@@ -152,7 +151,7 @@ impl Settings {
     /// Worked example: 8 samples of 32^3 in 3 slots, f32. The least large chunk is 64^3; a sample
     /// meets (64 + 31) / 64 of them along an axis, so 24 samples meet 79.
     fn large_chunks_in_work(&self) -> u64 {
-        let extents = &self.config.sample_shape[..self.config.sample_rank as usize];
+        let extents = self.config.extents();
         let axes = extents.iter().filter(|extent| **extent > 1).count() as u32;
         let elements = SMALL_CHUNK_BYTES / u64::from(self.dtype_bytes);
         let fits = |edge: &u64| edge.checked_pow(axes).is_some_and(|volume| volume <= elements);
@@ -199,7 +198,7 @@ impl Settings {
         spare -= slab_more;
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         if chunk_bytes > SMALL_CHUNK_BYTES {
-            let each = align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES);
+            let each = pages(target_bytes(chunk_bytes));
             let staged = PACKED_TIMES * geometry.slab_bytes / chunk_bytes;
             let decoders = staged.clamp(1, u64::from(self.decode_threads));
             let wish = each * self.large_chunks_in_work().min(decoders);
@@ -218,8 +217,7 @@ impl Settings {
             let more = SLAB_WISH_BYTES.saturating_sub(floor.slab_bytes);
             return floor.slab_bytes + more.min(spare);
         }
-        let (each, staged) =
-            (align_up(target_bytes(chunk_bytes), MEMORY_PAGE_BYTES), floor.slab_bytes);
+        let (each, staged) = (pages(target_bytes(chunk_bytes)), floor.slab_bytes);
         let more = |decoders: u64| {
             let scratch = (each * decoders).saturating_sub(floor.pool_bytes);
             (decoders - 1) * staged + scratch

@@ -1,18 +1,13 @@
-//! From a caller's config to settings: every field checked, every derived value filled in.
+//! From a caller's config to settings: all of it checked, every derived value filled in.
 //!
 //! In: [`Config`]. Out: [`Settings`], from which `geometry` follows. Invariant: settings that were
 //! accepted stream every array whose chunks are within their caps.
-//!
-//! Over 500 lines because every field of a config is checked here, in one order.
 
 use crate::assemble::units::chunk_records_max;
-use crate::base::abi::{FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook};
-use crate::base::limits::{
-    CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
-};
+use crate::base::abi::FilesHook;
+use crate::base::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX};
 use crate::base::math::{align_up, product};
 use crate::base::status::{Status, Why};
-use crate::base::text::part_of;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
@@ -20,7 +15,7 @@ use crate::device::{TILES_BYTES, UNIT_BYTES};
 use crate::fail;
 use crate::records::Dtype;
 use crate::setup::backend;
-use crate::setup::config::{self, Config};
+use crate::setup::config::{self, Config, Hook, range};
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
@@ -86,57 +81,22 @@ pub struct Settings {
     pub backend_reason: Why,
 }
 
-fn range(why: &mut Why, name: &str, value: u64, least: u64, most: u64) -> Result<(), Status> {
-    if value < least || value > most {
-        return Err(fail!(why, Invalid, "{name} = {value}: must be {least} to {most}"));
-    }
-    Ok(())
-}
-
 /// Checks `config`. `cpu_count` stands for "0 = derived" threads.
 pub fn settings_from_config(
     config: &Config,
     cpu_count: u32,
     why: &mut Why,
 ) -> Result<Settings, Status> {
-    check_numbers(config, why)?;
-    check_choices(config, why)?;
-    check_hooks(config, why)?;
-    check_not_built(config, why)?;
-    check_reader(config, why)?;
-    if HAS_DEVICES {
-        config.cuda_driver.check(why)?;
-    }
+    check(config, why)?;
     let (is_cuda, backend_reason) = backend::choose(config, why)?;
     let (dtype, dtype_bytes) = output_type(config, why)?;
-    let sample_bytes = sample_bytes(config, dtype_bytes, why)?;
-    let samples = config.samples_per_batch;
-    let slot_bytes = sample_bytes
-        .checked_mul(samples as u64)
-        .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
-        .ok_or_else(|| {
-            fail!(
-                why,
-                Budget,
-                "a batch of {samples} samples is over 16 TiB: lower samples_per_batch"
-            )
-        })?;
-    let lookahead_samples = match config.lookahead_samples {
-        0 => derived_lookahead(samples, sample_bytes, config.chunk_cache_bytes),
-        given if given < samples => {
-            return Err(fail!(
-                why,
-                Invalid,
-                "lookahead_samples = {given}: must be at least samples_per_batch = {samples}"
-            ));
-        }
-        given => given,
-    };
+    let (sample_bytes, slot_bytes) = sample_and_slot_bytes(config, dtype_bytes, why)?;
+    let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
     let cache_memory_bytes =
         region_bytes(config.chunk_cache_bytes - config.chunk_cache_bytes / CACHE_BOOK_SHARE);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let has_ring = matches!(config.reader, config::READER_URING | config::READER_DIRECT);
-    let chunks = config.max_chunks_per_wave;
+    let (samples, chunks) = (config.samples_per_batch, config.max_chunks_per_wave);
     Ok(Settings {
         config: *config,
         dtype,
@@ -163,12 +123,45 @@ pub fn settings_from_config(
     })
 }
 
-/// Two batches; with a chunk cache as many samples as fill it four times over, so that it knows
-/// what comes back: to look farther than that, or than some thousands of samples, gains little.
-fn derived_lookahead(samples: u32, sample_bytes: u64, chunk_cache_bytes: u64) -> u32 {
-    let known = 4 * chunk_cache_bytes / sample_bytes.max(1);
-    let least = samples.saturating_mul(2).min(SAMPLES_MAX);
-    least.max(known.min(CACHE_LOOKAHEAD_MAX) as u32)
+/// Everything that can be wrong with a config on every machine, element type and sizes apart.
+fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
+    config.check_ranges(why)?;
+    let limits = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
+    if config.chunk_cache_bytes != 0 {
+        range(why, "chunk_cache_bytes (unless it is 0)", config.chunk_cache_bytes, limits)?;
+    }
+    if let Some(axis) = config.extents().iter().position(|extent| *extent == 0) {
+        return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
+    }
+    config.each_hook(|Hook { name, given, known, .. }| {
+        let way_out = "start from config_default";
+        let text = format_args!("{name}.struct_size = {given}, not {known}: {way_out}");
+        if given == known { Ok(()) } else { Err(why.fail(Status::Invalid, text)) }
+    })?;
+    check_hooks(config, why)?;
+    check_built(config, why)?;
+    check_reader(config, why)?;
+    if HAS_DEVICES {
+        config.cuda_driver.check(why)?;
+    }
+    Ok(())
+}
+
+/// Samples that push takes ahead: two batches; with a chunk cache as many as fill it four times
+/// over, so that it knows what comes back: to look farther than that, or than some thousands of
+/// samples, gains little.
+fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Result<u32, Status> {
+    let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
+    if given == 0 {
+        let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
+        let least = samples.saturating_mul(2).min(SAMPLES_MAX);
+        return Ok(least.max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
+    }
+    if given < samples {
+        let least = "must be at least samples_per_batch";
+        return Err(fail!(why, Invalid, "lookahead_samples = {given}: {least} = {samples}"));
+    }
+    Ok(given)
 }
 
 /// Full-length uris for the first thousand samples of lookahead and 256 bytes for each beyond:
@@ -179,167 +172,32 @@ fn uri_pool_bytes(lookahead_samples: u32) -> u64 {
     full * 4096 + beyond * 256
 }
 
-/// Checks values against their limits, both in the order of their names.
-fn ranges<const N: usize>(
-    why: &mut Why,
-    names: &'static str,
-    values: [u64; N],
-    limits: &[(u64, u64); N],
-) -> Result<(), Status> {
-    for (place, (value, (least, most))) in values.iter().zip(limits).enumerate() {
-        range(why, part_of(names, ' ', place), *value, *least, *most)?;
-    }
-    Ok(())
+fn refuse(is_wrong: bool, text: &str, why: &mut Why) -> Result<(), Status> {
+    if is_wrong { Err(fail!(why, Invalid, "{text}")) } else { Ok(()) }
 }
 
-fn check_numbers(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let c = config;
-    let names = "samples_per_batch sample_rank lookahead_samples n_batch_slots \
-                 max_chunk_uncompressed_bytes max_read_op_bytes host_buffer_waves \
-                 max_chunks_per_wave n_io_threads n_decode_threads metadata_io_concurrency \
-                 n_array_meta_cache n_shard_index_cache n_chunk_layout_cache";
-    let values = [
-        c.samples_per_batch as u64,
-        c.sample_rank as u64,
-        c.lookahead_samples as u64,
-        c.n_batch_slots as u64,
-        c.max_chunk_uncompressed_bytes,
-        c.max_read_op_bytes,
-        c.host_buffer_waves as u64,
-        c.max_chunks_per_wave as u64,
-        c.n_io_threads as u64,
-        c.n_decode_threads as u64,
-        c.metadata_io_concurrency as u64,
-        c.n_array_meta_cache as u64,
-        c.n_shard_index_cache as u64,
-        c.n_chunk_layout_cache as u64,
-    ];
-    const LIMITS: [(u64, u64); 14] = [
-        (1, SAMPLES_MAX as u64),
-        (1, RANK_MAX as u64),
-        (0, SAMPLES_MAX as u64),
-        (1, 64),
-        (1, CHUNK_BYTES_MAX),
-        (1, u32::MAX as u64),
-        (2, 64),
-        (1, 65535),
-        (1, THREADS_MAX as u64),
-        (0, THREADS_MAX as u64),
-        (1, 4096),
-        (1, 1 << 20),
-        (1, 1 << 24),
-        (1, 1 << 24),
-    ];
-    ranges(why, names, values, &LIMITS)?;
-    if c.chunk_cache_bytes != 0 {
-        let (least, most) = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
-        range(why, "chunk_cache_bytes (unless it is 0)", c.chunk_cache_bytes, least, most)?;
-    }
-    for axis in 0..c.sample_rank as usize {
-        if c.sample_shape[axis] == 0 {
-            return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
-        }
-    }
-    Ok(())
-}
-
-fn check_choices(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let c = config;
-    let names = "backend thread_mode drop_last on_error missing_chunks pad_mode pad_value_set \
-                 enable_gds numa_strategy log_level log_quiet reserved reader reserved2";
-    let values = [
-        c.backend,
-        c.thread_mode,
-        c.drop_last,
-        c.on_error,
-        c.missing_chunks,
-        c.pad_mode,
-        c.pad_value_set,
-        c.enable_gds,
-        c.numa_strategy,
-        c.log_level,
-        c.log_quiet,
-        c.reserved,
-        c.reader,
-        c.reserved2,
-    ];
-    const LIMITS: [(u64, u64); 14] = [
-        (0, config::BACKEND_CUDA as u64),
-        (0, config::THREADS_HOOK as u64),
-        (0, 1),
-        (0, config::ON_ERROR_SKIP as u64),
-        (0, config::MISSING_ERROR as u64),
-        (0, config::PAD_REFLECT as u64),
-        (0, 1),
-        (0, config::GDS_ON as u64),
-        (0, config::NUMA_PIN as u64),
-        (0, config::LOG_OFF as u64),
-        (0, 1),
-        (0, 0),
-        (0, config::READER_DIRECT as u64),
-        (0, 0),
-    ];
-    ranges(why, names, values.map(u64::from), &LIMITS)
-}
-
+/// Whether each hook has the functions that it needs.
 fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let names = "memory files log fatal workers profiler";
-    let given = [
-        config.memory.struct_size,
-        config.files.struct_size,
-        config.log.struct_size,
-        config.fatal.struct_size,
-        config.workers.struct_size,
-        config.profiler.struct_size,
-    ];
-    const KNOWN: [usize; 6] = [
-        size_of::<MemoryHook>(),
-        size_of::<FilesHook>(),
-        size_of::<LogHook>(),
-        size_of::<FatalHook>(),
-        size_of::<WorkersHook>(),
-        size_of::<ProfilerHook>(),
-    ];
-    for (place, (given, known)) in given.iter().zip(KNOWN).enumerate() {
-        if *given != known {
-            let name = part_of(names, ' ', place);
-            return Err(fail!(
-                why,
-                Invalid,
-                "{name}.struct_size = {given}, not {known}: start from config_default"
-            ));
-        }
-    }
-    let memory = &config.memory;
-    if memory.alloc.is_some() != memory.free.is_some() {
-        return Err(fail!(why, Invalid, "memory: alloc and free must be set together"));
-    }
-    if memory.host_block.is_null() != (memory.host_block_bytes == 0) {
-        return Err(fail!(why, Invalid, "memory: host_block and host_block_bytes contradict"));
-    }
-    if config.profiler.begin.is_some() != config.profiler.end.is_some() {
-        return Err(fail!(why, Invalid, "profiler: begin and end must be set together"));
-    }
+    let (memory, profiler) = (&config.memory, &config.profiler);
+    let (runs_jobs, has_run) =
+        (config.thread_mode == config::THREADS_HOOK, config.workers.run.is_some());
+    let has_half_a_block = memory.host_block.is_null() != (memory.host_block_bytes == 0);
+    let has_half_a_heap = memory.alloc.is_some() != memory.free.is_some();
+    let has_half_a_range = profiler.begin.is_some() != profiler.end.is_some();
+    refuse(has_half_a_heap, "memory: alloc and free must be set together", why)?;
+    refuse(has_half_a_block, "memory: host_block and host_block_bytes contradict", why)?;
+    refuse(has_half_a_range, "profiler: begin and end must be set together", why)?;
     check_files(&config.files, why)?;
-    let runs_jobs = config.thread_mode == config::THREADS_HOOK;
-    match config.workers.run {
-        None if runs_jobs => Err(fail!(why, Invalid, "thread_mode = hook needs workers.run")),
-        Some(_) if !runs_jobs => {
-            Err(fail!(why, Invalid, "workers.run is set, but thread_mode is not hook"))
-        }
-        _ => Ok(()),
-    }
+    refuse(runs_jobs && !has_run, "thread_mode = hook needs workers.run", why)?;
+    refuse(has_run && !runs_jobs, "workers.run is set, but thread_mode is not hook", why)
 }
 
 /// Whether a files hook can serve files, or is none.
 pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
-    if files.size.is_some() != files.read.is_some() {
-        return Err(fail!(why, Invalid, "files: size and read must be set together"));
-    }
-    if files.read_async.is_some() && files.read.is_none() {
-        return Err(fail!(why, Invalid, "files: read_async needs size and read beside it"));
-    }
-    Ok(())
+    let (has_size, has_read) = (files.size.is_some(), files.read.is_some());
+    refuse(has_size != has_read, "files: size and read must be set together", why)?;
+    let lacks_read = files.read_async.is_some() && !has_read;
+    refuse(lacks_read, "files: read_async needs size and read beside it", why)
 }
 
 fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
@@ -348,70 +206,68 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
         config::READER_DIRECT => "direct",
         _ => return Ok(()),
     };
-    if config.thread_mode != config::THREADS_OWN {
-        return Err(fail!(
-            why,
-            Invalid,
-            "reader = {name} is a thread of its own, which only thread_mode = own has"
-        ));
-    }
-    if config.files.size.is_some() {
-        return Err(fail!(why, Invalid, "reader = {name} reads files, but the files hook is set"));
-    }
-    Ok(())
+    let wrong = if config.thread_mode != config::THREADS_OWN {
+        "is a thread of its own, which only thread_mode = own has"
+    } else if config.files.size.is_some() {
+        "reads files, but the files hook is set"
+    } else {
+        return Ok(());
+    };
+    Err(fail!(why, Invalid, "reader = {name} {wrong}"))
 }
 
-fn check_not_built(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let (c, default) = (config, Config::default());
-    let names = "enable_gds = auto|enable_gds = on|numa_strategy = auto|numa_strategy = pin|\
-                 numa_node|metadata_latency";
-    let are_default = [
-        c.enable_gds != config::AUTO,
-        c.enable_gds != config::GDS_ON,
-        c.numa_strategy != config::AUTO,
-        c.numa_strategy != config::NUMA_PIN,
-        c.numa_node == default.numa_node,
-        c.metadata_latency == default.metadata_latency,
+/// Refuses what is not built by the name of the field, and of the choice where there are several.
+fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let (c, default) = (config, &Config::DEFAULT);
+    let asked = [
+        ("enable_gds = auto", c.enable_gds == config::AUTO),
+        ("enable_gds = on", c.enable_gds == config::GDS_ON),
+        ("numa_strategy = auto", c.numa_strategy == config::AUTO),
+        ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
+        ("numa_node", c.numa_node != default.numa_node),
+        ("metadata_latency", c.metadata_latency != default.metadata_latency),
     ];
-    match are_default.iter().position(|is_default| !is_default) {
-        None => Ok(()),
-        Some(place) => Err(fail!(
-            why,
-            Unsupported,
-            "{} is not built into this version: leave it at its default",
-            part_of(names, '|', place)
-        )),
-    }
+    let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
+        return Ok(());
+    };
+    let way_out = "leave it at its default";
+    Err(fail!(why, Unsupported, "{name} is not built into this version: {way_out}"))
 }
 
 fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
     let Some(dtype) = Dtype::from_code(config.dtype) else {
         return Err(fail!(why, Invalid, "dtype = {}: no such element type", config.dtype));
     };
+    let (given, bytes, name) = (config.dtype_bytes, dtype.bytes(), dtype.name());
     if dtype == Dtype::Raw {
-        range(why, "dtype_bytes (of RAW)", config.dtype_bytes as u64, 1, ELEMENT_BYTES_MAX as u64)?;
-        return Ok((dtype, config.dtype_bytes));
+        range(why, "dtype_bytes (of RAW)", given.into(), (1, ELEMENT_BYTES_MAX as u64))?;
+        return Ok((dtype, given));
     }
-    if config.dtype_bytes != 0 && config.dtype_bytes != dtype.bytes() {
-        return Err(fail!(
-            why,
-            Invalid,
-            "dtype_bytes = {}: {} has {}",
-            config.dtype_bytes,
-            dtype.name(),
-            dtype.bytes()
-        ));
+    if given != 0 && given != bytes {
+        return Err(fail!(why, Invalid, "dtype_bytes = {given}: {name} has {bytes}"));
     }
-    Ok((dtype, dtype.bytes()))
+    Ok((dtype, bytes))
 }
 
-fn sample_bytes(config: &Config, dtype_bytes: u32, why: &mut Why) -> Result<u64, Status> {
-    product(&config.sample_shape[..config.sample_rank as usize])
-        .and_then(|elements| elements.checked_mul(dtype_bytes as u64))
-        .filter(|bytes| *bytes <= SLOT_BYTES_MAX)
-        .ok_or_else(|| {
-            fail!(why, Budget, "sample_shape: one sample is over 16 TiB: make it smaller")
-        })
+fn sample_and_slot_bytes(
+    config: &Config,
+    dtype_bytes: u32,
+    why: &mut Why,
+) -> Result<(u64, u64), Status> {
+    let times = |bytes: u64, count: u32| {
+        bytes.checked_mul(u64::from(count)).filter(|bytes| *bytes <= SLOT_BYTES_MAX)
+    };
+    let samples = config.samples_per_batch;
+    let elements = product(config.extents());
+    let Some(sample) = elements.and_then(|elements| times(elements, dtype_bytes)) else {
+        let text = "sample_shape: one sample is over 16 TiB: make it smaller";
+        return Err(fail!(why, Budget, "{text}"));
+    };
+    let Some(slot) = times(sample, samples) else {
+        let way_out = "lower samples_per_batch";
+        return Err(fail!(why, Budget, "a batch of {samples} samples is over 16 TiB: {way_out}"));
+    };
+    Ok((sample, slot))
 }
 
 impl Settings {
@@ -436,20 +292,19 @@ impl Settings {
 
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
-        let batches = match self.is_cuda() {
-            true => PINNED_DEFAULT_BYTES + self.sample_units_bytes(),
-            false => self.slots_bytes(),
+        let config = &self.config;
+        let batches = if self.is_cuda() {
+            // Units for all samples of a batch, in all slabs.
+            let units = u64::from(config.samples_per_batch) * chunk_records_max();
+            let waves = u64::from(config.host_buffer_waves);
+            PINNED_DEFAULT_BYTES + waves * units * (UNIT_BYTES + TILES_BYTES)
+        } else {
+            self.slots_bytes()
         };
         match self.config.max_host_memory_bytes {
             0 => batches + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
             given => given,
         }
-    }
-
-    /// Host bytes of units for all samples of a batch, in all slabs.
-    fn sample_units_bytes(&self) -> u64 {
-        let units = u64::from(self.config.samples_per_batch) * chunk_records_max();
-        u64::from(self.config.host_buffer_waves) * units * (UNIT_BYTES + TILES_BYTES)
     }
 
     /// The cap on device bytes.

@@ -1,18 +1,20 @@
 //! A batch that was popped: its samples, its tensors, and how it is given back.
 
 use crate::base::limits::RANK_MAX;
-use crate::base::status::{Failure, Status, Why};
+use crate::base::status::{Failure, Status};
 use crate::batch::exports::DlManagedTensorVersioned;
 use crate::cuda::{Event, Stream};
 use crate::engine::calls::BatchView;
-use crate::fail;
 use crate::jobs::tensors;
 use crate::records::Dtype;
-use crate::surface::deleters::DELETERS;
-use crate::surface::loader::{Loader, failure};
+use crate::surface::handles::DELETERS;
+use crate::surface::loader::Loader;
 use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
+
+/// A DLPack tensor.
+pub type Tensor = NonNull<DlManagedTensorVersioned>;
 
 /// A popped batch; dropping it gives its slot back, on a device as `release` without an event does.
 pub struct Batch<'a> {
@@ -79,26 +81,20 @@ impl Batch<'_> {
     /// The batch as a DLPack tensor, which keeps its slot until its deleter is called, on any
     /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
     /// memory stays. None where 8 tensors of the batch live.
-    pub fn dlpack(&self) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+    pub fn dlpack(&self) -> Result<Option<Tensor>, Failure> {
         self.export(None)
     }
 
     /// The same for a consumer that works on `stream` of the batch's device: the slot is used again
     /// after what is queued there when it is given back. UNSUPPORTED on the host.
-    pub fn dlpack_on(
-        &self,
-        stream: Stream,
-    ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
+    pub fn dlpack_on(&self, stream: Stream) -> Result<Option<Tensor>, Failure> {
         self.refuse_on_host("a stream")?;
         self.export(Some(stream))
     }
 
-    fn export(
-        &self,
-        stream: Option<Stream>,
-    ) -> Result<Option<NonNull<DlManagedTensorVersioned>>, Failure> {
-        let exported =
-            tensors::export(&self.loader.enter()?.lock, (self.token, 0), stream, &DELETERS)?;
+    fn export(&self, stream: Option<Stream>) -> Result<Option<Tensor>, Failure> {
+        let instance = self.loader.enter()?;
+        let exported = tensors::export(&instance.lock, (self.token, 0), stream, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
     }
 
@@ -122,9 +118,8 @@ impl Batch<'_> {
         if self.view.ready_stream.is_some() {
             return Ok(());
         }
-        let mut why = Why::new();
-        let status = fail!(why, Unsupported, "{what} for a batch in host memory: give none");
-        Err(failure(status, &why))
+        let text = format_args!("{what} for a batch in host memory: give none");
+        Err(Failure::of(Status::Unsupported, text))
     }
 }
 

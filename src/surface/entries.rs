@@ -1,18 +1,17 @@
 //! The nodes of a group in the caller's scratch block: written for C, read back for Rust.
 //!
-//! In: entries as `meta` hands them out. Out: [`GroupEntry`] structs, one behind the other from the
-//! low end of the block, whose pointers lead to texts and axes that grow down from the high end.
-//! Invariant: low and high never meet; every pointer of an entry was written before the entry, into
-//! the same block, and every text ends with a NUL.
+//! In: entries as `source` hands them out. Out: [`GroupEntry`] structs, one behind the other from
+//! the low end of the block, whose pointers lead to texts and axes that grow down from the high
+//! end. Invariant: low and high never meet; every pointer of an entry was written before the entry,
+//! into the same block, and every text ends with a NUL.
 
-use crate::base::abi::{ArrayInfo, AxisInfo, GroupEntry, NO_INDEX};
-use crate::base::limits::RANK_MAX;
+use crate::base::abi::{ArrayInfo, AxisInfo, Blank, GroupEntry};
 use crate::base::sort::sort_shell;
 use crate::source::json::Str;
 use crate::source::zarr::{Axes, Detail, Entry, Level, NodeKind};
 use core::ffi::{CStr, c_char};
 use core::marker::PhantomData;
-use core::ptr;
+use core::slice;
 
 /// Bytes of a block, cut from both ends.
 struct Block<'s> {
@@ -59,7 +58,7 @@ impl<'s> Block<'s> {
         let bytes = chars.clone().map(char::len_utf8).sum::<usize>();
         let target = self.take_high(bytes + 1, 1)?;
         // SAFETY: that many bytes were just taken, and nothing else refers to them.
-        let text = unsafe { core::slice::from_raw_parts_mut(target, bytes + 1) };
+        let text = unsafe { slice::from_raw_parts_mut(target, bytes + 1) };
         let mut at = 0;
         for character in chars {
             at += character.encode_utf8(&mut text[at..bytes]).len();
@@ -113,17 +112,8 @@ impl<'s> EntryWriter<'s> {
         let mut target = GroupEntry {
             path: block.put_text(entry.path.chars())?,
             image_name: c"".as_ptr(),
-            axes: ptr::null(),
             kind: entry.kind as u32,
-            rank: 0,
-            image: NO_INDEX,
-            level: NO_INDEX,
-            row: NO_INDEX,
-            column: NO_INDEX,
-            acquisition: NO_INDEX,
-            has_transform: 0,
-            scale: [1.0; RANK_MAX],
-            translation: [0.0; RANK_MAX],
+            ..GroupEntry::BLANK
         };
         match &entry.detail {
             Detail::None | Detail::Well(None) | Detail::Field(None) => {}
@@ -162,7 +152,7 @@ impl<'s> EntryWriter<'s> {
         // aligned; the writer is gone, so nothing else refers to them.
         let entries = unsafe {
             let first = self.block.start.add(self.first).cast::<GroupEntry>();
-            core::slice::from_raw_parts_mut(first, self.count as usize)
+            slice::from_raw_parts_mut(first, self.count as usize)
         };
         if sorted {
             // SAFETY: the paths were written with a NUL.
@@ -197,13 +187,8 @@ impl<'s> GroupView<'s> {
 
     /// The nodes in it, as many as the scratch block has room for.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = EntryView<'s>> + use<'s> {
-        let entries: &'s [GroupEntry] = if self.info.entries.is_null() {
-            &[]
-        } else {
-            let count = self.info.entry_count as usize;
-            // SAFETY: the writer left that many entries there, in a block that lives for 's.
-            unsafe { core::slice::from_raw_parts(self.info.entries, count) }
-        };
+        // SAFETY: the writer left that many entries there, in a block that lives for 's.
+        let entries: &'s [_] = unsafe { slice_of(self.info.entries, self.info.entry_count) };
         entries.iter().map(EntryView)
     }
 }
@@ -211,6 +196,15 @@ impl<'s> GroupView<'s> {
 /// A node in a group.
 #[derive(Clone, Copy)]
 pub struct EntryView<'s>(&'s GroupEntry);
+
+/// What a writer left at a pointer; nothing where it is NULL.
+///
+/// # Safety
+/// `first` is NULL, or `count` values lie there for 's.
+unsafe fn slice_of<'s, T>(first: *const T, count: u32) -> &'s [T] {
+    // SAFETY: the values are there.
+    if first.is_null() { &[] } else { unsafe { slice::from_raw_parts(first, count as usize) } }
+}
 
 /// The text behind a pointer that a writer left.
 fn text<'s>(text: *const c_char) -> &'s str {
@@ -242,12 +236,8 @@ impl<'s> EntryView<'s> {
 
     /// The axes of a level: name, type, unit; none for others.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = [&'s str; 3]> + use<'s> {
-        let axes: &'s [AxisInfo] = if self.0.axes.is_null() {
-            &[]
-        } else {
-            // SAFETY: the writer left `rank` axes there, in a block that lives for 's.
-            unsafe { core::slice::from_raw_parts(self.0.axes, self.0.rank as usize) }
-        };
+        // SAFETY: the writer left `rank` axes there, in a block that lives for 's.
+        let axes: &'s [_] = unsafe { slice_of(self.0.axes, self.0.rank) };
         axes.iter().map(|axis| [text(axis.name), text(axis.kind), text(axis.unit)])
     }
 

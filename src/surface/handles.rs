@@ -10,6 +10,7 @@
 use crate::base::cache::hash_words;
 use crate::base::limits::INSTANCES_MAX;
 use crate::base::status::{Status, Why};
+use crate::batch::exports::Deleters;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
 use crate::engine::open::{self, Handle, Opened};
@@ -60,15 +61,9 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
     }
 }; INSTANCES_MAX];
 
-/// A place that is kept for an instance being opened.
-pub struct Reserved {
-    number: usize,
-    /// The token that the instance will be known by.
-    pub token: u64,
-}
-
-/// Keeps a place; None when all are taken.
-pub fn reserve() -> Option<Reserved> {
+/// Keeps a place: its number, and the token that its next instance will be known by. None when all
+/// are taken.
+fn reserve() -> Option<(usize, u64)> {
     let is_kept =
         |place: &Place| place.state.compare_exchange(FREE, OPENING, SeqCst, SeqCst).is_ok();
     let number = PLACES.iter().position(is_kept)?;
@@ -79,7 +74,7 @@ pub fn reserve() -> Option<Reserved> {
         generation => generation + 1,
     };
     place.generation.store(generation, SeqCst);
-    Some(Reserved { number, token: generation << PLACE_BITS | (number as u64 + 1) })
+    Some((number, generation << PLACE_BITS | (number as u64 + 1)))
 }
 
 /// Where the generations of a place begin: 1 to 2^55, so that none is 0 or leaves its 56 bits.
@@ -88,30 +83,13 @@ fn first_generation(place: &'static Place) -> u64 {
     1 + (hash_words(&[address, (SYSTEM.now_ns)()]) >> (PLACE_BITS + 1))
 }
 
-impl Reserved {
-    /// Makes the instance reachable.
-    pub fn publish(self, opened: Opened) {
-        let place = &PLACES[self.number];
-        fatal::HOOKS.set(self.number, &opened.loader.shared.settings.config.fatal);
-        // SAFETY: the place is OPENING, which only its reserver is.
-        unsafe { (*place.opened.get()).write(opened) };
-        place.state.store(OPEN, SeqCst);
-    }
-
-    /// Gives the place back: nothing was opened.
-    pub fn cancel(self) {
-        PLACES[self.number].state.store(FREE, SeqCst);
-    }
-}
-
 /// A call inside an instance. When it leaves, the work that it made is handed to the host, where
 /// the host runs jobs. Its thread is not cancelled meanwhile.
 pub struct Entered {
     number: usize,
     place: &'static Place,
     opened: Opened,
-    /// None only where nothing was done.
-    uncancelled: Option<Uncancelled>,
+    _uncancelled: Uncancelled,
 }
 
 impl Deref for Entered {
@@ -128,78 +106,45 @@ impl Drop for Entered {
     }
 }
 
-impl Entered {
-    /// Leaves an instance that nothing was done in: its host is handed no work.
-    fn leave_as_found(mut self) {
-        self.place.users.fetch_sub(1, SeqCst);
-        self.uncancelled = None;
-        core::mem::forget(self);
-    }
-}
-
 /// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
     let number = (token & ((1 << PLACE_BITS) - 1)).checked_sub(1)? as usize;
-    enter_place(number, |generation| generation == token >> PLACE_BITS)
+    enter_place(number, |place, _| place.generation.load(SeqCst) == token >> PLACE_BITS)
 }
 
 /// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
 /// instance has one. The address is compared and not followed: after a close that returned Ok the
 /// memory behind it may be gone.
-pub fn enter_by_tensor(address: usize) -> Option<Entered> {
+fn enter_by_tensor(address: usize) -> Option<Entered> {
     let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
-    (0..PLACES.len()).filter(is_open).find_map(|number| {
-        let entered = enter_place(number, |_| true)?;
-        if tensors::has_tensor(entered.shared, address) {
-            return Some(entered);
-        }
-        entered.leave_as_found();
-        None
-    })
+    let has_tensor =
+        |_: &Place, opened: &Opened| tensors::has_tensor(opened.loader.shared, address);
+    (0..PLACES.len()).filter(is_open).find_map(|number| enter_place(number, has_tensor))
 }
 
-fn enter_place(number: usize, is_wanted: impl Fn(u64) -> bool) -> Option<Entered> {
+fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Option<Entered> {
     let place = PLACES.get(number)?;
-    let uncancelled = Some(Uncancelled::enter());
+    let uncancelled = Uncancelled::enter();
     place.users.fetch_add(1, SeqCst);
-    let is_open = place.state.load(SeqCst) == OPEN && is_wanted(place.generation.load(SeqCst));
-    // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was set
-    // behind is there.
-    let opened = is_open.then(|| unsafe { (*place.opened.get()).assume_init() });
-    match opened {
-        Some(opened) if opened.loader.shared.process_id == (SYSTEM.process_id)() => {
-            Some(Entered { number, place, opened, uncancelled })
-        }
-        _ => {
-            place.users.fetch_sub(1, SeqCst);
-            None
+    if place.state.load(SeqCst) == OPEN {
+        // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was
+        // set behind is there.
+        let opened = unsafe { (*place.opened.get()).assume_init() };
+        let is_ours = opened.loader.shared.process_id == (SYSTEM.process_id)();
+        if is_ours && is_wanted(place, &opened) {
+            return Some(Entered { number, place, opened, _uncancelled: uncancelled });
         }
     }
+    place.users.fetch_sub(1, SeqCst);
+    None
 }
 
-/// Ends an instance whose close returned Ok. False where another call did so first.
-pub fn retire(entered: Entered) -> bool {
-    let (number, place) = (entered.number, entered.place);
-    if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
-        return false;
-    }
-    let opened = entered.opened;
-    drop(entered);
-    // Ends: new calls are refused, and the calls inside were told to leave.
-    while place.users.load(SeqCst) > 0 {
-        (SYSTEM.yield_now)();
-    }
-    fatal::HOOKS.clear(number);
-    opened.give_back();
-    place.state.store(FREE, SeqCst);
-    true
-}
-
+/// Opens an instance; its token.
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
     let mut settings = checked(config, why)?;
-    let Some(place) = reserve() else {
+    let Some((number, token)) = reserve() else {
         return Err(fail!(
             why,
             OutOfMemory,
@@ -207,7 +152,7 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
              one loader stream what several do"
         ));
     };
-    let token = place.token;
+    let place = &PLACES[number];
     let handle = Handle { token, job: host_job };
     let mut opened = open::open(os, &settings, handle, why);
     if HAS_DEVICES
@@ -217,16 +162,12 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
         why.clear();
         opened = open::open(os, &settings, handle, why);
     }
-    match opened {
-        Ok(opened) => {
-            place.publish(opened);
-            Ok(token)
-        }
-        Err(status) => {
-            place.cancel();
-            Err(status)
-        }
-    }
+    let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
+    fatal::HOOKS.set(number, &opened.loader.shared.settings.config.fatal);
+    // SAFETY: the place is OPENING, which only its reserver is.
+    unsafe { (*place.opened.get()).write(opened) };
+    place.state.store(OPEN, SeqCst);
+    Ok(token)
 }
 
 /// Closes; on failure the status and the number of batches that are held.
@@ -234,12 +175,36 @@ pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
     let _uncancelled = Uncancelled::enter();
     let Some(instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
     instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
-    if retire(instance) { Ok(()) } else { Err((Status::Shutdown, 0)) }
+    let Entered { number, place, opened, .. } = &instance;
+    let (number, place, opened) = (*number, *place, *opened);
+    if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
+        return Err((Status::Shutdown, 0));
+    }
+    drop(instance);
+    // Ends: new calls are refused, and the calls inside were told to leave.
+    while place.users.load(SeqCst) > 0 {
+        (SYSTEM.yield_now)();
+    }
+    fatal::HOOKS.clear(number);
+    opened.give_back();
+    place.state.store(FREE, SeqCst);
+    Ok(())
 }
 
 /// The job that `workers.run` is given. Its argument is the token of a loader and no address.
 pub extern "C" fn host_job(argument: *mut c_void) {
     if let Some(instance) = enter(argument.addr() as u64) {
         instance.run_host_job();
+    }
+}
+
+/// The deleters of every tensor, of either form. They may be called on any thread at any time:
+/// where the loader is gone, or in a forked child, or a second time, they do nothing.
+pub const DELETERS: Deleters = Deleters { versioned: delete, legacy: delete };
+
+unsafe extern "C" fn delete<T>(tensor: *mut T) {
+    let address = tensor.addr();
+    if let Some(instance) = enter_by_tensor(address) {
+        tensors::delete_tensor(&instance.lock, address);
     }
 }

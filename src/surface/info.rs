@@ -1,9 +1,9 @@
-//! What can be known of an array or a group without an instance: its record, what is in it, and the
-//! caps that it needs.
+//! What can be known without an instance: the bill of a config, what an array or a group is, and
+//! the caps that an array needs.
 //!
-//! In: a uri and the caller's scratch block. Out: records. Nothing is kept.
+//! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
 
-use crate::base::abi::FilesHook;
+use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, write_text};
 use crate::base::arena::{Kind, split_end};
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::math::align_up;
@@ -11,152 +11,48 @@ use crate::base::status::{Status, Why};
 use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
-use crate::jobs::groups::{self, GroupPlace};
+use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
 use crate::os::SYSTEM;
 use crate::os::cancel::Uncancelled;
+use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Path, Store};
 use crate::read::{Listing, read_document};
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, DocumentKind};
+use crate::records::{ArrayRecord, ByteOrder, DocumentKind};
 use crate::setup::config::Config;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::source::zarr::{
-    Group, GroupDocuments, Visit, array_from_document, group_from_documents, normalize_uri,
+    Entry, Group, NodeKind, array_from_document, describe, group_from_documents, normalize_uri,
 };
+use crate::surface::entries::{EntryWriter, write_str};
 use static_assertions::const_assert;
 
-/// Bytes of scratch that the functions here take: a document, and the runs of a rectilinear grid.
-pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
+pub use crate::base::abi::SCRATCH_BYTES;
 
 const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of::<EdgeRun>());
 
-/// What lies at a uri.
-pub enum Node<'a> {
-    /// An array.
-    Array(ArrayRecord),
-    /// A group.
-    Group(GroupFiles<'a>),
-}
-
-/// The documents of a group, and how to reach what is in it.
-pub struct GroupFiles<'a> {
-    store: Store,
-    uri: &'a Uri,
-    documents: GroupDocuments<'a>,
-}
-
-impl GroupFiles<'_> {
-    /// Reads the documents; `visit` sees every node that they name.
-    pub fn group(&self, why: &mut Why, visit: &mut Visit<'_>) -> Result<Group<'_>, Status> {
-        let _float = FloatEnvironment::enter();
-        group_from_documents(&self.documents, self.uri.as_str(), why, visit)
-    }
-
-    /// Whether the folder of the group can be listed.
-    pub fn can_list(&self) -> bool {
-        !self.store.uses_hook()
-    }
-
-    /// Hands every node in the folder of the group to `visit`; whether those are all. Documents
-    /// of the nodes are read into `buffer`.
-    pub fn list(
-        &self,
-        buffer: &mut [u8],
-        why: &mut Why,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, Status> {
-        let uri = self.uri.as_str();
-        let GroupDocuments { kind, group, .. } = self.documents;
-        let place = GroupPlace { store: &self.store, uri, kind, document_bytes: group.len() };
-        groups::list_nodes(&place, &mut |path| self.store.open(path), buffer, visit)
-            .map(|listing| listing == Listing::Whole)
-            .map_err(|fault| fail!(why, Io, "{}: its folder: {fault}", self.uri))
-    }
-}
-
-/// Reads and understands the metadata at `uri`, which is left in `normal`. What it does not need of
-/// `scratch` is handed back.
-pub fn load_node<'a>(
-    uri: &str,
-    normal: &'a mut Uri,
-    files: &FilesHook,
-    scratch: &'a mut [u8],
-    why: &mut Why,
-) -> Result<(Node<'a>, &'a mut [u8]), Status> {
-    let store = Store::new(&SYSTEM, *files, false);
-    let (loaded, kind, document_bytes) = read(uri, &store, normal, scratch, why)?;
-    let normal = &*normal;
-    match loaded {
-        Ok(record) => Ok((Node::Array(record), scratch)),
-        Err(Status::NotFound) => {
-            let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
-            let open = &mut |path: &Path| store.open(path);
-            let Some((documents, rest)) = groups::read_group(&place, open, scratch, why)? else {
-                return Err(fail!(
-                    why,
-                    Unsupported,
-                    "{normal}: the documents of the group do not fit the scratch block: use a \
-                     larger one"
-                ));
-            };
-            Ok((Node::Group(GroupFiles { store, uri: normal, documents }), rest))
-        }
-        Err(status) => Err(status),
-    }
-}
-
-/// Reads and understands the metadata of an array. A group is NOT_FOUND, and the text names what
-/// is in it. Of a rectilinear array it says what holds for the whole, not for single files.
-pub fn load(
-    uri: &str,
-    files: &FilesHook,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Result<ArrayRecord, Status> {
-    let mut normal = Uri::new();
-    let store = Store::new(&SYSTEM, *files, false);
-    let (loaded, kind, document_bytes) = read(uri, &store, &mut normal, scratch, why)?;
-    if !matches!(loaded, Err(Status::NotFound)) {
-        return loaded;
-    }
-    let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
-    let open = &mut |path: &Path| store.open(path);
-    let _float = FloatEnvironment::enter();
-    let refused = groups::refuse_group(&place, open, scratch, true, why);
-    Err(refused.unwrap_or(Status::NotFound))
-}
-
-/// Reads the document at `uri` into the start of `scratch`: the array that it describes or why it
-/// describes none (NOT_FOUND: it is a group's), its kind, and its bytes.
-fn read(
-    uri: &str,
-    store: &Store,
-    normal: &mut Uri,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Result<(Result<ArrayRecord, Status>, DocumentKind, usize), Status> {
-    if scratch.len() < SCRATCH_BYTES {
-        return Err(fail!(
-            why,
-            Invalid,
-            "scratch has {} bytes, {SCRATCH_BYTES} are needed",
-            scratch.len()
-        ));
-    }
-    normalize_uri(uri, normal, why)?;
-    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
-    let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
-    let Some(document) =
-        read_document(store, |path| store.open(path), normal.as_str(), buffer, why)?
-    else {
-        // The scratch holds the largest document that is read.
-        return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
+/// Fills the bill; where the cap is too small, with that of the smallest geometry.
+pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
+    let settings = checked(config, why)?;
+    need.host_align = BLOCK_ALIGN;
+    need.slot_bytes = settings.host_slots_bytes();
+    need.threads = settings.thread_count();
+    let (bill, result) = match open::bill(&settings, why) {
+        Ok((bill, _)) => (bill, Ok(())),
+        Err(status) => (open::floor_bill(&settings), Err(status)),
     };
-    let _float = FloatEnvironment::enter();
-    let (kind, bytes) = (document.kind, document.bytes);
-    let loaded = array_from_document(kind, bytes, normal.as_str(), table, why);
-    Ok((loaded, kind, bytes.len()))
+    need.host_bytes = bill.total(Kind::Host);
+    need.pinned_bytes = bill.total(Kind::Pinned);
+    need.device_bytes = bill.total(Kind::Device);
+    need.line_count = bill.lines().len() as u32;
+    for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
+        target.kind = line.kind as u32;
+        target.bytes = line.bytes;
+        write_text(&mut target.name, line.name);
+    }
+    result
 }
 
 /// Checks a config on this machine.
@@ -166,20 +62,30 @@ pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
     Ok(settings)
 }
 
-/// Raises the caps of `config` to what the arrays need: the chunk cap, and of the memory caps those
-/// that are below the floor of the raised config.
+/// Raises the caps of `config` to what `count` arrays need, of which `uri` gives the names: the
+/// chunk cap, and of the memory caps those that are below the floor of the raised config.
 pub fn fit<'a>(
     config: &mut Config,
-    uris: impl Iterator<Item = Result<&'a str, Status>>,
+    (count, uri): (usize, impl Fn(usize, &mut Why) -> Result<&'a str, Status>),
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
+    let store = Store::new(&SYSTEM, config.files, false);
     let mut fitted = *config;
-    for uri in uris {
-        let record = load(uri?, &config.files, scratch, why)?;
-        fitted.max_chunk_uncompressed_bytes =
-            fitted.max_chunk_uncompressed_bytes.max(record.working_bytes());
+    for number in 0..count {
+        let mut normal = Uri::new();
+        match read(uri(number, why)?, &store, &mut normal, scratch, why)? {
+            Found::Array(record) => {
+                let chunk_bytes = &mut fitted.max_chunk_uncompressed_bytes;
+                *chunk_bytes = record.working_bytes().max(*chunk_bytes);
+            }
+            Found::Group(kind, document_bytes) => {
+                let uri = normal.as_str();
+                let place = GroupPlace { store: &store, uri, kind, document_bytes };
+                return Err(refuse(&place, scratch, why));
+            }
+        }
     }
     let settings = checked(&fitted, why)?;
     match open::bill(&settings, why) {
@@ -199,4 +105,138 @@ pub fn fit<'a>(
     }
     *config = fitted;
     Ok(())
+}
+
+/// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
+pub fn fill_node(
+    uri: &str,
+    files: &FilesHook,
+    (scratch, knows_groups): (&mut [u8], bool),
+    info: &mut ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let _uncancelled = Uncancelled::enter();
+    let (store, mut normal) = (Store::new(&SYSTEM, *files, false), Uri::new());
+    let (kind, document_bytes) = match read(uri, &store, &mut normal, scratch, why)? {
+        Found::Array(record) => {
+            fill_array(&record, info);
+            return Ok(());
+        }
+        Found::Group(kind, document_bytes) => (kind, document_bytes),
+    };
+    let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
+    match knows_groups {
+        true => fill_group(&place, scratch, info, why),
+        false => Err(refuse(&place, scratch, why)),
+    }
+}
+
+/// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
+const DOCUMENT_PART: usize = 4;
+
+fn fill_group(
+    place: &GroupPlace<'_>,
+    scratch: &mut [u8],
+    info: &mut ArrayInfo,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let uri = place.uri;
+    let open = &mut |path: &Path| place.store.open(path);
+    let Some((documents, rest)) = read_group(place, open, scratch, why)? else {
+        return Err(fail!(
+            why,
+            Unsupported,
+            "{uri}: the documents of the group do not fit the scratch block: use a larger one"
+        ));
+    };
+    let (buffer, block) = rest.split_at_mut(rest.len() / DOCUMENT_PART);
+    let mut writer = EntryWriter::new(block);
+    let mut add = |entry: &Entry<'_>| writer.add(entry);
+    let group: Group<'_> = {
+        let _float = FloatEnvironment::enter();
+        group_from_documents(&documents, uri, why, &mut add)?
+    };
+    info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
+        | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
+    let is_listed = info.entry_sources == 0 && !place.store.uses_hook();
+    if is_listed {
+        let listing = list_nodes(place, open, buffer, &mut add)
+            .map_err(|fault| fail!(why, Io, "{uri}: its folder: {fault}"))?;
+        info.entry_sources = abi::SOURCE_FOLDER;
+        info.entries_are_cut = (listing == Listing::Cut) as u32;
+    }
+    info.kind = group.kind as u32;
+    info.image_count = group.image_count;
+    info.row_count = group.row_count;
+    info.column_count = group.column_count;
+    info.field_count = group.field_count;
+    write_str(&mut info.ngff_version, group.version);
+    write_str(&mut info.name, group.name);
+    writer.finish(info, is_listed);
+    Ok(())
+}
+
+fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
+    info.kind = NodeKind::Array as u32;
+    let description = describe(record);
+    info.rank = record.rank;
+    info.dtype = record.dtype as u32;
+    info.dtype_bytes = record.dtype_bytes;
+    info.byte_order = (record.byte_order == ByteOrder::Big) as u32;
+    info.shape = record.shape;
+    info.chunk_shape = record.chunk_shape;
+    info.file_shape = *record.file_shape();
+    info.shard_levels = record.shard_levels;
+    info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
+    info.chunk_bytes = record.chunk_bytes;
+    info.fill = record.fill;
+    info.is_rectilinear = record.is_rectilinear() as u32;
+    info.file_shape_min = record.file_shape_min();
+    info.file_counts = record.file_counts();
+    write_text(&mut info.dtype_name, description.dtype_name.as_str());
+    write_text(&mut info.codecs, description.codecs.as_str());
+}
+
+/// What the document at a uri describes.
+enum Found {
+    /// An array. Of a rectilinear one it says what holds for the whole, not for single files.
+    Array(ArrayRecord),
+    /// A group: which document, and how many bytes of it lie at the start of the scratch block.
+    Group(DocumentKind, usize),
+}
+
+/// Reads the document at `uri`, which is left in `normal`, into the start of `scratch`.
+fn read(
+    uri: &str,
+    store: &Store,
+    normal: &mut Uri,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<Found, Status> {
+    let bytes = scratch.len();
+    if bytes < SCRATCH_BYTES {
+        return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
+    }
+    normalize_uri(uri, normal, why)?;
+    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
+    let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
+    let uri = normal.as_str();
+    let Some(document) = read_document(store, |path| store.open(path), uri, buffer, why)? else {
+        // The scratch holds the largest document that is read.
+        return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
+    };
+    let _float = FloatEnvironment::enter();
+    let (kind, bytes) = (document.kind, document.bytes);
+    match array_from_document(kind, bytes, uri, table, why) {
+        Ok(record) => Ok(Found::Array(record)),
+        Err(Status::NotFound) => Ok(Found::Group(kind, bytes.len())),
+        Err(status) => Err(status),
+    }
+}
+
+/// Refuses a group in place of an array: NOT_FOUND, and the text names what is in it.
+fn refuse(place: &GroupPlace<'_>, scratch: &mut [u8], why: &mut Why) -> Status {
+    let _float = FloatEnvironment::enter();
+    let open = &mut |path: &Path| place.store.open(path);
+    refuse_group(place, open, scratch, true, why).unwrap_or(Status::NotFound)
 }

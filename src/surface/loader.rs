@@ -6,16 +6,15 @@
 
 use crate::base::abi;
 use crate::base::limits::RANK_MAX;
-use crate::base::status::{Status, Why};
+use crate::base::status::{Status, Why, with_why};
 use crate::engine::calls::{self, Popped};
 use crate::fail;
 use crate::os::{Os, SYSTEM};
 use crate::setup::config::Config;
 use crate::source::zarr::{NodeKind, normalize_uri};
-use crate::surface::fill::{fill_memory, fill_node};
-use crate::surface::handles::{self, Entered};
-use crate::surface::handles::{close_token, open_token};
-use arrayvec::ArrayVec;
+use crate::surface::handles::{self, Entered, close_token, open_token};
+use crate::surface::info::{fill_memory, fill_node, fit};
+use core::iter::once;
 use core::marker::PhantomData;
 
 pub use crate::base::status::Failure;
@@ -53,10 +52,6 @@ pub struct Loader {
     token: u64,
 }
 
-pub(crate) fn failure(status: Status, why: &Why) -> Failure {
-    Failure::because(status, why)
-}
-
 impl Loader {
     /// Takes all memory and starts the threads.
     pub fn open(config: &Config) -> Result<Loader, Failure> {
@@ -65,10 +60,7 @@ impl Loader {
 
     /// Like `open`, with a table of system calls of your own: for tests that inject faults.
     pub fn open_on(os: &'static Os, config: &Config) -> Result<Loader, Failure> {
-        let mut why = Why::new();
-        open_token(os, config, &mut why)
-            .map(|token| Loader { token })
-            .map_err(|status| failure(status, &why))
+        with_why(|why| open_token(os, config, why)).map(|token| Loader { token })
     }
 
     /// The token that the C surface knows this loader by. It dies with the loader.
@@ -99,9 +91,8 @@ impl Loader {
         };
         let fill = |number: usize, target: &mut calls::Request| {
             let source = &requests[number];
-            let mut why = Why::new();
-            fill_request(target, source, &mut why)
-                .map_err(|status| Failure { tag: source.tag, ..failure(status, &why) })
+            with_why(|why| fill_request(target, source, why))
+                .map_err(|failure| Failure { tag: source.tag, ..failure })
         };
         instance.push(requests.len(), fill, timeout_ns)
     }
@@ -120,12 +111,8 @@ impl Loader {
             Popped::End => Pop::End,
             Popped::Batch(token) => {
                 let view = instance.view(token, 0)?;
-                let mut shape = ArrayVec::new();
-                shape.push(view.sample_count as u64);
-                let config = &instance.shared.settings.config;
-                for extent in &config.sample_shape[..config.sample_rank as usize] {
-                    shape.push(*extent);
-                }
+                let extents = instance.shared.settings.config.extents();
+                let shape = once(view.sample_count as u64).chain(extents.iter().copied()).collect();
                 let dtype = instance.shared.settings.dtype;
                 Pop::Batch(Batch { loader: self, token, view, shape, dtype })
             }
@@ -161,18 +148,15 @@ impl Loader {
         if closed.is_ok() {
             core::mem::forget(self);
         }
-        closed.map_err(|(status, held)| {
-            let mut why = Why::new();
-            match (status, held) {
-                (Status::Again, 0) => fail!(why, Again, "work is still in flight: close again"),
-                (Status::Again, held) => fail!(
-                    why,
-                    Again,
-                    "{held} batch slots are kept by batches or tensors: give them back, then close"
-                ),
-                _ => return Failure::shutdown(),
-            };
-            failure(status, &why)
+        closed.map_err(|(status, held)| match (status, held) {
+            (Status::Again, 0) => {
+                Failure::of(status, format_args!("work is still in flight: close again"))
+            }
+            (Status::Again, held) => {
+                let kept = "batch slots are kept by batches or tensors";
+                Failure::of(status, format_args!("{held} {kept}: give them back, then close"))
+            }
+            _ => Failure::shutdown(),
         })
     }
 }
@@ -211,23 +195,19 @@ fn fill_request(
 
 /// The memory bill of a config.
 pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
-    let mut why = Why::new();
     let mut need = abi::Memory::EMPTY;
-    match fill_memory(config, &mut need, &mut why) {
-        Ok(()) => Ok(need),
-        Err(status) => Err(failure(status, &why)),
-    }
+    with_why(|why| fill_memory(config, &mut need, why)).map(|()| need)
 }
 
 /// What an array is. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the text
 /// names what is in it: [`node_info`] describes it.
 pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
-    let mut why = Why::new();
+    node(uri, (scratch, false))
+}
+
+fn node(uri: &str, scratch: (&mut [u8], bool)) -> Result<abi::ArrayInfo, Failure> {
     let mut info = abi::ArrayInfo::EMPTY;
-    match fill_node(uri, &Config::default().files, (scratch, false), &mut info, &mut why) {
-        Ok(()) => Ok(info),
-        Err(status) => Err(failure(status, &why)),
-    }
+    with_why(|why| fill_node(uri, &abi::FilesHook::NONE, scratch, &mut info, why)).map(|()| info)
 }
 
 /// An array or a group.
@@ -241,21 +221,15 @@ pub enum Node<'s> {
 /// What lies at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
 /// so a larger one holds more.
 pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
-    let mut why = Why::new();
-    let mut info = abi::ArrayInfo::EMPTY;
-    let files = &Config::default().files;
     // The view lives as long as the borrow of the block that its entries lie in.
     let borrow: PhantomData<&'s [u8]> = PhantomData;
-    match fill_node(uri, files, (scratch, true), &mut info, &mut why) {
-        Ok(()) if info.kind == NodeKind::Array as u32 => Ok(Node::Array(info)),
-        Ok(()) => Ok(Node::Group(GroupView::new(info, borrow))),
-        Err(status) => Err(failure(status, &why)),
-    }
+    node(uri, (scratch, true)).map(|info| match info.kind == NodeKind::Array as u32 {
+        true => Node::Array(info),
+        false => Node::Group(GroupView::new(info, borrow)),
+    })
 }
 
 /// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.
 pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
-    let mut why = Why::new();
-    crate::surface::info::fit(config, uris.iter().map(|uri| Ok(*uri)), scratch, &mut why)
-        .map_err(|status| failure(status, &why))
+    with_why(|why| fit(config, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))
 }

@@ -2,9 +2,7 @@
 
 pub mod batch;
 pub mod c;
-pub mod deleters;
 pub mod entries;
-pub mod fill;
 pub mod handles;
 pub mod info;
 pub mod loader;

@@ -5,7 +5,7 @@
 //! too.
 
 use crate::common::{cc, header};
-use core::mem::{offset_of, size_of};
+use core::mem::size_of;
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
 use wavetrain::base::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
@@ -19,84 +19,35 @@ use wavetrain::status;
 type Facts = BTreeMap<String, i64>;
 
 /// Name in C, size, and the fields with their offsets.
-type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-macro_rules! layout {
-    ($rust:ident, $c:literal: $($field:ident),+) => {
-        (
-            $c,
-            size_of::<$rust>(),
-            vec![$((stringify!($field), offset_of!($rust, $field))),+],
-        )
-    };
-}
-
-#[rustfmt::skip] // a struct is a line or a paragraph here, not forty lines
-fn rust_layouts() -> Vec<Layout> {
-    vec![
-        layout!(Error, "wavetrain_error":
-            struct_size, status, chunk_rank, tag, batch_id, sample, reserved, chunk,
-            text),
-        layout!(MemoryLine, "wavetrain_memory_line": name, kind, reserved, bytes),
-        layout!(Memory, "wavetrain_memory":
-            struct_size, host_bytes, host_align, pinned_bytes, device_bytes,
-            slot_bytes, threads, line_count, lines),
-        layout!(SampleBox, "wavetrain_box": uri, uri_bytes, rank, reserved, begin, end),
-        layout!(Sample, "wavetrain_sample": boxes, n_fields, box_bytes, tag),
-        layout!(BatchInfo, "wavetrain_batch_view":
-            struct_size, data, bytes, rank, dtype, dtype_bytes, backend, device,
-            sample_count, shape, ready_stream, batch_id, tags, statuses,
-            failed_samples, reserved),
-        layout!(Metric, "wavetrain_metric":
-            ns, ns_best, input_bytes, output_bytes, count, histogram),
-        layout!(Stats, "wavetrain_stats_view":
-            struct_size, plan, meta, io, input_transfer, decode, post_decode,
-            decode_gap, assemble, bind_wait, pop_wait, array_meta_hits,
-            array_meta_misses, shard_index_hits, shard_index_misses,
-            chunk_layout_hits, chunk_layout_misses, samples_pushed, samples_failed,
-            batches_emitted, waves_emitted, chunks_planned, chunks_to_load,
-            chunks_dispatched, chunks_missing, chunk_uses, reads_issued, files_opened,
-            worker_steps, host_bytes_committed, pinned_bytes_committed,
-            gpu_bytes_committed, backend, batches_held, backend_reason,
-            chunk_cache_hits, chunk_cache_misses, chunk_cache_evictions,
-            chunk_cache_bytes_saved, chunk_cache_bytes_held, reader, reserved,
-            reader_reason,
-            gpu_overhead_bytes, chunks_decoded, chunks_decoded_in_slab,
-            chunks_left_filtered, backend_text, reader_text),
-        layout!(ArrayInfo, "wavetrain_array_view":
-            struct_size, rank, dtype, dtype_bytes, byte_order, shape, chunk_shape,
-            file_shape, shard_levels, index_at_start, chunk_bytes, fill, dtype_name,
-            codecs, kind, entry_count, entry_total, entries, entry_sources,
-            entries_are_cut, image_count, row_count, column_count, field_count,
-            ngff_version, name, is_rectilinear, reserved,
-            file_shape_min, file_counts),
-        layout!(AxisInfo, "wavetrain_axis": name, kind, unit),
-        layout!(GroupEntry, "wavetrain_group_entry":
-            path, image_name, axes, kind, rank, image, level, row, column,
-            acquisition, has_transform, scale, translation),
-        layout!(MemoryHook, "wavetrain_memory_hook":
-            struct_size, user, host_block, host_block_bytes, alloc, free),
-        layout!(FilesHook, "wavetrain_files_hook": struct_size, user, size, read, read_async),
-        layout!(LogHook, "wavetrain_log_hook": struct_size, user, log),
-        layout!(FatalHook, "wavetrain_fatal_hook": struct_size, user, fatal),
-        layout!(WorkersHook, "wavetrain_workers_hook": struct_size, user, run),
-        layout!(ProfilerHook, "wavetrain_profiler_hook": struct_size, user, begin, end),
-        layout!(MetadataLatency, "wavetrain_metadata_latency":
-            baseline_ns, lognormal_mu_ln_ns, lognormal_sigma_ln_ns, cap_ns, seed),
-        layout!(Config, "wavetrain_config":
-            struct_size, samples_per_batch, sample_rank, sample_shape, dtype,
-            dtype_bytes, max_gpu_memory_bytes, max_host_memory_bytes,
-            lookahead_samples, n_batch_slots, max_chunk_uncompressed_bytes,
-            max_read_op_bytes, host_buffer_waves, max_chunks_per_wave,
-            max_substreams_per_chunk, n_io_threads, n_decode_threads,
-            metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache,
-            n_chunk_layout_cache, max_shards_per_sample, chunk_cache_bytes, backend,
-            device, thread_mode, drop_last, on_error, missing_chunks, pad_mode,
-            pad_value_set, pad_value, pop_timeout_ns, enable_gds, numa_strategy,
-            numa_node, log_level, log_quiet, reserved, consumer_stream,
-            metadata_latency, memory, files, log, fatal, workers, profiler, reader, reserved2,
-            cuda_driver),
-    ]
+fn rust_layouts() -> [Layout; 19] {
+    macro_rules! layouts {
+        ($($rust:ident: $c:literal),+ $(,)?) => {
+            [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
+        };
+    }
+    layouts! {
+        Error: "wavetrain_error",
+        MemoryLine: "wavetrain_memory_line",
+        Memory: "wavetrain_memory",
+        SampleBox: "wavetrain_box",
+        Sample: "wavetrain_sample",
+        BatchInfo: "wavetrain_batch_view",
+        Metric: "wavetrain_metric",
+        Stats: "wavetrain_stats_view",
+        ArrayInfo: "wavetrain_array_view",
+        AxisInfo: "wavetrain_axis",
+        GroupEntry: "wavetrain_group_entry",
+        MemoryHook: "wavetrain_memory_hook",
+        FilesHook: "wavetrain_files_hook",
+        LogHook: "wavetrain_log_hook",
+        FatalHook: "wavetrain_fatal_hook",
+        WorkersHook: "wavetrain_workers_hook",
+        ProfilerHook: "wavetrain_profiler_hook",
+        MetadataLatency: "wavetrain_metadata_latency",
+        Config: "wavetrain_config",
+    }
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
@@ -191,7 +142,7 @@ fn rust_facts() -> Facts {
     for (name, size, fields) in rust_layouts() {
         facts.insert(format!("sizeof {name}"), size as i64);
         for (field, offset) in fields {
-            facts.insert(format!("{name}.{field}"), offset as i64);
+            facts.insert(format!("{name}.{field}"), *offset as i64);
         }
     }
     for (name, value) in CONSTANTS {

@@ -304,11 +304,11 @@ fn set_batch(config: &mut Config, flags: &ConfigFlags, group: &Group) {
     let element = u64::from(group.dtype_bytes);
     let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
     let count = group.indexes.len() as u64;
-    if !flags.is_given("samples-per-batch") {
+    if !flags.is_given("samples_per_batch") {
         let fitting = (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
         config.samples_per_batch = fitting.min(count) as u32;
     }
-    if !flags.is_given("n-batch-slots") {
+    if !flags.is_given("n_batch_slots") {
         let batches = count.div_ceil(u64::from(config.samples_per_batch.max(1)));
         let useful = if bytes > SLOT_BYTES_LARGE { 1 } else { batches };
         config.n_batch_slots = u64::from(config.n_batch_slots).min(useful) as u32;

@@ -1,6 +1,6 @@
-//! The config as flags: one flag per field, the field's name with dashes, kept in one table from
-//! which parsing and help are made. A test compares the table with the struct, so that a new field
-//! cannot be forgotten.
+//! The config as flags: one flag per field, the field's name with dashes. Kind and help of a flag
+//! stand in the library's table of fields, from which parsing and help are made. A test looks for
+//! fields without a flag, so that a new one cannot be forgotten.
 //!
 //! Hooks and `consumer_stream` are addresses inside a process and have no flag.
 
@@ -8,7 +8,7 @@ use crate::fault::{Outcome, usage};
 use std::ffi::{CStr, CString, OsString};
 use std::fmt::Write as _;
 use wavetrain::base::limits::RANK_MAX;
-use wavetrain::config::{self, Config};
+use wavetrain::config::{self, Config, MetadataLatency};
 use wavetrain::cuda::DriverPath;
 use wavetrain::records::DTYPES;
 
@@ -30,26 +30,34 @@ enum Kind {
     /// One of a few names.
     Choice(fn(&mut Config) -> &mut u32, Names),
     /// An element type.
-    Dtype,
+    Dtype(fn(&mut Config) -> &mut u32),
     /// Extents; also sets the rank.
-    Shape,
+    Shape(fn(&mut Config) -> &mut [u64; RANK_MAX]),
     /// A real number; also sets `pad_value_set`.
-    PadValue,
-    /// name=value pairs of `metadata_latency`.
-    Latency,
+    PadValue(fn(&mut Config) -> &mut f64),
+    /// name=value pairs.
+    Latency(fn(&mut Config) -> &mut MetadataLatency),
     /// A path.
     Path(fn(&mut Config) -> &mut DriverPath),
 }
 
 /// One field of the config.
 struct Field {
+    /// As in the config, with underscores.
     name: &'static str,
     kind: Kind,
     help: &'static str,
 }
 
-const fn field(name: &'static str, kind: Kind, help: &'static str) -> Field {
-    Field { name, kind, help }
+impl Field {
+    /// The field of the flag `--name`.
+    fn of_flag(name: &str) -> Option<&'static Field> {
+        FIELDS.iter().find(|field| field.flag() == name)
+    }
+
+    fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
 }
 
 const BACKENDS: Names = &[
@@ -85,112 +93,30 @@ const LEVELS: Names = &[
     ("off", config::LOG_OFF),
 ];
 
-const FIELDS: &[Field] = &[
-    field("samples-per-batch", Kind::Count(|c| &mut c.samples_per_batch), "samples in a batch"),
-    field("sample-rank", Kind::Count(|c| &mut c.sample_rank), "axes of a sample"),
-    field("sample-shape", Kind::Shape, "extents of a sample: 64,128,128 (sets sample-rank)"),
-    field("dtype", Kind::Dtype, "output element type"),
-    field("dtype-bytes", Kind::Count(|c| &mut c.dtype_bytes), "bytes of a raw element"),
-    field(
-        "max-gpu-memory-bytes",
-        Kind::Bytes(|c| &mut c.max_gpu_memory_bytes),
-        "cap on device bytes; 0 = derived",
-    ),
-    field(
-        "max-host-memory-bytes",
-        Kind::Bytes(|c| &mut c.max_host_memory_bytes),
-        "cap on host bytes; 0 = derived",
-    ),
-    field(
-        "lookahead-samples",
-        Kind::Count(|c| &mut c.lookahead_samples),
-        "samples taken ahead; 0 = two batches",
-    ),
-    field("n-batch-slots", Kind::Count(|c| &mut c.n_batch_slots), "batches in flight"),
-    field(
-        "max-chunk-uncompressed-bytes",
-        Kind::Bytes(|c| &mut c.max_chunk_uncompressed_bytes),
-        "largest decoded chunk",
-    ),
-    field("max-read-op-bytes", Kind::Bytes(|c| &mut c.max_read_op_bytes), "largest merged read"),
-    field("host-buffer-waves", Kind::Count(|c| &mut c.host_buffer_waves), "waves staged at a time"),
-    field("max-chunks-per-wave", Kind::Count(|c| &mut c.max_chunks_per_wave), "chunks in a wave"),
-    field(
-        "max-substreams-per-chunk",
-        Kind::Count(|c| &mut c.max_substreams_per_chunk),
-        "most blosc streams in a chunk; 0 = no limit",
-    ),
-    field("n-io-threads", Kind::Count(|c| &mut c.n_io_threads), "threads that wait for storage"),
-    field(
-        "n-decode-threads",
-        Kind::Count(|c| &mut c.n_decode_threads),
-        "threads that decode; 0 = CPUs (short: --threads)",
-    ),
-    field(
-        "metadata-io-concurrency",
-        Kind::Count(|c| &mut c.metadata_io_concurrency),
-        "metadata reads in flight",
-    ),
-    field("n-array-meta-cache", Kind::Count(|c| &mut c.n_array_meta_cache), "cached arrays"),
-    field("n-shard-index-cache", Kind::Count(|c| &mut c.n_shard_index_cache), "cached index pages"),
-    field(
-        "n-chunk-layout-cache",
-        Kind::Count(|c| &mut c.n_chunk_layout_cache),
-        "cached file layouts",
-    ),
-    field(
-        "max-shards-per-sample",
-        Kind::Count(|c| &mut c.max_shards_per_sample),
-        "most shards that a box touches; 0 = no limit",
-    ),
-    field("chunk-cache-bytes", Kind::Bytes(|c| &mut c.chunk_cache_bytes), "decoded chunks to keep"),
-    field("backend", Kind::Choice(|c| &mut c.backend, BACKENDS), "where batches are made"),
-    field("device", Kind::Signed(|c| &mut c.device), "CUDA device; -1 = the current context"),
-    field("thread-mode", Kind::Choice(|c| &mut c.thread_mode, THREAD_MODES), "who runs the work"),
-    field("drop-last", Kind::Switch(|c| &mut c.drop_last), "discard a partial last batch"),
-    field("on-error", Kind::Choice(|c| &mut c.on_error, ON_ERRORS), "after a failing sample"),
-    field(
-        "missing-chunks",
-        Kind::Choice(|c| &mut c.missing_chunks, MISSING),
-        "what a chunk that does not exist is",
-    ),
-    field("pad-mode", Kind::Choice(|c| &mut c.pad_mode, PADS), "boxes that reach outside"),
-    field(
-        "pad-value-set",
-        Kind::Switch(|c| &mut c.pad_value_set),
-        "constant padding takes pad-value, not the fill value",
-    ),
-    field("pad-value", Kind::PadValue, "what padding holds (sets pad-value-set)"),
-    field(
-        "pop-timeout-ns",
-        Kind::Time(|c| &mut c.pop_timeout_ns),
-        "longest wait for a batch: 500ms, 30s; plain numbers are ns",
-    ),
-    field(
-        "enable-gds",
-        Kind::Choice(|c| &mut c.enable_gds, GDS),
-        "GPUDirect Storage; not built yet",
-    ),
-    field(
-        "numa-strategy",
-        Kind::Choice(|c| &mut c.numa_strategy, NUMA),
-        "NUMA placement; not built yet",
-    ),
-    field("numa-node", Kind::Signed(|c| &mut c.numa_node), "NUMA node; -1 = none; not built yet"),
-    field("log-level", Kind::Choice(|c| &mut c.log_level, LEVELS), "least severe level logged"),
-    field("log-quiet", Kind::Switch(|c| &mut c.log_quiet), "no log lines on stderr"),
-    field("metadata-latency", Kind::Latency, "synthetic latency of metadata; not built yet"),
-    field("reader", Kind::Choice(|c| &mut c.reader, READERS), "who reads what is not cached"),
-    field("cuda-driver", Kind::Path(|c| &mut c.cuda_driver), "path of the CUDA driver"),
-];
+/// Makes the flags of the library's table; what has no kind there has no flag.
+macro_rules! flags {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $default:expr
+        $(, [$least:expr, $most:expr])? $(, $hook:ident)?
+        $(=> $kind:ident $($choices:ident)? $help:literal)?;
+    )+) => {
+        const FIELDS: &[Field] = &[$($(Field {
+            name: stringify!($name),
+            kind: Kind::$kind(|c| &mut c.$name $(, $choices)?),
+            help: $help,
+        },)?)+];
+    };
+}
+wavetrain::config_table!(flags);
 
 /// Fields that cap what config_fit would raise: whoever gives one means it.
 const CAPS: &[&str] = &[
-    "max-gpu-memory-bytes",
-    "max-host-memory-bytes",
-    "max-chunk-uncompressed-bytes",
-    "max-substreams-per-chunk",
-    "max-shards-per-sample",
+    "max_gpu_memory_bytes",
+    "max_host_memory_bytes",
+    "max_chunk_uncompressed_bytes",
+    "max_substreams_per_chunk",
+    "max_shards_per_sample",
 ];
 
 /// A config as far as the command line has filled it.
@@ -206,7 +132,7 @@ impl ConfigFlags {
         ConfigFlags { config: Config::default(), given: Vec::new() }
     }
 
-    /// Whether the command line set the field `name`.
+    /// Whether the command line set the field `name`, as the config spells it.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
     }
@@ -223,15 +149,13 @@ impl ConfigFlags {
             "batch" => "samples-per-batch",
             other => other,
         };
-        let Some(field) = FIELDS.iter().find(|field| field.name == name) else {
-            return Ok(false);
-        };
+        let Some(field) = Field::of_flag(name) else { return Ok(false) };
         let value = match (&field.kind, parser.optional_value()) {
             (_, Some(value)) => value,
             (Kind::Switch(_), None) => OsString::from("1"),
             (_, None) => parser.value()?,
         };
-        self.set_text(field.name, &value.to_string_lossy())?;
+        self.set_text(name, &value.to_string_lossy())?;
         Ok(true)
     }
 
@@ -248,9 +172,9 @@ impl ConfigFlags {
         usage(format!("unknown flag '--{name}': wavetrain {command} --help lists them"))
     }
 
-    /// Sets a field whose value the command has taken itself.
-    pub fn set_text(&mut self, name: &'static str, text: &str) -> Outcome<()> {
-        let Some(field) = FIELDS.iter().find(|field| field.name == name) else {
+    /// Sets the field of a flag whose value the command has taken itself.
+    pub fn set_text(&mut self, name: &str, text: &str) -> Outcome<()> {
+        let Some(field) = Field::of_flag(name) else {
             return usage(format!("unknown flag '--{name}'"));
         };
         if let Err(reason) = self.set(field, text) {
@@ -275,20 +199,23 @@ impl ConfigFlags {
             }
             Kind::Switch(place) => *place(config) = parse_switch(text)?,
             Kind::Choice(place, names) => *place(config) = parse_choice(text, names)?,
-            Kind::Dtype => {
+            Kind::Dtype(place) => {
                 let found = DTYPES.into_iter().find(|dtype| dtype.name() == text);
                 let dtype = found.ok_or_else(|| {
                     let names: Vec<_> = DTYPES.iter().map(|dtype| dtype.name()).collect();
                     format!("one of {}", names.join(", "))
                 })?;
-                config.dtype = dtype as u32;
+                *place(config) = dtype as u32;
             }
-            Kind::Shape => set_shape(config, text)?,
-            Kind::PadValue => {
-                config.pad_value = text.parse().map_err(|_| "not a number".to_owned())?;
+            Kind::Shape(place) => {
+                let rank = parse_shape(text, place(config))?;
+                config.sample_rank = rank;
+            }
+            Kind::PadValue(place) => {
+                *place(config) = text.parse().map_err(|_| "not a number".to_owned())?;
                 config.pad_value_set = 1;
             }
-            Kind::Latency => set_latency(config, text)?,
+            Kind::Latency(place) => set_latency(place(config), text)?,
             Kind::Path(place) => {
                 let path = CString::new(text).map_err(|_| "a NUL byte".to_owned())?;
                 // The config is copied about, so the path lives as long as the program.
@@ -306,7 +233,7 @@ pub fn fields_help() -> String {
     for field in FIELDS {
         let text = wrapped(&format!("{}{}", field.help, hint(field)));
         // Writing into a String cannot fail.
-        let _ = writeln!(help, "  --{:<30}{text}", field.name);
+        let _ = writeln!(help, "  --{:<30}{text}", field.flag());
     }
     help
 }
@@ -342,16 +269,16 @@ fn hint(field: &Field) -> String {
             let default = names.iter().find(|name| name.1 == taken).map_or("", |name| name.0);
             format!(": {} [{default}]", all.join("|"))
         }
-        Kind::Dtype => {
+        Kind::Dtype(_) => {
             let names: Vec<_> = DTYPES.iter().map(|dtype| dtype.name()).collect();
             format!(": {}", names.join("|"))
         }
-        Kind::Latency => {
+        Kind::Latency(_) => {
             ": baseline_ns=..,lognormal_mu_ln_ns=..,lognormal_sigma_ln_ns=..,cap_ns=..,seed=.."
                 .into()
         }
         Kind::Path(_) => " [libcuda.so.1]".into(),
-        Kind::Shape | Kind::PadValue => String::new(),
+        Kind::Shape(_) | Kind::PadValue(_) => String::new(),
     }
 }
 
@@ -407,7 +334,7 @@ fn parse_choice(text: &str, names: Names) -> Result<u32, String> {
 }
 
 /// "64,128,128" or "64x128x128".
-fn set_shape(config: &mut Config, text: &str) -> Result<(), String> {
+fn parse_shape(text: &str, extents: &mut [u64; RANK_MAX]) -> Result<u32, String> {
     let mut shape = [0; RANK_MAX];
     let mut rank = 0;
     for part in text.split([',', 'x']) {
@@ -417,13 +344,11 @@ fn set_shape(config: &mut Config, text: &str) -> Result<(), String> {
         shape[rank] = part.trim().parse().map_err(|_| "extents are like 64,128,128".to_owned())?;
         rank += 1;
     }
-    config.sample_shape = shape;
-    config.sample_rank = rank as u32;
-    Ok(())
+    *extents = shape;
+    Ok(rank as u32)
 }
 
-fn set_latency(config: &mut Config, text: &str) -> Result<(), String> {
-    let latency = &mut config.metadata_latency;
+fn set_latency(latency: &mut MetadataLatency, text: &str) -> Result<(), String> {
     for pair in text.split(',') {
         let (name, value) = pair.split_once('=').ok_or("pairs of name=value")?;
         let real = || value.parse::<f64>().map_err(|_| format!("{name} is not a number"));
@@ -445,22 +370,12 @@ mod tests {
 
     #[test]
     fn every_config_field_has_a_flag() {
-        let source = include_str!("../../setup/config.rs");
-        let start = source.find("pub struct Config {").unwrap();
-        let body = &source[start..start + source[start..].find("\n}").unwrap()];
         let without = ["struct_size", "reserved", "reserved2", "consumer_stream"];
         let hooks = ["memory", "files", "log", "fatal", "workers", "profiler"];
-        let mut seen = 0;
-        for line in body.lines().filter_map(|line| line.trim().strip_prefix("pub ")) {
-            let Some((name, _)) = line.split_once(':') else { continue };
-            if without.contains(&name) || hooks.contains(&name) {
-                continue;
-            }
-            let flag = name.replace('_', "-");
-            assert!(FIELDS.iter().any(|field| field.name == flag), "no flag --{flag}");
-            seen += 1;
-        }
-        assert_eq!(seen, FIELDS.len());
+        let names = Config::FIELDS.iter().map(|(name, _)| *name);
+        let expected = names.filter(|name| !without.contains(name) && !hooks.contains(name));
+        let flags: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+        assert_eq!(flags, expected.collect::<Vec<_>>());
     }
 
     #[test]
@@ -476,9 +391,9 @@ mod tests {
 
     #[test]
     fn a_shape_is_read_with_commas_or_crosses() {
-        let mut config = Config::default();
-        set_shape(&mut config, "64x128,32").unwrap();
-        assert_eq!((config.sample_rank, &config.sample_shape[..3]), (3, &[64, 128, 32][..]));
-        assert!(set_shape(&mut config, "64,,2").is_err());
+        let mut shape = [0; RANK_MAX];
+        assert_eq!(parse_shape("64x128,32", &mut shape), Ok(3));
+        assert_eq!(shape[..3], [64, 128, 32]);
+        assert!(parse_shape("64,,2", &mut shape).is_err());
     }
 }

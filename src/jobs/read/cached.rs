@@ -4,7 +4,7 @@
 //! may wait.
 
 use crate::base::indexes::WaveIndex;
-use crate::base::stats::Tally;
+use crate::base::stats::Metric;
 use crate::device::SlabNeed;
 use crate::jobs::assemble::Assembler;
 use crate::jobs::lease::{LeasedFile, lease_read};
@@ -45,14 +45,8 @@ pub fn run<'l>(
     let assembler = Assembler::new(shared, head.array, slab);
     let mut path = Path::new();
     let file = LeasedFile::open(lock, lease, head, &mut path);
-    let mut stream = Stream {
-        file,
-        assembler,
-        context: &mut worker.context,
-        wave,
-        reads: 0,
-        io: Tally::default(),
-    };
+    let mut stream =
+        Stream { file, assembler, context: &mut worker.context, wave, reads: 0, io: Metric::NONE };
     let (done, fault) = stream.run(reads, worker.staging);
     let part = stream.assembler.end();
     shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
@@ -90,7 +84,7 @@ struct Stream<'a> {
     context: &'a mut DecodeContext,
     wave: WaveIndex,
     reads: u64,
-    io: Tally,
+    io: Metric,
 }
 
 impl Stream<'_> {
@@ -149,7 +143,7 @@ impl Stream<'_> {
     }
 
     fn has_read(&self) -> bool {
-        self.io.count() > 0
+        self.io.count > 0
     }
 
     fn fail_chunks(&self, chunks: Range<u32>, fault: OpenFault) {

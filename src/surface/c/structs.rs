@@ -3,102 +3,117 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
-use crate::base::abi::{
-    ArrayInfo, BatchInfo, Error, FatalHook, FilesHook, LogHook, Memory, MemoryHook, ProfilerHook,
-    Sample, SampleBox, Stats, WorkersHook,
-};
+use crate::base::abi::{Blank, Error, Grows, Sample, SampleBox, write_text};
 use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
-use crate::base::status::{Failure, Status, Why};
+use crate::base::status::{Failure, Status, Why, with_why};
 use crate::engine::calls::Request;
 use crate::fail;
 use crate::setup::config::Config;
 use crate::source::zarr::normalize_uri;
 use core::ffi::{CStr, c_char, c_void};
-use core::mem::{MaybeUninit, offset_of};
+use core::mem::offset_of;
+use core::{fmt, ptr, slice, str};
 
 /// Bytes of a sample and of a box in the header of 0.1, the first: no caller has smaller ones.
 const SAMPLE_BYTES_MIN: usize = offset_of!(Sample, tag) + size_of::<u64>();
 const BOX_BYTES_MIN: usize = offset_of!(SampleBox, end) + size_of::<[i64; RANK_MAX]>();
 
+/// Bytes of struct_size itself.
+const HEAD_BYTES: usize = size_of::<usize>();
+
 /// A struct that claims to be larger is not from any header, so its bytes are not looked at.
 const STRUCT_BYTES_MAX: usize = 1 << 16;
+
+/// The size that the caller states of a struct; 0 where there is none.
+///
+/// # Safety
+/// `source` is NULL or points to a readable `struct_size`.
+pub unsafe fn struct_size<T: Grows>(source: *const T) -> usize {
+    // SAFETY: a struct that is there starts with its size; it may be unaligned for all we know.
+    if source.is_null() { 0 } else { unsafe { source.cast::<usize>().read_unaligned() } }
+}
+
+/// Copies as many bytes of a struct over `known` as a caller and we both know. Bytes past what we
+/// know must be 0.
+///
+/// # Safety
+/// `source` has `bytes` readable bytes. Of `T` any bytes are a value.
+unsafe fn copy_known<T: Copy>(
+    (source, bytes): (*const T, usize),
+    mut known: T,
+    name: fmt::Arguments<'_>,
+    why: &mut Why,
+) -> Result<T, Status> {
+    let (source, common) = (source.cast::<u8>(), bytes.min(size_of::<T>()));
+    // SAFETY: the offset is below `bytes`.
+    let is_set = |offset: &usize| unsafe { source.add(*offset).read() != 0 };
+    if let Some(offset) = (common..bytes).find(is_set) {
+        return Err(fail!(
+            why,
+            Invalid,
+            "{name} = {bytes}: this version knows {common} bytes, and byte {offset} asks for \
+             something newer"
+        ));
+    }
+    // SAFETY: `common` bytes are readable at the source and writable in `known`, which is a value
+    // whatever they are.
+    unsafe { ptr::copy_nonoverlapping(source, (&raw mut known).cast(), common) };
+    Ok(known)
+}
 
 /// Copies the bytes that a caller and we both know of a struct that starts with its size.
 ///
 /// # Safety
-/// `source` points to a readable `struct_size` and that many bytes.
-pub unsafe fn read_struct<T: Copy>(
+/// `source` is NULL, or points to a readable `struct_size` and that many bytes.
+pub unsafe fn read_struct<T: Grows>(
     source: *const T,
-    mut known: T,
+    known: T,
     name: &str,
     why: &mut Why,
 ) -> Result<T, Status> {
     if source.is_null() {
         return Err(fail!(why, Invalid, "{name} is NULL"));
     }
-    // SAFETY: the caller's struct starts with its size; it may be unaligned for all we know.
-    let size = unsafe { source.cast::<usize>().read_unaligned() };
-    if size < size_of::<usize>() || size > STRUCT_BYTES_MAX {
+    // SAFETY: the struct is there.
+    let size = unsafe { struct_size(source) };
+    if !(HEAD_BYTES..=STRUCT_BYTES_MAX).contains(&size) {
         return Err(fail!(why, Invalid, "{name}.struct_size = {size}: not filled in"));
     }
-    let common = size.min(size_of::<T>());
-    // SAFETY: `common` bytes are readable at the source by its size, and writable in `known`.
-    // Every struct that is read this way is plain old data of which any byte pattern is a value.
-    unsafe {
-        let target = (&raw mut known).cast::<u8>();
-        core::ptr::copy_nonoverlapping(source.cast::<u8>(), target, common);
-        for offset in common..size {
-            if source.cast::<u8>().add(offset).read() != 0 {
-                return Err(fail!(
-                    why,
-                    Invalid,
-                    "{name}.struct_size = {size}: this version knows {common} bytes, and byte \
-                     {offset} asks for something newer"
-                ));
-            }
-        }
-    }
-    Ok(known)
+    // SAFETY: the caller states that many bytes. Structs that grow are plain old data.
+    unsafe { copy_known((source, size), known, format_args!("{name}.struct_size"), why) }
 }
 
-/// Copies a caller's config, what its hooks lack filled in.
+/// Copies a caller's config. A hook that states a smaller size than ours gets its defaults behind
+/// it; one that states no size or a larger one is left to `settings`, which refuses it.
 ///
 /// # Safety
-/// As for `read_struct`.
+/// `source` is NULL, or points to a readable `struct_size` and that many bytes.
 pub unsafe fn read_config(source: *const Config, why: &mut Why) -> Result<Config, Status> {
-    let default = Config::default();
-    // SAFETY: as the function asks.
-    let mut config = unsafe { read_struct(source, default, "config", why)? };
-    complete(&mut config.memory, &default.memory, why)?;
-    complete(&mut config.files, &default.files, why)?;
-    complete(&mut config.log, &default.log, why)?;
-    complete(&mut config.fatal, &default.fatal, why)?;
-    complete(&mut config.workers, &default.workers, why)?;
-    complete(&mut config.profiler, &default.profiler, why)?;
+    let default = Config::DEFAULT;
+    // SAFETY: the config has the bytes that it states.
+    let given = unsafe { read_struct(source, default, "config", why)? };
+    let mut config = given;
+    given.each_hook(|hook| {
+        if (HEAD_BYTES..hook.known).contains(&hook.given) {
+            let (first, rest) = (hook.offset + hook.given, hook.known - hook.given);
+            // SAFETY: of both configs a hook of `known` bytes lies at the offset, its size first.
+            unsafe {
+                let source = (&raw const default).cast::<u8>().add(first);
+                ptr::copy_nonoverlapping(source, (&raw mut config).cast::<u8>().add(first), rest);
+                (&raw mut config).byte_add(hook.offset).cast::<usize>().write(hook.known);
+            }
+        }
+        Ok(())
+    })?;
     Ok(config)
 }
 
-/// A struct inside a config that states a smaller size than ours: what lies past it takes its
-/// default. One that states no size or a larger one is left to `settings`, which refuses it.
-fn complete<T: Copy>(part: &mut T, default: &T, why: &mut Why) -> Result<(), Status> {
-    // SAFETY: these structs start with their size, and one that is at most its type's is readable;
-    // the size is then written where it was read.
-    unsafe {
-        let size = struct_size(part);
-        if (size_of::<usize>()..size_of::<T>()).contains(&size) {
-            *part = read_struct(part, *default, "hook", why)?;
-            (&raw mut *part).cast::<usize>().write(size_of::<T>());
-        }
-    }
-    Ok(())
-}
-
 /// Copies a struct whose size comes beside it, `least` bytes or more. What a smaller one lacks is
-/// zeros; bytes past what we know must be 0.
+/// zeros.
 ///
 /// # Safety
-/// `source` has `bytes` readable bytes. Of `T` any bytes are a value, zeros among them.
-unsafe fn read_sized<T: Copy>(
+/// `source` has `bytes` readable bytes. Of `T` any bytes are a value.
+unsafe fn read_sized<T: Blank>(
     source: *const T,
     (bytes, least): (usize, usize),
     name: &str,
@@ -113,92 +128,72 @@ unsafe fn read_sized<T: Copy>(
              the first"
         ));
     }
-    for offset in known..bytes {
-        // SAFETY: `bytes` bytes are readable.
-        if unsafe { source.cast::<u8>().add(offset).read() } != 0 {
-            return Err(fail!(
-                why,
-                Invalid,
-                "{name} = {bytes}: this version knows {known} bytes, and byte {offset} asks for \
-                 something newer"
-            ));
-        }
-    }
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the smaller of both sizes is readable there and writable here, and zeros and bytes of
-    // the caller's make a value, as the function asks.
-    unsafe {
-        let common = bytes.min(known);
-        core::ptr::copy_nonoverlapping(source.cast::<u8>(), value.as_mut_ptr().cast(), common);
-        Ok(value.assume_init())
-    }
-}
-
-/// The size that the caller states of a struct; 0 where there is none.
-///
-/// # Safety
-/// `target` is NULL or points to a readable `struct_size`.
-pub unsafe fn struct_size<T>(target: *const T) -> usize {
-    // SAFETY: as the function asks.
-    if target.is_null() { 0 } else { unsafe { target.cast::<usize>().read_unaligned() } }
+    // SAFETY: the caller gives that many bytes, which are a value whatever they are.
+    unsafe { copy_known((source, bytes), T::BLANK, format_args!("{name}"), why) }
 }
 
 /// Writes the bytes that the caller knows of `value`, keeping its struct_size.
 ///
 /// # Safety
-/// `target` points to a readable `struct_size` and that many writable bytes.
-pub unsafe fn write_struct<T>(target: *mut T, value: &T) -> bool {
-    if target.is_null() {
-        return false;
+/// `target` is NULL, or points to a readable `struct_size` and that many writable bytes.
+pub unsafe fn write_struct<T: Grows>(
+    target: *mut T,
+    value: &T,
+    name: &str,
+    why: &mut Why,
+) -> Result<(), Status> {
+    // SAFETY: a struct that is there states its size.
+    let size = unsafe { struct_size(target) };
+    if size < HEAD_BYTES {
+        return Err(fail!(why, Invalid, "{name} is NULL, or its struct_size is not set"));
     }
-    let header = size_of::<usize>();
-    // SAFETY: as the function asks.
+    let (source, rest) = (ptr::from_ref(value).cast::<u8>(), size.min(size_of::<T>()) - HEAD_BYTES);
+    // SAFETY: both structs have `rest` bytes behind their size.
     unsafe {
-        let size = target.cast::<usize>().read_unaligned();
-        if size < header {
-            return false;
-        }
-        let common = size.min(size_of::<T>());
-        let source = core::ptr::from_ref(value).cast::<u8>();
-        core::ptr::copy_nonoverlapping(
-            source.add(header),
-            target.cast::<u8>().add(header),
-            common - header,
-        );
+        let target = target.cast::<u8>().add(HEAD_BYTES);
+        ptr::copy_nonoverlapping(source.add(HEAD_BYTES), target, rest);
     }
-    true
+    Ok(())
 }
 
-/// Fills the caller's error, where there is one; whether there is.
+/// Fills the caller's error; whether there is one, with its size set.
 ///
 /// # Safety
-/// As for `write_struct`, or NULL.
+/// `target` is NULL, or points to a readable `struct_size` and that many writable bytes.
 pub unsafe fn write_error(target: *mut Error, failure: &Failure) -> bool {
-    let mut error = Error { status: failure.status as i32, ..Error::EMPTY };
-    error.tag = failure.tag;
-    error.batch_id = failure.batch_id;
-    error.sample = failure.sample;
-    error.chunk_rank = failure.chunk.len() as u32;
+    let mut error = Error {
+        status: failure.status as i32,
+        chunk_rank: failure.chunk.len() as u32,
+        tag: failure.tag,
+        batch_id: failure.batch_id,
+        sample: failure.sample,
+        ..Error::EMPTY
+    };
     error.chunk[..failure.chunk.len()].copy_from_slice(&failure.chunk);
-    for (byte, source) in error.text.iter_mut().zip(failure.text.as_bytes()) {
-        *byte = *source as c_char;
-    }
-    // SAFETY: as the function asks.
-    unsafe { write_struct(target, &error) }
+    write_text(&mut error.text, failure.text.as_str());
+    // SAFETY: an error that is there has the bytes that it states.
+    unsafe { write_struct(target, &error, "error", &mut Why::new()).is_ok() }
 }
 
-/// Ends a call: fills the error of a failure, and gives the code.
+/// The code of a failure, of which the caller's error tells the rest.
 ///
 /// # Safety
-/// As for `write_error`.
-pub unsafe fn finish(result: Result<(), Status>, why: &Why, error: *mut Error) -> i32 {
-    match result {
+/// `error` is NULL, or points to a readable `struct_size` and that many writable bytes.
+pub unsafe fn told(error: *mut Error, failure: &Failure) -> i32 {
+    // SAFETY: an error that is there has the bytes that it states.
+    unsafe { write_error(error, failure) };
+    failure.status as i32
+}
+
+/// The code of a call that takes no loader.
+///
+/// # Safety
+/// `error` is NULL, or points to a readable `struct_size` and that many writable bytes.
+pub unsafe fn answer(error: *mut Error, call: impl FnOnce(&mut Why) -> Result<(), Status>) -> i32 {
+    match with_why(call) {
         Ok(()) => Status::Ok as i32,
-        Err(status) => {
-            // SAFETY: as the function asks.
-            unsafe { write_error(error, &Failure::because(status, why)) };
-            status as i32
-        }
+        // SAFETY: an error that is there has the bytes that it states.
+        Err(failure) => unsafe { told(error, &failure) },
     }
 }
 
@@ -210,7 +205,7 @@ pub unsafe fn string_from_c<'a>(text: *const c_char, why: &mut Why) -> Result<&'
     if text.is_null() {
         return Err(fail!(why, Invalid, "a uri is NULL"));
     }
-    // SAFETY: as the function asks.
+    // SAFETY: a text that is there ends with a NUL.
     let bytes = unsafe { CStr::from_ptr(text) };
     bytes.to_str().map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))
 }
@@ -228,92 +223,55 @@ pub unsafe fn scratch_from_c<'a>(
         return Err(fail!(why, Invalid, "scratch is NULL"));
     }
     // SAFETY: the caller gives that many bytes, for this call alone.
-    Ok(unsafe { core::slice::from_raw_parts_mut(scratch.cast(), bytes) })
+    Ok(unsafe { slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
-/// Sample `number` of an array of `count` such, each of `bytes` bytes, copied into `target`; its
-/// tag, whatever is wrong with it: 0 where its size is that of none.
+/// Checks sample `number` of an array of such, each of `bytes` bytes, and copies it. Its tag is
+/// copied whatever is wrong with it; it is 0 where its size is that of none.
 ///
 /// # Safety
-/// As for `fill_request`, of that sample; the array has at most isize::MAX bytes.
+/// The array has that sample, and at most isize::MAX bytes. Its `boxes` and their `uri` are NULL or
+/// readable as the header says.
 pub unsafe fn read_sample(
     target: &mut Request,
     samples: *const Sample,
     (number, bytes): (usize, usize),
     why: &mut Why,
-) -> (u64, Result<(), Status>) {
-    // SAFETY: as the function asks; samples lie as far apart as the caller's are large.
-    unsafe {
-        let sample = samples.cast::<u8>().add(number * bytes).cast::<Sample>();
-        let filled = read_sized(sample, (bytes, SAMPLE_BYTES_MIN), "sample_bytes", why)
-            .and_then(|sample| fill_request(target, &sample, why));
-        (sample_tag(sample, bytes), filled)
+) -> Result<(), Status> {
+    let sizes = (bytes, SAMPLE_BYTES_MIN);
+    // SAFETY: samples lie as far apart as the caller's are large.
+    let source = unsafe { samples.byte_add(number * bytes) };
+    target.tag = 0;
+    if (SAMPLE_BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
+        // SAFETY: the tag lies within those bytes; a caller's samples may be unaligned.
+        target.tag = unsafe { (&raw const (*source).tag).read_unaligned() };
     }
-}
-
-/// # Safety
-/// `sample` has `bytes` readable bytes.
-unsafe fn sample_tag(sample: *const Sample, bytes: usize) -> u64 {
-    if !(SAMPLE_BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
-        return 0;
-    }
-    // SAFETY: the tag lies within those bytes; a caller's samples may be unaligned.
-    unsafe { (&raw const (*sample).tag).read_unaligned() }
-}
-
-/// Checks a caller's sample and copies it.
-///
-/// # Safety
-/// `boxes` and `uri` are NULL or readable as the header says.
-unsafe fn fill_request(target: &mut Request, sample: &Sample, why: &mut Why) -> Result<(), Status> {
+    // SAFETY: the sample has as many bytes.
+    let sample = unsafe { read_sized(source, sizes, "sample_bytes", why)? };
     if sample.boxes.is_null() || sample.n_fields != 1 {
         return Err(fail!(why, Invalid, "a sample has exactly one box, not {}", sample.n_fields));
     }
     let sizes = (sample.box_bytes as usize, BOX_BYTES_MIN);
     // SAFETY: one box of this size is readable.
     let source = unsafe { read_sized(sample.boxes, sizes, "box_bytes", why)? };
-    let rank = source.rank as usize;
+    let (rank, bytes) = (source.rank as usize, source.uri_bytes);
     if rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));
     }
-    if source.uri.is_null() || source.uri_bytes > URI_BYTES_MAX as u64 {
-        let bytes = source.uri_bytes;
-        return Err(fail!(
-            why,
-            Invalid,
-            "a uri is NULL, or its {bytes} bytes are not 1 to {URI_BYTES_MAX}"
-        ));
+    if source.uri.is_null() || bytes > URI_BYTES_MAX as u64 {
+        let most = URI_BYTES_MAX;
+        return Err(fail!(why, Invalid, "a uri is NULL, or its {bytes} bytes are not 1 to {most}"));
     }
     if source.reserved != 0 {
         return Err(fail!(why, Invalid, "reserved = {}: must be 0", source.reserved));
     }
     // SAFETY: `uri_bytes` bytes are readable.
-    let uri =
-        unsafe { core::slice::from_raw_parts(source.uri.cast::<u8>(), source.uri_bytes as usize) };
-    let uri = core::str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
+    let uri = unsafe { slice::from_raw_parts(source.uri.cast::<u8>(), bytes as usize) };
+    let uri = str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
     normalize_uri(uri, &mut target.uri, why)?;
-    target.rank = rank;
-    target.begin = source.begin;
-    target.end = source.end;
-    target.tag = sample.tag;
+    (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
     Ok(())
 }
-
-// Every struct that the helpers above copy starts with its size.
-const _: () = assert!(
-    offset_of!(Config, struct_size) == 0
-        && offset_of!(Error, struct_size) == 0
-        && offset_of!(Memory, struct_size) == 0
-        && offset_of!(BatchInfo, struct_size) == 0
-        && offset_of!(Stats, struct_size) == 0
-        && offset_of!(ArrayInfo, struct_size) == 0
-        && offset_of!(MemoryHook, struct_size) == 0
-        && offset_of!(FilesHook, struct_size) == 0
-        && offset_of!(LogHook, struct_size) == 0
-        && offset_of!(FatalHook, struct_size) == 0
-        && offset_of!(WorkersHook, struct_size) == 0
-        && offset_of!(ProfilerHook, struct_size) == 0
-);
 
 #[cfg(test)]
 mod tests {
@@ -329,6 +287,10 @@ mod tests {
         second: u32,
         third: u32,
         fourth: u64,
+    }
+
+    impl Blank for Grown {
+        const BLANK: Grown = Grown { first: 0, second: 0, third: 0, fourth: 0 };
     }
 
     const FIRST_BYTES: usize = offset_of!(Grown, third);
@@ -368,7 +330,7 @@ mod tests {
             }
         }
         let mut newer = [0; size_of::<Grown>() + 8];
-        assert_eq!(read(&newer), Ok(Grown { first: 0, second: 0, third: 0, fourth: 0 }));
+        assert_eq!(read(&newer), Ok(Grown::BLANK));
         newer[size_of::<Grown>()] = 1;
         assert!(read(&newer).unwrap_err().contains("byte 24 asks for something newer"));
     }

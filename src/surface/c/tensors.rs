@@ -1,15 +1,14 @@
 //! The DLPack functions of the C surface.
 //!
-//! In: batches. Out: tensors, which carry the deleters of `surface::deleters`.
+//! In: batches. Out: tensors, which carry the deleters of `surface::handles`.
 
-use super::{in_instance, invalid, no_such_field};
-use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
-use crate::base::status::{Failure, Status, Why};
+use super::{check_field, in_instance, invalid};
+use crate::base::limits::TENSORS_PER_SLOT;
+use crate::base::status::{Failure, Status};
 use crate::batch::exports::{DlManagedTensor, DlManagedTensorVersioned, Exported};
 use crate::cuda::Stream;
-use crate::fail;
 use crate::jobs::tensors;
-use crate::surface::deleters::DELETERS;
+use crate::surface::handles::DELETERS;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
@@ -28,7 +27,7 @@ pub unsafe extern "C" fn wavetrain_dlpack(
     stream: *mut c_void,
     tensor: *mut *mut DlManagedTensorVersioned,
 ) -> i32 {
-    // SAFETY: as the function asks.
+    // SAFETY: `tensor` is NULL or writable.
     unsafe { export((loader, batch), field, stream, tensor, |exported| exported.versioned) }
 }
 
@@ -44,7 +43,7 @@ pub unsafe extern "C" fn wavetrain_dlpack_legacy(
     stream: *mut c_void,
     tensor: *mut *mut DlManagedTensor,
 ) -> i32 {
-    // SAFETY: as the function asks.
+    // SAFETY: `tensor` is NULL or writable.
     unsafe { export((loader, batch), field, stream, tensor, |exported| exported.legacy) }
 }
 
@@ -61,29 +60,25 @@ unsafe fn export<T>(
 ) -> i32 {
     in_instance(loader, |instance| {
         if target.is_null() {
-            return Err(invalid("tensor is NULL"));
+            return Err(invalid(format_args!("tensor is NULL")));
         }
-        if field >= FIELDS_MAX {
-            return Err(no_such_field(field));
+        check_field(field)?;
+        let has_device = instance.device().is_some();
+        if !stream.is_null() && !has_device {
+            let text = format_args!("stream is set, but the batch is in host memory");
+            return Err(Failure::of(Status::Unsupported, text));
         }
-        let mut why = Why::new();
-        if !stream.is_null() && instance.device().is_none() {
-            let status = fail!(why, Unsupported, "stream is set, but the batch is in host memory");
-            return Err(Failure::because(status, &why));
-        }
-        let is_one = instance.device().is_some() && stream.addr() != NO_STREAM;
         // SAFETY: on a device it is a stream of the caller's, as the header says.
-        let stream = is_one.then(|| unsafe { Stream::from_raw(stream) });
-        let Some(exported) = tensors::export(&instance.lock, (batch, field), stream, &DELETERS)?
-        else {
-            let status = fail!(
-                why,
-                Again,
+        let stream =
+            (has_device && stream.addr() != NO_STREAM).then(|| unsafe { Stream::from_raw(stream) });
+        let exported = tensors::export(&instance.lock, (batch, field), stream, &DELETERS)?;
+        let exported = exported.ok_or_else(|| {
+            let text = format_args!(
                 "the batch has {TENSORS_PER_SLOT} tensors that live, or was exported to as many \
                  streams: delete a tensor, or use one of the streams"
             );
-            return Err(Failure::because(status, &why));
-        };
+            Failure::of(Status::Again, text)
+        })?;
         // SAFETY: it is not NULL, so it is writable.
         unsafe { target.write(form(&exported).as_ptr()) };
         Ok(Status::Ok)
