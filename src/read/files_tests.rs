@@ -6,7 +6,7 @@ use crate::os::{FileKind, FileStat};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const OPEN: Descriptors = Descriptors { fd: 7, direct: None };
-const STAT: FileStat = FileStat { bytes: 9, modified_ns: 1, kind: FileKind::Regular };
+const STAT: FileStat = FileStat { bytes: 9, modified_ns: 1, kind: FileKind::REGULAR };
 
 fn lease(files: &mut FileTable) -> Option<Lease> {
     match files.lease(1, 2, None) {
