@@ -6,7 +6,7 @@ use crate::base::indexes::{BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
-use crate::cuda::DeviceEngine;
+use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::intake::arrays::Uri;
 use crate::os::Os;
 use crate::os::profiler::Profiler;
@@ -118,7 +118,8 @@ impl Shared {
 
     /// The device; None on the host.
     pub fn engine(&self) -> Option<&DeviceEngine> {
-        self.engine
+        // A reference to what nobody has is no type that nobody has.
+        self.engine.filter(|_| HAS_DEVICES)
     }
 
     pub fn skips_errors(&self) -> bool {
