@@ -241,7 +241,10 @@ fn value_limit(text: &[u8], first: usize) -> usize {
             b'"' => at = string_end(text, at),
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            _ => {}
+            _ => {
+                at += 1;
+                continue;
+            }
         }
         at += 1;
         if depth == 0 {

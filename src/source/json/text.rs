@@ -38,7 +38,14 @@ impl<'a> Str<'a> {
 
     /// Which of the words, with one space between them, it is. An empty text has no words.
     pub fn place_in(self, words: &str) -> Option<usize> {
-        if words.is_empty() { None } else { words.split(' ').position(|word| self == *word) }
+        let mut split = words.as_bytes().split(|byte| *byte == b' ');
+        split.position(|word| self.is(word)).filter(|_| !words.is_empty())
+    }
+
+    fn is(self, other: &[u8]) -> bool {
+        let is_same = |other: &str| self.chars().eq(other.chars());
+        self.raw.as_bytes() == other
+            || self.raw.contains('\\') && core::str::from_utf8(other).is_ok_and(is_same)
     }
 
     /// The whole string in `buffer`, or None where it does not fit.
@@ -64,7 +71,7 @@ impl<'a> Str<'a> {
 
 impl PartialEq<str> for Str<'_> {
     fn eq(&self, other: &str) -> bool {
-        if self.raw.contains('\\') { self.chars().eq(other.chars()) } else { self.raw == other }
+        self.is(other.as_bytes())
     }
 }
 

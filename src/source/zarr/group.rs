@@ -10,7 +10,7 @@
 
 use super::ngff::read_ome;
 use super::node::{Document, Node};
-use super::zarr3::{is_ignored, read_node_type};
+use super::zarr3::{check_version, is_ignored};
 use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -203,13 +203,15 @@ fn kind_from_document(document: Value<'_>) -> NodeKind {
 }
 
 fn read_zarr3<'a>(root: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
-    let node_type = read_node_type(root)?;
+    let names = "zarr_format node_type attributes consolidated_metadata";
+    let ([format, node_type, attributes, consolidated, ..], other) =
+        root.walk(names, is_ignored)?;
+    check_version(root, format, node_type)?;
     let name = node_type.string()?;
     if name != *"group" {
         return Err(fail!(node_type, Decode, "{name} is not \"group\""));
     }
-    let names = "zarr_format node_type attributes consolidated_metadata";
-    let [_, _, attributes, consolidated, ..] = root.pick_but(names, 0, is_ignored)?;
+    root.check_known(other)?;
     if let Some(attributes) = attributes.found() {
         read_ome(attributes, DocumentKind::Zarr3, found)?;
     }

@@ -30,6 +30,9 @@ const MEMBERS_MAX: usize = 9;
 /// Members in the order in which they were asked for; those that are not there are ABSENT.
 pub(super) type Picked<'r, 'a> = [Node<'r, 'a>; MEMBERS_MAX];
 
+/// A member of an object.
+type Member<'r, 'a> = (Str<'a>, Node<'r, 'a>);
+
 /// One extent per axis.
 pub(super) type Extents = ArrayVec<u64, RANK_MAX>;
 
@@ -143,7 +146,7 @@ impl<'r, 'a> Node<'r, 'a> {
     }
 
     /// The members of an object.
-    pub fn members(self) -> Result<impl Iterator<Item = (Str<'a>, Node<'r, 'a>)>, Status> {
+    pub fn members(self) -> Result<impl Iterator<Item = Member<'r, 'a>>, Status> {
         let members = self.typed(self.value.members(), "an object")?;
         Ok(members.map(move |(name, value)| (name, self.with(value))))
     }
@@ -173,16 +176,28 @@ impl<'r, 'a> Node<'r, 'a> {
         self.pick_but(names, required, |_, _| true)
     }
 
-    /// [`Self::pick`] from an object that has no others but those that may be passed over. Takes
-    /// all in one pass. A name that comes twice is an error, because two readers would see two
-    /// documents.
+    /// [`Self::pick`] from an object that has no others but those that may be passed over.
     pub fn pick_but(
         self,
         names: &str,
         required: usize,
         is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
     ) -> Result<Picked<'r, 'a>, Status> {
-        let mut picked = [self.with(Value::ABSENT); MEMBERS_MAX];
+        let (picked, other) = self.walk(names, is_passed_over)?;
+        self.check_known(other)?;
+        self.check_present(names, &picked[..required])?;
+        Ok(picked)
+    }
+
+    /// Takes the members `names` of an object in one pass, and the first of the others that must
+    /// not be passed over. A name that comes twice is an error, because two readers would see two
+    /// documents.
+    pub fn walk(
+        self,
+        names: &str,
+        is_passed_over: fn(Str<'_>, Value<'_>) -> bool,
+    ) -> Result<(Picked<'r, 'a>, Option<Member<'r, 'a>>), Status> {
+        let (mut picked, mut other) = ([self.with(Value::ABSENT); MEMBERS_MAX], None);
         for (name, member) in self.members()? {
             match name.place_in(names) {
                 Some(place) if picked[place].found().is_some() => {
@@ -191,15 +206,18 @@ impl<'r, 'a> Node<'r, 'a> {
                     return Err(fail!(self.document, Decode, "{reason} at byte {offset}"));
                 }
                 Some(place) => picked[place] = member,
-                None if is_passed_over(name, member.value) => {}
-                None => {
-                    let reason = "is not known and must be understood";
-                    return Err(fail!(self, Unsupported, "member {name} = {member} {reason}"));
-                }
+                None if other.is_some() || is_passed_over(name, member.value) => {}
+                None => other = Some((name, member)),
             }
         }
-        self.check_present(names, &picked[..required])?;
-        Ok(picked)
+        Ok((picked, other))
+    }
+
+    /// Refuses a member that is not known.
+    pub fn check_known(self, other: Option<Member<'r, 'a>>) -> Result<(), Status> {
+        let Some((name, member)) = other else { return Ok(()) };
+        let reason = "is not known and must be understood";
+        Err(fail!(self, Unsupported, "member {name} = {member} {reason}"))
     }
 
     /// Whether all of these members, the first of `names`, are there.

@@ -33,13 +33,16 @@ pub fn array_from_zarr3(
     assert!(table.len() >= EDGE_RUNS_MAX);
     let document = Document::new(uri, DocumentKind::Zarr3.file_name(), json, why);
     let root = document.root()?;
-    if read_node_type(root)?.choice("array group", Status::Unsupported)? == 1 {
-        return Err(fail!(document, NotFound, "{IS_GROUP}"));
-    }
     let names = "shape data_type chunk_grid chunk_key_encoding fill_value codecs zarr_format \
                  node_type storage_transformers";
-    let [shape, data_type, grid, encoding, fill, codecs, _, _, transformers] =
-        root.pick_but(names, 6, is_ignored)?;
+    let (picked, other) = root.walk(names, is_ignored)?;
+    let [shape, data_type, grid, encoding, fill, codecs, format, node_type, transformers] = picked;
+    check_version(root, format, node_type)?;
+    if node_type.choice("array group", Status::Unsupported)? == 1 {
+        return Err(fail!(document, NotFound, "{IS_GROUP}"));
+    }
+    root.check_known(other)?;
+    root.check_present(names, &picked[..6])?;
     if let Some(transformers) = transformers.found()
         && let Some(first) = transformers.items()?.next()
     {
@@ -58,12 +61,15 @@ pub fn array_from_zarr3(
     Ok(record)
 }
 
-/// The member "node_type" of a document of this format.
-pub(super) fn read_node_type<'r, 'a>(root: Node<'r, 'a>) -> Result<Node<'r, 'a>, Status> {
-    let [format, node_type, ..] = root.pick("zarr_format node_type", 1)?;
+/// Whether a document is of this version of zarr, and says what type of node it describes.
+pub(super) fn check_version<'r, 'a>(
+    root: Node<'r, 'a>,
+    format: Node<'r, 'a>,
+    node_type: Node<'r, 'a>,
+) -> Result<(), Status> {
+    root.check_present("zarr_format", &[format])?;
     format.check_format(3)?;
-    root.check_present("zarr_format node_type", &[format, node_type])?;
-    Ok(node_type)
+    root.check_present("node_type", &[node_type])
 }
 
 /// Whether a member beside the known ones says nothing about the data.
