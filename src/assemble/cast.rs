@@ -25,7 +25,7 @@
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::loops::casts::{
-    GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair,
+    GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair, row_to_halves,
 };
 use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, Dtype};
@@ -66,10 +66,19 @@ impl Dense {
     fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         match self.path {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
-            _ => {
-                let mut strip = [0; STRIP_BYTES];
+            _ => self.run_portable(source, target),
+        }
+    }
+
+    fn run_portable(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
+        match self.portable {
+            RowLoop::Single(portable) => {
+                (0..target.count()).for_each(|row| portable(source.row(row), target.row(row)));
+            }
+            RowLoop::ToHalves(to_floats, source_bytes) => {
+                let (first, mut strip) = ((to_floats, source_bytes), [0; STRIP_BYTES]);
                 for row in 0..target.count() {
-                    self.portable.run(source.row(row), target.row(row), &mut strip);
+                    row_to_halves(first, source.row(row), target.row(row), &mut strip);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The entries of libcuda.so.1 that wavetrain calls, with the types that they have in cuda.h.
 //!
-//! In: a function that finds a symbol. Out: [`Entries`], every required one filled. Struct and names
-//! are made from one list, so that a name and its type stand together.
+//! In: a function that finds a symbol. Out: [`Entries`], every required one filled. Struct and
+//! names are made from one list, so that a name and its type stand together.
 
 use crate::cuda::handles::{
     Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption, Module, Stream,
@@ -50,10 +50,10 @@ pub fn names() -> impl Iterator<Item = EntryName> {
 }
 
 impl Entries {
-    /// Asks `find` for every entry; Err is the name of the first required one that it does not have.
+    /// Asks `find` for every entry; Err is the name of the first required one that it has not.
     ///
     /// # Safety
-    /// What `find` gives is NULL, or the function of that name of a CUDA driver, which stays loaded.
+    /// What `find` gives is NULL, or the function of that name of a CUDA driver that stays loaded.
     pub unsafe fn resolve(
         mut find: impl FnMut(&'static CStr) -> *mut c_void,
     ) -> Result<Entries, &'static CStr> {

@@ -99,10 +99,11 @@ impl DeviceEngine {
         self.memory = driver.mem_alloc(bytes).map_err(|code| {
             let (free, total) = driver.mem_get_info().unwrap_or((0, 0));
             let (name, named) = (self.context.name(), driver.named(code));
-            let room = format_args!("{name} ({free} of {total} are free)");
             let advice = "lower max_gpu_memory_bytes, samples_per_batch or n_batch_slots";
-            let text = format_args!("taking {bytes} bytes of {room}: cuMemAlloc says {named}");
-            why.fail(code.status(), format_args!("{text}: {advice}"))
+            let said = format_args!("cuMemAlloc says {named}: {advice}");
+            let room = format_args!("{name} ({free} of {total} are free):");
+            let text = format_args!("taking {bytes} bytes of {room} {said}");
+            why.fail(code.status(), text)
         })?;
         let bytes = self.sizes.pinned_bytes();
         let flags = MEM_HOST_PORTABLE | MEM_HOST_DEVICE_MAP;

@@ -34,21 +34,18 @@ pub enum RowLoop {
     ToHalves(Portable, usize),
 }
 
-impl RowLoop {
-    /// Does a row; `strip` holds anything.
-    #[inline]
-    pub fn run(&self, source: &[u8], target: &mut [u8], strip: &mut [u8; STRIP_BYTES]) {
-        match *self {
-            RowLoop::Single(portable) => portable(source, target),
-            RowLoop::ToHalves(to_floats, source_bytes) => {
-                let sources = source.chunks(STRIP_BYTES / 4 * source_bytes);
-                for (source, target) in sources.zip(target.chunks_mut(STRIP_BYTES / 2)) {
-                    let floats = &mut strip[..2 * target.len()];
-                    to_floats(source, floats);
-                    halves_from_floats(floats, target);
-                }
-            }
-        }
+/// Does a row to halves; `strip` holds anything.
+pub fn row_to_halves(
+    (to_floats, source_bytes): (Portable, usize),
+    source: &[u8],
+    target: &mut [u8],
+    strip: &mut [u8; STRIP_BYTES],
+) {
+    let sources = source.chunks(STRIP_BYTES / 4 * source_bytes);
+    for (source, target) in sources.zip(target.chunks_mut(STRIP_BYTES / 2)) {
+        let floats = &mut strip[..2 * target.len()];
+        to_floats(source, floats);
+        halves_from_floats(floats, target);
     }
 }
 

@@ -77,8 +77,8 @@ pub fn half_from_f64(value: f64) -> Half {
 }
 
 /// An f32 that rounds to the half that `value` would: cut off below the last place of an f32, that
-/// place set if anything was lost, by a carry out of the lower bits into it. What is beyond an f32 is
-/// infinite or 0 as a half, too.
+/// place set if anything was lost, by a carry out of the lower bits into it. What is beyond an f32
+/// is infinite or 0 as a half, too.
 #[inline(always)]
 pub fn odd_f32_from_f64(value: f64) -> f32 {
     const BELOW: u64 = (1 << 29) - 1;

@@ -295,9 +295,9 @@ fn fixed_codes(tables: &mut Tables) {
     let mut lengths = [8; LITERAL_SYMBOLS];
     lengths[144..256].fill(9);
     lengths[256..280].fill(7);
-    let literals = make(&mut tables.literals, LITERAL_ROOT, &lengths, literal_entry);
+    let literals = make(&mut tables.literals, LITERAL_ROOT, &lengths, Symbols::Literals);
     let lengths = [5; DISTANCE_SYMBOLS];
-    let distances = make(&mut tables.distances, DISTANCE_ROOT, &lengths, |at| DISTANCES[at]);
+    let distances = make(&mut tables.distances, DISTANCE_ROOT, &lengths, Symbols::Distances);
     assert!(literals == Code::Whole && distances == Code::Whole);
     tables.is_fixed = true;
 }
@@ -316,8 +316,7 @@ fn read_codes(tables: &mut Tables, bits: &mut Bits<'_>) -> Result<(), Broken> {
         own[usize::from(*symbol)] = bits.take(3)? as u8;
     }
     // Their table is needed before that of the literals is made, in whose place it lies.
-    let value = |symbol| (symbol as u32) << VALUE_SHIFT;
-    if make(&mut tables.literals, LENGTH_ROOT, &own, value) != Code::Whole {
+    if make(&mut tables.literals, LENGTH_ROOT, &own, Symbols::Lengths) != Code::Whole {
         return Err(Broken::Wrong);
     }
     let mut lengths = [0u8; LITERAL_SYMBOLS + DISTANCE_SYMBOLS];
@@ -327,8 +326,8 @@ fn read_codes(tables: &mut Tables, bits: &mut Bits<'_>) -> Result<(), Broken> {
     if literals[END_SYMBOL] == 0 {
         return Err(Broken::Wrong);
     }
-    let literals = make(&mut tables.literals, LITERAL_ROOT, literals, literal_entry);
-    let distances = make(&mut tables.distances, DISTANCE_ROOT, distances, |at| DISTANCES[at]);
+    let literals = make(&mut tables.literals, LITERAL_ROOT, literals, Symbols::Literals);
+    let distances = make(&mut tables.distances, DISTANCE_ROOT, distances, Symbols::Distances);
     if literals == Code::Wrong || distances == Code::Wrong { Err(Broken::Wrong) } else { Ok(()) }
 }
 
@@ -352,11 +351,27 @@ fn read_lengths(table: &[u32], bits: &mut Bits<'_>, lengths: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// What the entry of a literal, a length, or the end says beside its code.
-fn literal_entry(symbol: usize) -> u32 {
-    match symbol.checked_sub(END_SYMBOL) {
-        None => IS_LITERAL | (symbol as u32) << VALUE_SHIFT,
-        Some(at) => LENGTHS[at],
+/// What the symbols of a code mean.
+#[derive(Clone, Copy)]
+enum Symbols {
+    /// Literals, lengths, and the end.
+    Literals,
+    Distances,
+    /// Lengths of codes: numbers.
+    Lengths,
+}
+
+impl Symbols {
+    /// What the entry of a symbol says beside its code.
+    #[inline(always)]
+    fn entry(self, symbol: usize) -> u32 {
+        let number = (symbol as u32) << VALUE_SHIFT;
+        match self {
+            Symbols::Literals if symbol < END_SYMBOL => IS_LITERAL | number,
+            Symbols::Literals => LENGTHS[symbol - END_SYMBOL],
+            Symbols::Distances => DISTANCES[symbol],
+            Symbols::Lengths => number,
+        }
     }
 }
 
@@ -397,11 +412,11 @@ fn counted(lengths: &[u8]) -> ([u16; CODE_BITS_MAX + 1], [u16; CODE_BITS_MAX + 2
 
 /// Makes the table of the code that gives each symbol as many bits as `lengths` says: codes of as
 /// many bits follow each other by their symbols, and longer ones follow shorter ones. Bits are read
-/// from the lowest on, so that a code is an index back to front. `says` is what the entry of a
-/// symbol says beside its code.
-fn make(table: &mut [u32], root: u32, lengths: &[u8], says: fn(usize) -> u32) -> Code {
+/// from the lowest on, so that a code is an index back to front.
+fn make(table: &mut [u32], root: u32, lengths: &[u8], symbols: Symbols) -> Code {
     let (counts, mut firsts, code) = counted(lengths);
-    let entry = |symbol: u16, bits: u32| says(usize::from(symbol)) + (bits << CODE_SHIFT | bits);
+    let entry =
+        |symbol: u16, bits: u32| symbols.entry(usize::from(symbol)) + (bits << CODE_SHIFT | bits);
     if code == Code::Part {
         table[..1 << root].fill(IS_SPECIAL + (1 << CODE_SHIFT | 1));
         if let Some(symbol) = lengths.iter().position(|bits| *bits == 1) {

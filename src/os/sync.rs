@@ -122,7 +122,7 @@ impl Condvar {
             tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
             tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the guard holds the mutex that all waiters of this condition use; the deadline lives.
+        // SAFETY: the guard holds the mutex that all waiters use; the deadline outlives the call.
         let failed = unsafe {
             libc::pthread_cond_timedwait(self.condition.get(), guard.mutex.lock.get(), &deadline)
         };

@@ -71,7 +71,7 @@ inlined! {
         _mm256_storeu_si256(target.cast(), _mm256_loadu_si256(source.cast()))
     }
 
-    /// Copies `count` bytes, 32 at a time: 1 step at least, the last of which begins before `count`.
+    /// Copies `count` bytes, 32 at a time: 1 step at least. The last begins before `count`.
     fn copy_steps(source: *const u8, target: *mut u8, count: usize) {
         let mut at = 0;
         loop {
@@ -87,8 +87,8 @@ inlined! {
     }
 
     /// Repeats the up to [`SHORT_BYTES`] bytes from `source` on at `target`, which lies 8 at least
-    /// behind it and is valid for SHORT_BYTES. Eight bytes at a time: they are there before the next
-    /// eight, and mostly lie inside one store before them, which is what the CPU forwards at once.
+    /// behind it and is valid for SHORT_BYTES. Eight bytes at a time: they are there before the
+    /// next eight, and mostly lie inside one store before them, which the CPU forwards at once.
     pub(super) fn repeat_short(source: *const u8, target: *mut u8) {
         for at in [0, 8] {
             let bytes = source.add(at).cast::<u64>().read_unaligned();
@@ -108,8 +108,8 @@ inlined! {
         _mm256_storeu_si256(target.cast(), pattern)
     }
 
-    /// Repeats `length` bytes that begin `distance` before `target`, 1 at least; they may reach into
-    /// themselves. The target is valid for OVER_BYTES behind them.
+    /// Repeats `length` bytes that begin `distance` before `target`, 1 at least; they may reach
+    /// into themselves. The target is valid for OVER_BYTES behind them.
     pub(super) fn repeat(target: *mut u8, distance: usize, length: usize) {
         if length <= SHORT_BYTES && distance >= 8 {
             repeat_short(target.sub(distance), target)

@@ -84,9 +84,7 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
             }
             let mut length = (token & 15) + 4;
             let limit = to_last.add(TARGET_MARGIN - OVER_BYTES);
-            if length > SHORT_BYTES && !longer(&mut next, from_last, &mut length)
-                || !repeat_match(end, distance, length, limit)
-            {
+            if !repeat_match((&mut next, from_last), (end, limit), distance, &mut length) {
                 break;
             }
             (from, to) = (next, end.add(length));
@@ -96,16 +94,23 @@ fn sequences(source: &[u8], target: &mut [u8], done: usize) -> (usize, usize) {
 }
 
 inlined! {
-    /// Repeats a match of any length and distance; false where it ends behind `limit`, behind which
-    /// OVER_BYTES are left.
-    fn repeat_match(target: *mut u8, distance: usize, length: usize, limit: *mut u8) -> bool {
-        if length > SHORT_BYTES {
-            if length > limit.offset_from_unsigned(target) {
+    /// Repeats a match of any distance, and of the length to which the bytes from `next` on belong
+    /// where it is long; false where they leave `last` behind, or the match ends behind `limit`,
+    /// behind which OVER_BYTES are left.
+    fn repeat_match(
+        source: (&mut *const u8, *const u8),
+        target: (*mut u8, *mut u8),
+        distance: usize,
+        length: &mut usize
+    ) -> bool {
+        let ((next, last), (target, limit)) = (source, target);
+        if *length > SHORT_BYTES {
+            if !longer(next, last, length) || *length > limit.offset_from_unsigned(target) {
                 return false;
             }
-            repeat_long(target, distance, length);
+            repeat_long(target, distance, *length);
         } else if distance >= 8 {
-            repeat_short(target.sub(distance), target);
+            repeat_short(target.wrapping_sub(distance).cast_const(), target);
         } else {
             repeat_near(target, distance);
         }

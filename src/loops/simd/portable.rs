@@ -1,7 +1,8 @@
 //! Machines without vector paths of their own: what the compiler makes of plain loops; other paths
 //! say that they do not exist, and the portable code of their callers does the work.
 
-use super::{Kernel, Level, RowsKernels};
+use super::kernels::Kernel;
+use super::{Level, RowsKernels};
 use crate::loops::inflate::{Bits, Stop, Tables};
 use crate::records::Dtype;
 

@@ -120,7 +120,10 @@ trait Vector: Copy {
 }
 
 macro_rules! vector {
-    ($vector:ident, $load:ident, $store:ident, [$($low:ident),*], [$($high:ident),*] $($own:tt)*) => {
+    (
+        $vector:ident, $load:ident, $store:ident, [$($low:ident),*], [$($high:ident),*]
+        $($own:tt)*
+    ) => {
         impl Vector for $vector {
             const BYTES: usize = size_of::<$vector>();
 
@@ -304,7 +307,7 @@ inlined! {
     }
 }
 
-/// Kernels: `count` times `SIZE` bytes from rows `pitch` bytes apart, a vector of each row at a time.
+/// Kernels: `count` times `SIZE` bytes from rows `pitch` bytes apart, a vector of each at a time.
 /// The last vector is taken further to the left where it is not full. Each returns `count`, or 0
 /// where that is less than a vector.
 macro_rules! kernels {
