@@ -9,6 +9,8 @@
 //! entry says how many bits its symbol takes and what it means. Codes of more bits have a table of
 //! their own behind the first one, for the bits that follow. The loop of this file takes a symbol
 //! at a time and judges; that of `simd` is as fast as may be, wherever both sides have room.
+//!
+//! Over 500 lines because what makes the tables and what reads them agree on the parts of an entry.
 
 use crate::loops::repeat::repeat;
 use crate::loops::simd::inflate_symbols;
