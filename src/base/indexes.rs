@@ -21,6 +21,8 @@ index_types! {
     BatchSlot
     /// A wave.
     WaveIndex
+    /// An array's metadata.
+    ArraySlot
     /// A file's record.
     FileSlot
 }

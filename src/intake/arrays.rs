@@ -8,6 +8,7 @@
 
 use crate::base::arena::{Carver, Table};
 use crate::base::cache::{Cache, Fifo};
+use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::Text;
@@ -93,60 +94,60 @@ impl Arrays {
     }
 
     /// The entry of a uri, made the youngest.
-    pub fn find(&mut self, uri: &[u8], hash: u64) -> Option<u32> {
+    pub fn find(&mut self, uri: &[u8], hash: u64) -> Option<ArraySlot> {
         let uris = &self.uris;
-        let slot =
-            self.cache.find(hash, |slot| uris.rows(slot as usize, 1)[0].as_bytes() == uri)?;
+        let is_same = |slot: u32| uris.rows(slot as usize, 1)[0].as_bytes() == uri;
+        let slot = self.cache.find(hash, is_same)?;
         self.cache.touch(slot);
-        Some(slot)
+        Some(ArraySlot(slot))
     }
 
     /// Begins to load a uri. `spare_from`: entries that a sample of at least this number waits for
     /// are not given up for it. None while no slot can be had.
-    pub fn load(&mut self, uri: &[u8], hash: u64, spare_from: Option<u64>) -> Option<u32> {
+    pub fn load(&mut self, uri: &[u8], hash: u64, spare_from: Option<u64>) -> Option<ArraySlot> {
         let oldest = self.cache.oldest()?;
         let entry = &self.entries[oldest as usize];
         let is_needed = |from| entry.state != ArrayState::Empty && entry.wanted_by >= from;
         if spare_from.is_some_and(is_needed) {
             return None;
         }
-        let slot = self.cache.take(hash)?;
+        let slot = self.cache.take(hash).map(ArraySlot)?;
         self.next_id += 1;
         let mut text = Uri::new();
         // Uris are checked to be UTF-8 when they are pushed.
         text.push_str(core::str::from_utf8(uri).unwrap_or(""));
-        self.uris.write(slot as usize, text);
+        self.uris.write(slot.at(), text);
         let state = ArrayState::Queued;
-        self.entries[slot as usize] = Entry { id: self.next_id, state, ..Entry::EMPTY };
-        self.cache.pin(slot, 1);
-        self.queue.push(slot);
+        self.entries[slot.at()] = Entry { id: self.next_id, state, ..Entry::EMPTY };
+        self.cache.pin(slot.0, 1);
+        self.queue.push(slot.0);
         Some(slot)
     }
 
     /// Notes that a sample waits for the entry.
-    pub fn want(&mut self, slot: u32, sample_number: u64) {
-        let entry = &mut self.entries[slot as usize];
+    pub fn want(&mut self, slot: ArraySlot, sample_number: u64) {
+        let entry = &mut self.entries[slot.at()];
         entry.wanted_by = entry.wanted_by.max(sample_number);
     }
 
     /// State of an entry.
-    pub fn state(&self, slot: u32) -> ArrayState {
-        self.entries[slot as usize].state
+    pub fn state(&self, slot: ArraySlot) -> ArrayState {
+        self.entries[slot.at()].state
     }
 
     /// Identity of the array in an entry; another load gets another one.
-    pub fn id(&self, slot: u32) -> u64 {
-        self.entries[slot as usize].id
+    pub fn id(&self, slot: ArraySlot) -> u64 {
+        self.entries[slot.at()].id
     }
 
     /// Whether an entry was used since it was loaded; from now on it was.
-    pub fn is_used_again(&mut self, slot: u32) -> bool {
-        core::mem::replace(&mut self.entries[slot as usize].is_used, true)
+    pub fn is_used_again(&mut self, slot: ArraySlot) -> bool {
+        core::mem::replace(&mut self.entries[slot.at()].is_used, true)
     }
 
     /// Why the entry could not be loaded.
-    pub fn why(&self, slot: u32) -> &Why {
-        &self.entries[slot as usize].why
+    pub fn why(&self, slot: ArraySlot) -> &Why {
+        &self.entries[slot.at()].why
     }
 
     /// Whether an entry waits for a worker.
@@ -156,25 +157,25 @@ impl Arrays {
 
     /// The next entry to load, and whether it needs a large buffer; only if there is one
     /// (`has_large`) is such an entry given out.
-    pub fn next_queued(&mut self, has_large: bool) -> Option<(u32, bool)> {
-        let large = if has_large { self.large_queue.pop() } else { None };
-        let slot = large.or_else(|| self.queue.pop())?;
-        self.entries[slot as usize].state = ArrayState::Loading;
+    pub fn next_queued(&mut self, has_large: bool) -> Option<(ArraySlot, bool)> {
+        let large = if has_large { self.large_queue.pop().map(ArraySlot) } else { None };
+        let slot = large.or_else(|| self.queue.pop().map(ArraySlot))?;
+        self.entries[slot.at()].state = ArrayState::Loading;
         Some((slot, large.is_some()))
     }
 
     /// Queues a document that could not be looked at now, or only in a `large` buffer.
-    pub fn requeue(&mut self, slot: u32, large: bool) {
-        let entry = &mut self.entries[slot as usize];
+    pub fn requeue(&mut self, slot: ArraySlot, large: bool) {
+        let entry = &mut self.entries[slot.at()];
         assert!(entry.state == ArrayState::Loading);
         entry.state = if large { ArrayState::QueuedLarge } else { ArrayState::Queued };
         let queue = if large { &mut self.large_queue } else { &mut self.queue };
-        queue.push(slot);
+        queue.push(slot.0);
     }
 
     /// Ends a load.
-    pub fn finish(&mut self, slot: u32, result: Result<(), Status>, why: &Why) {
-        let entry = &mut self.entries[slot as usize];
+    pub fn finish(&mut self, slot: ArraySlot, result: Result<(), Status>, why: &Why) {
+        let entry = &mut self.entries[slot.at()];
         assert!(entry.state == ArrayState::Loading);
         match result {
             Ok(()) => entry.state = ArrayState::Ready,
@@ -183,34 +184,34 @@ impl Arrays {
                 entry.why = *why;
             }
         }
-        self.cache.unpin(slot, 1);
+        self.cache.unpin(slot.0, 1);
     }
 
     /// Forgets a failed entry, so that the next sample that names it tries again.
-    pub fn forget_failed(&mut self, slot: u32) {
-        assert!(matches!(self.entries[slot as usize].state, ArrayState::Failed(_)));
-        self.cache.forget(slot);
-        self.entries[slot as usize].state = ArrayState::Empty;
+    pub fn forget_failed(&mut self, slot: ArraySlot) {
+        assert!(matches!(self.entries[slot.at()].state, ArrayState::Failed(_)));
+        self.cache.forget(slot.0);
+        self.entries[slot.at()].state = ArrayState::Empty;
     }
 
     /// Keeps the entry, `count` times over.
-    pub fn pin(&mut self, slot: u32, count: u32) {
-        self.cache.pin(slot, count);
+    pub fn pin(&mut self, slot: ArraySlot, count: u32) {
+        self.cache.pin(slot.0, count);
     }
 
     /// Takes `count` pins back.
-    pub fn unpin(&mut self, slot: u32, count: u32) {
-        self.cache.unpin(slot, count);
+    pub fn unpin(&mut self, slot: ArraySlot, count: u32) {
+        self.cache.unpin(slot.0, count);
     }
 
     /// Whether this batch already looked that the array is still there.
-    pub fn is_checked(&self, slot: u32, batch_id: u64) -> bool {
-        self.entries[slot as usize].checked_batch == Some(batch_id)
+    pub fn is_checked(&self, slot: ArraySlot, batch_id: u64) -> bool {
+        self.entries[slot.at()].checked_batch == Some(batch_id)
     }
 
     /// Notes that this batch looked.
-    pub fn set_checked(&mut self, slot: u32, batch_id: u64) {
-        self.entries[slot as usize].checked_batch = Some(batch_id);
+    pub fn set_checked(&mut self, slot: ArraySlot, batch_id: u64) {
+        self.entries[slot.at()].checked_batch = Some(batch_id);
     }
 
     /// Ends every use and every load that has not begun; what is loaded stays.
@@ -218,13 +219,13 @@ impl Arrays {
         self.queue.clear();
         self.large_queue.clear();
         self.cache.unpin_all();
-        for slot in 0..self.entries.len() as u32 {
-            let entry = &mut self.entries[slot as usize];
+        for slot in (0..self.entries.len() as u32).map(ArraySlot) {
+            let entry = &mut self.entries[slot.at()];
             entry.wanted_by = 0;
             entry.checked_batch = None;
             if entry.state != ArrayState::Ready {
                 entry.state = ArrayState::Empty;
-                self.cache.forget(slot);
+                self.cache.forget(slot.0);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::assemble::units::{
 };
 use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::base::stats::Metric;
@@ -98,7 +98,7 @@ enum Source<'b> {
 impl<'a> Assembler<'a> {
     /// For chunks of the array in slot `array`, which a task pins; and `slab`, where they go to a
     /// device.
-    pub fn new(shared: &'a Shared, array: u32, slab: Option<SlabWriter>) -> Assembler<'a> {
+    pub fn new(shared: &'a Shared, array: ArraySlot, slab: Option<SlabWriter>) -> Assembler<'a> {
         let record = shared.array_record(array);
         let settings = &shared.settings;
         let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);

@@ -1,6 +1,6 @@
 //! Failures of chunks and samples.
 
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
@@ -121,7 +121,7 @@ pub fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
 /// A failure of one chunk: its text names array, chunk, the chunk's file and the reason.
 pub fn chunk_failure(
     shared: &Shared,
-    array: u32,
+    array: ArraySlot,
     record: &ArrayRecord,
     (file, chunk): (u64, u64),
     status: Status,
@@ -140,7 +140,7 @@ pub fn chunk_failure(
 }
 
 /// A failure of a sample that no chunk is to blame for.
-pub fn sample_failure(shared: &Shared, array: u32, status: Status, why: &Why) -> Failure {
+pub fn sample_failure(shared: &Shared, array: ArraySlot, status: Status, why: &Why) -> Failure {
     let uri = shared.array_uri(array);
     let mut failure = Failure::new(status);
     let shown = Tail(uri, SHOWN_BYTES);

@@ -1,6 +1,6 @@
 //! A file that is leased for a job: its path, its descriptor, what its failures mean.
 
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Status, Why};
@@ -19,7 +19,7 @@ use crate::wave::ReadOp;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub fn file_path(shared: &Shared, array: u32, record: &ArrayRecord, file: u64) -> Path {
+pub fn file_path(shared: &Shared, array: ArraySlot, record: &ArrayRecord, file: u64) -> Path {
     let mut path = Path::new();
     write_file_path(shared, array, record, file, &mut path);
     path
@@ -28,7 +28,7 @@ pub fn file_path(shared: &Shared, array: u32, record: &ArrayRecord, file: u64) -
 /// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
 pub fn write_file_path(
     shared: &Shared,
-    array: u32,
+    array: ArraySlot,
     record: &ArrayRecord,
     file: u64,
     path: &mut Path,
@@ -40,7 +40,12 @@ pub fn write_file_path(
     write_file_key(record, &coordinates[..axes], path);
 }
 
-pub fn folder_path(shared: &Shared, array: u32, record: &ArrayRecord, folder: Folder) -> Path {
+pub fn folder_path(
+    shared: &Shared,
+    array: ArraySlot,
+    record: &ArrayRecord,
+    folder: Folder,
+) -> Path {
     let mut coordinates = [0; RANK_MAX];
     let axes = ..folder.axes;
     coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
@@ -51,7 +56,7 @@ pub fn folder_path(shared: &Shared, array: u32, record: &ArrayRecord, folder: Fo
 }
 
 /// Writes the path of an array, with a slash at its end.
-pub fn write_array_path(shared: &Shared, array: u32, path: &mut Path) {
+pub fn write_array_path(shared: &Shared, array: ArraySlot, path: &mut Path) {
     let uri = shared.array_uri(array);
     path.push_str(uri);
     if !uri.ends_with('/') {

@@ -1,5 +1,6 @@
 //! Loads of metadata: the document of an array becomes its record.
 
+use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::jobs::groups::{GroupPlace, refuse_group};
@@ -20,7 +21,7 @@ use core::sync::atomic::Ordering::Relaxed;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    array: u32,
+    array: ArraySlot,
     mut large: Option<Hold>,
 ) -> Locked<'l> {
     let mut why = Why::new();
@@ -34,7 +35,7 @@ pub fn run<'l>(
 fn load(
     lock: &Lock,
     worker: &mut Worker,
-    array: u32,
+    array: ArraySlot,
     large: Option<&mut Hold>,
     why: &mut Why,
 ) -> Outcome {
@@ -55,7 +56,7 @@ fn load(
     };
     let mut bytes = 0;
     // The runs of this entry's grid: ours until the load ends.
-    let edge_first = array as usize * EDGE_RUNS_MAX;
+    let edge_first = array.at() * EDGE_RUNS_MAX;
     let read = read_document(&shared.store, &mut open, uri, buffer, why);
     shared.stats.files_opened.fetch_add(1, Relaxed);
     let loaded = match read {
@@ -82,7 +83,7 @@ fn load(
     let result = loaded.map(|mut record| {
         record.bind_edges(shared.edges.rows(edge_first, EDGE_RUNS_MAX));
         record.give_axis();
-        shared.records.write(array as usize, record);
+        shared.records.write(array.at(), record);
     });
     Outcome::Loaded(result)
 }
@@ -97,7 +98,7 @@ enum Outcome {
     Later,
 }
 
-fn settle(state: &mut State, array: u32, was_large: bool, outcome: Outcome, why: &Why) {
+fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome, why: &Why) {
     match outcome {
         Outcome::Loaded(result) => {
             state.arrays.finish(array, result, why);

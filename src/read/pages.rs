@@ -9,6 +9,7 @@
 
 use crate::base::arena::Carver;
 use crate::base::cache::{Cache, Fifo, hash_words};
+use crate::base::indexes::ArraySlot;
 use crate::base::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
 use crate::base::status::{Status, Why};
 use crate::os::FileStat;
@@ -90,7 +91,7 @@ fn entry_of(page: &[u8; PAGE_BYTES], entry: usize) -> [u8; INDEX_ENTRY_BYTES] {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// Slot of the array's metadata, pinned by the planned chunks that wait.
-    pub array: u32,
+    pub array: ArraySlot,
     /// Identity of the array.
     pub array_id: u64,
     /// Number of the file in the file grid.
@@ -147,8 +148,14 @@ impl Requests {
     /// Room for `count` lookups.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Requests {
-        let question =
-            Question { array: 0, array_id: 0, file: 0, inner: None, page: 0, batch_id: 0 };
+        let question = Question {
+            array: ArraySlot(0),
+            array_id: 0,
+            file: 0,
+            inner: None,
+            page: 0,
+            batch_id: 0,
+        };
         let request = Request { question, users: 0, outcome: Outcome::Pending, why: Why::new() };
         Requests {
             cache: Cache::carve(carver, "index lookups", count),

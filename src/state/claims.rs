@@ -6,7 +6,7 @@
 //! on: it lives in the job, and is gone with it.
 
 use crate::base::arena::{Claim, Region};
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::device::{SlabPart, UNIT_BYTES};
@@ -99,9 +99,9 @@ impl Shared {
     }
 
     /// The runs of the grid of an array whose metadata the caller loads.
-    pub fn claim_edges(&self, array: u32) -> &'static mut [EdgeRun] {
+    pub fn claim_edges(&self, array: ArraySlot) -> &'static mut [EdgeRun] {
         // SAFETY: one job loads an array, and its record, which names the runs, is written after.
-        unsafe { self.edges.rows_mut(array as usize * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
+        unsafe { self.edges.rows_mut(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
     }
 
     /// The tiles of a slab that is to be submitted, and the place of their table behind its units.

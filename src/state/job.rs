@@ -1,7 +1,7 @@
 //! The kinds of work: who does them, and what one bounded piece of each is.
 
 use crate::base::arena::Claim;
-use crate::base::indexes::{BatchSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::read::{Lease, Question};
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
@@ -34,7 +34,7 @@ pub enum Job {
     /// Load the metadata of an array.
     LoadArray {
         /// Slot of the array.
-        array: u32,
+        array: ArraySlot,
         /// The part of the common scratch that is ours, for a large document.
         large: Option<Hold>,
     },

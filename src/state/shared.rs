@@ -2,7 +2,7 @@
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
-use crate::base::indexes::{BatchSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
@@ -69,8 +69,8 @@ pub struct Shared {
 
 impl Shared {
     /// The record of the array in a slot that the caller, or a task of the caller's, pins.
-    pub fn array_record(&self, array: u32) -> &'static ArrayRecord {
-        &self.records.rows(array as usize, 1)[0]
+    pub fn array_record(&self, array: ArraySlot) -> &'static ArrayRecord {
+        &self.records.rows(array.at(), 1)[0]
     }
 
     /// The wave and the position in it of a row of the wave tables.
@@ -80,8 +80,8 @@ impl Shared {
     }
 
     /// The uri of the array in a slot, likewise.
-    pub fn array_uri(&self, array: u32) -> &'static str {
-        self.uris.rows(array as usize, 1)[0].as_str()
+    pub fn array_uri(&self, array: ArraySlot) -> &'static str {
+        self.uris.rows(array.at(), 1)[0].as_str()
     }
 
     pub fn wave_row(&self, wave: WaveIndex, position: u32) -> usize {

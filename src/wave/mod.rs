@@ -12,7 +12,7 @@ mod tables;
 
 use crate::base::arena::{Carver, Table};
 use crate::base::cache::{Fifo, List};
-use crate::base::indexes::{BatchSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 pub use ring::Ring;
@@ -50,7 +50,7 @@ pub struct ChunkTask {
     /// Batch slot.
     pub slot: BatchSlot,
     /// Slot of the array's metadata, pinned by the task.
-    pub array: u32,
+    pub array: ArraySlot,
     /// Number of the file in the file grid.
     pub file: u64,
     /// Number of the chunk in the file.
@@ -89,7 +89,7 @@ impl ChunkTask {
     const EMPTY: ChunkTask = ChunkTask {
         kind: ChunkKind::Missing,
         slot: BatchSlot(0),
-        array: 0,
+        array: ArraySlot(0),
         file: 0,
         chunk: 0,
         number: 0,
@@ -108,7 +108,7 @@ impl ChunkTask {
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOp {
     /// Slot of the array's metadata.
-    pub array: u32,
+    pub array: ArraySlot,
     /// Identity of the array.
     pub array_id: u64,
     /// Number of the file in the file grid.
@@ -132,7 +132,7 @@ pub struct ReadOp {
 impl ReadOp {
     /// A read of nothing.
     pub const EMPTY: ReadOp = ReadOp {
-        array: 0,
+        array: ArraySlot(0),
         array_id: 0,
         file: 0,
         stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::REGULAR },

@@ -1,6 +1,6 @@
 //! A chunk of the window: what it is for, and how far it is.
 
-use crate::base::indexes::BatchSlot;
+use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::os::FileStat;
 use crate::plan::Cursor;
 use crate::records::Need;
@@ -28,7 +28,7 @@ pub enum Place {
 pub struct Planned {
     pub place: Place,
     pub slot: BatchSlot,
-    pub array: u32,
+    pub array: ArraySlot,
     pub array_id: u64,
     pub batch_id: u64,
     pub file: u64,

@@ -16,7 +16,7 @@
 use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
 use crate::base::cache::hash_words;
-use crate::base::indexes::BatchSlot;
+use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::base::math::index;
 use crate::base::sort::sort;
 use crate::base::status::{Failure, Why};
@@ -55,7 +55,7 @@ pub struct Current {
     /// Next sample of the group to look at for outside padding.
     pad_next: u32,
     phase: Phase,
-    array: u32,
+    array: ArraySlot,
     array_id: u64,
     chunk_number: u64,
     /// Number of the sample behind the batch.
@@ -101,7 +101,7 @@ impl Planner {
         let planned = Planned {
             place: Place::Gone,
             slot: BatchSlot(0),
-            array: 0,
+            array: ArraySlot(0),
             array_id: 0,
             batch_id: 0,
             file: 0,
@@ -208,7 +208,7 @@ impl Planner {
             group_limit: 0,
             pad_next: 0,
             phase: Phase::Resolve,
-            array: 0,
+            array: ArraySlot(0),
             array_id: 0,
             chunk_number: 0,
             sample_limit: queue.front_number() + count as u64,
@@ -249,7 +249,7 @@ impl Planner {
                 state.arrays.pin(array, 1);
                 current.array = array;
                 current.array_id = state.arrays.id(array);
-                self.record = state.arrays.records.read(array as usize);
+                self.record = state.arrays.records.read(array.at());
                 current.phase = Phase::Walk;
                 current.pad_next = first;
                 self.current = Some(current);
