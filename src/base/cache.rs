@@ -225,6 +225,15 @@ impl Fifo {
         Fifo { items: carver.slice(name, count as u64, &0), first: 0, limit: 0 }
     }
 
+    /// A queue of the numbers below `count`, all waiting.
+    pub fn carve_full(carver: &mut Carver, name: &'static str, count: u32) -> Fifo {
+        let mut fifo = Fifo::carve(carver, name, count);
+        if !carver.is_counting() {
+            (0..count).for_each(|number| fifo.push(number));
+        }
+        fifo
+    }
+
     /// Number of waiting items.
     pub fn len(&self) -> u64 {
         self.limit - self.first

@@ -428,7 +428,7 @@ impl Engine {
         }
         loop {
             let held = state.slots.kept();
-            let is_quiet = state.threads == 0
+            let is_quiet = state.threads.alive == 0
                 && state.running == 0
                 && state.waiters == 0
                 && state.async_reads.is_empty()

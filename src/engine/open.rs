@@ -30,14 +30,14 @@ use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
-use crate::os::{Os, ThreadStart, start_thread, thread_locals};
+use crate::os::{Os, Thread, ThreadStart, start_thread, thread_locals};
 use crate::setup::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
-use crate::state::shared::Shared;
+use crate::state::shared::{Padding, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
@@ -193,9 +193,7 @@ pub fn open(
 
 /// What is derived from the settings once, apart from sizes.
 struct Values {
-    pad_mode: PadMode,
-    pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
-    failed_element: [u8; ELEMENT_BYTES_MAX],
+    padding: Padding,
     host_bytes: u64,
     handle: Handle,
 }
@@ -212,22 +210,25 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
             settings.dtype.name()
         ));
     };
-    let pad_mode = match config.pad_mode {
+    let mode = match config.pad_mode {
         PAD_CONSTANT => PadMode::Constant,
         PAD_EDGE => PadMode::Edge,
         PAD_REFLECT => PadMode::Reflect,
         _ => PadMode::None,
     };
-    let pad_element = (config.pad_value_set == 1).then_some(element);
-    Ok(Values { pad_mode, pad_element, failed_element: element, ..Values::COUNTED })
+    let given = (config.pad_value_set == 1).then_some(element);
+    let padding = Padding { mode, element: given, failed_element: element };
+    Ok(Values { padding, ..Values::COUNTED })
 }
 
 impl Values {
     /// Of an instance that is only counted.
     const COUNTED: Values = Values {
-        pad_mode: PadMode::None,
-        pad_element: None,
-        failed_element: [0; ELEMENT_BYTES_MAX],
+        padding: Padding {
+            mode: PadMode::None,
+            element: None,
+            failed_element: [0; ELEMENT_BYTES_MAX],
+        },
         host_bytes: 0,
         handle: Handle { token: 0, job: no_job },
     };
@@ -269,10 +270,8 @@ fn layout(
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let own = settings.thread_count();
     let ring = Mutex::new(RingReader::carve(carver, settings));
-    let threads = carver.slice_from("workers", own as u64, |_| Mutex::new(None));
-    let stacks = carver.region("thread stacks", stack_offset(settings, own), 4096);
+    let (threads, stacks) = carve_threads(carver, settings);
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
@@ -300,9 +299,7 @@ fn layout(
             device_tiles,
             exports,
             chunk_memory,
-            pad_mode: values.pad_mode,
-            pad_element: values.pad_element,
-            failed_element: values.failed_element,
+            padding: values.padding,
         }
     };
     let shared = carver.place("instance", || states.map(make)).and_then(Option::as_ref);
@@ -316,9 +313,9 @@ fn layout(
         threads,
         has_joined: AtomicBool::new(false),
     };
-    let placed = carver.place("instance", || shared.zip(states).map(make)).and_then(Option::as_ref);
-    let starts = carve_starts(carver, settings, placed, stacks);
-    placed.filter(|_| is_whole).map(|placed| (placed, starts))
+    let loader = carver.place("instance", || shared.zip(states).map(make)).and_then(Option::as_ref);
+    let starts = carve_starts(carver, settings, loader, stacks);
+    loader.filter(|_| is_whole).zip(Some(starts))
 }
 
 /// What the lock guards, and the figures.
@@ -357,6 +354,16 @@ fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> Wa
         settings.pairs_per_wave,
         staging,
     )
+}
+
+/// A place for the handle of each own thread, and their stacks.
+fn carve_threads(
+    carver: &mut Carver,
+    settings: &Settings,
+) -> (&'static [Mutex<Option<Thread>>], Region) {
+    let own = settings.thread_count();
+    let threads = carver.slice_from("workers", u64::from(own), |_| Mutex::new(None));
+    (threads, carver.region("thread stacks", stack_offset(settings, own), 4096))
 }
 
 /// What each own thread runs, and on which stack.
@@ -437,15 +444,15 @@ fn start_threads(
     for (started, (start, handle)) in starts.iter().zip(loader.threads).enumerate() {
         {
             let state = &mut *loader.lock.lock();
-            state.threads += 1;
-            state.starting += 1;
+            state.threads.alive += 1;
+            state.threads.starting += 1;
         }
         match start_thread(loader.shared.os, start) {
             Ok(thread) => *handle.lock() = Some(thread),
             Err(errno) => {
                 let state = &mut *loader.lock.lock();
-                state.threads -= 1;
-                state.starting -= 1;
+                state.threads.alive -= 1;
+                state.threads.starting -= 1;
                 let note = match errno.0 {
                     libc::EINVAL => "large thread-local variables of the program fill our stacks: ",
                     _ => "raise RLIMIT_NPROC, or the pids limit of the container, or ",
@@ -465,10 +472,10 @@ fn start_threads(
         }
     }
     let mut state = loader.lock.lock();
-    while state.starting > 0 {
+    while state.threads.starting > 0 {
         state.wait(Condition::Idle);
     }
-    match state.stack_left {
+    match state.threads.stack_left {
         None => Ok(()),
         Some(left) => Err(fail!(
             why,

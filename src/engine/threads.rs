@@ -41,8 +41,8 @@ impl Engine {
 
     /// A thread of ours is there: `open` waits for all of them.
     fn note_started(state: &mut State) {
-        state.starting -= 1;
-        if state.starting == 0 {
+        state.threads.starting -= 1;
+        if state.threads.starting == 0 {
             state.wakes.all(Condition::Idle);
         }
     }
@@ -50,8 +50,8 @@ impl Engine {
     /// An own thread found so few bytes left of its stack, and ends.
     pub fn thread_refused(&self, left: u64) {
         let state = &mut *self.lock.lock();
-        let least = state.stack_left.map_or(left, |least| least.min(left));
-        state.stack_left = Some(least);
+        let least = state.threads.stack_left.map_or(left, |least| least.min(left));
+        state.threads.stack_left = Some(least);
         state.end_thread();
         Engine::note_started(state);
     }

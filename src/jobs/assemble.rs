@@ -238,7 +238,7 @@ impl<'a> Assembler<'a> {
                 cast: self.cast,
                 begin: &source.begin[..axes],
                 end: &source.end[..axes],
-                pad: shared.pad_mode,
+                pad: shared.padding.mode,
             };
             written += match in_slab {
                 Some(data) => {
@@ -322,7 +322,7 @@ impl<'a> Assembler<'a> {
 
     /// What constant padding puts where there is no source.
     fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
-        self.shared.pad_element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
+        self.shared.padding.element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
     }
 }
 

@@ -20,7 +20,7 @@ pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked
     let range = shared.profiler.range(profiler::ASSEMBLE);
     let count = lock.lock().slots.sample_count(slot);
     let element_bytes = shared.settings.dtype_bytes;
-    let element = &shared.failed_element[..element_bytes as usize];
+    let element = &shared.padding.failed_element[..element_bytes as usize];
     let is_failed = |sample: &u32| shared.statuses.read(shared.sample_row(slot, *sample)) != 0;
     for sample in (0..count).filter(is_failed) {
         for to in (0..FIELDS_MAX).map(|field| Destination { slot, field, sample }) {
@@ -28,7 +28,12 @@ pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked
                 Some(slab) => {
                     let region = shared.sample_region(to);
                     let (address, bytes) = (region.as_ptr() as u64, region.bytes());
-                    slab.push(&failed_unit(address, bytes, &shared.failed_element, element_bytes));
+                    slab.push(&failed_unit(
+                        address,
+                        bytes,
+                        &shared.padding.failed_element,
+                        element_bytes,
+                    ));
                 }
                 None => fill_row(shared.claim_sample(to).bytes(), element),
             }

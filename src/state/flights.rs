@@ -99,13 +99,9 @@ impl AsyncReads {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> AsyncReads {
         let depth = settings.async_depth;
-        let mut free = Fifo::carve(carver, "reads in flight", depth);
-        if !carver.is_counting() {
-            (0..depth).for_each(|place| free.push(place));
-        }
         AsyncReads {
             places: carver.slice_from("reads in flight", u64::from(depth), |_| None),
-            free,
+            free: Fifo::carve_full(carver, "reads in flight", depth),
             depth,
             serial: 0,
         }

@@ -119,9 +119,9 @@ impl Lock {
     /// Wakes a sleeping worker that decodes if there is work for it. One at a time is called: it
     /// wakes the next when it has taken a job, and one job rarely makes work for many.
     fn call_decoder(&self, state: &mut State) {
-        let is_called = state.idle_decode == 0 || state.is_decode_waking;
+        let is_called = state.threads.idle_decode == 0 || state.threads.is_decode_waking;
         if !is_called && !state.work_for(self.shared, Role::Decode).is_empty() {
-            state.is_decode_waking = true;
+            state.threads.is_decode_waking = true;
             self.condition(Condition::Decode).signal();
         }
     }
@@ -129,8 +129,8 @@ impl Lock {
     /// The same of all other kinds.
     fn call_others(&self, state: &mut State) {
         let has_work = |state: &State, role| !state.work_for(self.shared, role).is_empty();
-        if state.idle_io > 0 && !state.is_io_waking && has_work(state, Role::Io) {
-            state.is_io_waking = true;
+        if state.threads.idle_io > 0 && !state.threads.is_io_waking && has_work(state, Role::Io) {
+            state.threads.is_io_waking = true;
             self.condition(Condition::Io).signal();
         }
         match (state.ring.sleep, state.ring.waker) {
@@ -174,15 +174,15 @@ impl Locked<'_> {
         // Before this thread counts as idle: it found nothing, so it does not call itself.
         self.signal();
         if role == Role::Io {
-            self.idle_io += 1;
+            self.threads.idle_io += 1;
             self.wait(Condition::Io);
-            self.idle_io -= 1;
-            self.is_io_waking = false;
+            self.threads.idle_io -= 1;
+            self.threads.is_io_waking = false;
         } else {
-            self.idle_decode += 1;
+            self.threads.idle_decode += 1;
             self.wait(Condition::Decode);
-            self.idle_decode -= 1;
-            self.is_decode_waking = false;
+            self.threads.idle_decode -= 1;
+            self.threads.is_decode_waking = false;
         }
     }
 

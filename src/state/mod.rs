@@ -82,6 +82,25 @@ pub struct KeptFailure {
     pub why: Why,
 }
 
+/// What is known of threads of ours.
+#[derive(Default)]
+pub struct Threads {
+    /// Threads that wait for a decoding job.
+    pub idle_decode: u32,
+    /// Threads that wait for an io job.
+    pub idle_io: u32,
+    /// A thread that waits for a decoding job was called and did not come yet.
+    pub is_decode_waking: bool,
+    /// A thread that waits for an io job was called and did not come yet.
+    pub is_io_waking: bool,
+    /// Threads that have not ended.
+    pub alive: u32,
+    /// Threads that were started and have not begun.
+    pub starting: u32,
+    /// The least that a thread found of its stack, if it was too little.
+    pub stack_left: Option<u64>,
+}
+
 /// See the module.
 pub struct State {
     /// Where the instance is in its life.
@@ -146,20 +165,8 @@ pub struct State {
     pub running: u32,
     /// Calls that wait in pop or push.
     pub waiters: u32,
-    /// Threads that wait for a decoding job.
-    pub idle_decode: u32,
-    /// Threads that wait for an io job.
-    pub idle_io: u32,
-    /// A thread that waits for a decoding job was called and did not come yet.
-    pub is_decode_waking: bool,
-    /// A thread that waits for an io job was called and did not come yet.
-    pub is_io_waking: bool,
-    /// Threads that have not ended.
-    pub threads: u32,
-    /// Threads that were started and have not begun.
-    pub starting: u32,
-    /// The least that a thread found of its stack, if it was too little.
-    pub stack_left: Option<u64>,
+    /// Threads of ours.
+    pub threads: Threads,
     /// Who is to look, now that it changed.
     pub wakes: Wakes,
     /// Samples up to this number were looked at for their array.
@@ -177,10 +184,6 @@ impl State {
         common_scratch: Region,
     ) -> State {
         let config = &settings.config;
-        let mut contexts = Fifo::carve(carver, "workers", settings.worker_count());
-        if !carver.is_counting() {
-            (0..settings.worker_count()).for_each(|context| contexts.push(context));
-        }
         State {
             life: Life::Running,
             sticky: None,
@@ -223,17 +226,11 @@ impl State {
             pool: Pool::carve(carver, common_scratch),
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
-            contexts,
+            contexts: Fifo::carve_full(carver, "workers", settings.worker_count()),
             host: HostThreads::carve(carver, settings),
             running: 0,
             waiters: 0,
-            idle_decode: 0,
-            idle_io: 0,
-            is_decode_waking: false,
-            is_io_waking: false,
-            threads: 0,
-            starting: 0,
-            stack_left: None,
+            threads: Threads::default(),
             wakes: Wakes::default(),
             prefetched: 0,
         }
@@ -328,8 +325,8 @@ impl State {
 
     /// A thread of ours ends.
     pub fn end_thread(&mut self) {
-        assert!(self.threads > 0);
-        self.threads -= 1;
+        assert!(self.threads.alive > 0);
+        self.threads.alive -= 1;
         self.wakes.all(Condition::Idle);
     }
 

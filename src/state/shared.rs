@@ -60,9 +60,16 @@ pub struct Shared {
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub statuses: Table<i32>,
-    pub pad_mode: PadMode,
+    /// What stands where there is no source.
+    pub padding: Padding,
+}
+
+/// What stands where a box has no source.
+#[derive(Clone, Copy)]
+pub struct Padding {
+    pub mode: PadMode,
     /// pad_value, where constant padding takes it instead of the array's fill value.
-    pub pad_element: Option<[u8; ELEMENT_BYTES_MAX]>,
+    pub element: Option<[u8; ELEMENT_BYTES_MAX]>,
     /// What failed samples hold.
     pub failed_element: [u8; ELEMENT_BYTES_MAX],
 }

@@ -75,7 +75,7 @@ pub fn source_box(
     let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
     for axis in 0..record.axes() {
         let (begin, end, extent) = (sample.begin[axis], sample.end[axis], record.shape[axis]);
-        match source_range(begin, end, extent, shared.pad_mode) {
+        match source_range(begin, end, extent, shared.padding.mode) {
             Ok(range) => (lo[axis], hi[axis]) = range,
             Err(fault) => return Err(axis_failure(axis, begin, end, extent, fault, why)),
         }

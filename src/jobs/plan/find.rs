@@ -62,8 +62,7 @@ impl Planner {
         let limit = self.limit.min(first + RUN_CHUNKS);
         let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *lock.lock();
-        let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining());
-        let files_left = files_left.max(1);
+        let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining()).max(1);
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];

@@ -371,7 +371,7 @@ impl Planner {
             }
             let sample = self.order[current.pad_next as usize];
             current.pad_next += 1;
-            if lock.shared.pad_mode != PadMode::Constant {
+            if lock.shared.padding.mode != PadMode::Constant {
                 continue;
             }
             let source = lock.shared.box_record(current.slot, sample);

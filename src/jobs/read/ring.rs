@@ -97,14 +97,10 @@ impl RingReader {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings) -> RingReader {
         let depth = settings.ring_depth;
-        let mut free = Fifo::carve(carver, "ring reads", depth);
-        if !carver.is_counting() {
-            (0..depth).for_each(|place| free.push(place));
-        }
         RingReader {
             ring: None,
             places: carver.slice_from("ring reads", u64::from(depth), |_| None),
-            free,
+            free: Fifo::carve_full(carver, "ring reads", depth),
             fresh: Fifo::carve(carver, "ring reads", depth),
             ended: Fifo::carve(carver, "ring reads", depth),
         }
