@@ -275,32 +275,25 @@ fn layout(
     let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
-    let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| {
-        let state = lock.lock();
-        Shared {
-            os,
-            settings: settings.clone(),
-            geometry: *geometry,
-            process_id: (os.process_id)(),
-            token: values.handle.token,
-            store: Store::new(os, config.files, settings.reads_direct),
-            sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
-            profiler: Profiler::new(config.profiler),
-            stats,
-            host_bytes: values.host_bytes,
-            records: state.arrays.records.share(),
-            edges: state.arrays.edges.share(),
-            uris: state.arrays.uris.share(),
-            boxes: state.slots.boxes.share(),
-            statuses: state.slots.statuses.share(),
-            tables,
-            batches,
-            engine,
-            device_tiles,
-            exports,
-            chunk_memory,
-            padding: values.padding,
-        }
+    let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| Shared {
+        os,
+        settings: settings.clone(),
+        geometry: *geometry,
+        process_id: (os.process_id)(),
+        token: values.handle.token,
+        store: Store::new(os, config.files, settings.reads_direct),
+        sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+        profiler: Profiler::new(config.profiler),
+        stats,
+        host_bytes: values.host_bytes,
+        views: lock.lock().views(),
+        tables,
+        batches,
+        engine,
+        device_tiles,
+        exports,
+        chunk_memory,
+        padding: values.padding,
     };
     let shared = carver.place("instance", || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, _)): (&'static Shared, (&'static Mutex<State>, _))| Engine {

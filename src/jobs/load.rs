@@ -81,9 +81,9 @@ fn load(
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|mut record| {
-        record.bind_edges(shared.edges.rows(edge_first, EDGE_RUNS_MAX));
+        record.bind_edges(shared.views.edges.rows(edge_first, EDGE_RUNS_MAX));
         record.give_axis();
-        shared.records.write(array.at(), record);
+        shared.views.records.write(array.at(), record);
     });
     Outcome::Loaded(result)
 }

@@ -21,7 +21,8 @@ pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked
     let count = lock.lock().slots.sample_count(slot);
     let element_bytes = shared.settings.dtype_bytes;
     let element = &shared.padding.failed_element[..element_bytes as usize];
-    let is_failed = |sample: &u32| shared.statuses.read(shared.sample_row(slot, *sample)) != 0;
+    let is_failed =
+        |sample: &u32| shared.views.statuses.read(shared.sample_row(slot, *sample)) != 0;
     for sample in (0..count).filter(is_failed) {
         for to in (0..FIELDS_MAX).map(|field| Destination { slot, field, sample }) {
             match &mut slab {

@@ -101,7 +101,7 @@ impl Shared {
     /// The runs of the grid of an array whose metadata the caller loads.
     pub fn claim_edges(&self, array: ArraySlot) -> &'static mut [EdgeRun] {
         // SAFETY: one job loads an array, and its record, which names the runs, is written after.
-        unsafe { self.edges.rows_mut(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
+        unsafe { self.views.edges.rows_mut(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
     }
 
     /// The tiles of a slab that is to be submitted, and the place of their table behind its units.

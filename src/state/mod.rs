@@ -39,7 +39,7 @@ use crate::state::flights::{AsyncReads, RingState};
 use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Wakes};
 use crate::state::scratch::Pool;
-use crate::state::shared::Shared;
+use crate::state::shared::{Shared, Views};
 use crate::wave::{ChunkKind, ChunkTask, Waves};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -233,6 +233,17 @@ impl State {
             threads: Threads::default(),
             wakes: Wakes::default(),
             prefetched: 0,
+        }
+    }
+
+    /// Copies of the addresses of its tables.
+    pub fn views(&self) -> Views {
+        Views {
+            records: self.arrays.records.share(),
+            edges: self.arrays.edges.share(),
+            uris: self.arrays.uris.share(),
+            boxes: self.slots.boxes.share(),
+            statuses: self.slots.statuses.share(),
         }
     }
 

@@ -53,15 +53,19 @@ pub struct Shared {
     pub exports: Exports,
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
-    /// Copies of table addresses that are read without the lock.
+    pub views: Views,
+    /// What stands where there is no source.
+    pub padding: Padding,
+}
+
+/// Copies of the addresses of tables of the state, which are read without the lock.
+pub struct Views {
     pub records: Table<ArrayRecord>,
     /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
     pub edges: Table<EdgeRun>,
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub statuses: Table<i32>,
-    /// What stands where there is no source.
-    pub padding: Padding,
 }
 
 /// What stands where a box has no source.
@@ -77,7 +81,7 @@ pub struct Padding {
 impl Shared {
     /// The record of the array in a slot that the caller, or a task of the caller's, pins.
     pub fn array_record(&self, array: ArraySlot) -> &'static ArrayRecord {
-        &self.records.rows(array.at(), 1)[0]
+        &self.views.records.rows(array.at(), 1)[0]
     }
 
     /// The wave and the position in it of a row of the wave tables.
@@ -88,7 +92,7 @@ impl Shared {
 
     /// The uri of the array in a slot, likewise.
     pub fn array_uri(&self, array: ArraySlot) -> &'static str {
-        self.uris.rows(array.at(), 1)[0].as_str()
+        self.views.uris.rows(array.at(), 1)[0].as_str()
     }
 
     pub fn wave_row(&self, wave: WaveIndex, position: u32) -> usize {
@@ -101,7 +105,7 @@ impl Shared {
 
     /// Box `number` of the batch in a slot.
     pub fn box_record(&self, slot: BatchSlot, number: u32) -> BoxRecord {
-        self.boxes.read(self.sample_row(slot, number))
+        self.views.boxes.read(self.sample_row(slot, number))
     }
 
     /// The first samples of a field of the batch in a slot.

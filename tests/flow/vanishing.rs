@@ -156,6 +156,8 @@ fn absent_chunks_cost_one_look_per_array_and_one_per_folder_that_was_there() {
     let uri = Meta::u16(&[extent; 2], &[EDGE; 2], None).write(&scratch, "array", None);
     let mut config = config(Dtype::U16, &[extent; 2], 1);
     config.max_chunks_per_wave = 512;
+    // Two threads may look at the same moment.
+    config.n_io_threads = 1;
     let mut want = vec![7u16; (extent * extent) as usize];
     let loader = Loader::open_on(&COUNTED, &config).unwrap_or_else(|failure| panic!("{failure}"));
     let looks_of = |want: &[u16], batch: u64| {
