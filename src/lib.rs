@@ -35,7 +35,7 @@
 //! engine     open  calls  schedule  run  threads            who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
 //!            device  release  tensors  failures             take it, do it, settle it
-//! state      lock  work  job  flights  needs  shared        what the lock guards
+//! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
 //! source     zarr/  json/                                   a name becomes a record

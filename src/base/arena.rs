@@ -4,7 +4,7 @@
 //! a block it carves. So the bill that `memory_need` prints is the memory that `open` uses.
 //!
 //! In: a block that lives until close. Out: slices, [`Table`]s and [`Region`]s into it. Invariant:
-//! no two pieces overlap, and none outlives the instance, because the instance joins its threads
+//! no two pieces overlap, and none outlives the loader, because the loader joins its threads
 //! and refuses late handles before the block is given back.
 //!
 //! [`Rows`] and [`RowsMut`] are two-dimensional views for loops that step from row to row without
@@ -42,7 +42,7 @@ pub struct Line {
 /// Most lines of a bill.
 pub const LINES_MAX: usize = 32;
 
-/// The memory bill of an instance.
+/// The memory bill of a loader.
 #[derive(Clone, Debug, Default)]
 pub struct Bill {
     lines: arrayvec::ArrayVec<Line, LINES_MAX>,

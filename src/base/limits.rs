@@ -106,7 +106,7 @@ pub const THREADS_MAX: u32 = 1024;
 /// zstd and lz4 are n + n/256 and n + n/255 plus headers, deflate adds 5 bytes per stored block,
 /// c-blosc stores a chunk that would grow; the constant covers small chunks with extra frames,
 /// members, padding or checksums. A longer one is refused unread, so that the
-/// answer depends on the array alone and never on the staging memory of an instance.
+/// answer depends on the array alone and never on the staging memory of a loader.
 pub const fn compressed_bytes_max(chunk_bytes: u64) -> u64 {
     chunk_bytes + chunk_bytes / 64 + (64 << 10)
 }

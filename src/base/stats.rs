@@ -1,4 +1,4 @@
-//! Counters of an instance, and the struct of the header in which callers get them: one table of
+//! Counters of a loader, and the struct of the header in which callers get them: one table of
 //! both. Any thread adds, any thread reads; nothing is ordered by them, so all accesses are
 //! relaxed. Time is in nanoseconds, sizes are in bytes.
 

@@ -56,7 +56,7 @@ statuses! {
     OutOfMemory = -9, "OUT_OF_MEMORY";
     /// A configured cap is too small; the text names it and the floor.
     Budget = -10, "BUDGET";
-    /// The instance was closed, never opened, or belongs to the parent process.
+    /// The loader was closed, never opened, or belongs to the parent process.
     Shutdown = -11, "SHUTDOWN";
     /// A defect in wavetrain itself.
     Internal = -12, "INTERNAL";

@@ -1,4 +1,4 @@
-//! The figures of an instance as the surfaces show them.
+//! The figures of a loader as the surfaces show them.
 //!
 //! In: counters, and what is known under the lock. Out: one struct. Counters are read one by one,
 //! so two of them may be a moment apart.

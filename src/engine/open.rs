@@ -1,6 +1,6 @@
-//! Opening: one layout of all memory, counted for the bill and carved for the instance.
+//! Opening: one layout of all memory, counted for the bill and carved for the loader.
 //!
-//! In: settings and a block source. Out: a running instance. Invariant: on failure every byte,
+//! In: settings and a block source. Out: a running loader. Invariant: on failure every byte,
 //! descriptor and thread that was taken is given back.
 //!
 //! Over 500 lines because the layout of all memory stands in one place.
@@ -44,7 +44,7 @@ use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
 use static_assertions::const_assert;
 
-/// Most descriptors of an instance. A sample that finds its file closed costs twice what one costs
+/// Most descriptors of a loader. A sample that finds its file closed costs twice what one costs
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
@@ -126,16 +126,16 @@ impl Opened {
     }
 }
 
-/// What the surfaces know an instance by, and how the host's jobs enter it.
+/// What the surfaces know a loader by, and how the host's jobs enter it.
 #[derive(Clone, Copy)]
 pub struct Handle {
-    /// The token of the instance.
+    /// The token of the loader.
     pub token: u64,
-    /// A job that enters the instance whose token is its argument.
+    /// A job that enters the loader whose token is its argument.
     pub job: HostJob,
 }
 
-/// Opens an instance: takes its memory, builds it, starts its threads.
+/// Opens a loader: takes its memory, builds it, starts its threads.
 pub fn open(
     os: &'static Os,
     settings: &Settings,
@@ -222,7 +222,7 @@ fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, St
 }
 
 impl Values {
-    /// Of an instance that is only counted.
+    /// Of a loader that is only counted.
     const COUNTED: Values = Values {
         padding: Padding {
             mode: PadMode::None,
@@ -250,8 +250,8 @@ fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] 
     carver.bytes("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
 
-/// Counts or builds everything else that an instance has. None while counting. What is large is
-/// built in a function of its own and lies beside the instance: all of it at once is too much for
+/// Counts or builds everything else that a loader has. None while counting. What is large is
+/// built in a function of its own and lies beside the loader: all of it at once is too much for
 /// the stack of a caller.
 fn layout(
     carver: &mut Carver,

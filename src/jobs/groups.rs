@@ -1,7 +1,7 @@
 //! Groups where an array is expected: what is in them, and the refusal that says so.
 //!
 //! In: a store and the document of a group. Out: its other documents, its nodes, or NOT_FOUND with
-//! their names. Runs in load jobs and in calls without an instance; nothing is kept.
+//! their names. Runs in load jobs and in calls without a loader; nothing is kept.
 
 use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX};
 use crate::base::status::{Status, Why};

@@ -1,7 +1,7 @@
 //! From files to bytes: which files are open, what their shard indexes say, reads of chunk data.
 //!
 //! In: positions (file, chunk) of the plan. Out: where each chunk lies, and its bytes in a slab.
-//! The tables here are plain data under the instance's lock; the functions that touch files run
+//! The tables here are plain data under the loader's lock; the functions that touch files run
 //! without it, on a [`Lease`].
 
 mod document;

@@ -21,7 +21,7 @@ pub const BACKEND_AUTO: u32 = 0;
 pub const BACKEND_HOST: u32 = 1;
 /// `backend`: a CUDA device.
 pub const BACKEND_CUDA: u32 = 2;
-/// `thread_mode`: the instance starts its own threads at open.
+/// `thread_mode`: the loader starts its own threads at open.
 pub const THREADS_OWN: u32 = 0;
 /// `thread_mode`: no threads; work happens in `pump` and in waiting pops.
 pub const THREADS_PUMP: u32 = 1;
@@ -127,7 +127,7 @@ macro_rules! config {
         $(=> $flag:ident $($choices:ident)? $help:literal)?;
     )+) => {
         c_structs! {
-            /// Everything that an instance is told at open: `wavetrain_config`.
+            /// Everything that a loader is told at open: `wavetrain_config`.
             ///
             /// Fill it with [`Config::default`] and change what you need. "0 = derived" is said
             /// where it holds; elsewhere 0 means zero.

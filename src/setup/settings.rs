@@ -336,7 +336,7 @@ impl Settings {
         if self.is_threadless() { 0 } else { self.worker_count() + extra }
     }
 
-    /// Whether the instance has no threads of its own: work happens on the host's.
+    /// Whether the loader has no threads of its own: work happens on the host's.
     pub fn is_threadless(&self) -> bool {
         self.config.thread_mode != config::THREADS_OWN
     }

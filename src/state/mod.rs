@@ -46,7 +46,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
 
-/// Where the instance is in its life.
+/// Where the loader is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
     /// Jobs are handed out.
@@ -103,7 +103,7 @@ pub struct Threads {
 
 /// See the module.
 pub struct State {
-    /// Where the instance is in its life.
+    /// Where the loader is in its life.
     pub life: Life,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
@@ -174,7 +174,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state of an instance that was just opened.
+    /// The state of a loader that was just opened.
     #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,

@@ -29,7 +29,7 @@ pub struct Shared {
     pub settings: Settings,
     /// Sizes of scratch and staging.
     pub geometry: Geometry,
-    /// Process that opened the instance.
+    /// Process that opened the loader.
     pub process_id: i32,
     /// What the surfaces know the loader by.
     pub token: u64,

@@ -3,7 +3,7 @@
 //! the library in this process, a second plugin's: where generations begin is told by where the
 //! table lies and by when it was first used, which no two copies have in common.
 //!
-//! A place counts the calls that are inside its instance. Close first makes the place refuse new
+//! A place counts the calls that are inside its loader. Close first makes the place refuse new
 //! calls, then waits until it is the last one, then gives the memory back. Everything is atomic and
 //! sequentially consistent: a lock could be held by another thread at the moment of a fork.
 
@@ -41,7 +41,7 @@ struct Place {
     state: AtomicU32,
     /// Changes with every open, so that old tokens stay dead.
     generation: AtomicU64,
-    /// Calls inside the instance.
+    /// Calls inside the loader.
     users: AtomicU32,
     /// There while the place is OPEN or CLOSING; zeros before, so that the table takes no bytes of
     /// the archive.
@@ -61,7 +61,7 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
     }
 }; INSTANCES_MAX];
 
-/// Keeps a place: its number, and the token that its next instance will be known by. None when all
+/// Keeps a place: its number, and the token that its next loader will be known by. None when all
 /// are taken.
 fn reserve() -> Option<(usize, u64)> {
     let is_kept =
@@ -83,7 +83,7 @@ fn first_generation(place: &'static Place) -> u64 {
     1 + (hash_words(&[address, (SYSTEM.now_ns)()]) >> (PLACE_BITS + 1))
 }
 
-/// A call inside an instance. When it leaves, the work that it made is handed to the host, where
+/// A call inside a loader. When it leaves, the work that it made is handed to the host, where
 /// the host runs jobs. Its thread is not cancelled meanwhile.
 pub struct Entered {
     number: usize,
@@ -106,15 +106,15 @@ impl Drop for Entered {
     }
 }
 
-/// Enters the instance of a token. None where it is closed, was never opened, or belongs to the
+/// Enters the loader of a token. None where it is closed, was never opened, or belongs to the
 /// process that this one was forked from.
 pub fn enter(token: u64) -> Option<Entered> {
     let number = (token & ((1 << PLACE_BITS) - 1)).checked_sub(1)? as usize;
     enter_place(number, |place, _| place.generation.load(SeqCst) == token >> PLACE_BITS)
 }
 
-/// Enters the instance that has a tensor record at this address; None as for `enter`, and where no
-/// instance has one. The address is compared and not followed: after a close that returned Ok the
+/// Enters the loader that has a tensor record at this address; None as for `enter`, and where no
+/// loader has one. The address is compared and not followed: after a close that returned Ok the
 /// memory behind it may be gone.
 fn enter_by_tensor(address: usize) -> Option<Entered> {
     let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
@@ -140,7 +140,7 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
     None
 }
 
-/// Opens an instance; its token.
+/// Opens a loader; its token.
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
     let mut settings = checked(config, why)?;

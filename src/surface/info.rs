@@ -1,4 +1,4 @@
-//! What can be known without an instance: the bill of a config, what an array or a group is, and
+//! What can be known without a loader: the bill of a config, what an array or a group is, and
 //! the caps that an array needs.
 //!
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.

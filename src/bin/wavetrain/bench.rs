@@ -1,6 +1,6 @@
 //! `wavetrain bench`: streams a request list and says how fast.
 //!
-//! One instance is opened once; the list is replayed `--repeat` times through it. The figures are
+//! One loader is opened once; the list is replayed `--repeat` times through it. The figures are
 //! those of the repeat with the median time, so that they belong together; open and the first batch
 //! are those of the first repeat, where nothing is warm.
 

@@ -1,6 +1,6 @@
 //! `wavetrain crop`: boxes of arrays into .npy files.
 //!
-//! Requests are grouped by sample shape and element type; each group streams through one instance,
+//! Requests are grouped by sample shape and element type; each group streams through one loader,
 //! in order, and every sample goes to its file as soon as its batch is out. What is kept of a
 //! request is its outcome. A request whose array cannot be read joins a group all the
 //! same, so that its failure comes out of the stream in order, in the library's words.
@@ -68,7 +68,7 @@ enum Target {
     Folder(PathBuf),
 }
 
-/// Requests that go through one instance.
+/// Requests that go through one loader.
 struct Group {
     shape: Vec<u64>,
     dtype: Dtype,
@@ -407,7 +407,7 @@ impl Sink<'_> {
         failed(format!("{}: {}", requests.name(index), failure_text(failure)))
     }
 
-    /// Marks what is left of a group that no instance can be opened for.
+    /// Marks what is left of a group that no loader can be opened for.
     fn give_up(&mut self, group: &Group, failure: &Failure) -> Outcome<()> {
         for index in &group.indexes {
             self.endings[*index]

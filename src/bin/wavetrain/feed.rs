@@ -138,7 +138,7 @@ pub fn request_of(failure: &Failure, requests: &Requests) -> Option<usize> {
     (index < requests.items.len()).then_some(index)
 }
 
-/// Opens an instance, with the sink that keeps texts of failing samples.
+/// Opens a loader, with the sink that keeps texts of failing samples.
 pub fn open(config: &Config) -> Result<Loader, Failure> {
     let mut config = *config;
     config.log = system::log_hook();

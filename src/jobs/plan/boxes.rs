@@ -14,7 +14,7 @@ use crate::plan::files_touched;
 use crate::records::{ArrayRecord, Dtype};
 use crate::state::shared::Shared;
 
-/// What holds for an array in this instance, whatever the box.
+/// What holds for an array in this loader, whatever the box.
 pub fn check_record(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Result<(), Status> {
     let settings = &shared.settings;
     if let Some(time) = record.time

@@ -224,7 +224,7 @@ fn check_samples(samples: *const Sample, count: usize, bytes: usize) -> Result<(
     Ok(())
 }
 
-/// The status of a call that only an instance answers. Why it failed is kept for last_error.
+/// The status of a call that only a loader answers. Why it failed is kept for last_error.
 fn in_instance(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failure>) -> i32 {
     let Some(instance) = enter(loader) else { return Status::Shutdown as i32 };
     let code = call(&instance).unwrap_or_else(|failure| {
