@@ -7,7 +7,9 @@
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [b'w', b'a', b'v', b'e', document @ ..] = data else { return };
     let Ok(value) = wavetrain::source::json::parse(document) else { return };
-    let Some(number) = value.as_u64() else { return };
+    let Some(number) = value.as_integer().and_then(|number| u64::try_from(number).ok()) else {
+        return;
+    };
     let buffer = vec![0xA5u8; 16];
     if cfg!(sanitize = "address") {
         // Sound up to 15; the comparison is the planted defect.
