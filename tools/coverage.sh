@@ -14,7 +14,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}/coverage
 LEAST=95
 
 # What is measured.
-PARSERS='^src/(json/(mod|check|text)|meta/[a-z0-9_]+|shard_index|decode/[a-z0-9_]+)\.rs$'
+PARSERS='^src/(source/(json|zarr)/[a-z0-9_]+|read/shard_index|decode/[a-z0-9_]+)\.rs$'
 # Tests in files of their own are not.
 TESTS='tests\.rs$'
 # Functions that only make constants: they run in the compiler.
