@@ -3,9 +3,10 @@
 //! The same layout function runs twice: with no block it only adds up the bill, line by line; with
 //! a block it carves. So the bill that `memory_need` prints is the memory that `open` uses.
 //!
-//! In: a block that lives until close. Out: slices, [`Table`]s and [`Region`]s into it. Invariant:
-//! no two pieces overlap, and none outlives the loader, because the loader joins its threads
-//! and refuses late handles before the block is given back.
+//! In: a block that lives until close. Out: slices, [`Table`]s and [`Region`]s into it, and
+//! [`Claim`]s on what several threads fill. Invariant: no two pieces overlap, and none outlives the
+//! loader, because the loader joins its threads and refuses late handles before the block is given
+//! back.
 //!
 //! [`Rows`] and [`RowsMut`] are two-dimensional views for loops that step from row to row without
 //! a check each: the bounds of all rows are asserted once, when the view is made.

@@ -16,7 +16,7 @@ use crate::base::math::index;
 use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::decode::unshuffle::Shuffle;
-use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
+use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
 use crate::device::{DecodedBy, SlabPart, decoded_by};
 use crate::jobs::failures::fail_task;
 use crate::os::profiler;
@@ -130,8 +130,9 @@ impl<'a> Assembler<'a> {
         let task = |mate: u32| shared.tables.chunks.read(shared.wave_row(wave, mate));
         if let Some(once) = self.decode_once(context, wave, mates.clone(), encoded) {
             for mate in mates {
-                // Its bytes are there.
-                let _ = self.assemble(wave, &task(mate), Source::Decoded(once));
+                if let Err(failure) = self.assemble(wave, &task(mate), Source::Decoded(once)) {
+                    fail(mate, failure);
+                }
             }
             return;
         }
@@ -255,6 +256,18 @@ impl<'a> Assembler<'a> {
         written
     }
 
+    /// The decoder, and places for the chunk of a task and for a block of it.
+    fn parts<'b>(
+        &self,
+        context: &'b mut DecodeContext,
+        task: &ChunkTask,
+        encoded: &[u8],
+    ) -> (Option<&'b mut Decoder>, Scratch<'b>) {
+        let is_large = context.large.is_some();
+        let need = if is_large { scratch_need(self.shared, task, encoded) } else { (0, 0) };
+        context.parts(need)
+    }
+
     fn decoded<'b>(
         &self,
         context: &'b mut DecodeContext,
@@ -264,7 +277,7 @@ impl<'a> Assembler<'a> {
     ) -> Result<ChunkBytes<'b>, Refusal> {
         let mut why = Why::new();
         let most = self.shared.settings.config.max_substreams_per_chunk;
-        let (decoder, scratch) = context.parts(scratch_need(self.shared, task, encoded));
+        let (decoder, scratch) = self.parts(context, task, encoded);
         // Workers that take this job have a decoder.
         let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
         let span = task.need.span;
@@ -363,7 +376,7 @@ impl Assembler<'_> {
         let mut place = slab.room(bytes);
         let mut why = Why::new();
         let most = shared.settings.config.max_substreams_per_chunk;
-        let (decoder, scratch) = context.parts(scratch_need(shared, task, encoded));
+        let (decoder, scratch) = self.parts(context, task, encoded);
         // Workers that take this job have a decoder.
         let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
         let (target, block) = (place.claim.bytes(), scratch.block);
