@@ -1,6 +1,7 @@
 //! Reads that are under way outside of our threads: in the ring, and with the host.
 
 use crate::base::arena::{Carver, Claim};
+use crate::base::bill::Item;
 use crate::base::cache::Fifo;
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
@@ -11,6 +12,7 @@ use crate::os::uring::Waker;
 use crate::read::Lease;
 use crate::setup::config::{READER_AUTO, READER_THREADS};
 use crate::setup::settings::Settings;
+use crate::wave::ReadOp;
 
 /// Where the ring thread is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,23 +66,26 @@ impl RingState {
     }
 }
 
-/// A read in flight.
-pub struct AsyncRead {
-    pub ticket: u64,
+/// A read that is under way: in the ring, or with the host.
+pub struct Flight {
     pub wave: WaveIndex,
     pub op: u32,
+    pub read: ReadOp,
+    /// Its bytes in the slab, which nobody else takes before it has ended.
+    pub target: Claim<'static>,
+    pub lease: Lease,
+    /// The open file, and what it looked like: what the lease is ended with.
+    pub open: Descriptors,
+    pub stat: Option<FileStat>,
+    pub start_ns: u64,
+}
+
+/// A read that the host has begun.
+pub struct AsyncRead {
+    pub ticket: u64,
+    pub flight: Flight,
     /// The interval of the slab that it writes to.
     pub interval: u64,
-    /// Its bytes there, which nobody else takes before the host has completed it.
-    pub _target: Claim<'static>,
-    pub lease: Lease,
-    /// What the file's lease is ended with.
-    pub open: Descriptors,
-    pub stat: FileStat,
-    pub bytes: u64,
-    /// Bytes of them that chunks need.
-    pub needed: u64,
-    pub start_ns: u64,
     /// Reset came: the wave is none of its business any more.
     pub is_dropped: bool,
 }
@@ -100,8 +105,8 @@ impl AsyncReads {
     pub fn carve(carver: &mut Carver, settings: &Settings) -> AsyncReads {
         let depth = settings.async_depth;
         AsyncReads {
-            places: carver.slice_from("reads in flight", u64::from(depth), |_| None),
-            free: Fifo::carve_full(carver, "reads in flight", depth),
+            places: carver.slice_from(Item::ReadsInFlight, u64::from(depth), |_| None),
+            free: Fifo::carve_full(carver, Item::ReadsInFlight, depth),
             depth,
             serial: 0,
         }

@@ -17,59 +17,29 @@
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
 //! interval of a dropped read stays taken. A ticket is never used twice.
 
-use crate::base::arena::Claim;
-use crate::base::indexes::WaveIndex;
 use crate::base::status::{Failure, Why};
 use crate::fail;
-use crate::jobs::lease::{close_forgotten, needed_bytes};
-use crate::os::FileStat;
+use crate::jobs::read::{count, end_lease, settle};
 use crate::os::sink::Level;
-use crate::os::store::{Descriptors, Path};
-use crate::read::Lease;
-use crate::state::flights::AsyncRead;
+use crate::os::store::Path;
+use crate::state::flights::{AsyncRead, Flight};
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
-use crate::wave::ReadOp;
-use core::sync::atomic::Ordering::Relaxed;
 
-/// A read that a job is to begin: its wave and number, its ticket, and its open file.
-pub struct Begun<'a> {
-    pub wave: WaveIndex,
-    pub op: u32,
-    pub ticket: u64,
-    pub lease: &'a Lease,
-    pub opened: (Descriptors, FileStat),
-    pub path: &'a Path,
-}
-
-/// Hands a read to the host.
-pub fn begin_read(lock: &Lock, read: &ReadOp, target: Claim<'static>, begun: &Begun<'_>) {
+/// Hands the read of a job to the host, which completes it under the ticket.
+pub fn begin_read(lock: &Lock, ticket: u64, flight: Flight, path: &Path) {
     let shared = lock.shared;
-    let Begun { wave, op, ticket, .. } = *begun;
-    let needed = needed_bytes(shared, wave, read);
-    let (open, stat) = begun.opened;
-    let place = target.region().part(shared.read_front(read), read.bytes);
+    let read = flight.read;
+    let place = flight.target.region().part(shared.read_front(&read), read.bytes);
     {
         let state = &mut *lock.lock();
-        state.waves.fly(wave, op);
-        state.async_reads.begin(AsyncRead {
-            ticket,
-            wave,
-            op,
-            interval: state.waves.waves[wave.at()].interval,
-            _target: target,
-            lease: *begun.lease,
-            open,
-            stat,
-            bytes: read.bytes,
-            needed,
-            start_ns: (shared.os.now_ns)(),
-            is_dropped: false,
-        });
+        state.waves.fly(flight.wave, flight.op);
+        let interval = state.waves.waves[flight.wave.at()].interval;
+        state.async_reads.begin(AsyncRead { ticket, flight, interval, is_dropped: false });
     }
     let token = (shared.token, ticket);
-    if shared.store.begin_read(token, begun.path, place, read.offset).is_err() {
+    if shared.store.begin_read(token, path, place, read.offset).is_err() {
         end_read(shared, &mut lock.lock(), ticket, false);
     }
 }
@@ -98,18 +68,15 @@ pub fn read_done(lock: &Lock, ticket: u64, result: i64) -> Result<(), Failure> {
 /// Ends a read; false where there is none of that ticket.
 fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> bool {
     let Some(read) = state.async_reads.end(ticket) else { return false };
-    let (open, stat) = (Some(read.open), Some(read.stat));
-    close_forgotten(shared, state.files.give_back(&read.lease, open, stat));
     if read.is_dropped {
+        end_lease(state, shared, &read.flight);
         state.waves.end_dropped(read.interval);
         state.plan_wanted = true;
-    } else if is_there {
-        state.waves.set_ready(read.wave, read.op);
-        shared.stats.reads_issued.fetch_add(1, Relaxed);
-        let ns = (shared.os.now_ns)() - read.start_ns;
-        shared.stats.io.observe(ns, read.bytes, read.needed);
     } else {
-        state.waves.leave_to_io(read.wave, read.op);
+        settle(state, shared, &read.flight, is_there);
+        if is_there {
+            count(shared, &read.flight);
+        }
     }
     if state.life != Life::Running {
         state.wakes.all(Condition::Idle);

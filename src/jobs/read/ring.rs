@@ -20,27 +20,24 @@
 //! Invariant: a place is in exactly one of free, fresh, ring and ended; `in_flight` counts those
 //! that are not free, and each of them holds a lease and counts as a job that runs.
 
-use crate::base::arena::{Carver, Claim};
+use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::Fifo;
-use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
-use crate::jobs::lease::{close_forgotten, file_path, needed_bytes};
-use crate::jobs::read::wait;
+use crate::jobs::lease::file_path;
+use crate::jobs::read::{count, settle, wait};
 use crate::os::Errno;
 use crate::os::sink::Level;
-use crate::os::store::Descriptors;
 use crate::os::sync::Mutex;
 use crate::os::uring::{Completion, Event, Ring};
-use crate::read::{Lease, shown};
+use crate::read::shown;
 use crate::setup::config::{READER_DIRECT, READER_THREADS, READER_URING};
 use crate::setup::settings::Settings;
-use crate::state::flights::Sleep;
+use crate::state::flights::{Flight, Sleep};
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
-use crate::wave::ReadOp;
-use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Requests of one read that may end without a byte and without a reason before an io thread has
@@ -63,13 +60,7 @@ enum Outcome {
 
 /// A read in a place.
 struct RingRead {
-    wave: WaveIndex,
-    op: u32,
-    read: ReadOp,
-    target: Claim<'static>,
-    lease: Lease,
-    open: Descriptors,
-    start_ns: u64,
+    flight: Flight,
     /// Bytes that are there.
     done: u64,
     retries: u32,
@@ -99,10 +90,10 @@ impl RingReader {
         let depth = settings.ring_depth;
         RingReader {
             ring: None,
-            places: carver.slice_from("ring reads", u64::from(depth), |_| None),
-            free: Fifo::carve_full(carver, "ring reads", depth),
-            fresh: Fifo::carve(carver, "ring reads", depth),
-            ended: Fifo::carve(carver, "ring reads", depth),
+            places: carver.slice_from(Item::RingReads, u64::from(depth), |_| None),
+            free: Fifo::carve_full(carver, Item::RingReads, depth),
+            fresh: Fifo::carve(carver, Item::RingReads, depth),
+            ended: Fifo::carve(carver, Item::RingReads, depth),
         }
     }
 
@@ -119,15 +110,10 @@ impl RingReader {
             // The ring thread is given reads of open files only.
             assert!(lease.open.is_some());
             let Some(open) = lease.open else { break };
+            let (stat, start_ns) = (lease.stat, 0);
             self.free.pop();
             self.places[index(u64::from(place))] = Some(RingRead {
-                wave,
-                op,
-                read,
-                target,
-                lease,
-                open,
-                start_ns: 0,
+                flight: Flight { wave, op, read, target, lease, open, stat, start_ns },
                 done: 0,
                 retries: 0,
                 is_cached: false,
@@ -164,16 +150,17 @@ impl RingReader {
     fn begin(&mut self, lock: &Lock, place: u32) {
         let shared = lock.shared;
         let Some(entry) = self.places[index(u64::from(place))].as_mut() else { return };
-        entry.start_ns = (shared.os.now_ns)();
-        if entry.lease.stat.is_some_and(|stat| stat != entry.read.stat) {
+        entry.flight.start_ns = (shared.os.now_ns)();
+        if entry.flight.stat.is_some_and(|stat| stat != entry.flight.read.stat) {
             entry.outcome = Outcome::Left;
             self.ended.push(place);
             return;
         }
-        let first = entry.target.part(shared.read_front(&entry.read), 1);
-        let probe = (shared.os.read)(entry.open.fd, first, entry.read.offset, true);
+        let flight = &mut entry.flight;
+        let first = flight.target.part(shared.read_front(&flight.read), 1);
+        let probe = (shared.os.read)(flight.open.fd, first, flight.read.offset, true);
         entry.is_cached = probe == Ok(1);
-        entry.is_direct = entry.open.direct.is_some() && !entry.is_cached;
+        entry.is_direct = entry.flight.open.direct.is_some() && !entry.is_cached;
         entry.is_direct_now = entry.is_direct;
         self.queue(shared, place);
     }
@@ -182,13 +169,14 @@ impl RingReader {
     fn queue(&mut self, shared: &Shared, place: u32) {
         let entry = self.places[index(u64::from(place))].as_mut();
         let (Some(entry), Some(ring)) = (entry, self.ring.as_mut()) else { return };
-        let (read, target) = (&entry.read, entry.target.region());
+        let Flight { read, target, open, .. } = &entry.flight;
+        let target = target.region();
         let front = shared.read_front(read);
-        let (fd, target, offset) = match entry.open.direct {
+        let (fd, target, offset) = match open.direct {
             Some(fd) if entry.is_direct_now => (fd, target, read.offset - front),
             _ => {
                 let target = target.part(front + entry.done, read.bytes - entry.done);
-                (entry.open.fd, target, read.offset + entry.done)
+                (open.fd, target, read.offset + entry.done)
             }
         };
         (shared.os.ring_waits)(fd);
@@ -202,10 +190,11 @@ impl RingReader {
         let was_direct = core::mem::replace(&mut entry.is_direct_now, false);
         match completion.result {
             Ok(got) => {
-                let front = if was_direct { lock.shared.read_front(&entry.read) } else { 0 };
+                let read = &entry.flight.read;
+                let front = if was_direct { lock.shared.read_front(read) } else { 0 };
                 let brought = u64::from(got).saturating_sub(front);
-                entry.done = (entry.done + brought).min(entry.read.bytes);
-                if entry.done == entry.read.bytes {
+                entry.done = (entry.done + brought).min(read.bytes);
+                if entry.done == read.bytes {
                     entry.end(lock.shared);
                 } else if got == 0 && !was_direct {
                     entry.outcome = Outcome::Left;
@@ -234,13 +223,10 @@ impl RingReader {
     fn hand_in(&mut self, shared: &Shared, state: &mut State) {
         while let Some(place) = self.ended.pop() {
             let Some(entry) = self.places[index(u64::from(place))].take() else { continue };
-            let lease = &entry.lease;
-            close_forgotten(shared, state.files.give_back(lease, None, lease.stat));
-            if entry.outcome == Outcome::Done {
-                state.waves.set_ready(entry.wave, entry.op);
+            let is_there = entry.outcome == Outcome::Done;
+            settle(state, shared, &entry.flight, is_there);
+            if is_there {
                 state.note_cached(entry.is_cached);
-            } else {
-                state.waves.leave_to_io(entry.wave, entry.op);
             }
             self.free.push(place);
             state.ring.in_flight -= 1;
@@ -271,26 +257,25 @@ impl RingReader {
 impl RingRead {
     /// All bytes are here: they count if the file is what it was when its chunks were located.
     fn end(&mut self, shared: &Shared) {
-        let is_same = |fd: i32| (shared.os.stat)(fd) == Ok(self.read.stat);
-        let mut used = self.open.direct.filter(|_| self.is_direct).into_iter();
-        if !is_same(self.open.fd) || !used.all(is_same) {
+        let Flight { read, open, .. } = &self.flight;
+        let is_same = |fd: i32| (shared.os.stat)(fd) == Ok(read.stat);
+        let mut used = open.direct.filter(|_| self.is_direct).into_iter();
+        if !is_same(open.fd) || !used.all(is_same) {
             self.outcome = Outcome::Left;
             return;
         }
         self.outcome = Outcome::Done;
-        let needed = needed_bytes(shared, self.wave, &self.read);
         shared.stats.worker_steps.fetch_add(1, Relaxed);
-        shared.stats.reads_issued.fetch_add(1, Relaxed);
-        let ns = (shared.os.now_ns)() - self.start_ns;
-        shared.stats.io.observe(ns, self.read.bytes, needed);
+        count(shared, &self.flight);
     }
 
     fn refuse_direct(&self, lock: &Lock) {
         let shared = lock.shared;
-        let is_news = lock.lock().files.refuse_direct(self.lease.slot);
+        let Flight { read, lease, .. } = &self.flight;
+        let is_news = lock.lock().files.refuse_direct(lease.slot);
         if is_news {
-            let record = shared.array_record(self.read.array);
-            let path = file_path(shared, self.read.array, record, self.read.file);
+            let record = shared.array_record(read.array);
+            let path = file_path(shared, read.array, record, read.file);
             let text = "takes no direct reads: it is read through the page cache";
             shared.sink.log(Level::Warn, 0, format_args!("{} {text}", shown(&path)));
         }
@@ -309,11 +294,10 @@ pub fn open_ring(lock: &Lock, reader: &Mutex<RingReader>) -> Result<(), Errno> {
     reader.lock().ring = Some(ring);
     let state = &mut *lock.lock();
     state.ring.reason.clear();
-    // The text is cut where it is long.
-    let _ = match registered {
+    match registered {
         Ok(()) => write!(state.ring.reason, "{name}: asked for by the config"),
         Err(errno) => write!(state.ring.reason, "{name}: asked for; slab not pinned: {errno}"),
-    };
+    }
     state.ring.reader = if settings.reads_direct { READER_DIRECT } else { READER_URING };
     state.ring.waker = Some(waker);
     state.ring.is_live = true;
@@ -397,8 +381,7 @@ fn retry_or_give_up<'a>(
         ring.is_live = false;
         ring.reader = READER_THREADS;
         ring.reason.clear();
-        // The text is cut where it is long.
-        let _ = write!(ring.reason, "threads: io_uring failed: {errno}");
+        write!(ring.reason, "threads: io_uring failed: {errno}");
         drop(state);
         shared.sink.log(Level::Warn, 0, format_args!("io_uring failed, threads read: {errno}"));
         state = lock.lock();

@@ -7,11 +7,12 @@ use crate::base::arena::Claim;
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::jobs::lease::{LeasedFile, lease_read, rest_of_read};
-use crate::jobs::read::hook::{Begun, begin_read, give_up_read};
+use crate::jobs::read::hook::{begin_read, give_up_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
 use crate::read::{Lease, LeaseOutcome, OpenFault};
 use crate::state::State;
+use crate::state::flights::Flight;
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -32,9 +33,10 @@ pub fn run<'l>(
     let mut path = Path::new();
     let mut file = LeasedFile::open(lock, lease, read, &mut path);
     match (ticket, file.opened) {
-        (Some(ticket), Ok(opened)) => {
-            let begun = Begun { wave, op, ticket, lease, opened, path: file.path };
-            begin_read(lock, read, target, &begun);
+        (Some(ticket), Ok((open, stat))) => {
+            let (read, lease, stat, start_ns) = (*read, *lease, Some(stat), start);
+            let flight = Flight { wave, op, read, target, lease, open, stat, start_ns };
+            begin_read(lock, ticket, flight, file.path);
             drop(range);
             return lock.lock();
         }
