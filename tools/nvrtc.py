@@ -59,8 +59,11 @@ def main():
     text = ctypes.create_string_buffer(size.value)
     check(nvrtc.nvrtcGetPTX(program, text), "GetPTX")
     named = [f"{file.name} {zlib.crc32(file.read_bytes()):08x}" for file in [source, *headers]]
-    # Comments and empty lines are a tenth of the text, and the archive carries it.
-    lines = [line for line in text.value.decode().split("\n") if line and not line.startswith("//")]
+    # The archive carries the text: comments, what lines are indented by and constants of a header
+    # that no kernel reads are a sixth of it.
+    lines = [re.sub("[ \t]+", " ", line).strip().replace(", ", ",") for line in text.value.decode().split("\n")]
+    is_kept = lambda line: line and not line.startswith("//") and "nv6target6detail" not in line
+    lines = filter(is_kept, lines)
     head = f"// tools/ptx.sh made this from {', '.join(named)}"
     out.write_text("\n".join([head, *lines]) + "\n")
 
