@@ -16,7 +16,8 @@ use common::{
 use serde_json::json;
 use std::hint::black_box;
 use std::ptr::NonNull;
-use wavetrain::base::arena::{Carver, Kind};
+use wavetrain::base::arena::Carver;
+use wavetrain::base::bill::Kind;
 use wavetrain::base::limits::{EDGE_RUNS_MAX, RANK_MAX};
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
 use wavetrain::decode::Decoder;

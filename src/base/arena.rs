@@ -13,61 +13,14 @@
 //!
 //! Over 500 lines because every view of raw memory stands in one place, to be checked as a whole.
 
+use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::{align_up, index};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// Which memory a line of the bill counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Ordinary host memory.
-    Host,
-    /// Page-locked host memory, for copies to a device.
-    Pinned,
-    /// Device memory.
-    Device,
-}
-
-/// One line of the bill.
-#[derive(Clone, Copy, Debug)]
-pub struct Line {
-    /// What the bytes are for.
-    pub name: &'static str,
-    /// Where they lie.
-    pub kind: Kind,
-    /// How many, padding for alignment included.
-    pub bytes: u64,
-}
-
-/// Most lines of a bill.
-pub const LINES_MAX: usize = 32;
-
-/// The memory bill of a loader.
-#[derive(Clone, Debug, Default)]
-pub struct Bill {
-    lines: arrayvec::ArrayVec<Line, LINES_MAX>,
-}
-
-impl Bill {
-    /// The lines, in the order of the layout.
-    pub fn lines(&self) -> &[Line] {
-        &self.lines
-    }
-
-    /// Sum of the lines of one kind.
-    pub fn total(&self, kind: Kind) -> u64 {
-        self.lines.iter().filter(|line| line.kind == kind).map(|line| line.bytes).sum()
-    }
-
-    /// Adds bytes to the line of that name and kind.
-    pub fn add(&mut self, name: &'static str, kind: Kind, bytes: u64) {
-        match self.lines.iter_mut().find(|line| line.name == name && line.kind == kind) {
-            Some(line) => line.bytes += bytes,
-            None => self.lines.push(Line { name, kind, bytes }),
-        }
-    }
-}
+/// Most bytes that one copy repeats: they stay in a cache next to the core.
+const REPEATED_BYTES: usize = 4096;
 
 /// Takes pieces off a host block in order, or counts what they would take.
 pub struct Carver {
@@ -114,10 +67,10 @@ impl Carver {
         &self.bill
     }
 
-    fn take(&mut self, name: &'static str, bytes: u64, align: u64) -> Option<NonNull<u8>> {
+    fn take(&mut self, item: Item, bytes: u64, align: u64) -> Option<NonNull<u8>> {
         let start = align_up(self.used, align);
         let limit = start + bytes;
-        self.bill.add(name, Kind::Host, limit - self.used);
+        self.bill.add(item, Kind::Host, limit - self.used);
         self.used = limit;
         assert!(limit <= self.block_bytes);
         // SAFETY: start <= limit <= block_bytes, so the pointer stays inside the block.
@@ -127,15 +80,14 @@ impl Carver {
     /// `count` elements, each set to `init`. Empty while counting.
     // The slice is carved off the block, not borrowed from `init`.
     #[allow(clippy::mut_from_ref)]
-    pub fn slice<T: Clone>(
-        &mut self,
-        name: &'static str,
-        count: u64,
-        init: &T,
-    ) -> &'static mut [T] {
-        let Some(start) = self.take_elements::<T>(name, count, init) else { return &mut [] };
-        // SAFETY: `take` gave these bytes to nobody else, they are aligned for T and initialised.
-        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(count)) }
+    pub fn slice<T: Copy>(&mut self, item: Item, count: u64, init: &T) -> &'static mut [T] {
+        let bytes = (NonNull::from(init).cast(), size_of::<T>(), align_of::<T>());
+        // SAFETY: `init` can be read, and its bytes are a value wherever they are aligned for it:
+        // it is Copy. So many values are there, and nobody else has them.
+        unsafe {
+            let (start, count) = self.take_repeated(item, count, bytes);
+            core::slice::from_raw_parts_mut(start.cast().as_ptr(), count)
+        }
     }
 
     /// `count` elements that each carve pieces of their own. Empty while counting.
@@ -143,12 +95,12 @@ impl Carver {
     #[allow(clippy::mut_from_ref)]
     pub fn slice_from<T>(
         &mut self,
-        name: &'static str,
+        item: Item,
         count: u64,
         mut make: impl FnMut(&mut Carver) -> T,
     ) -> &'static mut [T] {
         let align = (align_of::<T>() as u64).max(64);
-        let start = self.take(name, count * size_of::<T>() as u64, align).map(NonNull::cast::<T>);
+        let start = self.take(item, count * size_of::<T>() as u64, align).map(NonNull::cast::<T>);
         for position in 0..index(count) {
             let element = make(self);
             if let Some(start) = start {
@@ -162,37 +114,46 @@ impl Carver {
     }
 
     /// A table of `count` elements, each set to `init`. Empty while counting.
-    pub fn table<T: Clone>(&mut self, name: &'static str, count: u64, init: &T) -> Table<T> {
-        let start = self.take_elements(name, count, init);
-        Table {
-            start: start.unwrap_or(NonNull::dangling()),
-            count: if start.is_some() { index(count) } else { 0 },
-            element: PhantomData,
-        }
+    pub fn table<T: Copy + 'static>(&mut self, item: Item, count: u64, init: &T) -> Table<T> {
+        Table::of(self.slice(item, count, init))
     }
 
-    fn take_elements<T: Clone>(
+    /// Takes `count` times the bytes at an address, of a size and an alignment; none while
+    /// counting. One function for all types: a loop for each would be a tenth of the code that runs
+    /// at open.
+    ///
+    /// # Safety
+    /// The bytes can be read.
+    #[inline(never)]
+    unsafe fn take_repeated(
         &mut self,
-        name: &'static str,
+        item: Item,
         count: u64,
-        init: &T,
-    ) -> Option<NonNull<T>> {
-        let align = (align_of::<T>() as u64).max(64);
-        let start = self.take(name, count * size_of::<T>() as u64, align)?.cast::<T>();
-        for position in 0..index(count) {
-            // SAFETY: position < count elements were taken above, aligned for T.
-            unsafe { start.add(position).write(init.clone()) };
+        (init, bytes, align): (NonNull<u8>, usize, usize),
+    ) -> (NonNull<u8>, usize) {
+        // None are where the value is, as good as anywhere else.
+        let taken = self.take(item, count * bytes as u64, align.max(64) as u64);
+        let Some(start) = taken else { return (init, 0) };
+        let limit = index(count) * bytes;
+        let (mut source, mut at, mut piece) = (init, 0, bytes);
+        while at < limit {
+            // SAFETY: `at + piece` is at most the bytes that were taken. The source is the value,
+            // or as many of its copies as lie in front of `at`.
+            unsafe { start.add(at).copy_from_nonoverlapping(source, piece) };
+            at += piece;
+            (source, piece) =
+                (start, at.min(REPEATED_BYTES.next_multiple_of(bytes)).min(limit - at));
         }
-        Some(start)
+        (start, index(count))
     }
 
     /// One value, which stays where it is until close. None while counting. Never inlined: a large
     /// value would be written member by member, in more code than whatever makes it, and stand on
     /// the stack of the caller for as long as that runs.
     #[inline(never)]
-    pub fn place<T>(&mut self, name: &'static str, make: impl FnOnce() -> T) -> Option<&'static T> {
+    pub fn place<T>(&mut self, item: Item, make: impl FnOnce() -> T) -> Option<&'static T> {
         let align = (align_of::<T>() as u64).max(64);
-        let start = self.take(name, size_of::<T>() as u64, align)?.cast::<T>();
+        let start = self.take(item, size_of::<T>() as u64, align)?.cast::<T>();
         // SAFETY: the bytes are ours alone and aligned for T.
         unsafe {
             start.write(make());
@@ -204,8 +165,8 @@ impl Carver {
     /// taken later; what the rest holds is the block's affair. Empty while counting.
     // The slice is carved off the block, not borrowed from an argument.
     #[allow(clippy::mut_from_ref)]
-    pub fn bytes(&mut self, name: &'static str, bytes: u64, align: u64) -> &'static mut [u8] {
-        let Some(start) = self.take(name, bytes, align) else { return &mut [] };
+    pub fn bytes(&mut self, item: Item, bytes: u64, align: u64) -> &'static mut [u8] {
+        let Some(start) = self.take(item, bytes, align) else { return &mut [] };
         for at in (0..bytes).step_by(MEMORY_PAGE_BYTES as usize).chain(bytes.checked_sub(1)) {
             // SAFETY: the bytes were just taken and nobody else has them. Volatile, because the
             // compiler may not leave out a write for its effect on the page.
@@ -216,8 +177,8 @@ impl Carver {
     }
 
     /// The same as a region.
-    pub fn region(&mut self, name: &'static str, bytes: u64, align: u64) -> Region {
-        Region::of(self.bytes(name, bytes, align))
+    pub fn region(&mut self, item: Item, bytes: u64, align: u64) -> Region {
+        Region::of(self.bytes(item, bytes, align))
     }
 }
 
@@ -538,7 +499,12 @@ unsafe impl<T: Send> Send for Table<T> {}
 // SAFETY: the lock that guards the state orders the accesses of one owner and the next.
 unsafe impl<T: Send> Sync for Table<T> {}
 
-impl<T: Clone> Table<T> {
+impl<T: Clone + 'static> Table<T> {
+    /// A table of elements that their owner gives up for good.
+    pub fn of(elements: &'static mut [T]) -> Table<T> {
+        Table { count: elements.len(), start: NonNull::from(elements).cast(), element: PhantomData }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.count

@@ -1,15 +1,16 @@
 //! The carver and the views of its regions.
 
 use super::arena::*;
+use super::bill::{Item, Kind};
 use core::ptr::NonNull;
 
 #[repr(align(4096))]
 struct Block([u8; 1 << 16]);
 
 fn layout(carver: &mut Carver) -> (usize, u64) {
-    let numbers = carver.slice::<u32>("numbers", 100, &7);
-    let region = carver.region("bytes", 1000, 256);
-    let _ = carver.place("one", || 5u8);
+    let numbers = carver.slice::<u32>(Item::Waves, 100, &7);
+    let region = carver.region(Item::CommonScratch, 1000, 256);
+    let _ = carver.place(Item::Instance, || 5u8);
     (numbers.len(), region.bytes())
 }
 
@@ -87,6 +88,6 @@ fn a_region_refuses_a_part_that_overflows() {
     let mut block = Block([0; 1 << 16]);
     // SAFETY: as above.
     let mut carver = unsafe { Carver::over(NonNull::from(&mut block.0).cast(), 4096) };
-    let region = carver.region("bytes", 64, 64);
+    let region = carver.region(Item::CommonScratch, 64, 64);
     region.part(u64::MAX, 2);
 }

@@ -8,6 +8,7 @@
 //! Invariant: a slot is in at most one hash chain, and in the age list exactly while unpinned.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::math::index;
 
 const NONE: u32 = u32::MAX;
@@ -22,8 +23,8 @@ pub struct List {
 
 impl List {
     /// An empty list over `count` slots.
-    pub fn carve(carver: &mut Carver, name: &'static str, count: u32) -> List {
-        let links = carver.slice(name, count as u64, &[NONE, NONE]);
+    pub fn carve(carver: &mut Carver, item: Item, count: u32) -> List {
+        let links = carver.slice(item, count as u64, &[NONE, NONE]);
         List { links, first: NONE, last: NONE }
     }
 
@@ -87,11 +88,11 @@ pub struct Cache {
 
 impl Cache {
     /// A cache of `count` slots without keys.
-    pub fn carve(carver: &mut Carver, name: &'static str, count: u32) -> Cache {
-        let buckets = carver.slice(name, (count as u64 * 2).next_power_of_two(), &NONE);
+    pub fn carve(carver: &mut Carver, item: Item, count: u32) -> Cache {
+        let buckets = carver.slice(item, (count as u64 * 2).next_power_of_two(), &NONE);
         let empty = Slot { hash: 0, next: NONE, pins: 0, keyed: false };
-        let slots = carver.slice(name, count as u64, &empty);
-        let mut ages = List::carve(carver, name, count);
+        let slots = carver.slice(item, count as u64, &empty);
+        let mut ages = List::carve(carver, item, count);
         (0..slots.len() as u32).for_each(|slot| ages.push(slot));
         Cache { buckets, slots, ages }
     }
@@ -221,13 +222,13 @@ pub struct Fifo {
 
 impl Fifo {
     /// An empty queue for `count` numbers.
-    pub fn carve(carver: &mut Carver, name: &'static str, count: u32) -> Fifo {
-        Fifo { items: carver.slice(name, count as u64, &0), first: 0, limit: 0 }
+    pub fn carve(carver: &mut Carver, item: Item, count: u32) -> Fifo {
+        Fifo { items: carver.slice(item, count as u64, &0), first: 0, limit: 0 }
     }
 
     /// A queue of the numbers below `count`, all waiting.
-    pub fn carve_full(carver: &mut Carver, name: &'static str, count: u32) -> Fifo {
-        let mut fifo = Fifo::carve(carver, name, count);
+    pub fn carve_full(carver: &mut Carver, item: Item, count: u32) -> Fifo {
+        let mut fifo = Fifo::carve(carver, item, count);
         if !carver.is_counting() {
             (0..count).for_each(|number| fifo.push(number));
         }
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn pinned_slots_are_never_taken_and_capacity_is_always_reached() {
-        let mut cache = Cache::carve(&mut carver(), "test", 4);
+        let mut cache = Cache::carve(&mut carver(), Item::Waves, 4);
         for key in 0..4u64 {
             let slot = cache.take(key * 8).unwrap();
             cache.pin(slot, 1);
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_slot_goes_first() {
-        let mut cache = Cache::carve(&mut carver(), "test", 3);
+        let mut cache = Cache::carve(&mut carver(), Item::Waves, 3);
         let slots: std::vec::Vec<u32> = (0..3).map(|key| cache.take(key).unwrap()).collect();
         cache.touch(slots[0]);
         assert_eq!(cache.take(7), Some(slots[1]));
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_random_history_agrees_with_a_map() {
-        let mut cache = Cache::carve(&mut carver(), "test", 16);
+        let mut cache = Cache::carve(&mut carver(), Item::Waves, 16);
         let mut keys = [u64::MAX; 16];
         let mut state = 1u64;
         for _ in 0..20_000 {

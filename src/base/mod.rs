@@ -3,6 +3,7 @@
 
 pub mod abi;
 pub mod arena;
+pub mod bill;
 pub mod cache;
 pub mod indexes;
 pub mod limits;

@@ -102,10 +102,10 @@ pub type Why = Text<ERROR_TEXT_BYTES>;
 impl Why {
     /// Replaces the text by `args` and returns `status`: `return Err(why.fail(status, ..))`.
     #[cold]
+    #[inline(never)] // there are hundreds of calls
     pub fn fail(&mut self, status: Status, args: fmt::Arguments<'_>) -> Status {
         self.clear();
-        // A text that is cut at its capacity is still the best text there is.
-        let _ = fmt::Write::write_fmt(self, args);
+        self.write_fmt(args);
         status
     }
 }

@@ -6,25 +6,40 @@
 use core::fmt;
 
 /// UTF-8 text of fewer than `N` bytes, NUL-terminated.
+pub type Text<const N: usize> = TextIn<[u8; N]>;
+
+/// UTF-8 text in bytes of any number: functions that take `TextIn<[u8]>` are there once.
 #[derive(Clone, Copy)]
-pub struct Text<const N: usize> {
-    bytes: [u8; N],
+pub struct TextIn<B: ?Sized> {
     len: u32,
     /// Set once something was cut; later pieces are then dropped as well.
     cut: bool,
+    bytes: B,
 }
 
 impl<const N: usize> Text<N> {
     /// The empty text.
     pub const fn new() -> Self {
-        Text { bytes: [0; N], len: 0, cut: false }
+        TextIn { len: 0, cut: false, bytes: [0; N] }
     }
 
+    /// Appends `piece`, or as many whole characters of it as fit.
+    pub fn push_str(&mut self, piece: &str) {
+        append(self, piece);
+    }
+
+    /// What `write!` calls.
+    pub fn write_fmt(&mut self, args: fmt::Arguments<'_>) {
+        format(self, args);
+    }
+}
+
+impl<B: ?Sized + AsRef<[u8]> + AsMut<[u8]>> TextIn<B> {
     /// Forgets the text.
     pub fn clear(&mut self) {
         self.len = 0;
         self.cut = false;
-        self.bytes[0] = 0;
+        self.bytes.as_mut()[0] = 0;
     }
 
     /// The text written so far.
@@ -34,12 +49,12 @@ impl<const N: usize> Text<N> {
 
     /// The bytes written so far, without the NUL.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len as usize]
+        &self.bytes.as_ref()[..self.len as usize]
     }
 
     /// The bytes written so far and a NUL after them.
     pub fn as_bytes_nul(&self) -> &[u8] {
-        &self.bytes[..self.len as usize + 1]
+        &self.bytes.as_ref()[..self.len as usize + 1]
     }
 
     /// Whether anything was written.
@@ -51,43 +66,42 @@ impl<const N: usize> Text<N> {
     pub fn is_cut(&self) -> bool {
         self.cut
     }
-
-    /// Appends `piece`, or as many whole characters of it as fit.
-    pub fn push_str(&mut self, piece: &str) {
-        append(&mut self.bytes, &mut self.len, &mut self.cut, piece);
-    }
 }
 
-/// [`Text::push_str`] for all capacities: the text with room for more and a NUL, its length, and
-/// whether it was cut.
 #[inline(never)]
-fn append(bytes: &mut [u8], len: &mut u32, cut: &mut bool, piece: &str) {
-    if *cut {
+fn append(text: &mut TextIn<[u8]>, piece: &str) {
+    if text.cut {
         return;
     }
-    let start = *len as usize;
-    let room = bytes.len() - 1 - start;
+    let start = text.len as usize;
+    let room = text.bytes.len() - 1 - start;
     let take = if piece.len() <= room {
         piece.len()
     } else {
-        *cut = true;
+        text.cut = true;
         piece.floor_char_boundary(room)
     };
-    bytes[start..start + take].copy_from_slice(&piece.as_bytes()[..take]);
-    bytes[start + take] = 0;
-    *len = (start + take) as u32;
+    text.bytes[start..start + take].copy_from_slice(&piece.as_bytes()[..take]);
+    text.bytes[start + take] = 0;
+    text.len = (start + take) as u32;
+}
+
+#[inline(never)]
+fn format(mut text: &mut TextIn<[u8]>, args: fmt::Arguments<'_>) {
+    // No writer fails here: a text is cut where it is full.
+    let _ = fmt::write(&mut text, args);
+}
+
+impl fmt::Write for TextIn<[u8]> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        append(self, piece);
+        Ok(())
+    }
 }
 
 impl<const N: usize> Default for Text<N> {
     fn default() -> Self {
         Text::new()
-    }
-}
-
-impl<const N: usize> fmt::Write for Text<N> {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        self.push_str(piece);
-        Ok(())
     }
 }
 
@@ -192,13 +206,12 @@ impl fmt::Display for Float {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::fmt::Write;
     use std::string::ToString;
 
     #[test]
     fn text_is_cut_at_a_character_boundary_and_stays_terminated() {
         let mut text = Text::<6>::new();
-        write!(text, "abčšž").unwrap();
+        write!(text, "abčšž");
         assert_eq!(text.as_str(), "abč");
         assert!(text.is_cut());
         text.push_str("x");
@@ -214,14 +227,14 @@ mod tests {
     #[test]
     fn list_prints_like_the_field_does() {
         let mut text = Text::<32>::new();
-        write!(text, "{}", List(&[3u64, 0, 17])).unwrap();
+        write!(text, "{}", List(&[3u64, 0, 17]));
         assert_eq!(text.as_str(), "[3, 0, 17]");
     }
 
     #[test]
     fn a_long_name_keeps_its_end() {
         let mut text = Text::<64>::new();
-        write!(text, "{} {} {}", Tail("abcd", 4), Tail("abcde", 4), Tail("ačde", 4)).unwrap();
+        write!(text, "{} {} {}", Tail("abcd", 4), Tail("abcde", 4), Tail("ačde", 4));
         assert_eq!(text.as_str(), "abcd ...bcde ...čde");
     }
 

@@ -14,6 +14,7 @@ pub use crate::batch::dlpack::{
 };
 
 use crate::base::arena::{Carver, Region, Table};
+use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{BUFFER_ALIGN, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
@@ -25,7 +26,7 @@ use core::ptr::{self, NonNull};
 const AXES_MAX: usize = 1 + RANK_MAX + 1;
 
 /// The memory of one exported tensor. It is filled in both forms, of which one is handed out.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Record {
     versioned: DlManagedTensorVersioned,
     legacy: DlManagedTensor,
@@ -106,7 +107,7 @@ impl Exports {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, slots: u32) -> Exports {
         let count = u64::from(slots * FIELDS_MAX * TENSORS_PER_SLOT);
-        Exports { records: carver.table("tensor records", count, &Record::EMPTY) }
+        Exports { records: carver.table(Item::TensorRecords, count, &Record::EMPTY) }
     }
 
     /// Fills record `number` of a field of a slot, which is the caller's until its deleter is
@@ -193,7 +194,7 @@ mod tests {
     use std::vec::Vec;
 
     fn axes(sample_shape: &[u64], dtype: Dtype, dtype_bytes: u32) -> (Vec<i64>, Vec<i64>) {
-        let data = Carver::counting().region("nothing", 0, 1);
+        let data = Carver::counting().region(Item::BatchSlots, 0, 1);
         let device = DlDevice { device_type: DEVICE_CPU, device_id: 0 };
         let source = Source { data, device, sample_count: 3, sample_shape, dtype, dtype_bytes };
         let (mut shape, mut strides) = ([-1; AXES_MAX], [-1; AXES_MAX]);

@@ -19,6 +19,7 @@
 //! the one that holds `next_pop`.
 
 use crate::base::arena::{Carver, Table};
+use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
@@ -125,12 +126,13 @@ impl Slots {
         };
         let samples = count as u64 * samples_per_batch as u64;
         Slots {
-            slots: carver.slice("batch states", count as u64, &slot),
-            failures: carver.slice("batch states", count as u64, &Failure::new(Status::Ok)),
-            failed_chunks: carver.slice("batch states", samples, &u64::MAX),
-            tags: carver.table("batch states", samples, &0),
-            statuses: carver.table("batch states", samples, &0),
-            boxes: carver.table("batch states", samples, &BoxRecord::EMPTY),
+            slots: carver.slice(Item::BatchStates, count as u64, &slot),
+            failures: carver
+                .slice_from(Item::BatchStates, count as u64, |_| Failure::new(Status::Ok)),
+            failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
+            tags: carver.table(Item::BatchStates, samples, &0),
+            statuses: carver.table(Item::BatchStates, samples, &0),
+            boxes: carver.table(Item::BatchStates, samples, &BoxRecord::EMPTY),
             samples_per_batch,
             next_begin: 0,
             next_pop: 0,

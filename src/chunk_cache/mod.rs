@@ -25,6 +25,7 @@ mod uses;
 mod window;
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::limits::CHUNK_BYTES_MAX;
 use order::{Order, lateness_from_use};
 use runs::Runs;
@@ -38,9 +39,6 @@ pub const GRANULE_BYTES: u64 = 16 << 10;
 
 /// Most chunks that one insertion evicts.
 pub const EVICTIONS_MAX: u32 = 64;
-
-/// Name of the tables on the bill.
-const BILL_LINE: &str = "chunk cache tables";
 
 const NONE: u32 = u32::MAX;
 
@@ -127,7 +125,7 @@ impl ChunkCache {
         let granules = granules as u32;
         let uses_max = if granules == 0 { 0 } else { uses_max };
         let waiters_max = if granules == 0 { 0 } else { waiters_max };
-        let waiter_links = carver.slice(BILL_LINE, waiters_max as u64, &0);
+        let waiter_links = carver.slice(Item::ChunkCacheTables, waiters_max as u64, &0);
         for (number, link) in waiter_links.iter_mut().enumerate() {
             *link = number as u32;
         }
@@ -135,7 +133,7 @@ impl ChunkCache {
             uses: Uses::carve(carver, uses_max, granules),
             runs: Runs::carve(carver, granules),
             order: Order::carve(carver, granules),
-            residents: carver.slice(BILL_LINE, granules as u64, &NOBODY),
+            residents: carver.slice(Item::ChunkCacheTables, granules as u64, &NOBODY),
             waiter_links,
             stamp: 0,
             held_bytes: 0,

@@ -6,8 +6,9 @@
 //! Invariant: `entries[positions[slot]].slot == slot` for every slot in the heap, and no entry is
 //! later than its parent.
 
-use super::{BILL_LINE, NEVER, NONE, Slot};
+use super::{NEVER, NONE, Slot};
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use arrayvec::ArrayVec;
 
 /// Lateness of everything that is never used again, as far as known, is at least this.
@@ -44,9 +45,13 @@ impl Order {
     /// An empty order over slots below `count`.
     pub fn carve(carver: &mut Carver, count: u32) -> Order {
         Order {
-            entries: carver.slice(BILL_LINE, count as u64, &Entry { lateness: 0, slot: NONE }),
+            entries: carver.slice(
+                Item::ChunkCacheTables,
+                count as u64,
+                &Entry { lateness: 0, slot: NONE },
+            ),
             count: 0,
-            positions: carver.slice(BILL_LINE, count as u64, &NONE),
+            positions: carver.slice(Item::ChunkCacheTables, count as u64, &NONE),
         }
     }
 

@@ -7,8 +7,9 @@
 //!
 //! Invariant: runs cover the granules without a gap, and no two free runs are neighbours.
 
-use super::{BILL_LINE, NONE};
+use super::NONE;
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 
 /// Lengths that have a list of their own.
 const EXACT: u32 = 256;
@@ -61,7 +62,7 @@ impl Runs {
     pub fn carve(carver: &mut Carver, granules: u32) -> Runs {
         let tag = Tag { length: 0, start: 0, before: TAKEN, after: NONE };
         let mut runs = Runs {
-            tags: carver.slice(BILL_LINE, granules as u64, &tag),
+            tags: carver.slice(Item::ChunkCacheTables, granules as u64, &tag),
             lists: [NONE; CLASSES],
             filled: [0; CLASSES.div_ceil(64)],
         };

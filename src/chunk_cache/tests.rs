@@ -2,7 +2,7 @@
 
 use super::order::LATEST_MAX;
 use super::*;
-use crate::base::arena::Kind;
+use crate::base::bill::{Item, Kind};
 use std::vec::Vec;
 use std::{iter, vec};
 
@@ -17,7 +17,7 @@ pub(super) fn cache(cache_bytes: u64, uses_max: u32, waiters_max: u32) -> ChunkC
 fn table_bytes(cache_bytes: u64, uses_max: u32, waiters_max: u32) -> u64 {
     let mut counting = Carver::counting();
     ChunkCache::carve(&mut counting, cache_bytes, uses_max, waiters_max);
-    assert!(counting.bill().lines().iter().all(|line| line.name == BILL_LINE));
+    assert!(counting.bill().lines().iter().all(|line| line.item == Item::ChunkCacheTables));
     counting.bill().total(Kind::Host)
 }
 

@@ -7,8 +7,9 @@
 //! Invariant: a key has a record exactly while it has a use or a slot, so `uses_max + slots`
 //! records always suffice.
 
-use super::{BILL_LINE, ChunkKey, NEVER, NONE, Slot};
+use super::{ChunkKey, NEVER, NONE, Slot};
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::math::index;
 
@@ -68,12 +69,12 @@ impl Uses {
         let records = uses_max as u64 + slots as u64;
         let buckets = if records == 0 { 0 } else { records.next_power_of_two() };
         Uses {
-            buckets: carver.slice(BILL_LINE, buckets, &NONE),
-            records: carver.slice(BILL_LINE, records, &record),
+            buckets: carver.slice(Item::ChunkCacheTables, buckets, &NONE),
+            records: carver.slice(Item::ChunkCacheTables, records, &record),
             free_record: NONE,
             fresh_record: 0,
             ring: carver.slice(
-                BILL_LINE,
+                Item::ChunkCacheTables,
                 uses_max as u64,
                 &Use { time: 0, record: NONE, next: NONE },
             ),

@@ -7,6 +7,7 @@
 use super::inflate::Inflater;
 use super::zstd::Context;
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::status::Status;
 use crate::loops::{crc32, crc32c};
 
@@ -20,8 +21,8 @@ impl Decoder {
     /// Carves a decoder. None while counting, and where zstd does not take its workspace.
     pub fn carve(carver: &mut Carver) -> Option<Decoder> {
         let bytes = Context::workspace_bytes();
-        let workspace = carver.bytes("decoders", bytes, 64);
-        let inflater = carver.slice_from("decoders", 1, |_| Inflater::new()).first_mut()?;
+        let workspace = carver.bytes(Item::Decoders, bytes, 64);
+        let inflater = carver.slice_from(Item::Decoders, 1, |_| Inflater::new()).first_mut()?;
         Decoder::new(workspace, inflater).ok()
     }
 

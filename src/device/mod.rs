@@ -28,6 +28,7 @@
 mod codecs;
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
@@ -174,8 +175,8 @@ impl Slabs {
         let owners = u64::from(count) + RESIDENT_WAVES as u64;
         Slabs {
             layout,
-            slabs: carver.slice("device waves", u64::from(count), &slab),
-            counts: carver.slice("device waves", owners * u64::from(slots), &0),
+            slabs: carver.slice(Item::DeviceWaves, u64::from(count), &slab),
+            counts: carver.slice(Item::DeviceWaves, owners * u64::from(slots), &0),
             slots,
             ..Slabs::none()
         }

@@ -8,7 +8,8 @@
 use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
 use crate::base::abi::HostJob;
-use crate::base::arena::{Bill, Carver, Kind, Region};
+use crate::base::arena::{Carver, Region};
+use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
@@ -247,7 +248,7 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
 
 /// The first piece, because opening a device works in it before there are any others.
 fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] {
-    carver.bytes("common scratch", geometry.pool_bytes, MEMORY_PAGE_BYTES)
+    carver.bytes(Item::CommonScratch, geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
 
 /// Counts or builds everything else that a loader has. None while counting. What is large is
@@ -268,11 +269,13 @@ fn layout(
     let device_tiles = carve_tiles(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots);
     let tables = carve_tables(carver, settings, staging);
-    let chunk_memory = carver.region("chunk cache", settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
+    let chunk_memory =
+        carver.region(Item::ChunkCache, settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let ring = Mutex::new(RingReader::carve(carver, settings));
     let (threads, stacks) = carve_threads(carver, settings);
-    let planners = carver.slice_from("plan window", 1, |carver| Planner::carve(carver, settings));
+    let planners =
+        carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings));
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| Shared {
@@ -295,7 +298,7 @@ fn layout(
         chunk_memory,
         padding: values.padding,
     };
-    let shared = carver.place("instance", || states.map(make)).and_then(Option::as_ref);
+    let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, _)): (&'static Shared, (&'static Mutex<State>, _))| Engine {
         shared,
         lock: Lock::new(shared, state),
@@ -306,7 +309,8 @@ fn layout(
         threads,
         has_joined: AtomicBool::new(false),
     };
-    let loader = carver.place("instance", || shared.zip(states).map(make)).and_then(Option::as_ref);
+    let loader =
+        carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, loader, stacks);
     loader.filter(|_| is_whole).zip(Some(starts))
 }
@@ -324,8 +328,8 @@ fn carve_state(
     let make = |carver: &mut Carver| {
         Mutex::new(State::carve(carver, settings, geometry, files_max, common_scratch))
     };
-    let locks = carver.slice_from("instance", 1, make);
-    let stats = carver.slice_from("instance", 1, |_| StatsCells::default());
+    let locks = carver.slice_from(Item::Instance, 1, make);
+    let stats = carver.slice_from(Item::Instance, 1, |_| StatsCells::default());
     locks.first().zip(stats.first())
 }
 
@@ -336,7 +340,7 @@ fn carve_engine(
     mut engine: Option<&mut Option<DeviceEngine>>,
 ) -> Option<&'static DeviceEngine> {
     let take = |_: &mut Carver| engine.as_mut().and_then(|engine| engine.take());
-    carver.slice_from("instance", 1, take).first().and_then(Option::as_ref)
+    carver.slice_from(Item::Instance, 1, take).first().and_then(Option::as_ref)
 }
 
 fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> WaveTables {
@@ -355,8 +359,8 @@ fn carve_threads(
     settings: &Settings,
 ) -> (&'static [Mutex<Option<Thread>>], Region) {
     let own = settings.thread_count();
-    let threads = carver.slice_from("workers", u64::from(own), |_| Mutex::new(None));
-    (threads, carver.region("thread stacks", stack_offset(settings, own), 4096))
+    let threads = carver.slice_from(Item::Workers, u64::from(own), |_| Mutex::new(None));
+    (threads, carver.region(Item::ThreadStacks, stack_offset(settings, own), 4096))
 }
 
 /// What each own thread runs, and on which stack.
@@ -367,7 +371,7 @@ fn carve_starts(
     stacks: Region,
 ) -> &'static [Start] {
     let mut number = 0;
-    carver.slice_from("workers", settings.thread_count() as u64, |carver| {
+    carver.slice_from(Item::Workers, settings.thread_count() as u64, |carver| {
         let begin = stack_offset(settings, number);
         let bytes = stack_offset(settings, number + 1) - begin;
         let decodes = number < settings.decode_threads;
@@ -391,7 +395,7 @@ fn carve_workers(
 ) -> (&'static [Mutex<Worker>], bool) {
     let mut is_whole = true;
     let mut number = 0;
-    let workers = carver.slice_from("workers", settings.worker_count() as u64, |carver| {
+    let workers = carver.slice_from(Item::Workers, settings.worker_count() as u64, |carver| {
         number += 1;
         let decodes = number <= settings.decode_threads;
         let worker = carve_worker(carver, geometry, decodes);
@@ -403,12 +407,12 @@ fn carve_workers(
 
 fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Worker {
     let scratch = |bytes: u64| if decodes { bytes } else { 0 };
-    let mut part = |bytes| carver.bytes("decode scratch", scratch(bytes), MEMORY_PAGE_BYTES);
+    let mut part = |bytes| carver.bytes(Item::DecodeScratch, scratch(bytes), MEMORY_PAGE_BYTES);
     let staging = part(geometry.staging_bytes);
     let target = part(geometry.target_bytes);
     let block = part(geometry.block_bytes);
     let buffer_bytes = if decodes { 0 } else { METADATA_SMALL_BYTES as u64 };
-    let own_buffer = carver.bytes("io buffers", buffer_bytes, MEMORY_PAGE_BYTES);
+    let own_buffer = carver.bytes(Item::IoBuffers, buffer_bytes, MEMORY_PAGE_BYTES);
     let decoder = if decodes { Decoder::carve(carver) } else { None };
     let context = DecodeContext { decoder, target, block, large: None };
     Worker { staging, context, own_buffer }

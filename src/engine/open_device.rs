@@ -4,7 +4,8 @@
 //! the host there is none of it but the slots. The text of the kernels is unpacked into the common
 //! scratch, which no chunk has before open returns, and the driver keeps none of it.
 
-use crate::base::arena::{Bill, Carver, Kind, Region, Table};
+use crate::base::arena::{Carver, Region, Table};
+use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
 use crate::cuda::kernels::{ASSEMBLE, Kernel};
@@ -22,11 +23,11 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
         return;
     }
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    bill.add("pinned slabs", Kind::Pinned, sizes.slabs_bytes());
-    bill.add("staging slabs", Kind::Pinned, sizes.staging_bytes);
-    bill.add("batch slots", Kind::Device, sizes.slots_bytes);
-    bill.add("resident waves", Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
-    bill.add("rounding", Kind::Device, sizes.rest_bytes());
+    bill.add(Item::PinnedSlabs, Kind::Pinned, sizes.slabs_bytes());
+    bill.add(Item::StagingSlabs, Kind::Pinned, sizes.staging_bytes);
+    bill.add(Item::BatchSlots, Kind::Device, sizes.slots_bytes);
+    bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
+    bill.add(Item::Rounding, Kind::Device, sizes.rest_bytes());
 }
 
 /// Takes what batches on a device need; nothing on the host.
@@ -76,7 +77,7 @@ pub fn carve_batches(
 ) -> Region {
     match engine {
         Some(engine) => engine.batches(),
-        None => carver.region("batch slots", settings.host_slots_bytes(), MEMORY_PAGE_BYTES),
+        None => carver.region(Item::BatchSlots, settings.host_slots_bytes(), MEMORY_PAGE_BYTES),
     }
 }
 
@@ -91,7 +92,7 @@ pub fn carve_staging(
     let bytes = settings.plain_staging_bytes(geometry);
     match engine {
         Some(engine) => engine.staging(),
-        None => carver.region("staging slabs", bytes, MEMORY_PAGE_BYTES),
+        None => carver.region(Item::StagingSlabs, bytes, MEMORY_PAGE_BYTES),
     }
 }
 
@@ -99,7 +100,7 @@ pub fn carve_staging(
 pub fn carve_tiles(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> Table<Tiles> {
     let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
     let rows = slabs * u64::from(geometry.device.units);
-    carver.table("device waves", rows, &Tiles::default())
+    carver.table(Item::DeviceWaves, rows, &Tiles::default())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! In: a bill, an errno, the state. Out: texts.
 
-use crate::base::arena::{Bill, Kind};
+use crate::base::bill::{Bill, Item, Kind};
 use crate::base::status::{Status, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
@@ -11,35 +11,33 @@ use crate::fail;
 use crate::os::Errno;
 use crate::state::State;
 use crate::state::shared::Shared;
-use core::fmt::Write;
 
 /// Adds the way out to the text of memory that was not to be had.
 #[inline(never)]
 pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
     let lines = bill.lines().iter().filter(|line| line.kind == Kind::Host);
     if let (Status::OutOfMemory, Some(line)) = (status, lines.max_by_key(|line| line.bytes)) {
-        let (name, bytes) = (line.name, line.bytes);
-        // A text that is cut at its capacity is still the best there is.
-        let _ = write!(why, "; {bytes} of them are for {name}: lower {}", fields_of_line(name));
+        let (item, bytes) = (line.item, line.bytes);
+        write!(why, "; {bytes} of them are for {item}: lower {}", fields_of(item));
     }
 }
 
 /// The fields of a config that make a line of the bill smaller.
-fn fields_of_line(name: &str) -> &'static str {
-    match name {
-        "batch slots" => "samples_per_batch, sample_shape or n_batch_slots",
-        "staging slabs" | "common scratch" => {
+fn fields_of(item: Item) -> &'static str {
+    match item {
+        Item::BatchSlots => "samples_per_batch, sample_shape or n_batch_slots",
+        Item::StagingSlabs | Item::CommonScratch => {
             "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
         }
-        "decode scratch" | "decoders" => "n_decode_threads or max_chunk_uncompressed_bytes",
-        "io buffers" => "n_io_threads",
-        "workers" | "thread stacks" => "n_io_threads or n_decode_threads",
-        "chunk cache" | "chunk cache tables" => "chunk_cache_bytes",
-        "array metadata" => "n_array_meta_cache",
-        "file layouts" => "n_chunk_layout_cache",
-        "index pages" => "n_shard_index_cache",
-        "index lookups" => "metadata_io_concurrency",
-        "sample queue" | "uris" => "lookahead_samples",
+        Item::DecodeScratch | Item::Decoders => "n_decode_threads or max_chunk_uncompressed_bytes",
+        Item::IoBuffers => "n_io_threads",
+        Item::Workers | Item::ThreadStacks => "n_io_threads or n_decode_threads",
+        Item::ChunkCache | Item::ChunkCacheTables => "chunk_cache_bytes",
+        Item::ArrayMetadata => "n_array_meta_cache",
+        Item::FileLayouts => "n_chunk_layout_cache",
+        Item::IndexPages => "n_shard_index_cache",
+        Item::IndexLookups => "metadata_io_concurrency",
+        Item::SampleQueue | Item::Uris => "lookahead_samples",
         _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
     }
 }

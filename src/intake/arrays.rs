@@ -7,6 +7,7 @@
 //! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.
 
 use crate::base::arena::{Carver, Table};
+use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo};
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
@@ -79,13 +80,13 @@ impl Arrays {
     /// A cache of `count` arrays.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
-        let (name, entries) = ("array metadata", u64::from(count));
+        let (name, entries) = (Item::ArrayMetadata, u64::from(count));
         let edges = entries * EDGE_RUNS_MAX as u64;
         Arrays {
             cache: Cache::carve(carver, name, count),
             entries: carver.slice(name, entries, &Entry::EMPTY),
             uris: carver.table(name, entries, &Uri::new()),
-            records: carver.table(name, entries, &ArrayRecord::EMPTY),
+            records: Table::of(carver.slice_from(name, entries, |_| ArrayRecord::EMPTY)),
             edges: carver.table(name, edges, &EdgeRun::EMPTY),
             queue: Fifo::carve(carver, name, count),
             large_queue: Fifo::carve(carver, name, count),

@@ -7,6 +7,7 @@
 //! Invariant: `first <= limit`, and every queued sample holds one use of its name.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::hash_bytes;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
@@ -83,13 +84,13 @@ impl Queue {
     pub fn carve(carver: &mut Carver, samples: u32, uri_bytes: u64) -> Queue {
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
         Queue {
-            samples: carver.slice("sample queue", samples as u64, &QueuedSample::EMPTY),
+            samples: carver.slice(Item::SampleQueue, samples as u64, &QueuedSample::EMPTY),
             first: 0,
             limit: 0,
-            names: carver.slice("sample queue", samples as u64 + YOUNG_NAMES + 1, &name),
+            names: carver.slice(Item::SampleQueue, samples as u64 + YOUNG_NAMES + 1, &name),
             name_first: 0,
             name_limit: 0,
-            bytes: carver.slice("uris", uri_bytes, &0),
+            bytes: carver.slice(Item::Uris, uri_bytes, &0),
             byte_first: 0,
             byte_limit: 0,
             flushes: 0,

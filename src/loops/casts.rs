@@ -85,6 +85,15 @@ macro_rules! each {
     };
 }
 
+/// The loop that turns the bytes of words of a type round.
+macro_rules! swapped {
+    ($word:ty) => {
+        |source, target| {
+            each(source, target, |word| <$word>::from_ne_bytes(word).swap_bytes().to_ne_bytes())
+        }
+    };
+}
+
 #[inline(always)]
 fn each<const S: usize, const T: usize>(
     source: &[u8],
@@ -196,11 +205,11 @@ pub fn copies(bytes: u32, word_bytes: u32) -> Option<Copies> {
         _ => return None,
     };
     let (swapped, swap): (Gather, Portable) = match (bytes, word_bytes) {
-        (2, 2) => (gather::<2, 2>, swap_dense::<2>),
-        (4, 4) => (gather::<4, 4>, swap_dense::<4>),
-        (8, 8) => (gather::<8, 8>, swap_dense::<8>),
-        (8, 4) => (gather::<8, 4>, swap_dense::<4>),
-        (16, 8) => (gather::<16, 8>, swap_dense::<8>),
+        (2, 2) => (gather::<2, 2>, swapped!(u16)),
+        (4, 4) => (gather::<4, 4>, swapped!(u32)),
+        (8, 8) => (gather::<8, 8>, swapped!(u64)),
+        (8, 4) => (gather::<8, 4>, swapped!(u32)),
+        (16, 8) => (gather::<16, 8>, swapped!(u64)),
         // Words of one byte have no order.
         _ => (plain, copy_dense),
     };
@@ -210,11 +219,6 @@ pub fn copies(bytes: u32, word_bytes: u32) -> Option<Copies> {
 /// Copies a row.
 pub fn copy_dense(source: &[u8], target: &mut [u8]) {
     target.copy_from_slice(source);
-}
-
-fn swap_dense<const WORD: usize>(source: &[u8], target: &mut [u8]) {
-    copy_dense(source, target);
-    target.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
 }
 
 /// The step past the last element may leave the address range, so it wraps; every read is checked.

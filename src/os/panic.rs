@@ -14,7 +14,6 @@
 use crate::base::text::Text;
 use crate::os::{SYSTEM, fatal, sleep_forever};
 use core::ffi::CStr;
-use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
@@ -64,7 +63,7 @@ fn describe(_: &PanicInfo<'_>, line: &mut Text<LINE_BYTES>) {
     line.push_str("assertion failed at");
     for offset in found.iter().take(count) {
         // What is too long is cut.
-        let _ = write!(line, " +{offset:#x}");
+        write!(line, " +{offset:#x}");
     }
 }
 
@@ -72,7 +71,7 @@ fn describe(_: &PanicInfo<'_>, line: &mut Text<LINE_BYTES>) {
 #[cfg(wavetrain_panic_texts)]
 fn describe(info: &PanicInfo<'_>, line: &mut Text<LINE_BYTES>) {
     // What is too long is cut.
-    let _ = write!(line, "{info}");
+    write!(line, "{info}");
 }
 
 fn c_string(bytes: &[u8]) -> &CStr {

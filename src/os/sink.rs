@@ -5,7 +5,7 @@
 use crate::base::abi::LogHook;
 use crate::base::text::Text;
 use crate::os::Os;
-use core::fmt::{self, Write};
+use core::fmt;
 
 /// Severity, as `wavetrain_config.log_level` counts.
 #[repr(u32)]
@@ -50,8 +50,7 @@ impl Sink {
             return;
         }
         let mut line = Text::<600>::new();
-        // A text that is cut at its capacity is still the best text there is.
-        let _ = line.write_fmt(args);
+        line.write_fmt(args);
         if let Some(log) = self.hook.log {
             let bytes = line.as_bytes_nul();
             let count = bytes.len() as u64 - 1;
@@ -60,7 +59,7 @@ impl Sink {
         }
         if !self.quiet {
             let mut shown = Text::<640>::new();
-            let _ = writeln!(shown, "wavetrain: {line}");
+            writeln!(shown, "wavetrain: {line}");
             (self.os.write_stderr)(shown.as_bytes());
         }
     }

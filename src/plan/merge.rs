@@ -6,6 +6,7 @@
 //! heap by (position, sample) of the samples whose walk is not over.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::plan::Cursor;
 use crate::plan::need::Part;
 use crate::records::{ArrayRecord, Need};
@@ -26,8 +27,8 @@ impl Merge {
     /// A merge of up to `samples` walks, none of them begun.
     pub fn carve(carver: &mut Carver, samples: u32) -> Merge {
         Merge {
-            cursors: carver.slice("plan cursors", samples as u64, &Cursor::IDLE),
-            heap: carver.slice("plan cursors", samples as u64, &0),
+            cursors: carver.slice(Item::PlanCursors, samples as u64, &Cursor::IDLE),
+            heap: carver.slice(Item::PlanCursors, samples as u64, &0),
             len: 0,
         }
     }

@@ -20,6 +20,7 @@
 //! once however many workers want it.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::{Cache, List, hash_words};
 use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
@@ -142,9 +143,9 @@ impl FileTable {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32, open_max: u32) -> FileTable {
         FileTable {
-            cache: Cache::carve(carver, "file layouts", count),
-            records: carver.slice("file layouts", count as u64, &FileRecord::EMPTY),
-            idle: List::carve(carver, "file layouts", count),
+            cache: Cache::carve(carver, Item::FileLayouts, count),
+            records: carver.slice(Item::FileLayouts, count as u64, &FileRecord::EMPTY),
+            idle: List::carve(carver, Item::FileLayouts, count),
             open_count: 0,
             open_max: open_max.max(1),
             leases: 0,

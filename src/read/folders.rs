@@ -6,6 +6,7 @@
 //! above it later. One that a batch has looked at, or found a file in, it does not look at again.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::{Cache, hash_words};
 use crate::records::{ArrayRecord, KeyEncoding};
 
@@ -53,8 +54,8 @@ impl FolderTable {
         let folder = Folder { axes: 0, number: 0 };
         let record = FolderRecord { array_id: 0, folder, seen_by: 0 };
         FolderTable {
-            cache: Cache::carve(carver, "file layouts", count),
-            records: carver.slice("file layouts", count as u64, &record),
+            cache: Cache::carve(carver, Item::FileLayouts, count),
+            records: carver.slice(Item::FileLayouts, count as u64, &record),
         }
     }
 

@@ -8,6 +8,7 @@
 //! Invariant: a request is pinned in its cache from `ask` until its last user is done.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo, hash_words};
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
@@ -50,9 +51,12 @@ impl PageCache {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> PageCache {
         PageCache {
-            cache: Cache::carve(carver, "index pages", count),
-            keys: carver.slice("index pages", count as u64, &(0, IndexPage::FIRST)),
-            data: carver.slice("index pages", count as u64, &[0; PAGE_BYTES]),
+            cache: Cache::carve(carver, Item::IndexPages, count),
+            keys: carver.slice(Item::IndexPages, count as u64, &(0, IndexPage::FIRST)),
+            data: carver
+                .slice(Item::IndexPages, u64::from(count) * PAGE_BYTES as u64, &0)
+                .as_chunks_mut()
+                .0,
         }
     }
 
@@ -158,10 +162,13 @@ impl Requests {
         };
         let request = Request { question, users: 0, outcome: Outcome::Pending, why: Why::new() };
         Requests {
-            cache: Cache::carve(carver, "index lookups", count),
-            slots: carver.slice("index lookups", count as u64, &request),
-            data: carver.slice("index lookups", count as u64, &[0; PAGE_BYTES]),
-            queue: Fifo::carve(carver, "index lookups", count),
+            cache: Cache::carve(carver, Item::IndexLookups, count),
+            slots: carver.slice(Item::IndexLookups, count as u64, &request),
+            data: carver
+                .slice(Item::IndexLookups, u64::from(count) * PAGE_BYTES as u64, &0)
+                .as_chunks_mut()
+                .0,
+            queue: Fifo::carve(carver, Item::IndexLookups, count),
             ended: 0,
         }
     }

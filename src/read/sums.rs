@@ -9,6 +9,7 @@
 //! Invariant: a place of the ring is read only through [`IndexChecks`] that nothing overwrote.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::{Cache, hash_words};
 use crate::base::math::index;
 
@@ -43,7 +44,7 @@ pub struct SumRing {
 impl SumRing {
     /// A ring of `count` checksums.
     pub fn carve(carver: &mut Carver, count: u64) -> SumRing {
-        SumRing { sums: carver.slice("file layouts", count, &0), limit: 0 }
+        SumRing { sums: carver.slice(Item::FileLayouts, count, &0), limit: 0 }
     }
 
     /// Most checksums that one of `files` files takes, at least 1.
@@ -90,9 +91,9 @@ impl InnerChecks {
     pub fn carve(carver: &mut Carver, count: u32) -> InnerChecks {
         let empty = IndexChecks { group_pages: 1, first: 0 };
         InnerChecks {
-            cache: Cache::carve(carver, "file layouts", count),
-            keys: carver.slice("file layouts", count as u64, &(0, 0)),
-            checks: carver.slice("file layouts", count as u64, &empty),
+            cache: Cache::carve(carver, Item::FileLayouts, count),
+            keys: carver.slice(Item::FileLayouts, count as u64, &(0, 0)),
+            checks: carver.slice(Item::FileLayouts, count as u64, &empty),
             known: 0,
         }
     }

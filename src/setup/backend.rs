@@ -7,7 +7,6 @@ use crate::base::status::{Status, Why};
 use crate::cuda::{Driver, HAS_DEVICES, HOST_ONLY, device};
 use crate::fail;
 use crate::setup::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST, Config};
-use core::fmt::Write;
 
 /// The field by which a config says something of a device, so that it cannot mean the host.
 fn named_by(config: &Config) -> Option<&'static str> {
@@ -49,7 +48,7 @@ pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Why), Status> {
                 .and_then(|driver| device::find(driver, config.device, why));
             match found {
                 // A text that is cut at its capacity is still the best there is.
-                Ok(name) => drop(write!(reason, "cuda: auto, {name}")),
+                Ok(name) => write!(reason, "cuda: auto, {name}"),
                 Err(status) => reason = host_instead(config, status, why).ok_or(status)?,
             }
             why.clear();
@@ -67,6 +66,6 @@ pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Why> {
     }
     let mut reason = Why::new();
     // A text that is cut at its capacity is still the best there is.
-    let _ = write!(reason, "host: auto, {why}");
+    write!(reason, "host: auto, {why}");
     Some(reason)
 }

@@ -348,9 +348,11 @@ impl Settings {
         if self.config.n_decode_threads != 0 || self.decode_threads == 1 {
             return;
         }
-        let with_threads = |count| floor(&Settings { decode_threads: count, ..self.clone() });
-        let one = with_threads(1);
-        let each = with_threads(2) - one;
+        let mut settings = self.clone();
+        settings.decode_threads = 1;
+        let one = floor(&settings);
+        settings.decode_threads = 2;
+        let each = floor(&settings) - one;
         let spare = self.host_bytes_max().saturating_sub(one) / 2;
         let most = 1 + spare.checked_div(each).unwrap_or(0).min(THREADS_MAX as u64) as u32;
         self.decode_threads = self.decode_threads.min(most);

@@ -4,6 +4,7 @@
 //! it, and when to look again. Nothing here calls the driver.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::status::Failure;
 use crate::cuda::{HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX};
@@ -74,7 +75,8 @@ impl DeviceState {
         if settings.is_cuda() {
             let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
             state.slabs = Slabs::carve(carver, layout, waves, slots);
-            state.uses = carver.slice("device waves", u64::from(slots), &ArrayVec::new_const());
+            state.uses =
+                carver.slice_from(Item::DeviceWaves, u64::from(slots), |_| ArrayVec::new());
         }
         state
     }

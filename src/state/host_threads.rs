@@ -1,6 +1,7 @@
 //! What the lock guards of the host's threads.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::math::index;
 use crate::setup::settings::Settings;
 
@@ -27,7 +28,7 @@ impl HostThreads {
             submitter: None,
             is_inline: false,
             is_wanted_again: false,
-            holders: carver.slice("workers", u64::from(settings.worker_count()), &None),
+            holders: carver.slice(Item::Workers, u64::from(settings.worker_count()), &None),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod work;
 pub mod worker;
 
 use crate::base::arena::{Carver, Region};
+use crate::base::bill::Item;
 use crate::base::cache::Fifo;
 use crate::base::indexes::{BatchSlot, FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
@@ -212,7 +213,7 @@ impl State {
             ),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: Shelf::new(carver.slice(
-                "chunk cache",
+                Item::ChunkCache,
                 KEPT_FAILURES_MAX,
                 &KeptFailure { slot: 0, status: Status::Ok, why: Why::new() },
             )),
@@ -226,7 +227,7 @@ impl State {
             pool: Pool::carve(carver, common_scratch),
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
-            contexts: Fifo::carve_full(carver, "workers", settings.worker_count()),
+            contexts: Fifo::carve_full(carver, Item::Workers, settings.worker_count()),
             host: HostThreads::carve(carver, settings),
             running: 0,
             waiters: 0,

@@ -4,6 +4,7 @@
 //! Invariant: holds never overlap; `holds` is sorted by offset.
 
 use crate::base::arena::{Carver, Claim, Region};
+use crate::base::bill::Item;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::shelf::Shelf;
 use crate::state::claims::claim_hold;
@@ -33,7 +34,7 @@ pub struct Pool {
 impl Pool {
     /// A pool of all bytes of `scratch`, all free.
     pub fn carve(carver: &mut Carver, scratch: Region) -> Pool {
-        let places = carver.slice("common scratch", HOLDS_MAX, &Held { offset: 0, bytes: 0 });
+        let places = carver.slice(Item::CommonScratch, HOLDS_MAX, &Held { offset: 0, bytes: 0 });
         Pool { scratch, holds: Shelf::new(places) }
     }
 

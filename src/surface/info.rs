@@ -4,7 +4,8 @@
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
 
 use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, write_text};
-use crate::base::arena::{Kind, split_end};
+use crate::base::arena::split_end;
+use crate::base::bill::Kind;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
@@ -50,7 +51,7 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
     for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
         target.kind = line.kind as u32;
         target.bytes = line.bytes;
-        write_text(&mut target.name, line.name);
+        write_text(&mut target.name, line.item.name());
     }
     result
 }

@@ -11,6 +11,7 @@ mod ring;
 mod tables;
 
 use crate::base::arena::{Carver, Table};
+use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::os::{FileKind, FileStat};
@@ -227,7 +228,7 @@ impl Waves {
     /// `count` free waves.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32, chunks_per_wave: u32, slab_bytes: u64) -> Waves {
-        let waves = carver.slice_from("waves", count as u64, |carver| Wave {
+        let waves = carver.slice_from(Item::Waves, count as u64, |carver| Wave {
             is_active: false,
             op_count: 0,
             unissued: 0,
@@ -237,16 +238,16 @@ impl Waves {
             interval: 0,
             activated_ns: 0,
             is_bound: false,
-            blocking: Fifo::carve(carver, "waves", chunks_per_wave),
-            for_io: Fifo::carve(carver, "waves", chunks_per_wave),
-            ready: Fifo::carve(carver, "waves", chunks_per_wave),
+            blocking: Fifo::carve(carver, Item::Waves, chunks_per_wave),
+            for_io: Fifo::carve(carver, Item::Waves, chunks_per_wave),
+            ready: Fifo::carve(carver, Item::Waves, chunks_per_wave),
         });
         let ops = count as u64 * chunks_per_wave as u64;
         Waves {
             waves,
-            active: List::carve(carver, "waves", count),
+            active: List::carve(carver, Item::Waves, count),
             active_count: 0,
-            reads: carver.slice("waves", ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
+            reads: carver.slice(Item::Waves, ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
             ring: Ring::carve(carver, count * 4, slab_bytes),
             chunks_per_wave,
         }

@@ -5,6 +5,7 @@
 //! the host still writes to is out, whatever became of its wave.
 
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::limits::BUFFER_ALIGN;
 use crate::base::math::{align_up, index};
 
@@ -32,7 +33,7 @@ impl Ring {
     pub(super) fn carve(carver: &mut Carver, intervals: u32, capacity: u64) -> Ring {
         let interval = Interval { limit: 0, is_done: false, writers: 0 };
         Ring {
-            intervals: carver.slice("waves", intervals as u64, &interval),
+            intervals: carver.slice(Item::Waves, intervals as u64, &interval),
             interval_first: 0,
             interval_limit: 0,
             capacity,

@@ -1,6 +1,7 @@
 //! The tables of all waves: what the planner writes and workers read, without the lock.
 
 use crate::base::arena::{Carver, Region, Table};
+use crate::base::bill::Item;
 use crate::base::indexes::WaveIndex;
 use crate::wave::{ChunkTask, ReadOp};
 
@@ -32,10 +33,10 @@ impl WaveTables {
     ) -> WaveTables {
         let rows = count as u64 * chunks_per_wave as u64;
         WaveTables {
-            chunks: carver.table("waves", rows, &ChunkTask::EMPTY),
-            ops: carver.table("waves", rows, &ReadOp::EMPTY),
-            order: carver.table("waves", rows, &0),
-            pairs: carver.table("waves", count as u64 * pairs_per_wave as u64, &0),
+            chunks: carver.table(Item::Waves, rows, &ChunkTask::EMPTY),
+            ops: carver.table(Item::Waves, rows, &ReadOp::EMPTY),
+            order: carver.table(Item::Waves, rows, &0),
+            pairs: carver.table(Item::Waves, count as u64 * pairs_per_wave as u64, &0),
             slab,
             pairs_per_wave,
         }

@@ -15,6 +15,7 @@
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
+use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::base::math::index;
@@ -120,28 +121,28 @@ impl Planner {
         let samples = settings.config.samples_per_batch;
         Planner {
             current: None,
-            order: carver.slice("plan cursors", samples as u64, &0),
+            order: carver.slice(Item::PlanCursors, samples as u64, &0),
             merge: Merge::carve(carver, samples),
             record: ArrayRecord::EMPTY,
-            window: carver.slice("plan window", settings.window_chunks as u64, &planned),
+            window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
             limit: 0,
-            pairs: carver.slice("plan window", settings.window_pairs as u64, &0),
+            pairs: carver.slice(Item::PlanWindow, settings.window_pairs as u64, &0),
             pair_first: 0,
             pair_limit: 0,
             looked: 0,
             asked: 0,
             ended: 0,
             owners: carver.slice(
-                "chunk cache tables",
+                Item::ChunkCacheTables,
                 settings.cache_memory_bytes / GRANULE_BYTES,
                 &0,
             ),
             scouted: Scouted::NONE,
-            twins: carver.slice("plan window", settings.window_chunks as u64, &0),
+            twins: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &0),
             attempts: 0,
-            sorted: carver.slice("plan window", chunks, &0),
-            ranks: carver.slice("plan window", chunks, &0),
+            sorted: carver.slice(Item::PlanWindow, chunks, &0),
+            ranks: carver.slice(Item::PlanWindow, chunks, &0),
         }
     }
 

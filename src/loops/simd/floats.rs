@@ -136,16 +136,14 @@ widths! {
     /// if anything was lost, by a carry out of the lower bits into it. What is beyond an f32 is
     /// infinite or 0 as a half, too.
     doubles[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats = {
-        let four = |source: *const u8| {
-            let bits = _mm256_loadu_si256(source.cast());
+        fours(source, #[inline(always)] |bits| {
             let below = _mm256_set1_epi64x((1 << 29) - 1);
             let carry = _mm256_add_epi64(_mm256_and_si256(bits, below), below);
             let odd = _mm256_andnot_si256(below, _mm256_or_si256(bits, carry));
             _mm256_cvtpd_ps(_mm256_castsi256_pd(if FOR_HALF { odd } else { bits }))
-        };
-        _mm256_set_m128(four(source.add(32)), four(source))
+        })
     } {
-        eights(source, mask, |bits| {
+        eights(source, mask, #[inline(always)] |bits| {
             let below = _mm512_set1_epi64((1 << 29) - 1);
             let carry = _mm512_add_epi64(_mm512_and_si512(bits, below), below);
             let odd = _mm512_andnot_si512(below, _mm512_or_si512(bits, carry));
@@ -156,7 +154,7 @@ widths! {
     longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
         { _mm256_setzero_ps() }
     {
-        eights(source, mask, |whole| {
+        eights(source, mask, #[inline(always)] |whole| {
             let clamped = _mm512_min_epi64(whole, _mm512_set1_epi64(65_520));
             let clamped = _mm512_max_epi64(clamped, _mm512_set1_epi64(-65_520));
             _mm512_cvtepi64_ps(if FOR_HALF { clamped } else { whole })
@@ -165,7 +163,7 @@ widths! {
     unsigned_longs[const FOR_HALF: bool](source: *const u8, mask: Self::Mask) -> Self::Floats =
         { _mm256_setzero_ps() }
     {
-        eights(source, mask, |whole| {
+        eights(source, mask, #[inline(always)] |whole| {
             let clamped = _mm512_min_epu64(whole, _mm512_set1_epi64(65_520));
             _mm512_cvtepu64_ps(if FOR_HALF { clamped } else { whole })
         })
@@ -188,6 +186,12 @@ widths! {
 }
 
 inlined! {
+    /// Eight floats of eight longs, four at a time.
+    fn fours[C: Fn(__m256i) -> __m128](source: *const u8, convert: C) -> __m256 {
+        let low = convert(_mm256_loadu_si256(source.cast()));
+        _mm256_set_m128(convert(_mm256_loadu_si256(source.add(32).cast())), low)
+    }
+
     /// Sixteen floats of sixteen longs, eight at a time.
     fn eights[C: Fn(__m512i) -> __m256](source: *const u8, mask: __mmask16, convert: C) -> __m512 {
         let low = convert(_mm512_maskz_loadu_epi64(mask as __mmask8, source.cast()));

@@ -10,7 +10,6 @@ use crate::base::text::{Text, part_of};
 use crate::records::{
     ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
 };
-use core::fmt::{self, Write};
 
 /// What `array_info` tells in words.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +28,10 @@ pub struct Description {
 pub fn describe(record: &ArrayRecord) -> Description {
     let mut words = Description { dtype_name: Text::new(), codecs: Text::new() };
     let Description { dtype_name, codecs } = &mut words;
-    // Texts are never cut: the longest name is that of a time, and a text that is full says so.
-    let _ = if record.document == DocumentKind::Zarr2Array {
-        write_zarr2(record, dtype_name, codecs)
-    } else {
-        write_zarr3(record, dtype_name, codecs)
-    };
+    match record.document {
+        DocumentKind::Zarr2Array => write_zarr2(record, dtype_name, codecs),
+        _ => write_zarr3(record, dtype_name, codecs),
+    }
     words
 }
 
@@ -42,22 +39,22 @@ fn write_zarr3(
     record: &ArrayRecord,
     dtype_name: &mut Text<NAME_BYTES>,
     codecs: &mut Text<CODECS_TEXT_BYTES>,
-) -> fmt::Result {
+) {
     match (record.time, record.dtype) {
         (Some(time), _) if time.is_delta => write!(dtype_name, "numpy.timedelta64{time}"),
         (Some(time), _) => write!(dtype_name, "numpy.datetime64{time}"),
         (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
-        (_, dtype) => dtype_name.write_str(zarr_name(dtype)),
-    }?;
+        (_, dtype) => dtype_name.push_str(zarr_name(dtype)),
+    }
     let levels = record.shard_levels as usize;
     for level in 0..=levels {
-        write_transpose(codecs, record, level)?;
+        write_transpose(codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
     let is_of_elements =
         |codec: &Codec| codec.is_filter() && !matches!(codec, Codec::Filter(Filter::Shuffle(_)));
     for codec in record.codecs.iter().filter(|codec| is_of_elements(codec)) {
-        write!(codecs, "{} ", codec.name())?;
+        write!(codecs, "{} ", codec.name());
     }
     codecs.push_str(match record.byte_order {
         _ if record.dtype.word_bytes() == 1 => "bytes",
@@ -65,41 +62,36 @@ fn write_zarr3(
         ByteOrder::Big => "bytes(big)",
     });
     for codec in record.codecs.iter().filter(|codec| !is_of_elements(codec)) {
-        write!(codecs, " {}", codec.name())?;
+        write!(codecs, " {}", codec.name());
     }
     for IndexLayout { at_start, has_crc, byte_order } in record.index[..levels].iter().rev() {
         codecs.push_str(if *at_start { "](index at start" } else { "](index at end" });
         codecs.push_str(if *byte_order == ByteOrder::Big { ", big" } else { "" });
         codecs.push_str(if *has_crc { ", crc32c)" } else { ")" });
     }
-    Ok(())
 }
 
 /// The transpose between the axes of level `level` and those of the level around it, if there is
 /// one: "transpose(1,0) ".
-fn write_transpose(
-    text: &mut Text<CODECS_TEXT_BYTES>,
-    record: &ArrayRecord,
-    level: usize,
-) -> fmt::Result {
+fn write_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, level: usize) {
     let axes = record.axes();
     let outer = if level == 0 { IN_ORDER } else { record.axis_order[level - 1] };
     let inner = record.axis_order[level];
     if inner == outer {
-        return Ok(());
+        return;
     }
     for (place, axis) in inner[..axes].iter().enumerate() {
         let from = outer[..axes].iter().position(|other| other == axis).unwrap_or(0);
-        write!(text, "{}{from}", if place == 0 { "transpose(" } else { "," })?;
+        write!(text, "{}{from}", if place == 0 { "transpose(" } else { "," });
     }
-    text.write_str(") ")
+    text.push_str(") ");
 }
 
 fn write_zarr2(
     record: &ArrayRecord,
     dtype_name: &mut Text<NAME_BYTES>,
     codecs: &mut Text<CODECS_TEXT_BYTES>,
-) -> fmt::Result {
+) {
     let order = match record.byte_order {
         _ if record.dtype.word_bytes() == 1 => "|",
         ByteOrder::Little => "<",
@@ -109,15 +101,15 @@ fn write_zarr2(
         (Some(time), _) if time.is_delta => write!(dtype_name, "{order}m8{time}"),
         (Some(time), _) => write!(dtype_name, "{order}M8{time}"),
         (_, Dtype::Raw) => write!(dtype_name, "{order}V{}", record.dtype_bytes),
-        (_, Dtype::Bf16) => dtype_name.write_str("bfloat16"),
+        (_, Dtype::Bf16) => dtype_name.push_str("bfloat16"),
         (_, dtype) => write!(dtype_name, "{order}{}", part_of(TYPE_NAMES, ' ', dtype.place())),
-    }?;
+    }
     for codec in &record.codecs {
-        write!(codecs, "{} ", codec.name())?;
+        write!(codecs, "{} ", codec.name());
     }
     // Both orders are one layout where at most one axis is longer than 1: it is called C.
     let axes = (0..record.axes()).filter(|axis| record.chunk_shape[*axis] > 1);
     let mut outward = axes.map(|axis| record.chunk_strides[axis]);
     let is_column_major = matches!((outward.next(), outward.next()), (Some(a), Some(b)) if a < b);
-    codecs.write_str(if is_column_major { "order F" } else { "order C" })
+    codecs.push_str(if is_column_major { "order F" } else { "order C" });
 }

@@ -8,7 +8,6 @@ use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};
 use crate::fail;
 use crate::records::{ArrayRecord, KeyEncoding};
-use core::fmt::Write;
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -40,8 +39,7 @@ fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<
     let separator = if record.separator == b'/' { "/" } else { "." };
     for (place, coordinate) in file.iter().enumerate() {
         let separator = if place == 0 && is_bare { "" } else { separator };
-        // A text that is full says so itself.
-        let _ = write!(out, "{separator}{coordinate}");
+        write!(out, "{separator}{coordinate}");
     }
 }
 

@@ -89,7 +89,7 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
             let [unit, scale, ..] = extension.pick("unit scale_factor", 2)?;
             let unit = unit.choice(TIME_UNITS, Status::Unsupported)? as u8;
             let scale = scale.integer(1, i32::MAX.into())? as u32;
-            record.time = Some(Time { is_delta: name.contains("delta"), unit, scale });
+            record.time = Some(Time { is_delta: name == "numpy.timedelta64", unit, scale });
             (Dtype::I64, Dtype::I64.bytes())
         }
         // zarr-python's and tensorstore's spelling of r*.
