@@ -55,6 +55,7 @@ pub struct Cell {
 ///
 /// Worked example: cells of 4, 4, 4, 3 are the runs (limit 12, cell limit 3) and (15, 4); element
 /// 13 lies in the second, 13 - 12 = 1 into it, which is cell 3 + 1 / 3 = 3.
+#[inline(never)] // rare beside regular grids
 pub fn cell_at(runs: &[EdgeRun], element: u64) -> u64 {
     let run = runs.partition_point(|run| run.limit <= element);
     let before = run_before(runs, run);
@@ -62,6 +63,7 @@ pub fn cell_at(runs: &[EdgeRun], element: u64) -> u64 {
 }
 
 /// Cell `number`, which is less than the last run's cell limit.
+#[inline(never)] // as cell_at
 pub fn cell(runs: &[EdgeRun], number: u64) -> Cell {
     let run = runs.partition_point(|run| run.cell_limit <= number);
     let (before, edge) = (run_before(runs, run), edge_of(runs, run));

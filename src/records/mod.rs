@@ -313,7 +313,6 @@ impl ArrayRecord {
     }
 
     /// Coordinate along `axis` of the file that holds `element` of the array.
-    #[inline]
     pub fn file_at(&self, axis: usize, element: u64) -> u64 {
         match self.file_grid[axis] {
             AxisGrid::Regular => element / self.file_shape()[axis],
@@ -322,7 +321,7 @@ impl ArrayRecord {
     }
 
     /// What the files at coordinate `file` along `axis` cover of the axis.
-    #[inline]
+    #[inline(always)] // the planner asks for each axis of each chunk
     pub fn file_cell(&self, axis: usize, file: u64) -> Cell {
         match self.file_grid[axis] {
             AxisGrid::Regular => {
