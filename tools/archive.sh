@@ -15,7 +15,7 @@
 # UNWIND=1 keeps the unwind tables, a seventh more bytes. Without them a debugger or profiler that has no
 #   other way to walk a stack (frame pointers, -g) stops at the first frame of ours. Nothing else is
 #   lost: nothing of ours unwinds, and a C++ exception must not leave a hook.
-# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a seventh smaller, and slower: small samples, metadata,
+# CARGO_PROFILE_ARCHIVE_OPT_LEVEL=s makes it a tenth smaller, and slower: small samples, metadata,
 #   and most of all casts on CPUs without AVX2, where the compiler vectorises what has no vector
 #   kernel of ours.
 # UNSTRIPPED names a file that the object is copied to with its names and lines. It says where a
@@ -23,7 +23,7 @@
 #   addr2line -afiC -j .text -e FILE 0x12ab 0x34cd.
 # HOST_ONLY=1 leaves the CUDA backend and its kernels out, a seventh of the bytes. backend = cuda is then
 #   WAVETRAIN_UNSUPPORTED, and auto the host.
-# PANIC_TEXTS=1 keeps the texts and lines of assertions, a fifth more bytes (tools/panics.sh).
+# PANIC_TEXTS=1 keeps the texts and lines of assertions, a sixth more bytes (tools/panics.sh).
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; HOSTCC a compiler for this machine where CC
 # is for another; CARGO_TARGET_DIR another build folder.
 set -eu
