@@ -20,7 +20,6 @@
 
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
-use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
 use crate::fail;
 use crate::state::job::Role;
@@ -34,8 +33,7 @@ impl Engine {
     /// Until when a thread of the host's may sleep: nobody else looks at the device. None where it
     /// is at rest.
     pub fn device_deadline(&self, state: &State) -> Option<u64> {
-        let is_ours =
-            HAS_DEVICES && self.shared.settings.is_threadless() && state.device.is_at_work();
+        let is_ours = self.shared.settings.is_threadless() && state.device.is_at_work();
         is_ours.then(|| self.shared.deadline(state.device.nap_ns))
     }
 

@@ -61,7 +61,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let exported = state.slots.in_state(SlotState::Exported);
     let filling = state.slots.in_state(SlotState::Filling);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
-    let captured = if HAS_DEVICES { state.device.captured.count_ones() } else { 0 };
+    let captured = state.device.captured.count_ones();
     let samples = shared.settings.config.samples_per_batch as u64;
     if kept == state.slots.count() && exported > 0 {
         let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
@@ -80,7 +80,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             "{fenced} batch slots were released, {captured} of them while a stream that they \
              are used on was being captured: they are used again when the capture is over"
         );
-    } else if HAS_DEVICES && kept + fenced == state.slots.count() {
+    } else if kept + fenced == state.slots.count() {
         fail!(
             why,
             Starved,

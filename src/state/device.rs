@@ -107,7 +107,8 @@ impl DeviceState {
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        !self.is_dead()
+        HAS_DEVICES
+            && !self.is_dead()
             && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
     }
 

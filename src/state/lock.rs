@@ -148,7 +148,7 @@ impl Lock {
         }
         // Calls that wait do the work themselves. One that went to sleep before a device had work
         // is called so that somebody looks at it.
-        let unwatched = HAS_DEVICES && state.device.is_at_work() && state.device.watchers == 0;
+        let unwatched = state.device.is_at_work() && state.device.watchers == 0;
         let helps = self.shared.settings.is_threadless() && state.waiters > 0;
         if helps && (unwatched || has_work(state, Role::Both)) {
             self.condition(Condition::Batch).broadcast();
