@@ -215,7 +215,9 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Brings a task to all of its samples; how many bytes were written.
+    /// Brings a task to all of its samples; how many bytes were written. Never inlined: what only a
+    /// slab has would be asked for before it is known that there is one, which memcheck reports.
+    #[inline(never)]
     fn scatter_task(
         &mut self,
         wave: WaveIndex,
