@@ -95,9 +95,8 @@ unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
 CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
 # The compiler inlines what is small, calls memcpy for more than 80 bytes, and leaves loops where they
-# fall and as they are: as it would do by itself the archive is a quarter larger. What the kernels
-# are made of is inlined by force, and the loops that gain by it are unrolled by hand. A table of
-# jumps takes 28 bytes for each, a comparison about 4: only large ones are worth it.
+# fall and as they are. What the kernels are made of is inlined by force. A table of jumps takes 28
+# bytes for each, a comparison about 4: only large ones are worth it.
 set -- --cfg wavetrain_archive
 for option in inline-threshold=25 inlinehint-threshold=100 max-store-memcpy=5 \
     align-loops=1 partial-unrolling-threshold=0 min-jump-table-entries=16; do

@@ -91,3 +91,16 @@ fn a_region_refuses_a_part_that_overflows() {
     let region = carver.region(Item::CommonScratch, 64, 64);
     region.part(u64::MAX, 2);
 }
+
+#[test]
+fn every_element_is_the_first_whatever_its_size() {
+    let mut carver = Carver::leaked(1 << 16);
+    let small = carver.slice(Item::Waves, 5000, &[1u8, 2, 3]);
+    assert!(small.len() == 5000 && small.iter().all(|element| *element == [1, 2, 3]));
+    let mut first = [7u16; 2500];
+    first[2499] = 9;
+    let large = carver.slice(Item::Waves, 3, &first);
+    assert!(large.len() == 3 && large.iter().all(|element| *element == first));
+    assert!(carver.slice(Item::Waves, 0, &first).is_empty());
+    assert!(Carver::counting().slice(Item::Waves, 5, &first).is_empty());
+}
