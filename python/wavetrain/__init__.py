@@ -1,0 +1,101 @@
+"""wavetrain streams boxes of chunked arrays (zarr v2 and v3) into batches, on a GPU or the host.
+
+    import numpy, torch, wavetrain
+
+    config = wavetrain.Config(samples_per_batch=8, sample_shape=(64, 128, 128))
+    with wavetrain.Pipeline(config) as pipeline:
+        pipeline.push(wavetrain.Sample("cells.zarr/0", numpy.s_[z : z + 64, 0:128, 0:128])
+                      for z in range(0, 640, 64))
+        for batch in pipeline.batches():
+            with batch:
+                x = torch.from_dlpack(batch)
+
+`wavetrain.torch` has a dataset for torch's DataLoader.
+"""
+
+from __future__ import annotations
+
+from wavetrain._batch import Batch, BatchInfo
+from wavetrain._config import (
+    Backend,
+    Config,
+    Dtype,
+    LatencyModel,
+    MissingChunks,
+    NumaStrategy,
+    OnError,
+    PadMode,
+    Reader,
+)
+from wavetrain._errors import (
+    BudgetExceeded,
+    DecodeError,
+    DtypeMismatch,
+    EndOfStream,
+    InternalError,
+    InvalidArgument,
+    NativeCudaError,
+    NotFound,
+    OutOfMemory,
+    PoolStarved,
+    RankMismatch,
+    ShutdownError,
+    Status,
+    StorageError,
+    TryAgain,
+    Unsupported,
+    WavetrainError,
+)
+from wavetrain._files import Files, FsspecFiles, fsspec
+from wavetrain._info import ArrayInfo, Entry, NodeKind, array_info
+from wavetrain._library import version
+from wavetrain._log import set_log_level, set_log_quiet
+from wavetrain._pipeline import Pipeline
+from wavetrain._sample import Sample
+from wavetrain._stats import Metric, Stats
+
+__version__ = version()
+
+__all__ = [
+    "ArrayInfo",
+    "Backend",
+    "Batch",
+    "BatchInfo",
+    "BudgetExceeded",
+    "Config",
+    "DecodeError",
+    "Dtype",
+    "DtypeMismatch",
+    "EndOfStream",
+    "Entry",
+    "Files",
+    "FsspecFiles",
+    "InternalError",
+    "InvalidArgument",
+    "LatencyModel",
+    "Metric",
+    "MissingChunks",
+    "NativeCudaError",
+    "NodeKind",
+    "NotFound",
+    "NumaStrategy",
+    "OnError",
+    "OutOfMemory",
+    "PadMode",
+    "Pipeline",
+    "PoolStarved",
+    "RankMismatch",
+    "Reader",
+    "Sample",
+    "ShutdownError",
+    "Stats",
+    "Status",
+    "StorageError",
+    "TryAgain",
+    "Unsupported",
+    "WavetrainError",
+    "array_info",
+    "fsspec",
+    "set_log_level",
+    "set_log_quiet",
+]

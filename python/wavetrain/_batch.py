@@ -1,0 +1,304 @@
+"""A popped batch, and how other libraries take its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import importlib
+from typing import Any
+
+from wavetrain import _border, _native
+from wavetrain._config import Backend, Dtype
+from wavetrain._errors import Status
+from wavetrain._library import call_on, last_failure, library
+
+KDL_CPU, KDL_CUDA = 1, 2
+LEGACY_STREAM = 1  # the driver's number of the legacy default stream
+
+# numpy's name of a type; bfloat16 is of ml_dtypes, raw bytes have an axis more.
+NUMPY = {
+    Dtype.F32: "f4",
+    Dtype.F16: "f2",
+    Dtype.I32: "i4",
+    Dtype.I64: "i8",
+    Dtype.U8: "u1",
+    Dtype.I8: "i1",
+    Dtype.U16: "u2",
+    Dtype.I16: "i2",
+    Dtype.U32: "u4",
+    Dtype.U64: "u8",
+    Dtype.F64: "f8",
+    Dtype.BOOL: "?",
+    Dtype.C64: "c8",
+    Dtype.C128: "c16",
+    Dtype.RAW: "u1",
+}
+
+
+class DLTensor(ctypes.Structure):
+    """Of dlpack.h, as are the two below."""
+
+    data: int
+    byte_offset: int
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class DLManagedTensor(ctypes.Structure):
+    deleter: Any
+
+    _fields_ = [
+        ("dl_tensor", DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", DELETER),
+    ]
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    deleter: Any
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", DELETER),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
+
+
+# By the name of the capsule that a tensor travels in.
+LAYOUTS: dict[bytes, type[DLManagedTensor | DLManagedTensorVersioned]] = {
+    b"dltensor": DLManagedTensor,
+    b"dltensor_versioned": DLManagedTensorVersioned,
+}
+
+# Not ctypes.pythonapi, whose prototypes all modules share.
+_python = ctypes.PyDLL(None)
+_python.PyCapsule_New.restype = ctypes.py_object
+_python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_python.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+_python.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+
+
+def delete(tensor: int, name: bytes) -> None:
+    LAYOUTS[name].from_address(tensor).deleter(tensor)
+
+
+def end_of_capsule(capsule: int) -> None:
+    """Deletes the tensor of a capsule that nobody took: who takes one gives it another name."""
+    for name in LAYOUTS:
+        if _python.PyCapsule_IsValid(capsule, name):
+            delete(_python.PyCapsule_GetPointer(capsule, name), name)
+
+
+# Lives as long as the process: a capsule may outlive this module.
+_END_OF_CAPSULE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(end_of_capsule)
+ctypes.PyDLL(None).Py_IncRef(ctypes.py_object(_END_OF_CAPSULE))
+_END_OF_CAPSULE_AT = ctypes.cast(_END_OF_CAPSULE, ctypes.c_void_p)
+
+
+class OwnTensor:
+    """A DLPack tensor that this module itself consumes: what keeps it keeps the slot."""
+
+    def __init__(self, tensor: int) -> None:
+        self.tensor = tensor
+
+    def __del__(self) -> None:
+        delete(self.tensor, b"dltensor_versioned")
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchInfo:
+    """What a batch is. `device_ptr` is its address, in host memory where `device` is -1."""
+
+    device_ptr: int
+    shape: tuple[int, ...]
+    dtype: Dtype
+    ready_stream: int  # CUstream of the slot, 0 on the host
+    batch_id: int  # from 0 since open or reset
+    device: int
+    backend: Backend
+    bytes: int
+    tags: tuple[int, ...]  # of the samples
+    statuses: tuple[Status, ...]  # not OK: the sample holds pad_value (on_error = skip)
+
+
+class Batch:
+    """A popped batch. Every consumer of DLPack takes it, without a copy: numpy.from_dlpack(batch),
+    torch.from_dlpack(batch), jax.dlpack.from_dlpack(batch).
+
+    `with pipeline.pop() as batch:` gives the slot back at its end. What was made of the batch keeps
+    the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
+    slot takes the next batch when the last of them is."""
+
+    def __init__(self, loader: int) -> None:
+        self._loader, self.handle = loader, ctypes.c_uint64()  # 0: not popped, or given back
+        self._capsules: list[Any] = []
+
+    def _view(self) -> _native.BatchView:
+        view = _native.BatchView(struct_size=ctypes.sizeof(_native.BatchView))
+        call_on("batch_info", self._loader, self.handle, 0, ctypes.byref(view))
+        return view
+
+    def __repr__(self) -> str:
+        if not self.handle.value:
+            return "<Batch, released>"
+        info = self.info
+        shape = " x ".join(map(str, info.shape))
+        place = "host memory" if info.device < 0 else f"CUDA device {info.device}"
+        return f"<Batch {info.batch_id}: {shape} {info.dtype.name.lower()} in {place}>"
+
+    @property
+    def info(self) -> BatchInfo:
+        """Shape, type, place, tags and statuses. InvalidArgument after release."""
+        view = self._view()
+        tags = (ctypes.c_uint64 * view.sample_count).from_address(view.tags or 0)
+        statuses = (ctypes.c_int32 * view.sample_count).from_address(view.statuses or 0)
+        return BatchInfo(
+            device_ptr=view.data or 0,
+            shape=tuple(view.shape[: view.rank]),
+            dtype=Dtype(view.dtype),
+            ready_stream=view.ready_stream or 0,
+            batch_id=view.batch_id,
+            device=view.device,
+            backend=Backend(view.backend),
+            bytes=view.bytes,
+            tags=tuple(tags),
+            statuses=tuple(map(Status, statuses)),
+        )
+
+    def release(self, *, event: Any = None) -> None:
+        """Gives the slot back. Idempotent. On a device the slot is used again behind `event`: a
+        CUevent as an int, an event of torch or cupy, or a stream of theirs, behind the work that is
+        queued on it now; without one, behind what is queued on the batch's ready stream and on
+        those that it was exported to. On the host there are no events."""
+        if not self.handle.value:
+            return
+        event = event_of(event)  # alive until the call has returned
+        handle = None if event is None else event_handle(event)
+        try:
+            call_on("release", self._loader, self.handle, handle)
+        except Exception as error:
+            if getattr(error, "status", None) != Status.CUDA:  # then it was given back
+                raise
+            self._forget()
+            raise
+        self._forget()
+
+    def _forget(self) -> None:
+        self.handle.value = 0
+        self._capsules.clear()
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if self.handle.value:
+            library().wavetrain_release(self._loader, self.handle, None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device = self._view().device
+        return (KDL_CPU, 0) if device < 0 else (KDL_CUDA, device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule with a tensor of the slot itself. `stream` is as DLPack numbers them."""
+        view = self._view()
+        here = (KDL_CPU, 0) if view.device < 0 else (KDL_CUDA, view.device)
+        if copy or (dl_device is not None and tuple(dl_device) != here):
+            raise BufferError("a batch is not copied or moved: do that with its tensor")
+        is_versioned = max_version is not None and max_version[0] >= 1
+        if len(self._capsules) == _native.TENSORS_PER_SLOT:
+            self._capsules.clear()  # those that nobody took end here
+        tensor = self._export(is_versioned, stream_of(stream, view))
+        name = b"dltensor_versioned" if is_versioned else b"dltensor"
+        # Kept until release, so that one whose consumer fails does not end while an exception is
+        # under way, which a destructor in Python would lose.
+        self._capsules.append(_python.PyCapsule_New(tensor, name, _END_OF_CAPSULE_AT))
+        return self._capsules[-1]
+
+    def _export(self, is_versioned: bool, stream: int | None) -> int:
+        tensor = ctypes.c_void_p()
+        what = "dlpack" if is_versioned else "dlpack_legacy"
+        function = getattr(library(), f"wavetrain_{what}")
+        status = function(self._loader, self.handle, 0, stream, ctypes.byref(tensor))
+        if status != _native.OK or not tensor.value:
+            raise last_failure(what, status, self._loader)
+        return tensor.value
+
+    def buffer(self) -> memoryview:
+        """The bytes of the batch, which may be written to; it keeps the slot. Of batches in host
+        memory alone."""
+        view = self._view()
+        if view.device >= 0:
+            raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
+        owner = OwnTensor(self._export(is_versioned=True, stream=None))
+        data: Any = (ctypes.c_char * view.bytes).from_address(view.data or 0)
+        data.owner = owner
+        return memoryview(data).cast("B")
+
+    def numpy(self) -> Any:
+        """The batch as a numpy array that may be written to, with any numpy, and for bfloat16 with
+        ml_dtypes. numpy.from_dlpack(batch) does the same where it has the type."""
+        numpy: Any = importlib.import_module("numpy")
+        view = self._view()
+        dtype, shape = Dtype(view.dtype), tuple(view.shape[: view.rank])
+        kind: Any
+        if dtype is Dtype.BF16:
+            try:
+                kind = importlib.import_module("ml_dtypes").bfloat16
+            except ImportError as error:
+                raise BufferError("numpy has no bfloat16: pip install ml_dtypes") from error
+        else:
+            kind = NUMPY[dtype]
+        if dtype is Dtype.RAW:
+            shape = (*shape, view.dtype_bytes)
+        return numpy.frombuffer(self.buffer(), kind).reshape(shape)
+
+
+def stream_of(stream: Any, view: _native.BatchView) -> int | None:
+    """The driver's number of the stream that a consumer names; NULL on the host."""
+    if view.device < 0:
+        return None
+    if stream == -1:  # the consumer waits by itself
+        return view.ready_stream
+    return LEGACY_STREAM if stream in (None, 0) else _border.handle("stream", stream)
+
+
+def event_of(event: Any) -> Any:
+    """Of a stream of torch or cupy, an event behind what is queued there now."""
+    if hasattr(event, "wait_event"):
+        record = getattr(event, "record_event", None) or event.record
+        return record()
+    return event
+
+
+def event_handle(event: Any) -> int:
+    for attribute in ("cuda_event", "ptr"):
+        event = getattr(event, attribute, event)
+    return _border.whole("event", event, 1, _border.U64_MAX)

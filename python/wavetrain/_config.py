@@ -1,0 +1,358 @@
+"""What a pipeline is told: its types, their limits, and how they reach the library."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from wavetrain import _border, _native
+from wavetrain._border import I32_MAX, U32_MAX, U64_MAX
+from wavetrain._library import library
+
+Given = TypeVar("Given")
+Stored = TypeVar("Stored")
+
+
+class Dtype(enum.IntEnum):
+    """Type of the elements of a batch; those of the arrays are cast to it."""
+
+    F32 = _native.F32
+    BF16 = _native.BF16
+    F16 = _native.F16
+    I32 = _native.I32
+    I64 = _native.I64
+    U8 = _native.U8
+    I8 = _native.I8
+    U16 = _native.U16
+    I16 = _native.I16
+    U32 = _native.U32
+    U64 = _native.U64
+    F64 = _native.F64
+    BOOL = _native.BOOL
+    C64 = _native.C64
+    C128 = _native.C128
+    RAW = _native.RAW  # bytes without a meaning, Config.dtype_bytes of them per element
+
+    @classmethod
+    def coerce(cls, value: Any) -> Dtype:
+        """From itself, its number, a name ("f32", "float32"), or a dtype of numpy or torch.
+
+        >>> Dtype.coerce("f32") is Dtype.F32
+        True
+        >>> Dtype.coerce("BFloat16") is Dtype.BF16
+        True
+        """
+        # numpy.dtype("u2") prints "uint16", numpy.uint16 is named so, torch.uint16 has its module.
+        word = str(getattr(value, "__name__", value)).upper().rpartition(".")[2]
+        for long, short in (("COMPLEX", "C"), ("FLOAT", "F"), ("UINT", "U"), ("INT", "I")):
+            word = word.replace(long, short)
+        if isinstance(value, cls):
+            return value
+        if word in cls.__members__:
+            return cls[word]
+        try:
+            return _border.choice("dtype", value, cls)
+        except ValueError as error:
+            raise ValueError(f"unknown dtype: {value!r}") from error
+
+
+class Backend(enum.IntEnum):
+    """Where batches are made."""
+
+    AUTO = _native.BACKEND_AUTO  # a GPU where there is one that will do, else the host
+    HOST = _native.BACKEND_HOST
+    CUDA = _native.BACKEND_CUDA
+
+
+class OnError(enum.IntEnum):
+    """What becomes of a stream in which a sample fails."""
+
+    FAIL = _native.ON_ERROR_FAIL  # it ends, until Pipeline.reset
+    SKIP = _native.ON_ERROR_SKIP  # the sample holds pad_value, and BatchInfo.statuses says why
+
+
+class MissingChunks(enum.IntEnum):
+    """What a chunk is that does not exist."""
+
+    FILL = _native.MISSING_FILL  # the array's fill value
+    ERROR = _native.MISSING_ERROR  # NotFound
+
+
+class PadMode(enum.IntEnum):
+    """What a box reads outside of its array, as numpy.pad."""
+
+    NONE = _native.PAD_NONE  # such a box is refused
+    CONSTANT = _native.PAD_CONSTANT  # pad_value, else the array's fill value
+    EDGE = _native.PAD_EDGE
+    REFLECT = _native.PAD_REFLECT
+
+
+class Reader(enum.IntEnum):
+    """Who reads chunks that are not in the page cache."""
+
+    AUTO = _native.READER_AUTO
+    THREADS = _native.READER_THREADS
+    URING = _native.READER_URING
+    DIRECT = _native.READER_DIRECT
+
+
+class NumaStrategy(enum.IntEnum):
+    """Which NUMA node memory and threads are pinned to. Only DISABLED is built yet."""
+
+    AUTO = _native.NUMA_AUTO
+    DISABLED = _native.NUMA_OFF
+    PIN_TO = _native.NUMA_PIN
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LatencyModel:
+    """Synthetic latency of metadata operations, for benches. Not built yet: all but the defaults
+    is refused when a pipeline opens."""
+
+    baseline_ns: int = 0
+    lognormal_mu_ln_ns: float = 0.0
+    lognormal_sigma_ln_ns: float = 0.0
+    cap_ns: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                _border.whole(field.name, value, 0, U64_MAX)
+            else:
+                _border.finite(field.name, value)
+
+
+class Coerced(Generic[Given, Stored]):
+    """A field that takes several spellings of a value and keeps one."""
+
+    def __init__(self, coerce: Callable[[Any], Stored], default: Stored) -> None:
+        self.coerce, self.default = coerce, default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Stored: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Stored: ...
+    def __get__(self, instance: object | None, owner: type) -> Stored:
+        return self.default if instance is None else instance.__dict__[self.name]
+
+    def __set__(self, instance: object, value: Given) -> None:
+        instance.__dict__[self.name] = self.coerce(value)
+
+
+class Choice(Coerced["_border.Choice | str | int", _border.Choice]):
+    """A field that is one of an enum: a member, its name in any case, or its number."""
+
+    def __init__(self, default: _border.Choice) -> None:
+        super().__init__(lambda value: _border.choice(self.name, value, type(default)), default)
+
+
+def dtype_field(value: Any) -> Dtype:
+    try:
+        return Dtype.coerce(value)
+    except ValueError as error:
+        names = ", ".join(member.name.lower() for member in Dtype)
+        text = f"dtype: {error}; it is one of {names}, or a dtype of numpy or torch"
+        raise ValueError(text) from error
+
+
+def number(default: int, low: int = 0, high: int = U32_MAX) -> Any:
+    """A whole number of low to high."""
+    return dataclasses.field(default=default, metadata={"limits": (low, high)})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """All that a pipeline is told, fixed when it opens: nothing grows after that. What does not fit
+    is refused here by name; what depends on other fields or on the machine, by `Pipeline`.
+
+    Variants are made by dataclasses.replace:
+
+    >>> import dataclasses
+    >>> base = Config(samples_per_batch=8, sample_shape=(8, 16), max_gpu_memory_bytes=1 << 30)
+    >>> base.dtype is Dtype.F32
+    True
+    >>> dataclasses.replace(base, samples_per_batch=64, lookahead_samples=128).samples_per_batch
+    64
+    >>> Config(samples_per_batch=0, sample_shape=(8, 16), max_gpu_memory_bytes=1 << 30)
+    Traceback (most recent call last):
+        ...
+    ValueError: samples_per_batch must be >= 1 (got 0)
+
+    The batch:
+        samples_per_batch: 1 to 1,048,576.
+        sample_shape: extents of a sample, 1 to 16 axes.
+        dtype: type of its elements: a Dtype, its number or name, a dtype of numpy or torch.
+        dtype_bytes: bytes of an element where dtype is RAW; else 0.
+        drop_last: flush discards a batch that is not full.
+    Where it is made:
+        backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
+        device: CUDA device. None: the one whose context is current on this thread, else 0.
+        consumer_stream: a stream (torch, cupy, number) that batches are used on, which release
+            waits for.
+    Caps, in bytes, hard:
+        max_gpu_memory_bytes: device memory; 0: the batch slots and 1 GiB.
+        max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB.
+        max_chunk_uncompressed_bytes: a larger chunk is BudgetExceeded (see Pipeline's fit).
+        max_read_op_bytes: to which neighbouring reads are merged.
+        chunk_cache_bytes: for decoded chunks that are kept; 0: none.
+    Depth:
+        lookahead_samples: taken ahead of the batch that is planned, a batch or more; None: two
+            batches, with a chunk cache more.
+        n_batch_slots: batches filled, ready or held at a time.
+        host_buffer_waves, max_chunks_per_wave, max_substreams_per_chunk (0: no limit).
+    Workers and caches:
+        n_io_threads: threads that wait for storage.
+        n_decode_threads: threads that decode; 0: as many as CPUs.
+        metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
+        max_shards_per_sample: that a box may touch; 0: no limit.
+        reader: auto, threads, uring, direct.
+    Behaviour:
+        pop_timeout_s: after which pop is PoolStarved; None: never.
+        on_error: fail, skip.
+        missing_chunks: fill, error.
+        pad_mode: none, constant, edge, reflect.
+        pad_value: what padding and skipped samples hold; None: the fill value, and 0.
+    Not built yet, refused when a pipeline opens:
+        enable_gds=True, numa_strategy other than disabled, numa_node, metadata_latency.
+    For tests:
+        cuda_driver: path of the CUDA driver; None: libcuda.so.1.
+    """
+
+    samples_per_batch: int
+    sample_shape: Sequence[int]
+    max_gpu_memory_bytes: int = number(0, high=U64_MAX)
+    dtype: Coerced[Any, Dtype] = Coerced(dtype_field, Dtype.F32)
+    lookahead_samples: int | None = None
+    max_chunk_uncompressed_bytes: int = number(16 << 20, 1, U64_MAX)
+    max_read_op_bytes: int = number(4 << 20, 1, U64_MAX)
+    host_buffer_waves: int = number(4, 2, 64)
+    max_chunks_per_wave: int = number(512, 1, 65_535)
+    max_substreams_per_chunk: int = number(0)
+    n_io_threads: int = number(16, 1, 1024)
+    metadata_io_concurrency: int = number(64, 1, 4096)
+    n_array_meta_cache: int = number(64, 1)
+    n_shard_index_cache: int = number(1024, 1)
+    n_chunk_layout_cache: int = number(1024, 1)
+    max_shards_per_sample: int = number(0)
+    device: int | None = None
+    pop_timeout_s: float | None = 30.0
+    enable_gds: bool | None = None
+    numa_strategy: Choice[NumaStrategy] = Choice(NumaStrategy.DISABLED)
+    numa_node: int = number(-1, -1, I32_MAX)
+    metadata_latency: LatencyModel | None = None
+    # What the reference does not have.
+    backend: Choice[Backend] = Choice(Backend.AUTO)
+    max_host_memory_bytes: int = number(0, high=U64_MAX)
+    n_decode_threads: int = number(0)
+    n_batch_slots: int = number(3, 1, 64)
+    chunk_cache_bytes: int = number(0, high=U64_MAX)
+    dtype_bytes: int = number(0, 0, 16)
+    drop_last: bool = False
+    on_error: Choice[OnError] = Choice(OnError.FAIL)
+    missing_chunks: Choice[MissingChunks] = Choice(MissingChunks.FILL)
+    pad_mode: Choice[PadMode] = Choice(PadMode.NONE)
+    pad_value: float | None = None
+    reader: Choice[Reader] = Choice(Reader.AUTO)
+    consumer_stream: Any = None
+    cuda_driver: str | None = None
+
+    @classmethod
+    def default(
+        cls, *, samples_per_batch: int, sample_shape: Sequence[int], **overrides: Any
+    ) -> Config:
+        """The same as Config(..): the defaults are the recommended values."""
+        return cls(samples_per_batch=samples_per_batch, sample_shape=sample_shape, **overrides)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            limits = field.metadata.get("limits")
+            if limits:
+                self._keep(
+                    field.name, _border.whole(field.name, getattr(self, field.name), *limits)
+                )
+        samples = _border.whole("samples_per_batch", self.samples_per_batch, 1, 1 << 20)
+        self._keep("samples_per_batch", samples)
+        self._keep("sample_shape", shape(self.sample_shape))
+        self._keep("drop_last", _border.flag("drop_last", self.drop_last))
+        if self.lookahead_samples is not None:
+            ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, U32_MAX)
+            self._keep("lookahead_samples", ahead)
+        if self.device is not None:
+            self._keep("device", _border.whole("device", self.device, 0, I32_MAX))
+        if self.enable_gds is not None:
+            self._keep("enable_gds", _border.flag("enable_gds", self.enable_gds))
+        if self.pad_value is not None:
+            self._keep("pad_value", _border.real("pad_value", self.pad_value))
+        if self.cuda_driver is not None:
+            self._keep("cuda_driver", _border.path("cuda_driver", self.cuda_driver))
+        if self.consumer_stream is not None:
+            _border.handle("consumer_stream", self.consumer_stream)
+        if self.pop_timeout_s is not None:
+            limit = _border.real("pop_timeout_s", self.pop_timeout_s)
+            if not limit > 0:  # nor is NaN
+                raise ValueError(f"pop_timeout_s must be > 0 or None (got {limit})")
+            self._keep("pop_timeout_s", limit)
+        self._check_numa()
+        latency: Any = self.metadata_latency
+        if latency is not None and not isinstance(latency, LatencyModel):
+            raise TypeError(f"metadata_latency must be a LatencyModel or None (got {latency!r})")
+
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_numa(self) -> None:
+        node, strategy = self.numa_node, self.numa_strategy
+        if strategy is NumaStrategy.PIN_TO and node < 0:
+            raise ValueError(f"numa_node must be >= 0 where numa_strategy is PIN_TO (got {node})")
+        if strategy is not NumaStrategy.PIN_TO and node != -1:
+            name = strategy.name
+            raise ValueError(f"numa_node must be -1 where numa_strategy is {name} (got {node})")
+
+
+def shape(extents: Iterable[Any]) -> tuple[int, ...]:
+    axes = tuple(
+        _border.whole(f"sample_shape[{axis}]", extent, 1, U64_MAX)
+        for axis, extent in enumerate(extents)
+    )
+    _border.whole("the number of axes of sample_shape", len(axes), 1, _native.RANK_MAX)
+    return axes
+
+
+# Fields that C has by the same name and that are numbers there as they are here.
+SAME = [
+    field.name
+    for field in dataclasses.fields(Config)
+    if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
+] + ["samples_per_batch", "drop_last"]
+
+
+def to_native(config: Config) -> _native.Config:
+    """The struct of wavetrain.h; fields that Config has not keep the library's defaults."""
+    native = _native.Config()
+    library().wavetrain_config_default(ctypes.byref(native), ctypes.sizeof(native))
+    for name in SAME:
+        setattr(native, name, int(getattr(config, name)))
+    native.sample_rank = len(config.sample_shape)
+    native.sample_shape[: native.sample_rank] = config.sample_shape
+    native.lookahead_samples = config.lookahead_samples or 0
+    native.device = -1 if config.device is None else config.device
+    if config.enable_gds is not None:
+        native.enable_gds = _native.GDS_ON if config.enable_gds else _native.GDS_OFF
+    if config.pad_value is not None:
+        native.pad_value_set, native.pad_value = 1, config.pad_value
+    if config.consumer_stream is not None:
+        native.consumer_stream = _border.handle("consumer_stream", config.consumer_stream)
+    if config.cuda_driver is not None:
+        native.cuda_driver = config.cuda_driver.encode()
+    if config.metadata_latency is not None:
+        for name, value in dataclasses.asdict(config.metadata_latency).items():
+            setattr(native.metadata_latency, name, value)
+    return native

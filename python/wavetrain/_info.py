@@ -1,0 +1,101 @@
+"""What lies at a uri."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+from typing import Any
+
+from wavetrain import _native
+from wavetrain._config import Dtype
+from wavetrain._files import Hook
+from wavetrain._library import call
+from wavetrain._sample import uri_of
+
+
+class NodeKind(enum.IntEnum):
+    """What a node of a store is. Images, plates and wells are groups of OME-NGFF."""
+
+    UNKNOWN = _native.NODE_UNKNOWN
+    ARRAY = _native.NODE_ARRAY
+    GROUP = _native.NODE_GROUP
+    IMAGE = _native.NODE_IMAGE
+    PLATE = _native.NODE_PLATE
+    WELL = _native.NODE_WELL
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A node in a group: its uri is the group's, a "/" and `path`."""
+
+    path: str
+    kind: NodeKind
+    level: int | None  # of an image: 0 is the finest
+    scale: tuple[float, ...] | None  # of a level: the size of its elements, where the store says
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayInfo:
+    """What an array or a group is. Of a group only uri, kind and entries say something."""
+
+    uri: str
+    kind: NodeKind
+    shape: tuple[int, ...]
+    dtype: Dtype | None
+    dtype_name: str  # as the store spells it
+    chunk_shape: tuple[int, ...]
+    file_shape: tuple[int, ...]  # of a shard; of a chunk where there are none
+    chunk_bytes: int  # of a decoded chunk
+    codecs: str
+    entries: tuple[Entry, ...] = ()
+    entry_total: int = 0  # that were found; entries holds the first of them
+
+
+def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
+    """Describes the array or the group at `uri`, read through `files` as by a Pipeline."""
+    path = uri_of(uri)
+    scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
+    view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
+    hook = None if files is None else Hook(files, 1)
+    native = _native.FilesHook(struct_size=ctypes.sizeof(_native.FilesHook))
+    try:
+        if hook is not None:
+            hook.fill(native)
+        call(
+            "array_info",
+            path.encode(),
+            None if hook is None else ctypes.byref(native),
+            scratch,
+            len(scratch),
+            ctypes.byref(view),
+        )
+    finally:
+        if hook is not None:
+            hook.close()
+    rank = view.rank
+    count = view.entry_count
+    listed = (_native.GroupEntry * count).from_address(view.entries or 0) if count else ()
+    return ArrayInfo(
+        uri=path,
+        kind=NodeKind(view.kind),
+        shape=tuple(view.shape[:rank]),
+        dtype=Dtype(view.dtype) if view.dtype else None,
+        dtype_name=view.dtype_name.decode(errors="replace"),
+        chunk_shape=tuple(view.chunk_shape[:rank]),
+        file_shape=tuple(view.file_shape[:rank]),
+        chunk_bytes=view.chunk_bytes,
+        codecs=view.codecs.decode(errors="replace"),
+        entries=tuple(entry_of(entry) for entry in listed),
+        entry_total=view.entry_total,
+    )
+
+
+def entry_of(entry: _native.GroupEntry) -> Entry:
+    has_scale = bool(entry.has_transform)
+    return Entry(
+        path=(entry.path or b"").decode(errors="replace"),
+        kind=NodeKind(entry.kind),
+        level=None if entry.level == _native.NO_INDEX else entry.level,
+        scale=tuple(entry.scale[: entry.rank]) if has_scale else None,
+    )

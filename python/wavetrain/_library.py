@@ -1,0 +1,83 @@
+"""The shared library: found, opened once, and its statuses made exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+from wavetrain import _native
+from wavetrain._errors import CLASSES, Status, WavetrainError
+
+NAME = f"libwavetrain.so.{_native.VERSION_MAJOR}"
+
+
+@functools.cache
+def library() -> Any:
+    """The library, from $WAVETRAIN_LIBRARY or from beside this package, its functions declared."""
+    beside = Path(__file__).parent / "lib" / NAME
+    path = os.environ.get("WAVETRAIN_LIBRARY") or str(beside)
+    try:
+        opened = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"{error}: install the wheel of tools/dist.sh, or name a {NAME} in $WAVETRAIN_LIBRARY"
+        ) from error
+    opened.wavetrain_version.restype = ctypes.c_uint32
+    version = opened.wavetrain_version()
+    if version >> 16 != _native.VERSION_MAJOR or version < _native.VERSION:
+        found, wanted = version_text(version), version_text(_native.VERSION)
+        raise ImportError(
+            f"{path} is of version {found}: this package needs {wanted} or later of "
+            "the same major version"
+        )
+    _native.declare(opened)
+    return opened
+
+
+def version() -> str:
+    """Of this package: that of the header that it was made from."""
+    return version_text(_native.VERSION)
+
+
+def version_text(version: int) -> str:
+    return f"{version >> 16}.{version >> 8 & 255}.{version & 255}"
+
+
+def new_error() -> _native.Error:
+    return _native.Error(struct_size=ctypes.sizeof(_native.Error))
+
+
+def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
+    """The exception of a status other than OK, with what the library says of it."""
+    kind = CLASSES[Status(status)]
+    made = kind(f"{what}: {error.text.decode(errors='replace') or Status(status).name}")
+    made.what = what
+    made.tag, made.batch_id, made.sample = error.tag, error.batch_id, error.sample
+    made.chunk = tuple(error.chunk[: error.chunk_rank])
+    return made
+
+
+def call(what: str, *arguments: Any) -> None:
+    """Calls wavetrain_`what`, whose last argument is an error of the caller's."""
+    error = new_error()
+    status = getattr(library(), f"wavetrain_{what}")(*arguments, ctypes.byref(error))
+    if status != _native.OK:
+        raise failure(what, status, error)
+
+
+def call_on(what: str, loader: int, *arguments: Any) -> None:
+    """Calls wavetrain_`what` on a loader, which keeps the text of what fails."""
+    status = getattr(library(), f"wavetrain_{what}")(loader, *arguments)
+    if status != _native.OK:
+        raise last_failure(what, status, loader)
+
+
+def last_failure(what: str, status: int, loader: int) -> WavetrainError:
+    error = new_error()
+    library().wavetrain_last_error(loader, ctypes.byref(error))
+    if error.status != status:
+        error.text = b"a call that failed on another thread took the place of the text"
+    return failure(what, status, error)

@@ -1,0 +1,762 @@
+"""include/wavetrain.h in ctypes. tools/bindings.py writes this file: change the header instead."""
+
+from __future__ import annotations
+
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    Array,
+    Structure,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
+
+VERSION_MAJOR = 0
+VERSION_MINOR = 1
+VERSION_PATCH = 0
+VERSION = (VERSION_MAJOR << 16) | (VERSION_MINOR << 8) | VERSION_PATCH
+OK = 0
+AGAIN = 1
+STARVED = 2
+END = 3
+INVALID = -1
+NOT_FOUND = -2
+DTYPE = -3
+RANK = -4
+IO = -5
+DECODE = -6
+UNSUPPORTED = -7
+CUDA = -8
+OUT_OF_MEMORY = -9
+BUDGET = -10
+SHUTDOWN = -11
+INTERNAL = -12
+RANK_MAX = 16
+URI_BYTES_MAX = 4095
+ERROR_TEXT_BYTES = 512
+NAME_BYTES = 64
+CODECS_TEXT_BYTES = 384
+MEMORY_LINES = 32
+HISTOGRAM_BUCKETS = 32
+CODEC_PLACES = 8
+SCRATCH_BYTES = 4259840
+FOREVER = 0xffffffffffffffff
+TENSORS_PER_SLOT = 8
+POP_TIMEOUT = 0xffffffffffffffff - 1
+NGFF_VERSION_BYTES = 16
+NO_INDEX = 0xffffffff
+F32 = 1
+BF16 = 2
+F16 = 3
+I32 = 4
+I64 = 5
+U8 = 6
+I8 = 7
+U16 = 8
+I16 = 9
+U32 = 10
+U64 = 11
+F64 = 12
+BOOL = 13
+C64 = 14
+C128 = 15
+RAW = 16
+MEMORY_HOST = 0
+MEMORY_PINNED = 1
+MEMORY_DEVICE = 2
+CODEC_NONE = 0
+CODEC_ZSTD = 1
+CODEC_BLOSC = 2
+CODEC_GZIP = 3
+CODEC_ZLIB = 4
+CODEC_LZ4 = 5
+NODE_UNKNOWN = 0
+NODE_ARRAY = 1
+NODE_GROUP = 2
+NODE_IMAGE = 3
+NODE_PLATE = 4
+NODE_WELL = 5
+SOURCE_NGFF = 1
+SOURCE_CONSOLIDATED = 2
+SOURCE_FOLDER = 4
+FILE_ABSENT = -1
+FILE_FAILED = -2
+BACKEND_AUTO = 0
+BACKEND_HOST = 1
+BACKEND_CUDA = 2
+THREADS_OWN = 0
+THREADS_PUMP = 1
+THREADS_HOOK = 2
+ON_ERROR_FAIL = 0
+ON_ERROR_SKIP = 1
+MISSING_FILL = 0
+MISSING_ERROR = 1
+PAD_NONE = 0
+PAD_CONSTANT = 1
+PAD_EDGE = 2
+PAD_REFLECT = 3
+GDS_AUTO = 0
+GDS_OFF = 1
+GDS_ON = 2
+NUMA_AUTO = 0
+NUMA_OFF = 1
+NUMA_PIN = 2
+READER_AUTO = 0
+READER_THREADS = 1
+READER_URING = 2
+READER_DIRECT = 3
+LOG_TRACE = 0
+LOG_DEBUG = 1
+LOG_INFO = 2
+LOG_WARN = 3
+LOG_ERROR = 4
+LOG_FATAL = 5
+LOG_OFF = 6
+
+
+class Error(Structure):
+    struct_size: int
+    status: int
+    chunk_rank: int
+    tag: int
+    batch_id: int
+    sample: int
+    reserved: int
+    chunk: Array[c_uint64]
+    text: bytes
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("status", c_int32),
+        ("chunk_rank", c_uint32),
+        ("tag", c_uint64),
+        ("batch_id", c_uint64),
+        ("sample", c_uint32),
+        ("reserved", c_uint32),
+        ("chunk", c_uint64 * RANK_MAX),
+        ("text", c_char * ERROR_TEXT_BYTES),
+    ]
+
+
+class MemoryLine(Structure):
+    name: bytes
+    kind: int
+    reserved: int
+    bytes: int
+
+    _fields_ = [
+        ("name", c_char * NAME_BYTES),
+        ("kind", c_uint32),
+        ("reserved", c_uint32),
+        ("bytes", c_uint64),
+    ]
+
+
+class Memory(Structure):
+    struct_size: int
+    host_bytes: int
+    host_align: int
+    pinned_bytes: int
+    device_bytes: int
+    slot_bytes: int
+    threads: int
+    line_count: int
+    lines: Array[MemoryLine]
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("host_bytes", c_uint64),
+        ("host_align", c_uint64),
+        ("pinned_bytes", c_uint64),
+        ("device_bytes", c_uint64),
+        ("slot_bytes", c_uint64),
+        ("threads", c_uint32),
+        ("line_count", c_uint32),
+        ("lines", MemoryLine * MEMORY_LINES),
+    ]
+
+
+class Box(Structure):
+    uri: bytes | None
+    uri_bytes: int
+    rank: int
+    reserved: int
+    begin: Array[c_int64]
+    end: Array[c_int64]
+
+    _fields_ = [
+        ("uri", c_char_p),
+        ("uri_bytes", c_uint64),
+        ("rank", c_uint32),
+        ("reserved", c_uint32),
+        ("begin", c_int64 * RANK_MAX),
+        ("end", c_int64 * RANK_MAX),
+    ]
+
+
+class Sample(Structure):
+    boxes: int | None
+    n_fields: int
+    box_bytes: int
+    tag: int
+
+    _fields_ = [
+        ("boxes", c_void_p),
+        ("n_fields", c_uint32),
+        ("box_bytes", c_uint32),
+        ("tag", c_uint64),
+    ]
+
+
+class BatchView(Structure):
+    struct_size: int
+    data: int | None
+    bytes: int
+    rank: int
+    dtype: int
+    dtype_bytes: int
+    backend: int
+    device: int
+    sample_count: int
+    shape: Array[c_uint64]
+    ready_stream: int | None
+    batch_id: int
+    tags: int | None
+    statuses: int | None
+    failed_samples: int
+    reserved: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+        ("rank", c_uint32),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("backend", c_uint32),
+        ("device", c_int32),
+        ("sample_count", c_uint32),
+        ("shape", c_uint64 * (RANK_MAX + 1)),
+        ("ready_stream", c_void_p),
+        ("batch_id", c_uint64),
+        ("tags", c_void_p),
+        ("statuses", c_void_p),
+        ("failed_samples", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Metric(Structure):
+    ns: int
+    ns_best: int
+    input_bytes: int
+    output_bytes: int
+    count: int
+    histogram: Array[c_uint64]
+
+    _fields_ = [
+        ("ns", c_uint64),
+        ("ns_best", c_uint64),
+        ("input_bytes", c_uint64),
+        ("output_bytes", c_uint64),
+        ("count", c_uint64),
+        ("histogram", c_uint64 * HISTOGRAM_BUCKETS),
+    ]
+
+
+class StatsView(Structure):
+    struct_size: int
+    plan: Metric
+    meta: Metric
+    io: Metric
+    input_transfer: Metric
+    decode: Metric
+    post_decode: Metric
+    decode_gap: Metric
+    assemble: Metric
+    bind_wait: Metric
+    pop_wait: Metric
+    array_meta_hits: int
+    array_meta_misses: int
+    shard_index_hits: int
+    shard_index_misses: int
+    chunk_layout_hits: int
+    chunk_layout_misses: int
+    samples_pushed: int
+    samples_failed: int
+    batches_emitted: int
+    waves_emitted: int
+    chunks_planned: int
+    chunks_to_load: int
+    chunks_dispatched: int
+    chunks_missing: int
+    chunk_uses: int
+    reads_issued: int
+    files_opened: int
+    worker_steps: int
+    host_bytes_committed: int
+    pinned_bytes_committed: int
+    gpu_bytes_committed: int
+    backend: int
+    batches_held: int
+    backend_reason: bytes
+    chunk_cache_hits: int
+    chunk_cache_misses: int
+    chunk_cache_evictions: int
+    chunk_cache_bytes_saved: int
+    chunk_cache_bytes_held: int
+    reader: int
+    reserved: int
+    reader_reason: bytes
+    gpu_overhead_bytes: int
+    chunks_decoded: Array[c_uint64]
+    chunks_decoded_in_slab: int
+    chunks_left_filtered: int
+    backend_text: bytes
+    reader_text: bytes
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("plan", Metric),
+        ("meta", Metric),
+        ("io", Metric),
+        ("input_transfer", Metric),
+        ("decode", Metric),
+        ("post_decode", Metric),
+        ("decode_gap", Metric),
+        ("assemble", Metric),
+        ("bind_wait", Metric),
+        ("pop_wait", Metric),
+        ("array_meta_hits", c_uint64),
+        ("array_meta_misses", c_uint64),
+        ("shard_index_hits", c_uint64),
+        ("shard_index_misses", c_uint64),
+        ("chunk_layout_hits", c_uint64),
+        ("chunk_layout_misses", c_uint64),
+        ("samples_pushed", c_uint64),
+        ("samples_failed", c_uint64),
+        ("batches_emitted", c_uint64),
+        ("waves_emitted", c_uint64),
+        ("chunks_planned", c_uint64),
+        ("chunks_to_load", c_uint64),
+        ("chunks_dispatched", c_uint64),
+        ("chunks_missing", c_uint64),
+        ("chunk_uses", c_uint64),
+        ("reads_issued", c_uint64),
+        ("files_opened", c_uint64),
+        ("worker_steps", c_uint64),
+        ("host_bytes_committed", c_uint64),
+        ("pinned_bytes_committed", c_uint64),
+        ("gpu_bytes_committed", c_uint64),
+        ("backend", c_uint32),
+        ("batches_held", c_uint32),
+        ("backend_reason", c_char * NAME_BYTES),
+        ("chunk_cache_hits", c_uint64),
+        ("chunk_cache_misses", c_uint64),
+        ("chunk_cache_evictions", c_uint64),
+        ("chunk_cache_bytes_saved", c_uint64),
+        ("chunk_cache_bytes_held", c_uint64),
+        ("reader", c_uint32),
+        ("reserved", c_uint32),
+        ("reader_reason", c_char * NAME_BYTES),
+        ("gpu_overhead_bytes", c_uint64),
+        ("chunks_decoded", c_uint64 * CODEC_PLACES),
+        ("chunks_decoded_in_slab", c_uint64),
+        ("chunks_left_filtered", c_uint64),
+        ("backend_text", c_char * ERROR_TEXT_BYTES),
+        ("reader_text", c_char * ERROR_TEXT_BYTES),
+    ]
+
+
+class Axis(Structure):
+    name: bytes | None
+    kind: bytes | None
+    unit: bytes | None
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_char_p),
+        ("unit", c_char_p),
+    ]
+
+
+class GroupEntry(Structure):
+    path: bytes | None
+    image_name: bytes | None
+    axes: int | None
+    kind: int
+    rank: int
+    image: int
+    level: int
+    row: int
+    column: int
+    acquisition: int
+    has_transform: int
+    scale: Array[c_double]
+    translation: Array[c_double]
+
+    _fields_ = [
+        ("path", c_char_p),
+        ("image_name", c_char_p),
+        ("axes", c_void_p),
+        ("kind", c_uint32),
+        ("rank", c_uint32),
+        ("image", c_uint32),
+        ("level", c_uint32),
+        ("row", c_uint32),
+        ("column", c_uint32),
+        ("acquisition", c_uint32),
+        ("has_transform", c_uint32),
+        ("scale", c_double * RANK_MAX),
+        ("translation", c_double * RANK_MAX),
+    ]
+
+
+class ArrayView(Structure):
+    struct_size: int
+    rank: int
+    dtype: int
+    dtype_bytes: int
+    byte_order: int
+    shape: Array[c_uint64]
+    chunk_shape: Array[c_uint64]
+    file_shape: Array[c_uint64]
+    shard_levels: int
+    index_at_start: int
+    chunk_bytes: int
+    fill: Array[c_uint8]
+    dtype_name: bytes
+    codecs: bytes
+    kind: int
+    entry_count: int
+    entry_total: int
+    entries: int | None
+    entry_sources: int
+    entries_are_cut: int
+    image_count: int
+    row_count: int
+    column_count: int
+    field_count: int
+    ngff_version: bytes
+    name: bytes
+    is_rectilinear: int
+    reserved: int
+    file_shape_min: Array[c_uint64]
+    file_counts: Array[c_uint64]
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_uint32),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("byte_order", c_uint32),
+        ("shape", c_uint64 * RANK_MAX),
+        ("chunk_shape", c_uint64 * RANK_MAX),
+        ("file_shape", c_uint64 * RANK_MAX),
+        ("shard_levels", c_uint32),
+        ("index_at_start", c_uint32),
+        ("chunk_bytes", c_uint64),
+        ("fill", c_uint8 * 16),
+        ("dtype_name", c_char * NAME_BYTES),
+        ("codecs", c_char * CODECS_TEXT_BYTES),
+        ("kind", c_uint32),
+        ("entry_count", c_uint32),
+        ("entry_total", c_uint64),
+        ("entries", c_void_p),
+        ("entry_sources", c_uint32),
+        ("entries_are_cut", c_uint32),
+        ("image_count", c_uint32),
+        ("row_count", c_uint32),
+        ("column_count", c_uint32),
+        ("field_count", c_uint32),
+        ("ngff_version", c_char * NGFF_VERSION_BYTES),
+        ("name", c_char * NAME_BYTES),
+        ("is_rectilinear", c_uint32),
+        ("reserved", c_uint32),
+        ("file_shape_min", c_uint64 * RANK_MAX),
+        ("file_counts", c_uint64 * RANK_MAX),
+    ]
+
+
+MemoryHook_alloc = CFUNCTYPE(
+    c_void_p, c_void_p, c_uint64, c_uint64
+)
+MemoryHook_free = CFUNCTYPE(
+    None, c_void_p, c_void_p, c_uint64, c_uint64
+)
+
+class MemoryHook(Structure):
+    struct_size: int
+    user: int | None
+    host_block: int | None
+    host_block_bytes: int
+    alloc: Any
+    free: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("host_block", c_void_p),
+        ("host_block_bytes", c_uint64),
+        ("alloc", MemoryHook_alloc),
+        ("free", MemoryHook_free),
+    ]
+
+
+FilesHook_size = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p
+)
+FilesHook_read = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_uint64, c_void_p, c_uint64
+)
+FilesHook_read_async = CFUNCTYPE(
+    c_int64, c_void_p, c_uint64, c_uint64, c_char_p, c_uint64, c_void_p, c_uint64
+)
+
+class FilesHook(Structure):
+    struct_size: int
+    user: int | None
+    size: Any
+    read: Any
+    read_async: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("size", FilesHook_size),
+        ("read", FilesHook_read),
+        ("read_async", FilesHook_read_async),
+    ]
+
+
+LogHook_log = CFUNCTYPE(
+    None, c_void_p, c_uint32, c_uint64, c_char_p, c_uint64
+)
+
+class LogHook(Structure):
+    struct_size: int
+    user: int | None
+    log: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("log", LogHook_log),
+    ]
+
+
+FatalHook_fatal = CFUNCTYPE(
+    None, c_void_p, c_char_p, c_uint32, c_char_p
+)
+
+class FatalHook(Structure):
+    struct_size: int
+    user: int | None
+    fatal: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("fatal", FatalHook_fatal),
+    ]
+
+
+WorkersHook_run = CFUNCTYPE(
+    None, c_void_p, c_void_p, c_void_p
+)
+
+class WorkersHook(Structure):
+    struct_size: int
+    user: int | None
+    run: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("run", WorkersHook_run),
+    ]
+
+
+ProfilerHook_begin = CFUNCTYPE(
+    None, c_void_p, c_char_p
+)
+ProfilerHook_end = CFUNCTYPE(
+    None, c_void_p
+)
+
+class ProfilerHook(Structure):
+    struct_size: int
+    user: int | None
+    begin: Any
+    end: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("begin", ProfilerHook_begin),
+        ("end", ProfilerHook_end),
+    ]
+
+
+class MetadataLatency(Structure):
+    baseline_ns: int
+    lognormal_mu_ln_ns: float
+    lognormal_sigma_ln_ns: float
+    cap_ns: int
+    seed: int
+
+    _fields_ = [
+        ("baseline_ns", c_uint64),
+        ("lognormal_mu_ln_ns", c_double),
+        ("lognormal_sigma_ln_ns", c_double),
+        ("cap_ns", c_uint64),
+        ("seed", c_uint64),
+    ]
+
+
+class Config(Structure):
+    struct_size: int
+    samples_per_batch: int
+    sample_rank: int
+    sample_shape: Array[c_uint64]
+    dtype: int
+    dtype_bytes: int
+    max_gpu_memory_bytes: int
+    max_host_memory_bytes: int
+    lookahead_samples: int
+    n_batch_slots: int
+    max_chunk_uncompressed_bytes: int
+    max_read_op_bytes: int
+    host_buffer_waves: int
+    max_chunks_per_wave: int
+    max_substreams_per_chunk: int
+    n_io_threads: int
+    n_decode_threads: int
+    metadata_io_concurrency: int
+    n_array_meta_cache: int
+    n_shard_index_cache: int
+    n_chunk_layout_cache: int
+    max_shards_per_sample: int
+    chunk_cache_bytes: int
+    backend: int
+    device: int
+    thread_mode: int
+    drop_last: int
+    on_error: int
+    missing_chunks: int
+    pad_mode: int
+    pad_value_set: int
+    pad_value: float
+    pop_timeout_ns: int
+    enable_gds: int
+    numa_strategy: int
+    numa_node: int
+    log_level: int
+    log_quiet: int
+    reserved: int
+    consumer_stream: int | None
+    metadata_latency: MetadataLatency
+    memory: MemoryHook
+    files: FilesHook
+    log: LogHook
+    fatal: FatalHook
+    workers: WorkersHook
+    profiler: ProfilerHook
+    reader: int
+    reserved2: int
+    cuda_driver: bytes | None
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("samples_per_batch", c_uint32),
+        ("sample_rank", c_uint32),
+        ("sample_shape", c_uint64 * RANK_MAX),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("max_gpu_memory_bytes", c_uint64),
+        ("max_host_memory_bytes", c_uint64),
+        ("lookahead_samples", c_uint32),
+        ("n_batch_slots", c_uint32),
+        ("max_chunk_uncompressed_bytes", c_uint64),
+        ("max_read_op_bytes", c_uint64),
+        ("host_buffer_waves", c_uint32),
+        ("max_chunks_per_wave", c_uint32),
+        ("max_substreams_per_chunk", c_uint32),
+        ("n_io_threads", c_uint32),
+        ("n_decode_threads", c_uint32),
+        ("metadata_io_concurrency", c_uint32),
+        ("n_array_meta_cache", c_uint32),
+        ("n_shard_index_cache", c_uint32),
+        ("n_chunk_layout_cache", c_uint32),
+        ("max_shards_per_sample", c_uint32),
+        ("chunk_cache_bytes", c_uint64),
+        ("backend", c_uint32),
+        ("device", c_int32),
+        ("thread_mode", c_uint32),
+        ("drop_last", c_uint32),
+        ("on_error", c_uint32),
+        ("missing_chunks", c_uint32),
+        ("pad_mode", c_uint32),
+        ("pad_value_set", c_uint32),
+        ("pad_value", c_double),
+        ("pop_timeout_ns", c_uint64),
+        ("enable_gds", c_uint32),
+        ("numa_strategy", c_uint32),
+        ("numa_node", c_int32),
+        ("log_level", c_uint32),
+        ("log_quiet", c_uint32),
+        ("reserved", c_uint32),
+        ("consumer_stream", c_void_p),
+        ("metadata_latency", MetadataLatency),
+        ("memory", MemoryHook),
+        ("files", FilesHook),
+        ("log", LogHook),
+        ("fatal", FatalHook),
+        ("workers", WorkersHook),
+        ("profiler", ProfilerHook),
+        ("reader", c_uint32),
+        ("reserved2", c_uint32),
+        ("cuda_driver", c_char_p),
+    ]
+
+
+# Name, result, parameters.
+FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
+    ("wavetrain_version", c_uint32, []),
+    ("wavetrain_status_str", c_char_p, [c_int32]),
+    ("wavetrain_config_default", c_int32, [c_void_p, c_size_t]),
+    ("wavetrain_config_fit", c_int32, [c_void_p, c_void_p, c_uint32, c_void_p, c_size_t, c_void_p]),
+    ("wavetrain_memory_need", c_int32, [c_void_p, c_void_p, c_void_p]),
+    ("wavetrain_open", c_int32, [c_void_p, c_void_p, c_void_p]),
+    ("wavetrain_close", c_int32, [c_uint64, c_uint64, c_void_p]),
+    ("wavetrain_push", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_uint64, c_void_p]),
+    ("wavetrain_flush", c_int32, [c_uint64]),
+    ("wavetrain_pop", c_int32, [c_uint64, c_uint64, c_void_p, c_void_p]),
+    ("wavetrain_batch_info", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p]),
+    ("wavetrain_release", c_int32, [c_uint64, c_uint64, c_void_p]),
+    ("wavetrain_dlpack", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p, c_void_p]),
+    ("wavetrain_dlpack_legacy", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p, c_void_p]),
+    ("wavetrain_reset", c_int32, [c_uint64]),
+    ("wavetrain_pump", c_int32, [c_uint64, c_uint64]),
+    ("wavetrain_read_done", c_int32, [c_uint64, c_uint64, c_int64]),
+    ("wavetrain_stats", c_int32, [c_uint64, c_void_p]),
+    ("wavetrain_stats_reset", c_int32, [c_uint64]),
+    ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
+    ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+]
+
+
+def declare(library: CDLL) -> None:
+    """Tells ctypes what each function of the library takes and returns."""
+    for name, result, parameters in FUNCTIONS:
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, parameters

@@ -1,0 +1,421 @@
+"""The stream: samples go in, batches come out in the order of the samples."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import ctypes
+import dataclasses
+import itertools
+import math
+import os
+import struct
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from wavetrain import _border, _log, _native
+from wavetrain._batch import Batch
+from wavetrain._config import Backend, Config, to_native
+from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
+from wavetrain._files import Hook
+from wavetrain._library import call, call_on, failure, last_failure, library, new_error
+from wavetrain._sample import Sample
+from wavetrain._stats import Stats, read_stats
+
+SLICE_NS = 100_000_000  # a wait is cut to these, so that Ctrl-C is heard
+PUSH_SAMPLES = 64  # that are pulled and handed over at a time
+CLOSE_S = 10.0
+URIS_MAX = 4096
+TAG_AT = 16  # bytes into wavetrain_sample
+
+
+class End:
+    """Stands among pending iterables for a flush."""
+
+
+class Pipeline:
+    """Streams samples into batches::
+
+        cfg = wavetrain.Config(samples_per_batch=8, sample_shape=(64, 128, 128))
+        with wavetrain.Pipeline(cfg) as pipeline:
+            pipeline.push(samples)
+            for batch in pipeline.batches(100):
+                with batch:
+                    x = torch.from_dlpack(batch)
+
+    `fit` names arrays: caps that are too small for them are raised. `files` serves files that are
+    not in the file system: wavetrain.fsspec(fs), or an object with size and read (`Files`).
+
+    All memory is taken and all threads are started here; nothing is allocated by the library after
+    that. Methods may be called from any thread. A process that was forked cannot go on with the
+    pipelines of its parent: open them where they are used.
+    """
+
+    def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
+        self._loader = 0
+        given: Any = config
+        if not isinstance(given, Config):
+            raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
+        self._config = config
+        self._lock = threading.RLock()
+        self._pending: collections.deque[Iterator[Sample] | End] = collections.deque()
+        self._pulled: list[Sample] = []
+        self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
+        self._writer = Writer(len(config.sample_shape))
+        loader = Loader(config, files, [_border.path("fit", uri) for uri in fit])
+        self._open, self._loader = loader, loader.handle
+        stats = self.stats()
+        self._backend, self._reason = stats.backend, stats.backend_text
+        self._device = self._find_device()
+        self._warn_of_local_rank()
+
+    def _find_device(self) -> int:
+        if self._backend is not Backend.CUDA:
+            return -1
+        if self._config.device is not None:
+            return self._config.device
+        return current_device(self._config.cuda_driver)
+
+    def _warn_of_local_rank(self) -> None:
+        rank = os.environ.get("LOCAL_RANK", "")
+        if self._device >= 0 and rank.isdigit() and int(rank) != self._device:
+            text = (
+                f"LOCAL_RANK is {rank}, but batches are on CUDA device {self._device}: set "
+                "Config.device, or make that device current before"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+    def __repr__(self) -> str:
+        if not self._loader:
+            return "<Pipeline, closed>"
+        config = self._config
+        shape = " x ".join(map(str, (config.samples_per_batch, *config.sample_shape)))
+        return f"<Pipeline of {shape} {config.dtype.name.lower()}, {self._reason}>"
+
+    @property
+    def config(self) -> Config:
+        """What it was opened with."""
+        return self._config
+
+    @property
+    def device(self) -> int:
+        """The CUDA device that batches are on; -1: host memory."""
+        return self._device
+
+    @property
+    def backend(self) -> Backend:
+        """What was taken: HOST or CUDA. repr() says why."""
+        return self._backend
+
+    @property
+    def pending(self) -> bool:
+        """Whether samples were accepted that are not in the lookahead yet."""
+        return bool(self._pending or self._pulled)
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_loader", 0):
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            self.close()
+
+    def close(self) -> None:
+        """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
+        in flight. While a batch or a tensor lives its memory stays, and goes back when it is gone
+        and a pipeline is opened or closed."""
+        if self._loader:
+            self._pending.clear()
+            self._pulled.clear()
+            for batch in self._orphans:
+                batch.release()
+            self._orphans.clear()
+            self._open.close(CLOSE_S)
+            self._loader = 0
+        Loader.sweep()
+
+    def _check_open(self) -> None:
+        if not self._loader:
+            error = ShutdownError("the pipeline is closed: open another")
+            error.what = "pipeline"
+            raise error
+
+    def push(self, samples: Iterable[Sample]) -> None:
+        """Queues samples: a list, a generator, an endless one. What the lookahead has no room
+        for is pulled as pop makes room.
+
+        A sample that is wrong by itself (its extents are not sample_shape) raises here, or where it
+        is pulled, and ends its iterable; those before it are queued, and others are not touched. So
+        does an exception of the iterable. What depends on the store is raised by pop, which then
+        goes on raising it until reset, as push does."""
+        self._check_open()
+        with self._lock:
+            self._pending.append(iter(samples))
+            self._drain()
+
+    def flush(self) -> None:
+        """Says that these were all samples, for now: what is left comes out as a smaller batch, and
+        then pop is EndOfStream. The next push begins anew."""
+        self._check_open()
+        with self._lock:
+            self._pending.append(End())
+            self._drain()
+
+    def _drain(self) -> None:
+        """Hands samples over until there is no room. An iterable that fails is dropped."""
+        while self._pending or self._pulled:
+            if not self._pulled:
+                self._pull()
+            if self._pulled and not self._hand_over():
+                return
+
+    def _pull(self) -> None:
+        """The next samples of the first iterable, or the flush that is first."""
+        first = self._pending[0]
+        if isinstance(first, End):
+            call_on("flush", self._loader)
+            self._pending.popleft()
+            return
+        try:
+            for sample in itertools.islice(first, PUSH_SAMPLES):
+                self._pulled.append(sample)
+        except BaseException:
+            self._pending[0] = iter(())  # what it gave before it failed is still pushed
+            raise
+        if not self._pulled:
+            self._pending.popleft()
+
+    def _hand_over(self) -> bool:
+        """Whether all that was pulled found room."""
+        taken = ctypes.c_size_t()
+        try:
+            count = self._writer.write(self._pulled)
+        except TypeError:
+            self._drop_first()
+            raise
+        function, samples = library().wavetrain_push, self._writer.samples
+        size = ctypes.sizeof(_native.Sample)
+        status = function(self._loader, samples, count, size, 0, ctypes.byref(taken))
+        del self._pulled[: taken.value]
+        if status in (_native.OK, _native.AGAIN):
+            return status == _native.OK
+        error = last_failure("push", status, self._loader)
+        self._drop_first()
+        raise error
+
+    def _drop_first(self) -> None:
+        """Drops the iterable that gave what was pulled."""
+        self._pulled.clear()
+        if self._pending and not isinstance(self._pending[0], End):
+            self._pending.popleft()
+
+    def pop(self) -> Batch:
+        """The next batch, as soon as it is complete.
+
+        PoolStarved after Config.pop_timeout_s: a later pop gets the same batch. EndOfStream behind
+        a flush. What is wrong in a store (NotFound, DtypeMismatch, RankMismatch, StorageError,
+        DecodeError ..) is raised behind all batches before it, and again until reset."""
+        self._check_open()
+        limit = self._config.pop_timeout_s
+        deadline = math.inf if limit is None else time.monotonic() + limit
+        batch, error = Batch(self._loader), new_error()
+        handle, why = ctypes.byref(batch.handle), ctypes.byref(error)
+        function = library().wavetrain_pop
+        try:
+            while True:
+                self._top_up()
+                if self._orphans:
+                    return self._orphans.pop()
+                left = deadline - time.monotonic()
+                wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
+                status = function(self._loader, wait, handle, why)
+                if status == _native.OK:
+                    return batch
+                if status != _native.STARVED or left <= 0.1:
+                    raise self._explained(failure("pop", status, error))
+        except BaseException:
+            if batch.handle.value:  # an interrupt came behind the call: the next pop gives it
+                self._orphans.append(batch)
+            raise
+
+    def _top_up(self) -> None:
+        """Fills the lookahead, unless another thread is at it."""
+        if not self.pending or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._drain()
+        except WavetrainError:
+            # Where the stream has failed pop says so, behind the batches before. A push of nothing
+            # tells that from a sample that is wrong by itself.
+            size, taken = ctypes.sizeof(_native.Sample), ctypes.c_size_t()
+            push = library().wavetrain_push
+            if push(self._loader, None, 0, size, 0, ctypes.byref(taken)) == _native.OK:
+                raise
+        finally:
+            self._lock.release()
+
+    def _explained(self, error: WavetrainError) -> WavetrainError:
+        """With the exception of the files hook that caused it."""
+        if isinstance(error, StorageError) and self._open.hook is not None:
+            error.__cause__ = self._open.hook.cause(error)
+        return error
+
+    def batches(self, n: int | None = None) -> Iterator[Batch]:
+        """Pops n batches; without n flushes, and pops all that were pushed."""
+        if n is not None:
+            for _ in range(_border.whole("n", n, 0, _border.I64_MAX)):
+                yield self.pop()
+            return
+        self.flush()
+        while True:
+            try:
+                batch = self.pop()
+            except EndOfStream:
+                return
+            yield batch
+
+    def reset(self) -> None:
+        """Drops every sample that is not popped, also those of pending iterables, and forgets an
+        error of the stream. Held batches and tensors stay; caches stay warm."""
+        self._check_open()
+        with self._lock:
+            self._pending.clear()
+            self._pulled.clear()
+            call_on("reset", self._loader)
+
+    def stats(self) -> Stats:
+        """Figures so far. print() shows them as a table."""
+        self._check_open()
+        return read_stats(self._loader)
+
+    def stats_reset(self) -> None:
+        """Sets the figures to 0, but for those of memory."""
+        self._check_open()
+        call_on("stats_reset", self._loader)
+
+
+class Loader:
+    """An open loader of the library, and what it uses of Python's for as long as it is open."""
+
+    alive: ClassVar[weakref.WeakSet[Loader]] = weakref.WeakSet()
+    # Those that a batch or a tensor outlived.
+    waiting: ClassVar[list[Loader]] = []
+
+    def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
+        self.handle = 0
+        Loader.sweep()
+        native = to_native(config)
+        native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
+        self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
+        try:
+            if self.hook is not None:
+                self.hook.fill(native.files)
+            if fit:
+                raise_caps(native, fit)
+            handle = ctypes.c_uint64()
+            call("open", ctypes.byref(native), ctypes.byref(handle))
+            self.handle = handle.value
+        finally:
+            if not self.handle and self.hook is not None:
+                self.hook.close()
+        Loader.alive.add(self)
+
+    def close(self, timeout_s: float) -> None:
+        """Waits that long for work in flight; what then still lives is looked at again later."""
+        deadline = time.monotonic() + timeout_s
+        held = ctypes.c_uint32()
+        while self.handle:
+            status = library().wavetrain_close(self.handle, SLICE_NS, ctypes.byref(held))
+            if status != _native.AGAIN:
+                self.handle = 0
+                if self.hook is not None:
+                    self.hook.close()
+            elif held.value or time.monotonic() > deadline:
+                if self not in Loader.waiting:
+                    Loader.waiting.append(self)
+                return
+        if self in Loader.waiting:
+            Loader.waiting.remove(self)
+
+    @staticmethod
+    def sweep() -> None:
+        for loader in list(Loader.waiting):
+            loader.close(0)
+
+    @staticmethod
+    def close_all() -> None:
+        """At the end of the process: no thread of the library may call Python behind it."""
+        for loader in list(Loader.alive):
+            loader.close(CLOSE_S)
+
+
+atexit.register(Loader.close_all)
+
+
+def raise_caps(native: _native.Config, uris: list[str]) -> None:
+    scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
+    names = (ctypes.c_char_p * len(uris))(*(uri.encode() for uri in uris))
+    call("config_fit", ctypes.byref(native), names, len(uris), scratch, len(scratch))
+
+
+def current_device(driver: str | None) -> int:
+    """The device of this thread's current context; 0 where there is none, as the library has it."""
+    device = ctypes.c_int(0)
+    if ctypes.CDLL(driver or "libcuda.so.1").cuCtxGetDevice(ctypes.byref(device)) != 0:
+        return 0
+    return device.value
+
+
+@dataclasses.dataclass
+class Writer:
+    """Samples as the structs of the library, in memory that is used again for every push."""
+
+    rank: int
+
+    def __post_init__(self) -> None:
+        self.boxes = (_native.Box * PUSH_SAMPLES)()
+        self.samples = (_native.Sample * PUSH_SAMPLES)()
+        for box, sample in zip(self.boxes, self.samples):
+            sample.boxes, sample.n_fields = ctypes.addressof(box), 1
+            sample.box_bytes = ctypes.sizeof(box)
+        self.uris: dict[str, tuple[int, int, Any]] = {}  # address, bytes, what owns them
+        self.formats: dict[int, struct.Struct] = {}
+
+    def write(self, samples: list[Sample]) -> int:
+        """How many of them were written."""
+        box_bytes, sample_bytes = ctypes.sizeof(_native.Box), ctypes.sizeof(_native.Sample)
+        count = min(len(samples), PUSH_SAMPLES)
+        if len(self.uris) + count > URIS_MAX:
+            self.uris.clear()
+        for number in range(count):
+            sample = samples[number]
+            try:
+                rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
+            except AttributeError:
+                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})") from None
+            begins = [begin for begin, _ in sample.aabb]
+            ends = [end for _, end in sample.aabb]
+            layout = self.formats.get(rank) or self.format(rank)
+            layout.pack_into(self.boxes, number * box_bytes, address, size, rank, 0, *begins, *ends)
+            struct.pack_into("=Q", self.samples, number * sample_bytes + TAG_AT, sample.tag)
+        return count
+
+    def uri(self, uri: str) -> tuple[int, int, Any]:
+        known = self.uris.get(uri)
+        if known is None:
+            text = ctypes.create_string_buffer(uri.encode())
+            known = self.uris[uri] = (ctypes.addressof(text), len(text) - 1, text)
+        return known
+
+    def format(self, rank: int) -> struct.Struct:
+        """wavetrain_box with that many axes: the others are 0."""
+        blank = (_native.RANK_MAX - rank) * 8
+        made = self.formats[rank] = struct.Struct(f"=QQII{rank}q{blank}x{rank}q{blank}x")
+        return made

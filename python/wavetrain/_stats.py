@@ -1,0 +1,142 @@
+"""Figures of a pipeline."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+from typing import Any
+
+from wavetrain import _native
+from wavetrain._config import Backend, Reader
+from wavetrain._library import call_on
+
+NO_BEST_MS = 1e30  # before the first observation
+CODECS = ("none", "zstd", "blosc", "gzip", "zlib", "lz4")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Metric:
+    """What one stage has done: `ms` summed over threads, `best_ms` the shortest observation (1e30
+    before the first), bytes that went in and came out, `count` observations."""
+
+    name: str
+    ms: float
+    best_ms: float
+    input_bytes: float
+    output_bytes: float
+    count: int
+    # Observations of [2^b, 2^(b+1)) ns, a count for each b.
+    histogram: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        if self.count == 0:
+            return f"{self.name:15} -"
+        rate = self.output_bytes / self.ms / 1e6 if self.ms else 0.0
+        return (
+            f"{self.name:15} {self.count:10} x {self.ms / self.count:10.3f} ms"
+            f" (best {self.best_ms:.3f}), {self.input_bytes / 1e6:.1f} MB in,"
+            f" {self.output_bytes / 1e6:.1f} MB out, {rate:.2f} GB/s per thread"
+        )
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Stats:
+    """Figures since the pipeline opened, or stats_reset; those of memory are as of now. Its
+    repr is a table. wavetrain.h says what each counts."""
+
+    plan: Metric
+    meta: Metric
+    io: Metric
+    input_transfer: Metric
+    decode: Metric
+    post_decode: Metric
+    decode_gap: Metric
+    assemble: Metric
+    bind_wait: Metric
+    pop_wait: Metric
+    array_meta_hits: int
+    array_meta_misses: int
+    shard_index_hits: int
+    shard_index_misses: int
+    chunk_layout_hits: int
+    chunk_layout_misses: int
+    samples_pushed: int
+    samples_failed: int
+    batches_emitted: int
+    batches_held: int
+    waves_emitted: int
+    chunks_planned: int
+    chunks_to_load: int
+    chunks_dispatched: int
+    chunks_missing: int
+    chunk_uses: int
+    reads_issued: int
+    files_opened: int
+    worker_steps: int
+    chunk_cache_hits: int
+    chunk_cache_misses: int
+    chunk_cache_evictions: int
+    chunk_cache_bytes_saved: int
+    chunk_cache_bytes_held: int
+    host_bytes_committed: int
+    pinned_bytes_committed: int
+    gpu_bytes_committed: int
+    gpu_overhead_bytes: int
+    chunks_decoded: dict[str, int]  # by codec
+    chunks_decoded_in_slab: int
+    chunks_left_filtered: int
+    backend: Backend
+    backend_text: str  # which was taken and why
+    reader: Reader
+    reader_text: str
+    # Of the reference's synthetic metadata latency, which is not built yet: always 0.
+    metadata_latency_ops: int = 0
+    metadata_latency_stat_ops: int = 0
+    metadata_latency_submit_ops: int = 0
+    metadata_latency_active: int = 0
+    metadata_latency_max_active: int = 0
+    metadata_latency_total_sleep_ns: int = 0
+    metadata_latency_max_sleep_ns: int = 0
+    metadata_backend_read_jobs: int = 0
+    metadata_backend_read_active: int = 0
+    metadata_backend_read_max_active: int = 0
+
+    def __repr__(self) -> str:
+        lines: list[str] = ["Stats:"]
+        for field in dataclasses.fields(self):
+            value: Any = getattr(self, field.name)
+            if isinstance(value, Metric):
+                lines.append(f"  {value!r}")
+            elif value and not field.name.startswith("metadata_"):
+                shown = value.name.lower() if isinstance(value, enum.Enum) else value
+                lines.append(f"  {field.name:24} {shown}")
+        return "\n".join(lines)
+
+
+def read_stats(loader: int) -> Stats:
+    view = _native.StatsView(struct_size=ctypes.sizeof(_native.StatsView))
+    call_on("stats", loader, ctypes.byref(view))
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(Stats):
+        value: Any = getattr(view, field.name, 0)
+        if isinstance(value, _native.Metric):
+            value = read_metric(field.name, value)
+        elif isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        values[field.name] = value
+    values["chunks_decoded"] = dict(zip(CODECS, view.chunks_decoded))
+    values["backend"], values["reader"] = Backend(view.backend), Reader(view.reader)
+    return Stats(**values)
+
+
+def read_metric(name: str, metric: _native.Metric) -> Metric:
+    return Metric(
+        name,
+        metric.ns / 1e6,
+        metric.ns_best / 1e6 if metric.count else NO_BEST_MS,
+        float(metric.input_bytes),
+        float(metric.output_bytes),
+        metric.count,
+        tuple(metric.histogram),
+    )
