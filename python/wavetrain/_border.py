@@ -44,10 +44,9 @@ def real(name: str, value: Any) -> float:
     """`value` as a float that is the same number. NaN and infinity are numbers of a float too."""
     if isinstance(value, (bool, str, bytes)) or not isinstance(value, SupportsFloat):
         raise TypeError(f"{name} must be a number (got {value!r})")
-    number = float(value)
-    if hasattr(value, "__index__") and not -EXACT_MAX <= number <= EXACT_MAX:
-        raise ValueError(f"{name} must be {-EXACT_MAX} to {EXACT_MAX} as an int (got {value})")
-    return number
+    if hasattr(value, "__index__"):
+        return float(whole(name, value, -EXACT_MAX, EXACT_MAX))
+    return float(value)
 
 
 def finite(name: str, value: Any) -> float:
@@ -63,9 +62,10 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
         return value
     if isinstance(value, str) and value.upper() in choices.__members__:
         return choices[value.upper()]
-    is_number = isinstance(value, SupportsIndex) and not isinstance(value, (bool, enum.Enum))
-    if is_number and operator.index(value) in [int(member) for member in choices]:
-        return choices(operator.index(value))
+    if not isinstance(value, (bool, enum.Enum)) and hasattr(value, "__index__"):
+        number = operator.index(value)
+        if number in [int(member) for member in choices]:
+            return choices(number)
     names = ", ".join(repr(member.name.lower()) for member in choices)
     raise ValueError(f"{name} must be one of {names} (got {value!r})")
 
