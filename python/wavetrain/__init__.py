@@ -49,7 +49,16 @@ from wavetrain._errors import (
 from wavetrain._files import Files, FsspecFiles, fsspec
 from wavetrain._info import ArrayInfo, Entry, NodeKind, array_info
 from wavetrain._library import version
-from wavetrain._log import set_log_level, set_log_quiet
+from wavetrain._log import (
+    LOG_DEBUG,
+    LOG_ERROR,
+    LOG_FATAL,
+    LOG_INFO,
+    LOG_TRACE,
+    LOG_WARN,
+    set_log_level,
+    set_log_quiet,
+)
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
 from wavetrain._stats import Metric, Stats
@@ -57,6 +66,12 @@ from wavetrain._stats import Metric, Stats
 __version__ = version()
 
 __all__ = [
+    "LOG_DEBUG",
+    "LOG_ERROR",
+    "LOG_FATAL",
+    "LOG_INFO",
+    "LOG_TRACE",
+    "LOG_WARN",
     "ArrayInfo",
     "Backend",
     "Batch",

@@ -60,9 +60,10 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
     """A member of `choices`: itself, its name in any case, or its number."""
     if isinstance(value, choices):
         return value
-    if isinstance(value, str) and value.upper() in choices.__members__:
-        return choices[value.upper()]
-    if not isinstance(value, (bool, enum.Enum)) and hasattr(value, "__index__"):
+    if isinstance(value, str):
+        if value.upper() in choices.__members__:
+            return choices[value.upper()]
+    elif not isinstance(value, (bool, enum.Enum)) and hasattr(value, "__index__"):
         number = operator.index(value)
         if number in [int(member) for member in choices]:
             return choices(number)

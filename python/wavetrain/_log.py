@@ -8,6 +8,14 @@ from typing import Any
 
 from wavetrain import _border, _native
 
+# Levels of the library.
+LOG_TRACE = _native.LOG_TRACE
+LOG_DEBUG = _native.LOG_DEBUG
+LOG_INFO = _native.LOG_INFO
+LOG_WARN = _native.LOG_WARN
+LOG_ERROR = _native.LOG_ERROR
+LOG_FATAL = _native.LOG_FATAL
+
 LOGGER = logging.getLogger("wavetrain")
 TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
@@ -19,15 +27,15 @@ NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 class Sink:
     """What of the log goes to stderr."""
 
-    level = _native.LOG_WARN
+    level = LOG_WARN
     is_quiet = True
 
 
 def set_log_level(level: int) -> None:
-    """The least severe line that goes to stderr, where set_log_quiet(False) sends any there: 0
-    TRACE, 1 DEBUG, 2 INFO, 3 WARN (the default), 4 ERROR, 5 FATAL, 6 none. Of every pipeline, at
-    once. The logger "wavetrain" has a level of its own, as loggers have."""
-    Sink.level = _border.whole("level", level, _native.LOG_TRACE, _native.LOG_OFF)
+    """The least severe line that goes to stderr, where set_log_quiet(False) sends any there:
+    LOG_TRACE to LOG_FATAL, of every pipeline, at once [LOG_WARN]. The logger "wavetrain" has a
+    level of its own, as loggers have."""
+    Sink.level = _border.whole("level", level, LOG_TRACE, LOG_FATAL)
 
 
 def set_log_quiet(quiet: bool) -> None:
