@@ -9,4 +9,5 @@ mod examples;
 mod link;
 mod packages;
 mod panics;
+mod python;
 mod shipping;

@@ -45,8 +45,8 @@ fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<
 
 /// Replaces `out` by the path that `uri` means: a path as it is, also with another scheme, which
 /// [`refuse_scheme`] is about; `file://` uris without scheme and host and with their escapes
-/// resolved; all without trailing slashes. `out` is written only on success. Errors: INVALID (empty,
-/// NUL, too long, bad escape), UNSUPPORTED (other hosts).
+/// resolved; all without trailing slashes. `out` is written only on success. Errors: INVALID
+/// (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
 pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
     if uri.is_empty() {
         return Err(fail!(why, Invalid, "uri is empty: give the path of an array"));
@@ -71,8 +71,8 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     Ok(())
 }
 
-/// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A files hook gets it
-/// as it is.
+/// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A files hook gets
+/// it as it is.
 pub fn refuse_scheme(path: &str, why: &mut Why) -> Result<(), Status> {
     let Some(name) = scheme(path) else { return Ok(()) };
     Err(fail!(
