@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from cubes import Cube, config, write_cube
-
 import wavetrain
+from cubes import Cube, config, write_cube
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy
 import pytest
-
 import wavetrain
 
 EDGE = 8  # of a sample

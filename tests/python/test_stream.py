@@ -14,9 +14,8 @@ import warnings
 
 import numpy
 import pytest
-from cubes import EDGE, config, run_program, write_cube
-
 import wavetrain
+from cubes import EDGE, config, run_program, write_cube
 
 
 def tags(batch):
@@ -377,7 +376,7 @@ def test_an_unclosed_pipeline_is_closed_also_where_warnings_are_errors(cube, mon
 def test_a_pipeline_that_did_not_open_does_not_warn():
     with pytest.raises(wavetrain.BudgetExceeded):
         wavetrain.Pipeline(config(max_host_memory_bytes=1))
-    with pytest.raises(TypeError, match="config must be a wavetrain.Config"):
+    with pytest.raises(TypeError, match=r"config must be a wavetrain\.Config"):
         wavetrain.Pipeline({"samples_per_batch": 1})
     gc.collect()
 
@@ -415,7 +414,7 @@ def test_batches_takes_a_count_and_nothing_else(pipeline):
     stream = pipeline()
     assert list(stream.batches(0)) == []
     for wrong, kind in ((-1, ValueError), (1.5, TypeError), ("2", TypeError), (2**63, ValueError)):
-        with pytest.raises(kind, match="^n must be"):
+        with pytest.raises(kind, match=r"^n must be"):
             next(stream.batches(wrong))
 
 
