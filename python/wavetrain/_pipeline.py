@@ -398,11 +398,12 @@ class Writer:
         if len(self.uris) + count > URIS_MAX:
             self.uris.clear()
         for number in range(count):
-            sample = samples[number]
-            try:
-                rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
-            except AttributeError:
-                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})") from None
+            sample: Any = samples[number]
+            if not isinstance(sample, Sample):
+                if number:
+                    return number  # those before it go first
+                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})")
+            rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
             begins = [begin for begin, _ in sample.aabb]
             ends = [end for _, end in sample.aabb]
             layout = self.formats.get(rank) or self.format(rank)
