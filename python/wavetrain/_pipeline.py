@@ -124,22 +124,26 @@ class Pipeline:
 
     def __del__(self) -> None:
         if getattr(self, "_loader", 0):
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
-            self.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # where warnings are errors too
+                self.close()
 
     def close(self) -> None:
         """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
         in flight. While a batch or a tensor lives its memory stays, and goes back when it is gone
         and a pipeline is opened or closed."""
         if self._loader:
-            self._pending.clear()
-            self._pulled.clear()
-            for batch in self._orphans:
-                batch.release()
-            self._orphans.clear()
+            self._drop_all()
             self._open.close(CLOSE_S)
             self._loader = 0
         Loader.sweep()
+
+    def _drop_all(self) -> None:
+        """Everything that is not popped. Who is at the old iterables ends with them."""
+        self._pending, self._pulled = collections.deque(), []
+        while self._orphans:
+            self._orphans.pop().release()
 
     def _check_open(self) -> None:
         if not self._loader:
@@ -178,19 +182,21 @@ class Pipeline:
 
     def _pull(self) -> None:
         """The next samples of the first iterable, or the flush that is first."""
-        first = self._pending[0]
+        pending, pulled = self._pending, self._pulled
+        first = pending[0]
         if isinstance(first, End):
             call_on("flush", self._loader)
-            self._pending.popleft()
+            pending.popleft()
             return
         try:
             for sample in itertools.islice(first, PUSH_SAMPLES):
-                self._pulled.append(sample)
+                pulled.append(sample)
         except BaseException:
-            self._pending[0] = iter(())  # what it gave before it failed is still pushed
+            pending[0] = iter(())  # what it gave before it failed is still pushed
             raise
-        if not self._pulled:
-            self._pending.popleft()
+        if not pulled:
+            pending.popleft()
+        self._check_open()
 
     def _hand_over(self) -> bool:
         """Whether all that was pulled found room."""
@@ -286,8 +292,7 @@ class Pipeline:
         error of the stream. Held batches and tensors stay; caches stay warm."""
         self._check_open()
         with self._lock:
-            self._pending.clear()
-            self._pulled.clear()
+            self._drop_all()
             call_on("reset", self._loader)
 
     def stats(self) -> Stats:
@@ -306,7 +311,7 @@ class Loader:
 
     alive: ClassVar[weakref.WeakSet[Loader]] = weakref.WeakSet()
     # Those that a batch or a tensor outlived.
-    waiting: ClassVar[list[Loader]] = []
+    waiting: ClassVar[set[Loader]] = set()
 
     def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
         self.handle = 0
@@ -338,11 +343,9 @@ class Loader:
                 if self.hook is not None:
                     self.hook.close()
             elif held.value or time.monotonic() > deadline:
-                if self not in Loader.waiting:
-                    Loader.waiting.append(self)
+                Loader.waiting.add(self)
                 return
-        if self in Loader.waiting:
-            Loader.waiting.remove(self)
+        Loader.waiting.discard(self)
 
     @staticmethod
     def sweep() -> None:
@@ -395,11 +398,12 @@ class Writer:
         if len(self.uris) + count > URIS_MAX:
             self.uris.clear()
         for number in range(count):
-            sample = samples[number]
-            try:
-                rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
-            except AttributeError:
-                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})") from None
+            sample: Any = samples[number]
+            if not isinstance(sample, Sample):
+                if number:
+                    return number  # those before it go first
+                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})")
+            rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
             begins = [begin for begin, _ in sample.aabb]
             ends = [end for _, end in sample.aabb]
             layout = self.formats.get(rank) or self.format(rank)
