@@ -17,6 +17,8 @@ LOG_ERROR = _native.LOG_ERROR
 LOG_FATAL = _native.LOG_FATAL
 
 LOGGER = logging.getLogger("wavetrain")
+# Else Python prints warnings of whoever has not set up logging.
+LOGGER.addHandler(logging.NullHandler())
 TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
 # By the library's number of a level.
