@@ -10,3 +10,4 @@ mod link;
 mod packages;
 mod panics;
 mod shipping;
+mod wheel;
