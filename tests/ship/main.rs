@@ -11,3 +11,4 @@ mod packages;
 mod panics;
 mod python;
 mod shipping;
+mod wheel;
