@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 import wavetrain
 from wavetrain import _batch, _library
 from wavetrain._window import SAMPLE_BYTES, Window

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 
 import pytest
-import wavetrain
 from cubes import Cube, config, write_cube
+
+import wavetrain
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+
 import wavetrain
 
 EDGE = 8  # of a sample

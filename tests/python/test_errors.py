@@ -7,8 +7,9 @@ import shutil
 
 import numpy
 import pytest
-import wavetrain
 from cubes import EDGE, config, run_program, write_cube
+
+import wavetrain
 
 
 def tags(batch):

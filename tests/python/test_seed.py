@@ -11,9 +11,10 @@ import types
 
 import numpy
 import pytest
-import wavetrain as damacy
 from cubes import EDGE
 from devices import Gpu, TorchEvent, TorchStream
+
+import wavetrain as damacy
 
 DOCTESTS = """
 >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])

@@ -14,8 +14,9 @@ import warnings
 
 import numpy
 import pytest
-import wavetrain
 from cubes import EDGE, config, run_program, write_cube
+
+import wavetrain
 
 
 def tags(batch):
