@@ -1,6 +1,7 @@
 """What Pipeline's fit takes."""
 
 import pytest
+
 import wavetrain
 
 zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")

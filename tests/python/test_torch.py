@@ -24,13 +24,15 @@ from pathlib import Path
 
 import numpy
 import pytest
+
 import wavetrain
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
 
-import wavetrain.torch  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
+
+import wavetrain.torch  # noqa: E402
 from wavetrain.torch import Batches  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
