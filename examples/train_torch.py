@@ -18,8 +18,9 @@ import sys
 from pathlib import Path
 
 import torch
-import wavetrain
 from torch import nn
+
+import wavetrain
 from wavetrain.torch import Batches
 
 CROP = (16, 32, 32)  # z, y, x

@@ -20,7 +20,7 @@ from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
 from wavetrain._files import Hook
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
-from wavetrain._sample import Sample
+from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._window import Window
 
@@ -60,7 +60,7 @@ class Pipeline:
         self._pending: collections.deque[Iterator[Sample] | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window()  # pulled, and not in the lookahead yet
-        loader = Loader(config, files, [_border.path("fit", uri) for uri in fit])
+        loader = Loader(config, files, uris_of(fit))
         self._open, self._loader = loader, loader.handle
         stats = self.stats()
         self._backend, self._reason = stats.backend, stats.backend_text
@@ -338,6 +338,13 @@ class Loader:
 
 
 atexit.register(Loader.close_all)
+
+
+def uris_of(fit: Any) -> list[str]:
+    """Of the arrays that `fit` lists."""
+    if isinstance(fit, (str, bytes, os.PathLike)):  # whose letters would be names
+        raise TypeError(f"fit must be a list of arrays (got {fit!r})")
+    return [uri_of(array) for array in fit]
 
 
 def raise_caps(native: _native.Config, uris: list[str]) -> None:

@@ -18,7 +18,7 @@ from wavetrain._batch import Batch
 from wavetrain._border import I64_MAX, whole
 from wavetrain._config import Backend, Config
 from wavetrain._errors import EndOfStream, ShutdownError, Status
-from wavetrain._pipeline import Pipeline
+from wavetrain._pipeline import Pipeline, uris_of
 from wavetrain._sample import Sample
 
 try:
@@ -106,7 +106,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be callable (got {transform!r})")
         self._config, self._samples = config, samples
-        self._files, self._fit, self._transform = files, list(fit), transform
+        self._files, self._fit, self._transform = files, uris_of(fit), transform
         self._with_tags, self._with_valid = with_tags, with_valid
         # What set_epoch said last, and how often it was called: a tensor, because torch shares the
         # memory of those with its workers, also with persistent ones.
