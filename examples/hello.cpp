@@ -1,4 +1,4 @@
-/* hello.cpp ARRAY: wavetrain from C++, in the order in which you will need it (tensors: train.py).
+/* hello.cpp ARRAY: wavetrain from C++, in the order in which you will need it.
  *
  *     tools/archive.sh out
  *     c++ -std=c++17 -Iout examples/hello.cpp out/libwavetrain.a -lpthread -ldl -o hello

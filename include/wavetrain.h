@@ -300,7 +300,8 @@ typedef struct wavetrain_memory {
 
 /* A box of an array. Yours; copied by push. */
 typedef struct wavetrain_box {
-    const char *uri;    /* path or file:// uri, UTF-8, needs no NUL; a last '/' is dropped */
+    const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
+                         * last '/' is dropped */
     uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
     uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here; of an
                          * array of rank 0, 0: the sample shape has extents of 1 alone then */
@@ -547,9 +548,10 @@ enum {
 /* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
  * it was pushed (without file:// and the slash at its end), a '/' and the key:
  * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
- * .zgroup. It is borrowed during the call. All functions may wait, and are called from several
- * threads at once (without threads of ours: from those that pump, pop, push and run jobs). Set size
- * and read, or neither. A file must not change while the loader is open. */
+ * .zgroup. Uris of other schemes come as they are: "s3://bucket/a.zarr/c/0/1". The name is borrowed
+ * during the call. All functions may wait, and are called from several threads at once (without
+ * threads of ours: from those that pump, pop, push and run jobs). Set size and read, or neither. A
+ * file must not change while the loader is open. */
 typedef struct wavetrain_files_hook {
     size_t struct_size;
     void *user;

@@ -175,7 +175,7 @@ def main() -> None:
     made = module(HEADER.read_text())
     if sys.argv[1:] == ["--check"]:
         if made != TARGET.read_text():
-            sys.exit(f"bindings.py: {TARGET.name} is not that of {HEADER.name}: run tools/bindings.py")
+            sys.exit(f"{TARGET.name} is not that of {HEADER.name}: run tools/bindings.py")
     elif sys.argv[1:]:
         sys.exit("usage: tools/bindings.py [--check]")
     else:

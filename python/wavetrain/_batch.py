@@ -180,7 +180,11 @@ class Batch:
             backend=Backend(view.backend),
             bytes=view.bytes,
             tags=tuple(tags),
-            statuses=tuple(map(Status, statuses)),
+            statuses=(
+                tuple(map(Status, statuses))
+                if view.failed_samples
+                else (Status.OK,) * view.sample_count
+            ),
         )
 
     def release(self, *, event: Any = None) -> None:

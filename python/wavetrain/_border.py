@@ -9,7 +9,7 @@ import enum
 import math
 import operator
 import os
-from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
+from typing import Any, SupportsFloat, TypeVar, cast
 
 from wavetrain import _native
 
@@ -23,7 +23,7 @@ Choice = TypeVar("Choice", bound=enum.IntEnum)
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """`value` as an int of low to high: an int, or what stands for one, such as numpy's."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number (got {value!r})")
     number = operator.index(value)
     if number < low:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import atexit
 import collections
 import ctypes
-import dataclasses
-import itertools
 import math
 import os
-import struct
 import threading
 import time
 import warnings
@@ -25,12 +22,10 @@ from wavetrain._files import Hook
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
+from wavetrain._window import Window
 
 SLICE_NS = 100_000_000  # a wait is cut to these, so that Ctrl-C is heard
-PUSH_SAMPLES = 64  # that are pulled and handed over at a time
 CLOSE_S = 10.0
-URIS_MAX = 4096
-TAG_AT = 16  # bytes into wavetrain_sample
 
 
 class End:
@@ -63,9 +58,8 @@ class Pipeline:
         self._config = config
         self._lock = threading.RLock()
         self._pending: collections.deque[Iterator[Sample] | End] = collections.deque()
-        self._pulled: list[Sample] = []
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
-        self._writer = Writer(len(config.sample_shape))
+        self._window = Window()  # pulled, and not in the lookahead yet
         loader = Loader(config, files, uris_of(fit))
         self._open, self._loader = loader, loader.handle
         stats = self.stats()
@@ -114,7 +108,7 @@ class Pipeline:
     @property
     def pending(self) -> bool:
         """Whether samples were accepted that are not in the lookahead yet."""
-        return bool(self._pending or self._pulled)
+        return bool(self._pending or self._window.count)
 
     def __enter__(self) -> Pipeline:
         return self
@@ -124,22 +118,26 @@ class Pipeline:
 
     def __del__(self) -> None:
         if getattr(self, "_loader", 0):
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
-            self.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # where warnings are errors too
+                self.close()
 
     def close(self) -> None:
         """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
         in flight. While a batch or a tensor lives its memory stays, and goes back when it is gone
         and a pipeline is opened or closed."""
         if self._loader:
-            self._pending.clear()
-            self._pulled.clear()
-            for batch in self._orphans:
-                batch.release()
-            self._orphans.clear()
+            self._drop_all()
             self._open.close(CLOSE_S)
             self._loader = 0
         Loader.sweep()
+
+    def _drop_all(self) -> None:
+        """Everything that is not popped. Who is at the old iterables ends with them."""
+        self._pending, self._window = collections.deque(), Window()
+        while self._orphans:
+            self._orphans.pop().release()
 
     def _check_open(self) -> None:
         if not self._loader:
@@ -170,51 +168,37 @@ class Pipeline:
 
     def _drain(self) -> None:
         """Hands samples over until there is no room. An iterable that fails is dropped."""
-        while self._pending or self._pulled:
-            if not self._pulled:
+        while self.pending:
+            if not self._window.count:
                 self._pull()
-            if self._pulled and not self._hand_over():
+            if self._window.count and not self._hand_over():
                 return
 
     def _pull(self) -> None:
         """The next samples of the first iterable, or the flush that is first."""
-        first = self._pending[0]
+        pending, first = self._pending, self._pending[0]
         if isinstance(first, End):
             call_on("flush", self._loader)
-            self._pending.popleft()
+            pending.popleft()
             return
         try:
-            for sample in itertools.islice(first, PUSH_SAMPLES):
-                self._pulled.append(sample)
+            if not self._window.fill(first):
+                pending.popleft()
         except BaseException:
-            self._pending[0] = iter(())  # what it gave before it failed is still pushed
+            pending[0] = iter(())  # what it gave before it failed is still pushed
             raise
-        if not self._pulled:
-            self._pending.popleft()
+        self._check_open()
 
     def _hand_over(self) -> bool:
         """Whether all that was pulled found room."""
-        taken = ctypes.c_size_t()
-        try:
-            count = self._writer.write(self._pulled)
-        except TypeError:
-            self._drop_first()
-            raise
-        function, samples = library().wavetrain_push, self._writer.samples
-        size = ctypes.sizeof(_native.Sample)
-        status = function(self._loader, samples, count, size, 0, ctypes.byref(taken))
-        del self._pulled[: taken.value]
+        status = self._window.push(self._loader)
         if status in (_native.OK, _native.AGAIN):
             return status == _native.OK
         error = last_failure("push", status, self._loader)
-        self._drop_first()
-        raise error
-
-    def _drop_first(self) -> None:
-        """Drops the iterable that gave what was pulled."""
-        self._pulled.clear()
+        self._window.count = 0
         if self._pending and not isinstance(self._pending[0], End):
             self._pending.popleft()
+        raise error
 
     def pop(self) -> Batch:
         """The next batch, as soon as it is complete.
@@ -286,8 +270,7 @@ class Pipeline:
         error of the stream. Held batches and tensors stay; caches stay warm."""
         self._check_open()
         with self._lock:
-            self._pending.clear()
-            self._pulled.clear()
+            self._drop_all()
             call_on("reset", self._loader)
 
     def stats(self) -> Stats:
@@ -306,7 +289,7 @@ class Loader:
 
     alive: ClassVar[weakref.WeakSet[Loader]] = weakref.WeakSet()
     # Those that a batch or a tensor outlived.
-    waiting: ClassVar[list[Loader]] = []
+    waiting: ClassVar[set[Loader]] = set()
 
     def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
         self.handle = 0
@@ -338,11 +321,9 @@ class Loader:
                 if self.hook is not None:
                     self.hook.close()
             elif held.value or time.monotonic() > deadline:
-                if self not in Loader.waiting:
-                    Loader.waiting.append(self)
+                Loader.waiting.add(self)
                 return
-        if self in Loader.waiting:
-            Loader.waiting.remove(self)
+        Loader.waiting.discard(self)
 
     @staticmethod
     def sweep() -> None:
@@ -378,51 +359,3 @@ def current_device(driver: str | None) -> int:
     if ctypes.CDLL(driver or "libcuda.so.1").cuCtxGetDevice(ctypes.byref(device)) != 0:
         return 0
     return device.value
-
-
-@dataclasses.dataclass
-class Writer:
-    """Samples as the structs of the library, in memory that is used again for every push."""
-
-    rank: int
-
-    def __post_init__(self) -> None:
-        self.boxes = (_native.Box * PUSH_SAMPLES)()
-        self.samples = (_native.Sample * PUSH_SAMPLES)()
-        for box, sample in zip(self.boxes, self.samples):
-            sample.boxes, sample.n_fields = ctypes.addressof(box), 1
-            sample.box_bytes = ctypes.sizeof(box)
-        self.uris: dict[str, tuple[int, int, Any]] = {}  # address, bytes, what owns them
-        self.formats: dict[int, struct.Struct] = {}
-
-    def write(self, samples: list[Sample]) -> int:
-        """How many of them were written."""
-        box_bytes, sample_bytes = ctypes.sizeof(_native.Box), ctypes.sizeof(_native.Sample)
-        count = min(len(samples), PUSH_SAMPLES)
-        if len(self.uris) + count > URIS_MAX:
-            self.uris.clear()
-        for number in range(count):
-            sample = samples[number]
-            try:
-                rank, (address, size, _) = len(sample.aabb), self.uri(sample.uri)
-            except AttributeError:
-                raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})") from None
-            begins = [begin for begin, _ in sample.aabb]
-            ends = [end for _, end in sample.aabb]
-            layout = self.formats.get(rank) or self.format(rank)
-            layout.pack_into(self.boxes, number * box_bytes, address, size, rank, 0, *begins, *ends)
-            struct.pack_into("=Q", self.samples, number * sample_bytes + TAG_AT, sample.tag)
-        return count
-
-    def uri(self, uri: str) -> tuple[int, int, Any]:
-        known = self.uris.get(uri)
-        if known is None:
-            text = ctypes.create_string_buffer(uri.encode())
-            known = self.uris[uri] = (ctypes.addressof(text), len(text) - 1, text)
-        return known
-
-    def format(self, rank: int) -> struct.Struct:
-        """wavetrain_box with that many axes: the others are 0."""
-        blank = (_native.RANK_MAX - rank) * 8
-        made = self.formats[rank] = struct.Struct(f"=QQII{rank}q{blank}x{rank}q{blank}x")
-        return made

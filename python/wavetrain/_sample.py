@@ -71,6 +71,9 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
     else:
         kind = type(pair).__name__
         raise TypeError(f"aabb axis {axis}: expected slice or (start, stop) tuple; got {kind}")
+    # Most are plain: the words for the others cost more than all else here.
+    if type(start) is type(stop) is int and I64_MIN <= start <= I64_MAX >= stop >= I64_MIN:
+        return start, stop
     return (
         _border.whole(f"aabb axis {axis} start", start, I64_MIN, I64_MAX),
         _border.whole(f"aabb axis {axis} stop", stop, I64_MIN, I64_MAX),

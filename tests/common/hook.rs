@@ -13,9 +13,13 @@ pub fn with_hook(config: Config) -> Config {
     Config { files, ..config }
 }
 
+/// What stands before a path in a uri that only the hook reads.
+pub const SCHEME: &str = "hooked://";
+
 unsafe fn path<'a>(name: *const c_char) -> &'a str {
     // SAFETY: the library hands over a NUL-terminated name that lives during the call.
-    unsafe { CStr::from_ptr(name) }.to_str().expect("UTF-8")
+    let name = unsafe { CStr::from_ptr(name) }.to_str().expect("UTF-8");
+    name.strip_prefix(SCHEME).unwrap_or(name)
 }
 
 fn answer(error: &std::io::Error) -> i64 {

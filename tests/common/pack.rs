@@ -67,6 +67,7 @@ fn copy_the_tree() -> PathBuf {
         "benches", // the manifest names them
         "include",
         "kernels",
+        "python",
         "src",
         "tools",
     ] {

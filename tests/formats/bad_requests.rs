@@ -4,13 +4,14 @@
 use crate::common::damage::{Bad, check, check_text, check_with, good_job, u16_config};
 use crate::common::drive::{Job, PATIENCE_NS, Span, first_failure, open, stream, stream_through};
 use crate::common::fixtures::{self, Scratch};
+use crate::common::hook::{SCHEME, with_hook};
 use crate::common::surface::{Open, sample_box, sample_of, text_of};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error, Sample, SampleBox};
 use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
 use wavetrain::config::{Config, ON_ERROR_SKIP};
-use wavetrain::loader::{Loader, Request};
+use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
@@ -299,6 +300,20 @@ fn another_scheme_is_unsupported_and_named() {
         assert_eq!(failure.status, Status::Unsupported, "{failure}");
         assert!(failure.text.as_str().contains(uri), "{failure}");
     }
+}
+
+#[test]
+fn a_files_hook_gets_uris_of_any_scheme_as_they_are() {
+    let scratch = Scratch::new();
+    let job = good_job(&scratch, "good", &[4, 4]);
+    let uri = format!("{SCHEME}{}/", job.uri);
+    let loader = open(&with_hook(u16_config(&[4, 4], 1)));
+    let pop = |uri: &str| {
+        loader.push(&[Request { uri, ..job.request(0) }], 0).unwrap();
+        let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+        batch.data().to_vec()
+    };
+    assert_eq!(pop(&uri), pop(&job.uri));
 }
 
 #[test]

@@ -337,24 +337,6 @@ fn tensors_are_exported_and_deleted_without_an_allocation() {
 }
 
 #[test]
-fn numpy_reads_batches_in_place() {
-    let python = std::env::var("PYTHON").unwrap_or("python3".to_string());
-    let Some(folder) = archive() else { return };
-    let Some(python) = cc::find(&python, &[&python]) else { return };
-    let library = cc::folder("numpy").join("libwavetrain.so");
-    cc::run(
-        Command::new("gcc")
-            .args(["-shared", "-Wl,--whole-archive"])
-            .arg(folder.join("libwavetrain.a"))
-            .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-o"])
-            .arg(&library),
-    );
-    let script = header::root().join("tests/python/dlpack.py");
-    let arguments = [script.to_str().unwrap(), library.to_str().unwrap(), &cube("numpy")];
-    print!("{}", run(Path::new(&python), &arguments));
-}
-
-#[test]
 fn a_host_with_its_own_zstd_and_rust_keeps_them() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/clash.c"), &[&cube("clash")]);

@@ -8,12 +8,10 @@
 use crate::common::pack::{CUBE, archive, cube, run};
 use crate::common::store::Spec;
 use crate::common::{cc, cuda_sim, header, store};
-use std::fmt::Write;
+use crate::python::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-
-const TRAIN: &str = "examples/train.py";
 
 /// A number behind a word of a program's output.
 fn number_behind(output: &str, word: &str) -> f64 {
@@ -24,205 +22,6 @@ fn number_behind(output: &str, word: &str) -> f64 {
 
 /// Made once, because several tests share it; None where a tool is missing.
 type Shared = OnceLock<Option<PathBuf>>;
-
-// ---- train.py -----------------------------------------------------------------------------------
-
-/// Python 3.9 or later.
-fn python() -> Option<Command> {
-    let python = cc::find("python3", &["python3"])?;
-    let version = "import sys; print(sys.version_info >= (3, 9))";
-    let is_new = cc::run(Command::new(&python).args(["-c", version]));
-    if is_new.trim() != "True" {
-        println!("skipped: {python} is older than 3.9");
-        return None;
-    }
-    let mut command = Command::new(python);
-    command.arg("-B");
-    Some(command)
-}
-
-/// The archive as a shared library.
-fn shared_library() -> Option<&'static Path> {
-    static LIBRARY: Shared = OnceLock::new();
-    let made = LIBRARY.get_or_init(|| {
-        let folder = archive()?;
-        let library = folder.join("libwavetrain.so");
-        cc::run(
-            Command::new("gcc")
-                .args(["-shared", "-o"])
-                .arg(&library)
-                .arg("-Wl,--whole-archive")
-                .arg(folder.join("libwavetrain.a"))
-                .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl"]),
-        );
-        Some(library)
-    });
-    made.as_deref()
-}
-
-/// tests/python/train_facts.py with one of its facts; None where it cannot be checked here.
-fn fact(name: &str) -> Option<String> {
-    let (library, mut python) = (shared_library()?, python()?);
-    python.arg(header::root().join("tests/python/train_facts.py"));
-    python.arg(header::root().join(TRAIN)).arg(library).arg(cube(&format!("train-{name}")));
-    if let Some(driver) = cuda_sim::library(&[]) {
-        python.env("SIMULATED_DRIVER", driver);
-    }
-    let output = python.arg(name).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.code() == Some(77) {
-        println!("{text}");
-        return None;
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {}\n{text}{complaint}", output.status);
-    // What a destructor or a callback raises is only printed.
-    assert!(complaint.is_empty(), "{name}: {complaint}");
-    Some(text)
-}
-
-macro_rules! facts {
-    ($($name:ident)+) => {
-        const FACTS: &[&str] = &[$(stringify!($name)),+];
-        mod train_py {
-            $(#[test] fn $name() { super::fact(stringify!($name)); })+
-        }
-    };
-}
-
-facts! {
-    every_voxel_arrives_in_push_order
-    an_endless_generator_is_pulled_lazily
-    pushed_iterables_follow_each_other_and_a_failing_one_is_dropped
-    pop_starves_after_its_timeout_and_then_gives_the_same_batch
-    batches_end_with_the_samples_and_the_last_may_be_smaller
-    stats_count_what_happened
-    errors_of_the_store_come_behind_the_batches_before_them
-    a_refused_sample_drops_its_iterable_and_nothing_else
-    a_refused_sample_far_ahead_raises_where_it_is_pulled
-    each_status_has_its_exception
-    every_exception_says_why
-    a_sample_takes_slices_and_pairs_and_refuses_the_rest
-    a_config_takes_names_of_types_and_refuses_nonsense
-    numbers_that_the_struct_would_cut_are_refused_by_name
-    numbers_at_their_limits_and_those_of_numpy_are_taken
-    numpy_sees_the_slot_itself_and_may_write_to_it
-    numpy_views_a_batch_without_dlpack_and_keeps_it
-    torch_sees_the_slot_itself_and_may_write_to_it
-    a_tensor_keeps_its_slot_when_the_batch_is_released
-    a_tensor_keeps_its_memory_when_the_pipeline_is_closed
-    a_capsule_that_nobody_took_gives_its_tensor_back
-    a_capsule_that_was_taken_leaves_its_tensor_to_the_consumer
-    a_consumer_that_fails_loses_neither_its_exception_nor_the_slot
-    a_ninth_tensor_of_a_batch_is_try_again
-    a_batch_is_neither_copied_nor_moved_nor_described_after_its_release
-    an_event_on_the_host_is_refused_and_the_batch_stays
-    a_batch_on_a_device_says_so_and_its_tensor_too
-    what_means_host_memory_is_refused_on_a_device
-    a_device_batch_is_released_behind_events_and_streams
-    a_driver_that_is_not_there_is_named
-}
-
-#[test]
-fn every_fact_about_train_py_is_checked() {
-    let script = header::root().join("tests/python/train_facts.py");
-    let text = std::fs::read_to_string(script).unwrap();
-    let behind = text.split_once("# ---- The stream").unwrap().1;
-    let defined: Vec<&str> = behind
-        .lines()
-        .filter_map(|line| line.strip_prefix("def ")?.strip_suffix("():"))
-        .filter(|name| !["structs", "main"].contains(name))
-        .collect();
-    assert_eq!(defined, FACTS);
-}
-
-#[test]
-fn train_py_has_at_most_470_lines_of_at_most_100_columns() {
-    let text = std::fs::read_to_string(header::root().join(TRAIN)).unwrap();
-    assert!(text.lines().count() <= 470, "{} lines", text.lines().count());
-    for (number, line) in text.lines().enumerate() {
-        assert!(line.chars().count() <= 100, "{TRAIN}:{}", number + 1);
-    }
-}
-
-/// What the C compiler says about the lines that `structs` of train_facts.py printed.
-fn c_compiler_on(python: &str, folder: &Path) -> String {
-    let mut source = String::from(
-        "#include \"wavetrain.h\"\n#include <stdio.h>\n\
-         /* As DLPack 1.0 lays them out. */\n\
-         typedef struct { void *data; int32_t device[2]; int32_t ndim; uint8_t dtype[4];\n\
-         int64_t *shape, *strides; uint64_t byte_offset; } tensor;\n\
-         struct dltensor { tensor t; void *context; void (*deleter)(void *); };\n\
-         struct dltensor_versioned { uint32_t version[2]; void *context;\n\
-         void (*deleter)(void *); uint64_t flags; tensor t; };\n\
-         int main(void) {\n",
-    );
-    for line in python.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (text, value) = match words[..] {
-            ["sizeof", name, _] => (format!("sizeof {name}"), format!("sizeof({name})")),
-            ["deleter", name, _] => {
-                (format!("deleter {name}"), format!("offsetof(struct {name}, deleter)"))
-            }
-            ["scratch", _] => ("scratch".into(), "WAVETRAIN_SCRATCH_BYTES".into()),
-            ["status" | "dtype", name, _] => {
-                (format!("{} {name}", words[0]), format!("WAVETRAIN_{name}"))
-            }
-            [field, _, _] => {
-                let (name, field) = field.split_once('.').unwrap();
-                let offset = format!("(long long)offsetof({name}, {field})");
-                writeln!(source, "printf(\"{name}.{field} %lld \", {offset});").unwrap();
-                (String::new(), format!("sizeof((({name} *)0)->{field})"))
-            }
-            _ => panic!("{line:?}"),
-        };
-        let space = if text.is_empty() { "" } else { " " };
-        writeln!(source, "printf(\"{text}{space}%lld\\n\", (long long)({value}));").unwrap();
-    }
-    source.push_str("return 0; }\n");
-    let (file, program) = (folder.join("structs.c"), folder.join("structs"));
-    std::fs::write(&file, source).unwrap();
-    let mut compile = Command::new("gcc");
-    compile.arg("-I").arg(header::root().join("include")).arg(&file).arg("-o").arg(&program);
-    cc::run(&mut compile);
-    cc::run(&mut Command::new(&program))
-}
-
-#[test]
-fn structs_and_numbers_of_train_py_are_those_of_the_c_compiler() {
-    let Some(python) = fact("structs") else { return };
-    let c = c_compiler_on(&python, &cc::folder("train-structs"));
-    assert!(python.lines().count() > 150, "{python}");
-    // These stand in arrays or have no struct_size, so they must be whole; others may end early.
-    let whole = ["wavetrain_box", "wavetrain_sample", "wavetrain_metric", "wavetrain_error"];
-    for (ours, theirs) in python.lines().zip(c.lines()) {
-        let early = ours.strip_prefix("sizeof ").and_then(|rest| rest.split_once(' '));
-        match early {
-            Some((name, bytes)) if !whole.contains(&name) => {
-                let bytes: u64 = bytes.parse().unwrap();
-                assert!(bytes <= theirs.rsplit(' ').next().unwrap().parse().unwrap(), "{ours}");
-            }
-            _ => assert_eq!(ours, theirs),
-        }
-    }
-    assert_eq!(python.lines().count(), c.lines().count());
-}
-
-#[test]
-fn train_py_learns_on_the_store_that_it_writes() {
-    let (Some(library), Some(mut python)) = (shared_library(), python()) else { return };
-    let output = cc::run(python.arg(header::root().join(TRAIN)).env("WAVETRAIN_LIBRARY", library));
-    println!("{output}");
-    if output.contains("first voxel") {
-        println!("skipped: there is neither numpy nor torch here, so nothing was learnt");
-        return;
-    }
-    // A loss of 1 is that of the mean as the only guess.
-    let [first, last] = ["step 0 loss", "step 200 loss"].map(|word| number_behind(&output, word));
-    assert!(first > 0.5 && last < 0.1, "{output}");
-    let with = if output.contains("torch:") { "torch:" } else { "numpy:" };
-    assert!(number_behind(&output, with) > 3000.0, "{output}");
-}
 
 // ---- trainer_libtorch.cpp -----------------------------------------------------------------------
 
@@ -240,6 +39,23 @@ fn torch() -> Option<[String; 3]> {
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines = text.lines().map(str::to_string);
     Some(std::array::from_fn(|_| lines.next().unwrap()))
+}
+
+/// A smooth uint16 volume, uncompressed: a document, and a file for every 8 planes.
+fn write_smooth_volume(folder: &Path) {
+    let document = r#"{"zarr_format": 3, "node_type": "array", "shape": [48, 48, 48],
+        "data_type": "uint16", "fill_value": 0, "chunk_key_encoding": {"name": "v2"},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 48, 48]}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}"#;
+    std::fs::write(folder.join("zarr.json"), document).unwrap();
+    for file in 0..6 {
+        let planes = store::places(48).map(|at| at.map(|i| i as f64));
+        let voxels = planes.filter(|[z, _, _]| *z as u64 / 8 == file).flat_map(|[z, y, x]| {
+            let height = 900.0 * (z / 4.0).sin() + 700.0 * (y / 5.0).cos() * (x / 3.0).sin();
+            ((2000.0 + height) as u16).to_le_bytes()
+        });
+        std::fs::write(folder.join(format!("{file}.0.0")), voxels.collect::<Vec<u8>>()).unwrap();
+    }
 }
 
 #[test]
@@ -264,9 +80,7 @@ fn libtorch_learns_from_tensors_that_are_the_slots_themselves() {
     );
     let volume = work.join("volume");
     std::fs::create_dir(&volume).unwrap();
-    let write = format!("import train; train.write_store({:?})", volume.to_str().unwrap());
-    let examples = header::root().join("examples");
-    cc::run(python().unwrap().args(["-c", &write]).env("PYTHONPATH", examples));
+    write_smooth_volume(&volume);
     let output = run(&program, &[volume.to_str().unwrap(), "60"]);
     println!("libtorch {version}: {output}");
     let (first, last) = (number_behind(&output, "\nloss"), number_behind(&output, "->"));

@@ -9,4 +9,6 @@ mod examples;
 mod link;
 mod packages;
 mod panics;
+mod python;
 mod shipping;
+mod wheel;

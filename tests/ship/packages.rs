@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
-fn version() -> &'static str {
+pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
@@ -23,7 +23,7 @@ fn cube() -> &'static str {
 }
 
 /// Runs a command and shows it and what it said.
-fn show(command: &mut Command) -> String {
+pub fn show(command: &mut Command) -> String {
     let words: Vec<_> =
         command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
     println!("$ {} {}", command.get_program().display(), words.join(" "));
@@ -32,7 +32,7 @@ fn show(command: &mut Command) -> String {
     text
 }
 
-fn have(tools: &[&str]) -> bool {
+pub fn have(tools: &[&str]) -> bool {
     tools.iter().all(|tool| cc::find(tool, &[tool]).is_some())
 }
 
@@ -49,32 +49,53 @@ fn user(route: &str) -> PathBuf {
     folder
 }
 
-/// tools/dist.sh on a day that does not depend on the tree's last commit. Crates that are only for
+/// The day of the packages, in seconds: it does not depend on the tree's last commit.
+pub const DAY: &str = "1700000000";
+
+/// tools/dist.sh on that day. Crates that are only for
 /// other machines may have to be fetched.
 fn dist(mut script: Command, folder: &Path) -> Command {
-    script.arg(folder).env("SOURCE_DATE_EPOCH", "1700000000");
+    script.arg(folder).env("SOURCE_DATE_EPOCH", DAY);
     script
 }
 
-/// The packages, made once: (binary, source).
-fn packages() -> Option<&'static (PathBuf, PathBuf)> {
-    static MADE: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+/// What tools/dist.sh made.
+pub struct Packages {
+    pub binary: PathBuf,
+    source: PathBuf,
+    /// None where there is no python3 to pack it with.
+    pub wheel: Option<PathBuf>,
+}
+
+/// The packages, made once.
+pub fn packages() -> Option<&'static Packages> {
+    static MADE: OnceLock<Option<Packages>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         if !have(&["gcc", "ld", "ar", "readelf", "objcopy", "tar", "gzip"]) {
             return None;
         }
         let folder = cc::folder("packages");
-        show(&mut dist(pack::script("dist.sh"), &folder));
+        let mut script = dist(pack::script("dist.sh"), &folder);
+        if !have(&["python3"]) {
+            script.env("ONLY", "binary source");
+        }
+        show(&mut script);
         let machine = std::env::consts::ARCH;
-        let binary = folder.join(format!("wavetrain-{}-{machine}-linux.tar.gz", version()));
-        Some((binary, folder.join(format!("wavetrain-{}-src.tar.gz", version()))))
+        Some(Packages {
+            binary: folder.join(format!("wavetrain-{}-{machine}-linux.tar.gz", version())),
+            source: folder.join(format!("wavetrain-{}-src.tar.gz", version())),
+            wheel: fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .find(|path| path.extension().is_some_and(|extension| extension == "whl")),
+        })
     });
     made.as_ref()
 }
 
 /// The binary package, unpacked and then moved to a folder with a blank in its name.
-fn unpacked(route: &str) -> Option<PathBuf> {
-    let (binary, _) = packages()?;
+pub fn unpacked(route: &str) -> Option<PathBuf> {
+    let Packages { binary, .. } = packages()?;
     let folder = cc::folder(&format!("prefix-{route}"));
     show(Command::new("tar").arg("-xzf").arg(binary).arg("-C").arg(&folder));
     let name = binary.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.gz");
@@ -388,7 +409,7 @@ install(TARGETS hello)
 
 #[test]
 fn the_source_package_builds_without_network_and_without_cargos_home() {
-    let Some((_, source)) = packages() else { return };
+    let Some(Packages { source, .. }) = packages() else { return };
     let place = cc::folder("offline");
     show(Command::new("tar").arg("-xzf").arg(source).arg("-C").arg(&place));
     let tree = place.join(format!("wavetrain-{}-src", version()));
@@ -432,10 +453,12 @@ fn the_source_package_builds_without_network_and_without_cargos_home() {
 
 #[test]
 fn packages_have_the_same_bytes_from_another_folder() {
-    let Some((binary, source)) = packages() else { return };
+    let Some(Packages { binary, source, .. }) = packages() else { return };
     let tree = pack::copy_of_the_tree();
     let again = cc::folder("packages-again");
-    show(&mut dist(pack::script_of(tree, "dist.sh"), &again));
+    // The wheel is another test's: cargo would build the tool again.
+    let mut script = dist(pack::script_of(tree, "dist.sh"), &again);
+    show(script.env("ONLY", "binary source"));
     for package in [binary, source] {
         let other = fs::read(again.join(package.file_name().unwrap())).unwrap();
         assert!(fs::read(package).unwrap() == other, "{}", package.display());

@@ -43,9 +43,10 @@ fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<
     }
 }
 
-/// Replaces `out` by the path that `uri` means: a path as it is, `file://` uris without scheme and
-/// host and with their escapes resolved, both without trailing slashes. `out` is written only on
-/// success. Errors: INVALID (empty, NUL, too long, bad escape), UNSUPPORTED (other schemes, hosts).
+/// Replaces `out` by the path that `uri` means: a path as it is, also with another scheme, which
+/// [`refuse_scheme`] is about; `file://` uris without scheme and host and with their escapes
+/// resolved; all without trailing slashes. `out` is written only on success. Errors: INVALID
+/// (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
 pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
     if uri.is_empty() {
         return Err(fail!(why, Invalid, "uri is empty: give the path of an array"));
@@ -60,24 +61,28 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     }
     let mut buffer = [0; URI_BYTES_MAX];
     let path = match scheme(uri) {
-        None => uri,
         Some(name) if name.eq_ignore_ascii_case("file") => file_path(uri, &mut buffer, why)?,
-        Some(name) => {
-            return Err(fail!(
-                why,
-                Unsupported,
-                "{}: scheme {}:// is not read: mount the store and give its path, or answer for \
-                 its files in config.files (under paths of yours)",
-                Tail(uri, SHOWN_URI_BYTES),
-                Tail(name, 20)
-            ));
-        }
+        _ => uri,
     };
     let trimmed = path.trim_end_matches('/');
     out.clear();
     out.push_str(if trimmed.is_empty() { "/" } else { trimmed });
     assert!(!out.is_cut());
     Ok(())
+}
+
+/// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A files hook gets
+/// it as it is.
+pub fn refuse_scheme(path: &str, why: &mut Why) -> Result<(), Status> {
+    let Some(name) = scheme(path) else { return Ok(()) };
+    Err(fail!(
+        why,
+        Unsupported,
+        "{}: scheme {}:// is not read: mount the store and give its path, or answer for its files \
+         in config.files",
+        Tail(path, SHOWN_URI_BYTES),
+        Tail(name, 20)
+    ))
 }
 
 /// What stands before "://", if it has the form of a scheme (RFC 3986, section 3.1).
@@ -234,17 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_and_hosts_are_unsupported_by_name() {
-        for (uri, name) in [
-            ("s3://bucket/a", "s3://"),
-            ("gs+x.y-1://a", "gs+x.y-1://"),
-            ("https://h/a", "https://"),
-            ("file://server/a", "\"server\""),
+    fn other_schemes_stay_and_are_refused_by_name() {
+        for (uri, path, name) in [
+            ("s3://bucket/a/", "s3://bucket/a", "s3://"),
+            ("gs+x.y-1://a", "gs+x.y-1://a", "gs+x.y-1://"),
+            ("https://h/a?b#%41//", "https://h/a?b#%41", "https://"),
         ] {
-            let (status, text) = normal(uri).unwrap_err();
-            assert_eq!(status, Status::Unsupported);
-            assert!(text.contains(name), "{text}");
+            assert_eq!(normal(uri).as_deref(), Ok(path));
+            let mut why = Why::new();
+            assert_eq!(refuse_scheme(path, &mut why), Err(Status::Unsupported));
+            assert!(why.as_str().contains(name), "{}", why.as_str());
         }
+        for path in ["/data/a", "./s3://bucket", "1a://x"] {
+            assert_eq!(refuse_scheme(path, &mut Why::new()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn other_hosts_are_unsupported_by_name() {
+        let (status, text) = normal("file://server/a").unwrap_err();
+        assert_eq!(status, Status::Unsupported);
+        assert!(text.contains("\"server\""), "{text}");
     }
 
     #[test]

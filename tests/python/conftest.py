@@ -1,0 +1,44 @@
+"""Fixtures: stores that zarr-python writes, pipelines that are closed at the end of a test.
+
+    WAVETRAIN_LIBRARY=.. PYTHONPATH=python python -X dev -W error -m pytest tests/python
+
+$SIMULATED_DRIVER names the driver of tests/cuda_sim; without it facts about devices are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from cubes import Cube, config, write_cube
+
+import wavetrain
+
+
+@pytest.fixture(scope="session")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Cube:
+    path = tmp_path_factory.mktemp("stores") / "cube.zarr"
+    write_cube(path)
+    return Cube(path)
+
+
+@pytest.fixture
+def pipeline():
+    """pipeline(files=.., fit=.., **fields of the config): closed when the test is over."""
+    opened = []
+
+    def make(*, files=None, fit=(), **changes):
+        opened.append(wavetrain.Pipeline(config(**changes), files=files, fit=fit))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def simulated_driver() -> str:
+    path = os.environ.get("SIMULATED_DRIVER")
+    if not path:
+        pytest.skip("there is no simulated driver: $SIMULATED_DRIVER names none")
+    return path

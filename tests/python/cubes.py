@@ -1,0 +1,88 @@
+"""What the tests share: an array that zarr-python wrote, samples of it, and what they hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy
+import pytest
+
+import wavetrain
+
+EDGE = 8  # of a sample
+SIZE = 64  # of the cube
+FILL = 42
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def voxels(size: int = SIZE) -> numpy.ndarray:
+    """The cube: no two neighbours are alike, and some chunks are the fill value alone."""
+    z, y, x = numpy.ogrid[:size, :size, :size]
+    values = (z * 2309 + y * 151 + x * 7).astype("u2")
+    chunks = z // 8 * 4 + y // 8 * 2 + x // 8
+    return numpy.where(chunks % 11 == 5, numpy.uint16(FILL), values)
+
+
+def corner(number: int) -> list[int]:
+    return [number * step % (SIZE - EDGE + 1) for step in (5, 11, 17)]
+
+
+def box(number: int) -> tuple[slice, ...]:
+    return tuple(slice(at, at + EDGE) for at in corner(number))
+
+
+class Cube(str):
+    """The uri of a cube."""
+
+    data = voxels()
+
+    def sample(self, number: int) -> wavetrain.Sample:
+        return wavetrain.Sample(self, box(number), tag=number)
+
+    def samples(self, *numbers: int) -> list[wavetrain.Sample]:
+        return [self.sample(number) for number in range(*numbers)]
+
+    def holds(self, *numbers: int) -> numpy.ndarray:
+        """What a batch of these samples is."""
+        return numpy.stack([self.data[box(number)] for number in numbers])
+
+
+def config(**changes: object) -> wavetrain.Config:
+    plain = {
+        "samples_per_batch": 4,
+        "sample_shape": (EDGE,) * 3,
+        "backend": "host",
+        "n_io_threads": 4,
+        "n_decode_threads": 2,
+    }
+    return wavetrain.Config(**{**plain, **changes})
+
+
+def write_cube(store: object, data: numpy.ndarray | None = None, **changes: object) -> None:
+    """Through zarr-python: v3, shards of 16^3, chunks of 8^3, zstd."""
+    zarr = pytest.importorskip("zarr", reason="there is no zarr-python here")
+    data = voxels() if data is None else data
+    plain = {"chunks": (EDGE,) * 3, "shards": (2 * EDGE,) * 3, "fill_value": FILL}
+    array = zarr.create_array(store, shape=data.shape, dtype=data.dtype, **{**plain, **changes})
+    array[...] = data
+
+
+def run_program(
+    program: str, *arguments: object, timeout: float = 60, ends_with: int = 0
+) -> subprocess.CompletedProcess:
+    """The program in a fresh, strict interpreter, beside the modules of these tests."""
+    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)]
+    done = subprocess.run(
+        command + [str(argument) for argument in arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == ends_with, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    return done

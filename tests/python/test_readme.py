@@ -1,0 +1,40 @@
+"""The snippets of the READMEs, run as they stand."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import numpy
+import pytest
+import zarr
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def snippets(path: str) -> list[str]:
+    text = (ROOT / path).read_text()
+    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("readme", ["README.md", "python/README.md"])
+def test_the_first_snippet_streams_the_array_that_it_names(readme, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array = zarr.create_array("cells.zarr/0", shape=(640, 128, 128), chunks=(64,) * 3, dtype="u1")
+    array[:] = numpy.broadcast_to(numpy.arange(640)[:, None, None] % 256, array.shape)
+    if importlib.util.find_spec("torch") is None:
+        stands_in = types.SimpleNamespace(from_dlpack=numpy.from_dlpack)
+        monkeypatch.setitem(sys.modules, "torch", stands_in)
+    planes = []
+    names = {"train": lambda x, *_: planes.extend(numpy.asarray(x)[:, :, 5, 9].ravel().tolist())}
+    exec(snippets(readme)[0], names)
+    assert planes == [z % 256 for z in range(640)]
+
+
+def test_all_snippets_are_python():
+    found = [(path, text) for path in ("README.md", "python/README.md") for text in snippets(path)]
+    assert len(found) >= 3
+    for path, text in found:
+        compile(text, path, "exec")

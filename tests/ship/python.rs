@@ -1,0 +1,151 @@
+//! The Python package: its declarations are the header's, and its own tests pass.
+//!
+//! tests/python is run by pytest on the shared library of the archive, as strictly as Python can
+//! be: -X dev -W error. What a machine lacks is skipped, and said. The wheel is packages.rs's.
+
+use crate::common::pack::archive;
+use crate::common::{cc, cuda_sim, header};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Python 3.10 or later: $PYTHON, else python3.
+pub fn python() -> Option<Command> {
+    let name = std::env::var("PYTHON").unwrap_or("python3".to_string());
+    let python = cc::find(&name, &[&name])?;
+    let version = "import sys; print(sys.version_info >= (3, 10))";
+    let is_new = cc::run(Command::new(&python).args(["-c", version]));
+    if is_new.trim() != "True" {
+        println!("skipped: {python} is older than 3.10");
+        return None;
+    }
+    let mut command = Command::new(python);
+    command.arg("-B").env("PYTHONPATH", header::root().join("python"));
+    Some(command)
+}
+
+/// The archive as a shared library.
+fn shared_library() -> Option<PathBuf> {
+    let (folder, place) = (archive()?, cc::folder("python"));
+    let library = place.join("libwavetrain.so.0");
+    cc::run(
+        Command::new("gcc")
+            .args(["-shared", "-o"])
+            .arg(&library)
+            .arg("-Wl,--whole-archive")
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl"]),
+    );
+    Some(library)
+}
+
+#[test]
+fn what_pytest_is_told_holds() {
+    let Some(mut looks) = python() else { return };
+    let needed = "import fsspec, hypothesis, numpy, pytest, zarr";
+    let output = looks.args(["-c", needed]).output().unwrap();
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let why = text.lines().last().unwrap_or("no reason").to_string();
+        println!("skipped: {why}: pip install fsspec hypothesis 'numpy>=2.1' pytest zarr");
+        return;
+    }
+    let (Some(library), Some(mut pytest)) = (shared_library(), python()) else { return };
+    if let Some(driver) = cuda_sim::library(&[]) {
+        pytest.env("SIMULATED_DRIVER", driver);
+    }
+    let output = pytest
+        .args(["-X", "dev", "-W", "error", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
+        .arg(header::root().join("tests/python"))
+        .env("WAVETRAIN_LIBRARY", library)
+        .current_dir(cc::folder("pytest"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}{complaint}", output.status);
+}
+
+#[test]
+fn the_declarations_are_made_from_the_header() {
+    let Some(mut python) = python() else { return };
+    cc::run(python.arg(header::root().join("tools/bindings.py")).arg("--check"));
+}
+
+/// Prints "struct.field offset size", "sizeof struct size" and "constant name value".
+const LAYOUT: &str = "
+import ctypes, re
+from wavetrain import _batch, _native
+
+def show(name, kind):
+    for field, _ in kind._fields_:
+        at = getattr(kind, field)
+        print(f'{name}.{field}', at.offset, at.size)
+    print('sizeof', name, ctypes.sizeof(kind))
+
+for name, kind in vars(_native).items():
+    if isinstance(kind, type) and issubclass(kind, ctypes.Structure):
+        if kind is not ctypes.Structure:
+            show('wavetrain' + re.sub('[A-Z]', lambda m: '_' + m[0].lower(), name), kind)
+    elif isinstance(kind, int):
+        print('constant', name, kind)
+show('dltensor', _batch.DLManagedTensor)
+show('dltensor_versioned', _batch.DLManagedTensorVersioned)
+";
+
+/// What the C compiler says about the lines that LAYOUT printed.
+fn c_compiler_on(python: &str, folder: &Path) -> String {
+    let mut source = String::from(
+        "#include \"wavetrain.h\"\n#include <stddef.h>\n#include <stdio.h>\n\
+         /* As DLPack 1.0 lays them out. */\n\
+         typedef struct { void *data; int32_t device[2]; int32_t ndim; uint8_t dtype[4];\n\
+         int64_t *shape, *strides; uint64_t byte_offset; } tensor;\n\
+         typedef struct { tensor dl_tensor; void *manager_ctx; void (*deleter)(void *); }\n\
+         dltensor;\n\
+         typedef struct { uint32_t major, minor; void *manager_ctx;\n\
+         void (*deleter)(void *); uint64_t flags; tensor dl_tensor; } dltensor_versioned;\n\
+         int main(void) {\n",
+    );
+    for line in python.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let printed = match words[..] {
+            ["sizeof", name, _] => format!("\"sizeof {name} %zu\\n\", sizeof({name})"),
+            ["constant", name, number] => {
+                // Of the width that Python gave it: -1 and 2^64 - 1 are not one number.
+                let format = if number.starts_with('-') { "%lld" } else { "%llu" };
+                format!("\"constant {name} {format}\\n\", 0LL + WAVETRAIN_{name}")
+            }
+            [field, _, _] => {
+                let (name, field) = field.split_once('.').unwrap();
+                let (at, size) = (
+                    format!("offsetof({name}, {field})"),
+                    format!("sizeof((({name} *)0)->{field})"),
+                );
+                format!("\"{name}.{field} %zu %zu\\n\", {at}, {size}")
+            }
+            _ => panic!("{line:?}"),
+        };
+        writeln!(source, "printf({printed});").unwrap();
+    }
+    source.push_str("return 0; }\n");
+    let (file, program) = (folder.join("layout.c"), folder.join("layout"));
+    std::fs::write(&file, source).unwrap();
+    let mut compile = Command::new("gcc");
+    compile.arg("-I").arg(header::root().join("include")).arg(&file).arg("-o").arg(&program);
+    cc::run(&mut compile);
+    cc::run(&mut Command::new(&program))
+}
+
+#[test]
+fn structs_and_constants_are_those_of_the_c_compiler() {
+    let (Some(mut python), Some(_)) = (python(), cc::find("C compiler", &["gcc"])) else { return };
+    // The package does not load the library before it is used.
+    let python = cc::run(python.args(["-c", LAYOUT]));
+    assert!(python.lines().count() > 300, "{python}");
+    let c = c_compiler_on(&python, &cc::folder("python-layout"));
+    for (ours, theirs) in python.lines().zip(c.lines()) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(python.lines().count(), c.lines().count());
+}
