@@ -49,11 +49,11 @@ MEMORY_LINES = 32
 HISTOGRAM_BUCKETS = 32
 CODEC_PLACES = 8
 SCRATCH_BYTES = 4259840
-FOREVER = 0xFFFFFFFFFFFFFFFF
+FOREVER = 0xffffffffffffffff
 TENSORS_PER_SLOT = 8
-POP_TIMEOUT = 0xFFFFFFFFFFFFFFFF - 1
+POP_TIMEOUT = 0xffffffffffffffff - 1
 NGFF_VERSION_BYTES = 16
-NO_INDEX = 0xFFFFFFFF
+NO_INDEX = 0xffffffff
 F32 = 1
 BF16 = 2
 F16 = 3
@@ -487,9 +487,12 @@ class ArrayView(Structure):
     ]
 
 
-MemoryHook_alloc = CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64)
-MemoryHook_free = CFUNCTYPE(None, c_void_p, c_void_p, c_uint64, c_uint64)
-
+MemoryHook_alloc = CFUNCTYPE(
+    c_void_p, c_void_p, c_uint64, c_uint64
+)
+MemoryHook_free = CFUNCTYPE(
+    None, c_void_p, c_void_p, c_uint64, c_uint64
+)
 
 class MemoryHook(Structure):
     struct_size: int
@@ -509,12 +512,15 @@ class MemoryHook(Structure):
     ]
 
 
-FilesHook_size = CFUNCTYPE(c_int64, c_void_p, c_char_p)
-FilesHook_read = CFUNCTYPE(c_int64, c_void_p, c_char_p, c_uint64, c_void_p, c_uint64)
+FilesHook_size = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p
+)
+FilesHook_read = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_uint64, c_void_p, c_uint64
+)
 FilesHook_read_async = CFUNCTYPE(
     c_int64, c_void_p, c_uint64, c_uint64, c_char_p, c_uint64, c_void_p, c_uint64
 )
-
 
 class FilesHook(Structure):
     struct_size: int
@@ -532,8 +538,9 @@ class FilesHook(Structure):
     ]
 
 
-LogHook_log = CFUNCTYPE(None, c_void_p, c_uint32, c_uint64, c_char_p, c_uint64)
-
+LogHook_log = CFUNCTYPE(
+    None, c_void_p, c_uint32, c_uint64, c_char_p, c_uint64
+)
 
 class LogHook(Structure):
     struct_size: int
@@ -547,8 +554,9 @@ class LogHook(Structure):
     ]
 
 
-FatalHook_fatal = CFUNCTYPE(None, c_void_p, c_char_p, c_uint32, c_char_p)
-
+FatalHook_fatal = CFUNCTYPE(
+    None, c_void_p, c_char_p, c_uint32, c_char_p
+)
 
 class FatalHook(Structure):
     struct_size: int
@@ -562,8 +570,9 @@ class FatalHook(Structure):
     ]
 
 
-WorkersHook_run = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
-
+WorkersHook_run = CFUNCTYPE(
+    None, c_void_p, c_void_p, c_void_p
+)
 
 class WorkersHook(Structure):
     struct_size: int
@@ -577,9 +586,12 @@ class WorkersHook(Structure):
     ]
 
 
-ProfilerHook_begin = CFUNCTYPE(None, c_void_p, c_char_p)
-ProfilerHook_end = CFUNCTYPE(None, c_void_p)
-
+ProfilerHook_begin = CFUNCTYPE(
+    None, c_void_p, c_char_p
+)
+ProfilerHook_end = CFUNCTYPE(
+    None, c_void_p
+)
 
 class ProfilerHook(Structure):
     struct_size: int
