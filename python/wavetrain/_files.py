@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import ctypes
 import logging
 import threading
+from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
 from wavetrain import _border, _native
-from wavetrain._errors import WavetrainError
+from wavetrain._errors import StorageError, WavetrainError
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
@@ -150,4 +152,19 @@ class Hook:
         """What a file raised that the failure names."""
         text = str(failure)
         with self.lock:
-            return next((error for name, error in self.failures.items() if name in text), None)
+            names = [name for name in self.failures if name in text]
+            # "c/1" is in "c/11" too.
+            return self.failures[max(names, key=len)] if names else None
+
+
+@contextlib.contextmanager
+def explained(hook: Hook | None) -> Generator[None, None, None]:
+    """Around reads on the caller's own thread: a StorageError gets its cause, and an interrupt is
+    the caller's."""
+    try:
+        yield
+    except StorageError as error:
+        cause = None if hook is None else hook.cause(error)
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause from None
+        raise error from cause

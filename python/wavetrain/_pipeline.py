@@ -21,7 +21,7 @@ from wavetrain import _border, _log, _native
 from wavetrain._batch import Batch
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
-from wavetrain._files import Hook
+from wavetrain._files import Hook, explained
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._sample import Sample
 from wavetrain._stats import Stats, read_stats
@@ -185,7 +185,11 @@ class Pipeline:
         pending, pulled = self._pending, self._pulled
         first = pending[0]
         if isinstance(first, End):
-            call_on("flush", self._loader)
+            try:
+                call_on("flush", self._loader)
+            except WavetrainError as error:
+                self._explained(error)
+                raise
             pending.popleft()
             return
         try:
@@ -214,7 +218,7 @@ class Pipeline:
             return status == _native.OK
         error = last_failure("push", status, self._loader)
         self._drop_first()
-        raise error
+        raise self._explained(error)
 
     def _drop_first(self) -> None:
         """Drops the iterable that gave what was pulled."""
@@ -323,7 +327,8 @@ class Loader:
             if self.hook is not None:
                 self.hook.fill(native.files)
             if fit:
-                raise_caps(native, fit)
+                with explained(self.hook):
+                    raise_caps(native, fit)
             handle = ctypes.c_uint64()
             call("open", ctypes.byref(native), ctypes.byref(handle))
             self.handle = handle.value
