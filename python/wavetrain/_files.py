@@ -15,6 +15,9 @@ from wavetrain._errors import StorageError, WavetrainError
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
+# Members of an archive share one file and its position, also where its module says otherwise:
+# seeks of zipfile get in each other's way since Python 3.13.
+ARCHIVE = threading.Lock()
 
 
 @runtime_checkable
@@ -53,7 +56,10 @@ class FsspecFiles:
         return int(size)
 
     def read(self, name: str, offset: int, target: memoryview) -> None:
-        data = self.fs.cat_file(name, start=offset, end=offset + len(target))
+        kinds = [kind.__name__ for kind in type(self.fs).__mro__]
+        alone = ARCHIVE if "AbstractArchiveFileSystem" in kinds else contextlib.nullcontext()
+        with alone:
+            data = self.fs.cat_file(name, start=offset, end=offset + len(target))
         if len(data) != len(target):
             data = self.part_of_whole(name, data, offset, len(target))
         target[:] = data
