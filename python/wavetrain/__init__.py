@@ -29,6 +29,7 @@ from wavetrain._config import (
 )
 from wavetrain._errors import (
     BudgetExceeded,
+    DamacyError,
     DecodeError,
     DtypeMismatch,
     EndOfStream,
@@ -78,6 +79,7 @@ __all__ = [
     "BatchInfo",
     "BudgetExceeded",
     "Config",
+    "DamacyError",
     "DecodeError",
     "Dtype",
     "DtypeMismatch",

@@ -5,10 +5,13 @@ ctypes cuts a number to the bits of its member without a word, so none gets ther
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
+import numbers
 import operator
 import os
+from collections.abc import Callable, Iterable
 from typing import Any, SupportsFloat, TypeVar, cast
 
 from wavetrain import _native
@@ -19,18 +22,32 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 EXACT_MAX = 2**53  # up to here every int is a float too
 
 Choice = TypeVar("Choice", bound=enum.IntEnum)
+Axis = TypeVar("Axis")
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """`value` as an int of low to high: an int, or what stands for one, such as numpy's."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number (got {value!r})")
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError as error:  # an array has the method and is no number
+        raise TypeError(f"{name} must be a whole number (got {value!r})") from error
     if number < low:
         raise ValueError(f"{name} must be >= {low} (got {number})")
     if number > high:
         raise ValueError(f"{name} must be <= {high} (got {number})")
     return number
+
+
+def axes(name: str, given: Any, low: int, axis_of: Callable[[int, Any], Axis]) -> tuple[Axis, ...]:
+    """What `axis_of` makes of each axis; not more are looked at than there may be."""
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a sequence, an item per axis (got {given!r})")
+    items = cast("Iterable[Any]", given)
+    made = tuple([axis_of(axis, item) for axis, item in zip(range(_native.RANK_MAX + 1), items)])
+    whole(f"the number of axes of {name}", len(made), low, _native.RANK_MAX)
+    return made
 
 
 def flag(name: str, value: Any) -> bool:
@@ -42,11 +59,16 @@ def flag(name: str, value: Any) -> bool:
 
 def real(name: str, value: Any) -> float:
     """`value` as a float that is the same number. NaN and infinity are numbers of a float too."""
-    if isinstance(value, (bool, str, bytes)) or not isinstance(value, SupportsFloat):
+    is_complex = isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)
+    is_text = isinstance(value, (bool, str, bytes))
+    if is_complex or is_text or not isinstance(value, SupportsFloat):
         raise TypeError(f"{name} must be a number (got {value!r})")
     if hasattr(value, "__index__"):
         return float(whole(name, value, -EXACT_MAX, EXACT_MAX))
-    return float(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a number that fits a float (got {value!r})") from error
 
 
 def finite(name: str, value: Any) -> float:
@@ -64,9 +86,8 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
         if value.upper() in choices.__members__:
             return choices[value.upper()]
     elif not isinstance(value, (bool, enum.Enum)) and hasattr(value, "__index__"):
-        number = operator.index(value)
-        if number in [int(member) for member in choices]:
-            return choices(number)
+        with contextlib.suppress(TypeError, ValueError):  # an array is no number, 99 no choice
+            return choices(operator.index(value))
     names = ", ".join(repr(member.name.lower()) for member in choices)
     raise ValueError(f"{name} must be one of {names} (got {value!r})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from wavetrain import _border, _native
@@ -122,9 +122,10 @@ class LatencyModel:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type == "int":
-                _border.whole(field.name, value, 0, U64_MAX)
+                value = _border.whole(field.name, value, 0, U64_MAX)
             else:
-                _border.finite(field.name, value)
+                value = _border.finite(field.name, value)
+            object.__setattr__(self, field.name, value)
 
 
 class Coerced(Generic[Given, Stored]):
@@ -317,13 +318,11 @@ class Config:
             raise ValueError(f"numa_node must be -1 where numa_strategy is {name} (got {node})")
 
 
-def shape(extents: Iterable[Any]) -> tuple[int, ...]:
-    axes = tuple(
-        _border.whole(f"sample_shape[{axis}]", extent, 1, U64_MAX)
-        for axis, extent in enumerate(extents)
-    )
-    _border.whole("the number of axes of sample_shape", len(axes), 1, _native.RANK_MAX)
-    return axes
+def shape(extents: Any) -> tuple[int, ...]:
+    def extent(axis: int, given: Any) -> int:
+        return _border.whole(f"sample_shape[{axis}]", given, 1, U64_MAX)
+
+    return _border.axes("sample_shape", extents, 1, extent)
 
 
 # Fields that C has by the same name and that are numbers there as they are here.

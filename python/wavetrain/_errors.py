@@ -39,6 +39,10 @@ class WavetrainError(RuntimeError):
     chunk: tuple[int, ...] = ()  # the chunk to blame, by its place in the array's grid
 
 
+# As the reference spells it.
+DamacyError = WavetrainError
+
+
 class TryAgain(WavetrainError):
     """There is no room now: as many tensors of a batch live as can."""
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import ctypes
 import logging
 import threading
+from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
-from wavetrain import _border, _native
-from wavetrain._errors import WavetrainError
+from wavetrain import _border, _interrupts, _native
+from wavetrain._errors import StorageError, WavetrainError
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
+# Members of an archive share one file and its position, also where its module says otherwise:
+# seeks of zipfile get in each other's way since Python 3.13.
+ARCHIVE = threading.Lock()
 
 
 @runtime_checkable
@@ -39,6 +44,8 @@ class FsspecFiles:
         if not callable(getattr(fs, "cat_file", None)):
             raise TypeError(f"fs must be a file system of fsspec (got {fs!r})")
         self.fs = fs
+        kinds = [kind.__name__ for kind in type(fs).__mro__]
+        self.is_archive = "AbstractArchiveFileSystem" in kinds
         self.sizes: dict[str, int] = {}  # of files whose server answers with the whole file
 
     def __repr__(self) -> str:
@@ -51,7 +58,8 @@ class FsspecFiles:
         return int(size)
 
     def read(self, name: str, offset: int, target: memoryview) -> None:
-        data = self.fs.cat_file(name, start=offset, end=offset + len(target))
+        with ARCHIVE if self.is_archive else contextlib.nullcontext():
+            data = self.fs.cat_file(name, start=offset, end=offset + len(target))
         if len(data) != len(target):
             data = self.part_of_whole(name, data, offset, len(target))
         target[:] = data
@@ -108,7 +116,9 @@ class Hook:
     def size(self, _user: Any, name: bytes) -> int:
         path = name.decode()
         try:
-            return _border.whole(f"size of {path}", self.files.size(path), 0, _border.I64_MAX)
+            with _interrupts.heard():
+                size = self.files.size(path)
+            return _border.whole(f"size of {path}", size, 0, _border.I64_MAX)
         except BaseException as error:
             return self.failed(path, error)
 
@@ -117,7 +127,8 @@ class Hook:
         try:
             if size:
                 view = memoryview((ctypes.c_char * size).from_address(target)).cast("B")
-                self.files.read(path, offset, view)
+                with _interrupts.heard():
+                    self.files.read(path, offset, view)
                 view.release()
             return 0
         except BaseException as error:
@@ -150,4 +161,19 @@ class Hook:
         """What a file raised that the failure names."""
         text = str(failure)
         with self.lock:
-            return next((error for name, error in self.failures.items() if name in text), None)
+            names = [name for name in self.failures if name in text]
+            # "c/1" is in "c/11" too.
+            return self.failures[max(names, key=len)] if names else None
+
+
+@contextlib.contextmanager
+def explained(hook: Hook | None) -> Generator[None, None, None]:
+    """Around reads on the caller's own thread: a StorageError gets its cause, and an interrupt is
+    the caller's."""
+    try:
+        yield
+    except StorageError as error:
+        cause = None if hook is None else hook.cause(error)
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause from None
+        raise error from cause

@@ -9,7 +9,8 @@ from typing import Any
 
 from wavetrain import _native
 from wavetrain._config import Dtype
-from wavetrain._files import Hook
+from wavetrain._files import Hook, explained
+from wavetrain._interrupts import Kept
 from wavetrain._library import call
 from wavetrain._sample import uri_of
 
@@ -62,14 +63,15 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     try:
         if hook is not None:
             hook.fill(native)
-        call(
-            "array_info",
-            path.encode(),
-            None if hook is None else ctypes.byref(native),
-            scratch,
-            len(scratch),
-            ctypes.byref(view),
-        )
+        with explained(hook), Kept():
+            call(
+                "array_info",
+                path.encode(),
+                None if hook is None else ctypes.byref(native),
+                scratch,
+                len(scratch),
+                ctypes.byref(view),
+            )
     finally:
         if hook is not None:
             hook.close()

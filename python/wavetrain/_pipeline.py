@@ -10,7 +10,6 @@ import os
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -18,13 +17,15 @@ from wavetrain import _border, _log, _native
 from wavetrain._batch import Batch
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
-from wavetrain._files import Hook
+from wavetrain._files import Hook, explained
+from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._window import Window
 
 SLICE_NS = 100_000_000  # a wait is cut to these, so that Ctrl-C is heard
+CLOSE_SLICE_NS = 1_000_000_000  # longer: where one runs out, the library warns
 CLOSE_S = 10.0
 
 
@@ -178,7 +179,9 @@ class Pipeline:
         """The next samples of the first iterable, or the flush that is first."""
         pending, first = self._pending, self._pending[0]
         if isinstance(first, End):
-            call_on("flush", self._loader)
+            status = library().wavetrain_flush(self._loader)
+            if status != _native.OK:
+                raise self._explained(last_failure("flush", status, self._loader))
             pending.popleft()
             return
         try:
@@ -198,7 +201,7 @@ class Pipeline:
         self._window.count = 0
         if self._pending and not isinstance(self._pending[0], End):
             self._pending.popleft()
-        raise error
+        raise self._explained(error)
 
     def pop(self) -> Batch:
         """The next batch, as soon as it is complete.
@@ -217,9 +220,12 @@ class Pipeline:
                 self._top_up()
                 if self._orphans:
                     return self._orphans.pop()
+                status = function(self._loader, 0, handle, why)
                 left = deadline - time.monotonic()
-                wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
-                status = function(self._loader, wait, handle, why)
+                if status == _native.AGAIN:
+                    wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
+                    with Kept():
+                        status = function(self._loader, wait, handle, why)
                 if status == _native.OK:
                     return batch
                 if status != _native.STARVED or left <= 0.1:
@@ -287,37 +293,44 @@ class Pipeline:
 class Loader:
     """An open loader of the library, and what it uses of Python's for as long as it is open."""
 
-    alive: ClassVar[weakref.WeakSet[Loader]] = weakref.WeakSet()
+    alive: ClassVar[set[Loader]] = set()
     # Those that a batch or a tensor outlived.
     waiting: ClassVar[set[Loader]] = set()
 
     def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
         self.handle = 0
         Loader.sweep()
-        native = to_native(config)
+        native, handle = to_native(config), ctypes.c_uint64()
         native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
         try:
             if self.hook is not None:
                 self.hook.fill(native.files)
             if fit:
-                raise_caps(native, fit)
-            handle = ctypes.c_uint64()
-            call("open", ctypes.byref(native), ctypes.byref(handle))
+                with explained(self.hook), Kept():
+                    raise_caps(native, fit)
+            with Kept():
+                call("open", ctypes.byref(native), ctypes.byref(handle))
             self.handle = handle.value
-        finally:
-            if not self.handle and self.hook is not None:
+            Loader.alive.add(self)
+        except BaseException:
+            self.handle = handle.value  # open, where an interrupt came behind it
+            if self.handle:
+                self.close(CLOSE_S)
+            elif self.hook is not None:
                 self.hook.close()
-        Loader.alive.add(self)
+            raise
 
     def close(self, timeout_s: float) -> None:
         """Waits that long for work in flight; what then still lives is looked at again later."""
         deadline = time.monotonic() + timeout_s
         held = ctypes.c_uint32()
         while self.handle:
-            status = library().wavetrain_close(self.handle, SLICE_NS, ctypes.byref(held))
+            with Kept():
+                status = library().wavetrain_close(self.handle, CLOSE_SLICE_NS, ctypes.byref(held))
             if status != _native.AGAIN:
                 self.handle = 0
+                Loader.alive.discard(self)
                 if self.hook is not None:
                     self.hook.close()
             elif held.value or time.monotonic() > deadline:

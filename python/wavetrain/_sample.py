@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from wavetrain import _border, _native
+from wavetrain import _border
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX
 
 
@@ -48,9 +48,7 @@ class Sample:
     ) -> None:
         keep = object.__setattr__
         keep(self, "uri", uri_of(uri))
-        axes = tuple([interval(axis, given) for axis, given in enumerate(aabb)])
-        _border.whole("the number of axes of aabb", len(axes), 0, _native.RANK_MAX)
-        keep(self, "aabb", axes)
+        keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
 
 
@@ -61,7 +59,9 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
     pair: Any = given
     if isinstance(given, slice):
         start, stop, step = pair.start, pair.stop, pair.step
-        if step not in (None, 1):
+        # An array has an index and a length, and compares to an array.
+        is_one = hasattr(step, "__index__") and not hasattr(step, "__len__") and step == 1
+        if step is not None and not is_one:
             raise ValueError(f"aabb axis {axis}: slice step must be 1 or omitted (got step={step})")
         if stop is None:
             raise ValueError(f"aabb axis {axis}: slice stop is required (got {given})")

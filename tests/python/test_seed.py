@@ -347,7 +347,7 @@ def test_log_lines_go_to_the_logger_and_where_asked_to_stderr(cfg, caplog, capfd
         damacy.set_log_level(damacy.LOG_WARN)
         damacy.set_log_quiet(True)
     for wrong, kind in ((6, ValueError), (-1, ValueError), ("INFO", TypeError), (True, TypeError)):
-        with pytest.raises(kind, match="^level must"):
+        with pytest.raises(kind, match=r"^level must"):
             damacy.set_log_level(wrong)
-    with pytest.raises(TypeError, match="^quiet must"):
+    with pytest.raises(TypeError, match=r"^quiet must"):
         damacy.set_log_quiet(1)
