@@ -18,8 +18,9 @@ import types
 
 import numpy
 import pytest
-import wavetrain
 from cubes import ROOT, config
+
+import wavetrain
 from wavetrain import _native
 from wavetrain._config import to_native
 from wavetrain._library import library

@@ -9,8 +9,9 @@ import threading
 
 import numpy
 import pytest
-import wavetrain
 from cubes import config, run_program
+
+import wavetrain
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc here")
 

@@ -13,8 +13,9 @@ import zipfile
 
 import numpy
 import pytest
-import wavetrain
 from cubes import Cube, box, run_program, write_cube
+
+import wavetrain
 
 
 class Folder:

@@ -7,10 +7,11 @@ import gc
 
 import numpy
 import pytest
-import wavetrain
 from cubes import EDGE, write_cube
 from devices import CupyEvent, CupyStream, Gpu, TorchEvent, TorchStream
 from test_stream import starves
+
+import wavetrain
 from wavetrain._batch import LAYOUTS
 
 SIGNED = numpy.arange(-32, 32).reshape(4, 4, 4)
