@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import Any
 
 
-class Kept:
+class Kept(contextlib.AbstractContextManager[None]):
     """Keeps a Ctrl-C until the end of a `with`. Other threads never get one."""
 
     innermost: Kept | None = None

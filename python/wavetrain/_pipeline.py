@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import ctypes
 import math
 import os
@@ -215,17 +216,17 @@ class Pipeline:
         batch, error = Batch(self._loader), new_error()
         handle, why = ctypes.byref(batch.handle), ctypes.byref(error)
         function = library().wavetrain_pop
+        keep: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         try:
             while True:
                 self._top_up()
                 if self._orphans:
                     return self._orphans.pop()
-                status = function(self._loader, 0, handle, why)
                 left = deadline - time.monotonic()
-                if status == _native.AGAIN:
-                    wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
-                    with Kept():
-                        status = function(self._loader, wait, handle, why)
+                wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
+                with keep:
+                    status = function(self._loader, wait, handle, why)
+                keep = Kept()  # has system calls: for those that wait long
                 if status == _native.OK:
                     return batch
                 if status != _native.STARVED or left <= 0.1:
