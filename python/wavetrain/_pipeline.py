@@ -67,23 +67,16 @@ class Pipeline:
         stats = self.stats()
         self._backend, self._reason = stats.backend, stats.backend_text
         self._device = self._find_device()
-        self._warn_of_local_rank()
+        if self._device >= 0:
+            warn_of_other_devices(config, self._device)
 
     def _find_device(self) -> int:
         if self._backend is not Backend.CUDA:
             return -1
         if self._config.device is not None:
             return self._config.device
-        return current_device(self._config.cuda_driver)
-
-    def _warn_of_local_rank(self) -> None:
-        rank = os.environ.get("LOCAL_RANK", "")
-        if self._device >= 0 and rank.isdigit() and int(rank) != self._device:
-            text = (
-                f"LOCAL_RANK is {rank}, but batches are on CUDA device {self._device}: set "
-                "Config.device, or make that device current before"
-            )
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        # Of the context that is current on this thread, which there need not be.
+        return ask_driver(self._config.cuda_driver, "cuCtxGetDevice")
 
     def __repr__(self) -> str:
         if not self._loader:
@@ -367,9 +360,22 @@ def raise_caps(native: _native.Config, uris: list[str]) -> None:
     call("config_fit", ctypes.byref(native), names, len(uris), scratch, len(scratch))
 
 
-def current_device(driver: str | None) -> int:
-    """The device of this thread's current context; 0 where there is none, as the library has it."""
-    device = ctypes.c_int(0)
-    if ctypes.CDLL(driver or "libcuda.so.1").cuCtxGetDevice(ctypes.byref(device)) != 0:
-        return 0
-    return device.value
+def ask_driver(driver: str | None, name: str) -> int:
+    """A number that the CUDA driver tells; 0 where it tells none."""
+    number = ctypes.c_int(0)
+    status = getattr(ctypes.CDLL(driver or "libcuda.so.1"), name)(ctypes.byref(number))
+    return 0 if status else number.value
+
+
+def warn_of_other_devices(config: Config, device: int) -> None:
+    """Says where the processes of a node, one per GPU, may all be on the same."""
+    count = ask_driver(config.cuda_driver, "cuDeviceGetCount")
+    rank = os.environ.get("LOCAL_RANK", "")
+    place = f"batches are on CUDA device {device} of {count}"
+    if rank.isdigit() and device != int(rank) < count:
+        text = f"LOCAL_RANK is {rank}, but {place}: set Config.device = {rank}"
+    elif config.device is None and count > 1 and not rank:
+        text = f"{place}, that of the current context: set Config.device to be sure"
+    else:
+        return
+    warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -12,6 +12,7 @@ from devices import CupyEvent, CupyStream, Gpu, TorchEvent, TorchStream
 from test_stream import starves
 
 import wavetrain
+from wavetrain import _pipeline
 from wavetrain._batch import LAYOUTS
 
 SIGNED = numpy.arange(-32, 32).reshape(4, 4, 4)
@@ -295,10 +296,26 @@ def test_a_device_batch_is_released_behind_events_and_streams(gpu, cube):
             assert not batch.handle.value and gpu.calls("cuStreamWaitEvent") >= before
 
 
-def test_a_pipeline_of_another_rank_warns(gpu, monkeypatch):
-    monkeypatch.setenv("LOCAL_RANK", "3")
-    with pytest.warns(RuntimeWarning, match="LOCAL_RANK is 3, but batches are on CUDA device 0"):
+def test_processes_that_may_share_a_device_by_mistake_are_warned(gpu, monkeypatch, recwarn):
+    ask = _pipeline.ask_driver
+    two = {"cuDeviceGetCount": 2}  # the simulated driver has one
+    fake = lambda driver, name: two.get(name) or ask(driver, name)  # noqa: E731
+    monkeypatch.setattr(_pipeline, "ask_driver", fake)
+    text = r"LOCAL_RANK is 1, but batches are on CUDA device 0 of 2: set Config\.device = 1"
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.warns(RuntimeWarning, match=text):
         gpu.pipeline().close()
+    monkeypatch.delenv("LOCAL_RANK")
+    with pytest.warns(RuntimeWarning, match="CUDA device 0 of 2, that of the current context"):
+        gpu.pipeline(device=None).close()
+    recwarn.clear()
+    gpu.pipeline().close()
+    # CUDA_VISIBLE_DEVICES may leave each rank one device, which is its 0.
+    for rank in ("0", "3", "none"):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        gpu.pipeline().close()
+        gpu.pipeline(device=None).close()
+    assert not recwarn.list
 
 
 def test_a_driver_that_is_not_there_is_named(pipeline):
