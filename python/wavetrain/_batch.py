@@ -196,18 +196,12 @@ class Batch:
             return
         event = event_of(event)  # alive until the call has returned
         handle = None if event is None else event_handle(event)
-        try:
-            call_on("release", self._loader, self.handle, handle)
-        except Exception as error:
-            if getattr(error, "status", None) != Status.CUDA:  # then it was given back
-                raise
-            self._forget()
-            raise
-        self._forget()
-
-    def _forget(self) -> None:
-        self.handle.value = 0
-        self._capsules.clear()
+        status = library().wavetrain_release(self._loader, self.handle, handle)
+        if status in (_native.OK, _native.CUDA):  # it was given back
+            self.handle.value = 0
+            self._capsules.clear()
+        if status != _native.OK:
+            raise last_failure("release", status, self._loader)
 
     def __enter__(self) -> Batch:
         return self
