@@ -1,12 +1,13 @@
 //! Any text as the uri of an array: the path that the obvious reading of RFC 3986 and 8089 gives,
-//! or a refusal with a text that leaves the result alone.
+//! or a refusal with a text that leaves the result alone. Other schemes than file:// stay, for a
+//! files hook, and are refused where there is none.
 //!
 //! Input: a byte, and the uri; bit 0 of the byte puts "file:///" before it, bit 1 puts a thousand
 //! times its first part before it.
 
 use wavetrain::base::limits::URI_BYTES_MAX;
 use wavetrain::base::text::Text;
-use wavetrain::source::zarr::normalize_uri;
+use wavetrain::source::zarr::{normalize_uri, refuse_scheme};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -23,11 +24,15 @@ pub fn run(data: &[u8]) {
     path.push_str("before");
     let found = normalize_uri(&uri, &mut path, &mut why);
     let expected = obvious(&uri);
+    let has_scheme = expected.is_ok() && foreign_scheme(&uri).is_some();
     assert_eq!(found, expected.as_ref().map(|_| ()).map_err(|status| *status), "{uri}: {why}");
     match expected {
         Ok(expected) => {
             assert_eq!(path.as_str(), expected);
             assert!(why.is_empty() && !path.is_cut());
+            let refused = if has_scheme { Err(Status::Unsupported) } else { Ok(()) };
+            assert_eq!(refuse_scheme(path.as_str(), &mut why), refused);
+            assert_eq!(why.is_empty(), !has_scheme);
         }
         Err(_) => {
             assert_eq!(path.as_str(), "before");
@@ -40,21 +45,26 @@ fn obvious(uri: &str) -> Result<String, Status> {
     if uri.is_empty() || uri.len() > URI_BYTES_MAX || uri.contains('\0') {
         return Err(Status::Invalid);
     }
-    let name = uri.split_once("://").map(|(name, _)| name).filter(|name| {
-        let mut bytes = name.bytes();
-        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
-            && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-    });
-    let path = match name {
-        None => uri.to_owned(),
-        Some(name) if name.eq_ignore_ascii_case("file") => unescaped(&uri[7..])?,
-        Some(_) => return Err(Status::Unsupported),
-    };
+    let is_file = scheme(uri).is_some_and(|name| name.eq_ignore_ascii_case("file"));
+    let path = if is_file { unescaped(&uri[7..])? } else { uri.to_owned() };
+    let least = foreign_scheme(uri).map_or(1, |name| name.len() + 3);
     let mut path = path.as_str();
-    while path.len() > 1 && path.ends_with('/') {
+    while path.len() > least && path.ends_with('/') {
         path = &path[..path.len() - 1];
     }
     Ok(path.to_owned())
+}
+
+fn scheme(uri: &str) -> Option<&str> {
+    uri.split_once("://").map(|(name, _)| name).filter(|name| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+    })
+}
+
+fn foreign_scheme(uri: &str) -> Option<&str> {
+    scheme(uri).filter(|name| !name.eq_ignore_ascii_case("file"))
 }
 
 /// The path behind "file://", host and escapes resolved.

@@ -60,13 +60,15 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
     }
     let mut buffer = [0; URI_BYTES_MAX];
-    let path = match scheme(uri) {
-        Some(name) if name.eq_ignore_ascii_case("file") => file_path(uri, &mut buffer, why)?,
-        _ => uri,
+    // The first slash of a path stays, and those of a scheme.
+    let (path, least) = match scheme(uri) {
+        Some(name) if name.eq_ignore_ascii_case("file") => (file_path(uri, &mut buffer, why)?, 1),
+        Some(name) => (uri, name.len() + "://".len()),
+        None => (uri, 1),
     };
-    let trimmed = path.trim_end_matches('/');
+    let trimmed = path.trim_end_matches('/').len().max(least);
     out.clear();
-    out.push_str(if trimmed.is_empty() { "/" } else { trimmed });
+    out.push_str(path.get(..trimmed).unwrap_or(path));
     assert!(!out.is_cut());
     Ok(())
 }
@@ -244,6 +246,7 @@ mod tests {
             ("s3://bucket/a/", "s3://bucket/a", "s3://"),
             ("gs+x.y-1://a", "gs+x.y-1://a", "gs+x.y-1://"),
             ("https://h/a?b#%41//", "https://h/a?b#%41", "https://"),
+            ("memory:///", "memory://", "memory://"),
         ] {
             assert_eq!(normal(uri).as_deref(), Ok(path));
             let mut why = Why::new();
