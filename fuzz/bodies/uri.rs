@@ -5,9 +5,12 @@
 //! Input: a byte, and the uri; bit 0 of the byte puts "file:///" before it, bit 1 puts a thousand
 //! times its first part before it.
 
+use wavetrain::abi::FilesHook;
 use wavetrain::base::limits::URI_BYTES_MAX;
 use wavetrain::base::text::Text;
-use wavetrain::source::zarr::{normalize_uri, refuse_scheme};
+use wavetrain::os::SYSTEM;
+use wavetrain::os::store::Store;
+use wavetrain::source::zarr::normalize_uri;
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -31,7 +34,8 @@ pub fn run(data: &[u8]) {
             assert_eq!(path.as_str(), expected);
             assert!(why.is_empty() && !path.is_cut());
             let refused = if has_scheme { Err(Status::Unsupported) } else { Ok(()) };
-            assert_eq!(refuse_scheme(path.as_str(), &mut why), refused);
+            let store = Store::new(&SYSTEM, FilesHook::NONE, false);
+            assert_eq!(store.refuse_scheme(path.as_str(), &mut why), refused);
             assert_eq!(why.is_empty(), !has_scheme);
         }
         Err(_) => {

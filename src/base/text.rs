@@ -203,6 +203,14 @@ impl fmt::Display for Float {
     }
 }
 
+/// What stands before "://", if it has the form of a scheme (RFC 3986, section 3.1).
+pub fn scheme(uri: &str) -> Option<&str> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let (name, rest) = uri.split_at_checked(uri.bytes().position(|byte| !is_part(byte))?)?;
+    let is_scheme = rest.starts_with("://") && name.as_bytes().first()?.is_ascii_alphabetic();
+    is_scheme.then_some(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +237,16 @@ mod tests {
         let mut text = Text::<32>::new();
         write!(text, "{}", List(&[3u64, 0, 17]));
         assert_eq!(text.as_str(), "[3, 0, 17]");
+    }
+
+    #[test]
+    fn a_scheme_is_what_its_rfc_says() {
+        for (uri, name) in [("s3://a", "s3"), ("gs+x.y-1://a", "gs+x.y-1"), ("A://", "A")] {
+            assert_eq!(scheme(uri), Some(name));
+        }
+        for path in ["", "/data/a", "./s3://bucket", "1a://x", "://x", "file:/x", "a b://x", "s3"] {
+            assert_eq!(scheme(path), None, "{path}");
+        }
     }
 
     #[test]

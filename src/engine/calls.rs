@@ -22,7 +22,6 @@ use crate::jobs::release::{
 };
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
-use crate::source::zarr::refuse_scheme;
 use crate::state::claims::popped_samples;
 use crate::state::lock::Condition;
 use crate::state::{Life, State};
@@ -153,10 +152,8 @@ impl Engine {
         let config = &self.shared.settings.config;
         let shape = &config.sample_shape[..config.sample_rank as usize];
         let mut why = Why::new();
-        if !self.shared.store.uses_hook() {
-            refuse_scheme(request.uri.as_str(), &mut why)
-                .map_err(|status| self.request_failure(request, status, &why))?;
-        }
+        let schemes = self.shared.store.refuse_scheme(request.uri.as_str(), &mut why);
+        schemes.map_err(|status| self.request_failure(request, status, &why))?;
         let mut extents = ArrayVec::<u64, RANK_MAX>::new();
         let mut matched = 0;
         let mut fits = true;

@@ -7,7 +7,9 @@
 use crate::base::abi::{FILE_ABSENT, FilesHook};
 use crate::base::arena::Region;
 use crate::base::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
-use crate::base::text::Text;
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Text, scheme};
+use crate::fail;
 use crate::os::{Errno, FileKind, FileStat, Os};
 use core::fmt;
 
@@ -90,6 +92,20 @@ impl Store {
     /// Whether reads go to the host, where waiting cannot be avoided.
     pub fn uses_hook(&self) -> bool {
         self.hook.size.is_some()
+    }
+
+    /// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A hook gets
+    /// it as it is.
+    pub fn refuse_scheme(&self, path: &str, why: &mut Why) -> Result<(), Status> {
+        let Some(name) = scheme(path).filter(|_| !self.uses_hook()) else { return Ok(()) };
+        Err(fail!(
+            why,
+            Unsupported,
+            "{}: scheme {}:// is not read: mount the store and give its path, or answer for its \
+             files in config.files",
+            Tail(path, 200),
+            Tail(name, 20)
+        ))
     }
 
     /// Whether reads of chunk data can be begun now and end later.

@@ -25,7 +25,6 @@ use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::source::zarr::{
     Entry, Group, NodeKind, array_from_document, describe, group_from_documents, normalize_uri,
-    refuse_scheme,
 };
 use crate::surface::entries::{EntryWriter, write_str};
 use static_assertions::const_assert;
@@ -220,9 +219,7 @@ fn read(
         return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
     }
     normalize_uri(uri, normal, why)?;
-    if !store.uses_hook() {
-        refuse_scheme(normal.as_str(), why)?;
-    }
+    store.refuse_scheme(normal.as_str(), why)?;
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
     let uri = normal.as_str();

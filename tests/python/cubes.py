@@ -64,7 +64,7 @@ def config(**changes: object) -> wavetrain.Config:
 
 def write_cube(store: object, data: numpy.ndarray | None = None, **changes: object) -> None:
     """Through zarr-python: v3, shards of 16^3, chunks of 8^3, zstd."""
-    zarr = pytest.importorskip("zarr", reason="there is no zarr-python here")
+    zarr = pytest.importorskip("zarr", minversion="3", reason="there is no zarr-python 3 here")
     data = voxels() if data is None else data
     plain = {"chunks": (EDGE,) * 3, "shards": (2 * EDGE,) * 3, "fill_value": FILL}
     array = zarr.create_array(store, shape=data.shape, dtype=data.dtype, **{**plain, **changes})

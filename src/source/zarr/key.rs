@@ -5,7 +5,7 @@
 
 use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
-use crate::base::text::{Tail, Text};
+use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
 use crate::records::{ArrayRecord, KeyEncoding};
 
@@ -44,7 +44,7 @@ fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<
 }
 
 /// Replaces `out` by the path that `uri` means: a path as it is, also with another scheme, which
-/// [`refuse_scheme`] is about; `file://` uris without scheme and host and with their escapes
+/// only a files hook reads; `file://` uris without scheme and host and with their escapes
 /// resolved; all without trailing slashes. `out` is written only on success. Errors: INVALID
 /// (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
 pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
@@ -71,32 +71,6 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     out.push_str(path.get(..trimmed).unwrap_or(path));
     assert!(!out.is_cut());
     Ok(())
-}
-
-/// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A files hook gets
-/// it as it is.
-pub fn refuse_scheme(path: &str, why: &mut Why) -> Result<(), Status> {
-    let Some(name) = scheme(path) else { return Ok(()) };
-    Err(fail!(
-        why,
-        Unsupported,
-        "{}: scheme {}:// is not read: mount the store and give its path, or answer for its files \
-         in config.files",
-        Tail(path, SHOWN_URI_BYTES),
-        Tail(name, 20)
-    ))
-}
-
-/// What stands before "://", if it has the form of a scheme (RFC 3986, section 3.1).
-fn scheme(uri: &str) -> Option<&str> {
-    let len = uri.bytes().position(|byte| !is_of_scheme(byte))?;
-    let (name, rest) = uri.split_at_checked(len)?;
-    let is_scheme = rest.starts_with("://") && name.as_bytes().first()?.is_ascii_alphabetic();
-    is_scheme.then_some(name)
-}
-
-fn is_of_scheme(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
 /// The path of a `file://` uri (RFC 8089), its escapes resolved into `buffer`.
@@ -241,20 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_stay_and_are_refused_by_name() {
-        for (uri, path, name) in [
-            ("s3://bucket/a/", "s3://bucket/a", "s3://"),
-            ("gs+x.y-1://a", "gs+x.y-1://a", "gs+x.y-1://"),
-            ("https://h/a?b#%41//", "https://h/a?b#%41", "https://"),
-            ("memory:///", "memory://", "memory://"),
+    fn other_schemes_stay() {
+        for (uri, path) in [
+            ("s3://bucket/a/", "s3://bucket/a"),
+            ("gs+x.y-1://a", "gs+x.y-1://a"),
+            ("https://h/a?b#%41//", "https://h/a?b#%41"),
+            ("memory:///", "memory://"),
         ] {
             assert_eq!(normal(uri).as_deref(), Ok(path));
-            let mut why = Why::new();
-            assert_eq!(refuse_scheme(path, &mut why), Err(Status::Unsupported));
-            assert!(why.as_str().contains(name), "{}", why.as_str());
-        }
-        for path in ["/data/a", "./s3://bucket", "1a://x"] {
-            assert_eq!(refuse_scheme(path, &mut Why::new()), Ok(()));
         }
     }
 

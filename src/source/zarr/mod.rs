@@ -27,7 +27,7 @@ pub use group::{
     Axes, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Visit, group_from_documents,
     node_kind,
 };
-pub use key::{normalize_uri, refuse_scheme, write_file_key, write_folder_key};
+pub use key::{normalize_uri, write_file_key, write_folder_key};
 pub use refusal::GroupRefusal;
 pub use zarr2::array_from_zarr2;
 pub use zarr3::array_from_zarr3;
