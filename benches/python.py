@@ -4,15 +4,17 @@
     python.py TOOL REQUESTS.jsonl.. [--batch 8] [--rounds 5] [--threads 2]
 
 Needs the package (PYTHONPATH=python, or the wheel), numpy, and fsspec with zarr for the last part.
-Three tables: streams of each list, tool and Python in turn, the best seconds of each and their
-ratio; CPU of the thread that pops, per batch, with that of the same native calls in a bare loop
-taken off; GB/s of uncompressed chunks through wavetrain.fsspec of a memory file system.
+Three tables: streams of each list, tool and Python in turn, the best seconds of each, their ratio
+and the median ratio of neighbours; CPU of the thread that pops, per batch, with that of the same
+native calls in a bare loop taken off; GB/s of uncompressed chunks through wavetrain.fsspec of a
+memory file system.
 """
 
 import argparse
 import ctypes
 import itertools
 import json
+import statistics
 import subprocess
 import tempfile
 import time
@@ -52,19 +54,24 @@ def by_python(samples, options):
 
 
 def compare(options):
-    print(f"{'list':28} {'tool s':>9} {'python s':>9} {'rate':>6}")
+    print(f"{'list':28} {'tool s':>9} {'python s':>9} {'rate':>6} {'paired':>6}")
     for requests in options.requests:
         lines = [json.loads(line) for line in Path(requests).read_text().splitlines()]
         samples = [
             wavetrain.Sample(str(Path(requests).parent / line["uri"]), line["box"])
             for line in lines
         ]
-        times = [
-            (by_tool(options.tool, requests, options), by_python(samples, options))
-            for _ in range(options.rounds)
-        ]
-        tool, python = (min(column) for column in zip(*times))
-        print(f"{Path(requests).stem:28} {tool:9.3f} {python:9.3f} {tool / python:6.3f}")
+        tools, pythons = [], []
+        for number in range(options.rounds):
+            for is_tool in (number % 2 == 0, number % 2 == 1):
+                if is_tool:
+                    tools.append(by_tool(options.tool, requests, options))
+                else:
+                    pythons.append(by_python(samples, options))
+        paired = statistics.median(tool / python for tool, python in zip(tools, pythons))
+        tool, python = min(tools), min(pythons)
+        name = Path(requests).stem
+        print(f"{name:28} {tool:9.3f} {python:9.3f} {tool / python:6.3f} {paired:6.3f}")
 
 
 def write_array(folder):

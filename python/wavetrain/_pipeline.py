@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import collections
-import contextlib
 import ctypes
 import math
 import os
@@ -25,7 +24,8 @@ from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._window import Window
 
-SLICE_NS = 100_000_000  # a wait is cut to these, so that Ctrl-C is heard
+SLICE_S = 0.1  # a wait is cut to these, so that Ctrl-C is heard
+SLICE_NS = int(SLICE_S * 1e9)
 CLOSE_SLICE_NS = 1_000_000_000  # longer: where one runs out, the library warns
 CLOSE_S = 10.0
 
@@ -206,28 +206,36 @@ class Pipeline:
         self._check_open()
         limit = self._config.pop_timeout_s
         deadline = math.inf if limit is None else time.monotonic() + limit
-        batch, error = Batch(self._loader), new_error()
-        handle, why = ctypes.byref(batch.handle), ctypes.byref(error)
-        function = library().wavetrain_pop
-        keep: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        batch = Batch(self._loader)
         try:
-            while True:
-                self._top_up()
-                if self._orphans:
-                    return self._orphans.pop()
-                left = deadline - time.monotonic()
-                wait = SLICE_NS if left > 0.1 else max(1000, int(left * 1e9))
-                with keep:
-                    status = function(self._loader, wait, handle, why)
-                keep = Kept()  # has system calls: for those that wait long
-                if status == _native.OK:
-                    return batch
-                if status != _native.STARVED or left <= 0.1:
-                    raise self._explained(failure("pop", status, error))
+            self._top_up()
+            if self._orphans:
+                return self._orphans.pop()
+            wait = SLICE_NS if limit is None or limit > SLICE_S else int(limit * 1e9)
+            handle = ctypes.byref(batch.handle)
+            if library().wavetrain_pop(self._loader, wait, handle, None) != _native.OK:
+                self._pop_late(handle, deadline)
+            return batch
         except BaseException:
             if batch.handle.value:  # an interrupt came behind the call: the next pop gives it
                 self._orphans.append(batch)
             raise
+
+    def _pop_late(self, handle: Any, deadline: float) -> None:
+        """Waits on. Apart from the first slice, for which Kept, which has system calls, costs too
+        much; what ended that comes again."""
+        error = new_error()
+        while True:
+            self._top_up()
+            left = deadline - time.monotonic()
+            wait = SLICE_NS if left > SLICE_S else max(1000, int(left * 1e9))
+            with Kept():
+                pop = library().wavetrain_pop
+                status = pop(self._loader, wait, handle, ctypes.byref(error))
+            if status == _native.OK:
+                return
+            if status != _native.STARVED or left <= SLICE_S:
+                raise self._explained(failure("pop", status, error))
 
     def _top_up(self) -> None:
         """Fills the lookahead, unless another thread is at it."""

@@ -59,8 +59,7 @@ class Window:
             raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})")
         address, size, _ = self.uris.get(sample.uri) or self.keep(sample.uri)
         rank = len(sample.aabb)
-        begins = [begin for begin, _ in sample.aabb]
-        ends = [end for _, end in sample.aabb]
+        begins, ends = zip(*sample.aabb) if rank else ((), ())
         box_at, tag_at = number * BOX_BYTES, number * SAMPLE_BYTES + TAG_AT
         FORMATS[rank].pack_into(self.boxes, box_at, address, size, rank, 0, *begins, *ends)
         TAG.pack_into(self.samples, tag_at, sample.tag)
