@@ -67,12 +67,12 @@ class FsspecFiles:
     def part_of_whole(self, name: str, data: bytes, offset: int, size: int) -> memoryview:
         """A server without ranges answers with the whole file: what was asked for is in it."""
         if name not in self.sizes:
+            LOGGER.warning("%s: the server ignores ranges: each read fetches the whole file", name)
             self.sizes[name] = self.size(name)
         if len(data) != self.sizes[name] or offset + size > len(data):
             raise OSError(
                 f"{name}: {len(data)} bytes came where {size} from {offset} on were asked"
             )
-        LOGGER.warning("%s: the server ignores ranges: each read fetches the whole file", name)
         return memoryview(data)[offset : offset + size]
 
 

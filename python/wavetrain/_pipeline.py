@@ -325,11 +325,11 @@ class Loader:
 
     def close(self, timeout_s: float) -> None:
         """Waits that long for work in flight; what then still lives is looked at again later."""
-        deadline = time.monotonic() + timeout_s
-        held = ctypes.c_uint32()
+        deadline, held = time.monotonic() + timeout_s, ctypes.c_uint32()
+        wait = min(CLOSE_SLICE_NS, int(timeout_s * 1e9))
         while self.handle:
             with Kept():
-                status = library().wavetrain_close(self.handle, CLOSE_SLICE_NS, ctypes.byref(held))
+                status = library().wavetrain_close(self.handle, wait, ctypes.byref(held))
             if status != _native.AGAIN:
                 self.handle = 0
                 Loader.alive.discard(self)

@@ -1,4 +1,7 @@
-"""The border: what a caller gives is taken as it is, or refused by name. Nothing is cut."""
+"""The border: what a caller gives is taken as it is, or refused by name. Nothing is cut.
+
+Over 500 lines: a table of every field, and what it takes and refuses, beside the fuzz of the same.
+"""
 
 from __future__ import annotations
 

@@ -315,7 +315,8 @@ def test_reads_overlap(cube, pipeline):
     assert stream.stats().reads_issued >= 4
 
 
-def test_a_pipeline_closes_with_reads_in_flight(cube, pipeline):
+def reading(cube, pipeline):
+    """A stream whose reads are in flight, and the event of their end, 0.3 s from now."""
     begun, go_on = threading.Event(), threading.Event()
 
     def wait(name):
@@ -327,23 +328,18 @@ def test_a_pipeline_closes_with_reads_in_flight(cube, pipeline):
     stream.push(cube.samples(16))
     begun.wait()
     threading.Timer(0.3, go_on.set).start()
+    return stream, go_on
+
+
+def test_a_pipeline_closes_with_reads_in_flight(cube, pipeline):
+    stream, go_on = reading(cube, pipeline)
     stream.close()
     assert go_on.is_set() and stream._open.handle == 0
     assert not [each for each in threading.enumerate() if each.name.startswith("wavetrain-files")]
 
 
 def test_reset_with_reads_in_flight_goes_on(cube, pipeline):
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait(name):
-        if is_chunk(name):
-            begun.set()
-            go_on.wait(20)
-
-    stream = pipeline(files=Folder(wait))
-    stream.push(cube.samples(16))
-    begun.wait()
-    threading.Timer(0.3, go_on.set).start()
+    stream, _ = reading(cube, pipeline)
     stream.reset()
     check(stream, cube, *range(20, 32))
 

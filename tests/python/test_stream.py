@@ -1,4 +1,7 @@
-"""The stream: samples go in, batches come out."""
+"""The stream: samples go in, batches come out.
+
+Over 500 lines: the life of a pipeline from open to the end of its process, on one array.
+"""
 
 from __future__ import annotations
 

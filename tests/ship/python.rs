@@ -1,7 +1,7 @@
 //! The Python package: its declarations are the header's, and its own tests pass.
 //!
 //! tests/python is run by pytest on the shared library of the archive, as strictly as Python can
-//! be: -X dev -W error. What a machine lacks is skipped, and said. The wheel is packages.rs's.
+//! be: -X dev -W error. What a machine lacks is skipped, and said. The wheel is wheel.rs's.
 
 use crate::common::pack::archive;
 use crate::common::{cc, cuda_sim, header};
