@@ -27,7 +27,7 @@ use wavetrain::decode::zstd::Context;
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::loops::crc32::crc32;
 use wavetrain::loops::crc32c::crc32c;
-use wavetrain::plan::{Cursor, Merge};
+use wavetrain::plan::{Cursor, Merge, Reach};
 use wavetrain::records::grid::EdgeRun;
 use wavetrain::records::{ArrayRecord, Span};
 use wavetrain::source::json;
@@ -255,7 +255,7 @@ fn walk(merge: &mut Merge, record: &ArrayRecord, samples: u32) -> u64 {
             lo[axis] = dice.below(1024 - extent + 1);
             hi[axis] = lo[axis] + extent;
         }
-        merge.add(sample, Cursor::start(record, &lo, &hi));
+        merge.add(sample, Cursor::start(record, &Reach::of(lo, hi)));
     }
     let mut uses = 0;
     while merge.next(record, |_| uses += 1).is_some() {}

@@ -15,10 +15,11 @@
  * 1. What it is
  *
  * A training loop wants the same thing over and over: N boxes cut out of large arrays on disk, cast
- * to one type, stacked in one tensor. You push samples, each an array (uri) and a box in it. You
- * pop batches [samples_per_batch, sample_shape...] in the order of the pushes. Between the two,
- * wavetrain loads the metadata, finds the chunks that the boxes touch, reads and decodes each of
- * them at most once per batch, casts, and scatters into the batch, with many batches in flight.
+ * to one type, stacked in one tensor, or in one for each of several fields. You push samples, each
+ * an array (uri) and a box in it, or several such. You pop batches [samples_per_batch,
+ * sample_shape...] in the order of the pushes. Between the two, wavetrain loads the metadata, finds
+ * the chunks that the boxes touch, reads and decodes each of them at most once per batch, casts,
+ * and scatters into the batch, with many batches in flight.
  *
  * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
  * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
@@ -37,9 +38,11 @@
  * objects are refused. An array of rank 0 has a box of rank 0, which is a sample of one element.
  * What it does not understand it refuses by name, before it reads data.
  *
- * Words: a *box* is a range begin <= i < end on every axis of an array. A *chunk* is the piece that
- * is compressed as one; a *shard* is a file of many chunks and their index. A *wave* is a group of
- * chunks that are read and decoded together. A *slot* is the memory of one batch.
+ * Words: a *field* is one tensor of a batch: an image, its mask, a label; a sample has a part of
+ * each, made of its boxes. A *box* is a range begin <= i < end on every axis of an array. A *chunk*
+ * is the piece that is compressed as one; a *shard* is a file of many chunks and their index. A
+ * *wave* is a group of chunks that are read and decoded together. A *slot* is the memory of one
+ * batch.
  *
  * Link libwavetrain.a with -lpthread -ldl. It defines nothing but the functions below. On x86-64 it
  * keeps a program's shadow stack (SHSTK); indirect branch tracking (IBT) it does not know.
@@ -222,9 +225,10 @@ enum {
 #define WAVETRAIN_CODEC_PLACES 8       /* of a count by codec; those without a codec hold 0 */
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
-#define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of one batch that live at a time */
+#define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of a field that live at a time */
 #define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: as long as config.pop_timeout_ns says */
 #define WAVETRAIN_NGFF_VERSION_BYTES 16
+#define WAVETRAIN_FIELDS_MAX 8          /* tensors in a batch */
 #define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
 
 /* An instance, and a popped batch: numbers, never 0, never used twice. Copy them as you like. */
@@ -298,29 +302,73 @@ typedef struct wavetrain_memory {
     wavetrain_memory_line lines[WAVETRAIN_MEMORY_LINES];
 } wavetrain_memory;
 
-/* A box of an array. Yours; copied by push. */
+/* What a box reads: kind. */
+enum {
+    WAVETRAIN_BOX_URI = 0, /* an array of a store */
+    WAVETRAIN_BOX_FORCE32 = 0x7FFFFFFF
+};
+
+/* A box of an array, and where in a field of the sample its elements go. Yours; copied by push.
+ *
+ * The box has ceil((end - begin) / |step|) places along each of its axes. Place p reads the element
+ * begin + p * step of the array, or, where step is below 0, end - 1 + p * step: as a slice of numpy
+ * does. Outside of the array a step of 1 or -1 reads what pad_mode of the field says; a longer one
+ * has to stay inside. Chunks that a step leads over are not read.
+ *
+ * The places of an axis go side by side along an axis of the field, from its element at[] on. With
+ * axes all 0 the axes of the box are those of the field in order: axes of extent 1 may be dropped
+ * so that the extents are those of the sample, and where they are not, but a part of it, its last
+ * axes are those of the field. An axis of the field that no axis of the box becomes has the one
+ * place at[]. Boxes of a sample that go to the same place of a field are WAVETRAIN_INVALID; places
+ * that none goes to hold pad_value of the field. */
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
                          * last '/' is dropped */
     uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
-    uint32_t rank;      /* axes of the array; those beyond sample_rank have extent 1 here; of an
-                         * array of rank 0, 0: the sample shape has extents of 1 alone then */
-    uint32_t reserved;  /* 0 */
+    uint32_t rank;      /* axes of the array; of an array of rank 0, 0: the box is one element */
+    uint32_t kind;      /* WAVETRAIN_BOX_ */
     int64_t begin[WAVETRAIN_RANK_MAX];
-    int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last; end - begin is the sample shape */
+    int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last */
+
+    /* What a box of the first version lacks; zeros are what it meant. */
+    uint32_t field;                   /* that its elements go to, counted from 0 */
+    uint32_t reserved;                /* 0 */
+    uint64_t at[WAVETRAIN_RANK_MAX];  /* by axis of the field: where the first place goes */
+    int64_t step[WAVETRAIN_RANK_MAX]; /* by axis of the box: elements from one place to the next,
+                                         backwards below 0; 0 is 1. Beyond 1 at most 536,870,911, to
+                                         at most 268,435,455 places */
+    uint8_t axes[WAVETRAIN_RANK_MAX]; /* by axis of the box: 1 + the axis of the field that it
+                                         becomes, each once; 0: dropped, its extent is 1; all 0: in
+                                         order, see above */
 } wavetrain_box;
 
 /* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
 typedef struct wavetrain_sample {
-    const wavetrain_box *boxes; /* n_fields boxes */
-    uint32_t n_fields;          /* 1 */
+    const wavetrain_box *boxes; /* n_boxes boxes, each box_bytes behind the one before */
+    uint32_t n_boxes;           /* 1 to max_boxes_per_sample */
     uint32_t box_bytes;         /* sizeof(wavetrain_box) */
     uint64_t tag;               /* yours; comes back with the batch and in errors */
 } wavetrain_sample;
 
-/* What a popped batch holds. Yours; set struct_size. The pointers in it are wavetrain's, borrowed
- * until release. Rows are packed in row-major order: sample i starts at data + i * (bytes /
- * sample_count). You may write to data. */
+/* A tensor of batches: a part of each sample, with a type and a shape of its own. Yours; an array
+ * of them is fields of the config, field_bytes from one to the next. */
+typedef struct wavetrain_field {
+    char name[WAVETRAIN_NAME_BYTES]; /* "mask": UTF-8 with a NUL, each another, without '/' */
+    uint32_t sample_rank;   /* axes of a sample, 0 to 16; 0: one element for each, the batch has the
+                               shape [samples] */
+    uint32_t dtype;         /* as of the config */
+    uint32_t dtype_bytes;   /* bytes of an element where dtype is RAW, 1 to 16; else 0 */
+    uint32_t pad_mode;      /* WAVETRAIN_PAD_ */
+    uint32_t pad_value_set; /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value */
+    uint32_t reserved;      /* 0 */
+    uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
+    double pad_value;       /* that padding, skipped samples and places that no box covers hold;
+                               must fit dtype */
+} wavetrain_field;
+
+/* What a popped batch holds of a field. Yours; set struct_size. The pointers in it are wavetrain's,
+ * borrowed until release. Rows are packed in row-major order: sample i starts at data + i *
+ * (bytes / sample_count). You may write to data. */
 typedef struct wavetrain_batch_view {
     size_t struct_size;
     void *data;            /* aligned to 256 bytes; host or device memory, as backend says */
@@ -339,6 +387,13 @@ typedef struct wavetrain_batch_view {
     const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
     uint32_t failed_samples;          /* how many of them are not 0 */
     uint32_t reserved;                /* 0 */
+    const uint64_t *covered; /* [sample_count][sample_rank, of a scalar 1]: how far the boxes of the
+                                sample reach along each axis, the largest place + 1, what pad_mode
+                                filled included; 0: no box goes to the field. Of a scalar 1 or 0 */
+    const uint64_t *digests; /* NULL: not built yet */
+    uint64_t digest;         /* 0: not built yet */
+    const char *name;        /* of the field, "" where the config has no table of them; lives as
+                                long as the loader */
 } wavetrain_batch_view;
 
 /* What one stage has done. */
@@ -762,15 +817,15 @@ typedef struct wavetrain_metadata_latency {
 } wavetrain_metadata_latency;
 
 /* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
- * sample_rank and sample_shape must be set, all else works as it is. In brackets: the default. 0
- * means zero, unless "0 = derived" is said. A field or a value that is marked "not built yet" is
+ * sample_rank and sample_shape, or fields, must be set, all else works as it is. In brackets: the
+ * default. 0 means zero, unless "0 = derived" is said. What is marked "not built yet" is
  * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
 typedef struct wavetrain_config {
     size_t struct_size;
 
     /* The batch. */
     uint32_t samples_per_batch; /* 1 to 1,048,576 [1] */
-    uint32_t sample_rank;       /* axes of a sample, 1 to 16 [0: must be set] */
+    uint32_t sample_rank;       /* axes of a sample, 1 to 16 [0: must be set, or fields] */
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
     uint32_t dtype;       /* output type: F32, BF16, F16; an integer type that loses nothing; or the
                              array's own type or RAW, as a copy of the bits [F32] */
@@ -845,6 +900,17 @@ typedef struct wavetrain_config {
 
     const char *cuda_driver; /* path of the CUDA driver, up to 4,095 bytes and a NUL, read during
                                 the call alone; for tests [NULL: libcuda.so.1] */
+
+    /* Several tensors in a batch, or several boxes in a sample. */
+    const wavetrain_field *fields; /* n_fields of them, read during the call alone. sample_rank,
+                                      sample_shape, dtype, dtype_bytes, pad_mode, pad_value_set and
+                                      pad_value of the config keep their defaults then [NULL] */
+    uint32_t n_fields;             /* up to WAVETRAIN_FIELDS_MAX; 0: those describe the one [0] */
+    uint32_t field_bytes;          /* sizeof(wavetrain_field), where there are fields [0] */
+    uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
+                                      fields the box of a sample has all of its shape; else it may
+                                      be a part of it [0] */
+    uint32_t max_parts;            /* not built yet [0] */
 } wavetrain_config;
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */
@@ -932,7 +998,7 @@ wavetrain_status wavetrain_flush(wavetrain_loader loader);
 wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
                                wavetrain_error *error);
 
-/* Describes a batch that is held. field: which tensor of it, 0 today. info: yours.
+/* Describes a batch that is held. field: which tensor of it, counted from 0. info: yours.
  * OK; INVALID: batch is not held, or there is no such field. Does not wait. */
 wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch batch,
                                       uint32_t field, wavetrain_batch_view *info);
@@ -956,7 +1022,7 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU or
  * kDLCUDA.
  * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
- * dtype_bytes behind the others. field: which tensor of the batch, 0 today. stream: on the
+ * dtype_bytes behind the others. field: which tensor of the batch, from 0 on. stream: on the
  * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
  * for, as DLPack numbers them: NULL and (void *)1 are the legacy default stream, (void *)2 is the
  * default stream of the calling thread, (void *)-1 none. It must live until the batch is released
@@ -967,13 +1033,13 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * tensor->deleter(tensor), once, on any thread, at any time before the close that returns OK. The
  * deleter allocates nothing and does not wait. It ignores a tensor that it has deleted, until the
  * same record is exported again, and it does nothing after that close and in a child made by fork.
- * The batch may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
- * be released before its tensors are deleted: then they keep the slot. For Python, wrap the tensor
- * in a capsule named "dltensor_versioned".
- * OK. AGAIN: as many tensors of the batch live as can: delete one; or it was exported to as many
- * different streams: use one of them. INVALID: batch is not held, there is no such field, or stream
- * is none of the loader's context. UNSUPPORTED: a stream on the host backend. CUDA: a driver call
- * failed, and the stream has ended. Does not wait. */
+ * Each field may be exported up to WAVETRAIN_TENSORS_PER_SLOT times at a time, in either form, and
+ * the batch be released before its tensors are deleted: then they keep the slot. For Python, wrap
+ * the tensor in a capsule named "dltensor_versioned".
+ * OK. AGAIN: as many tensors of the field live as can: delete one; or the batch was exported to as
+ * many different streams: use one of them. INVALID: batch is not held, there is no such field, or
+ * stream is none of the loader's context. UNSUPPORTED: a stream on the host backend. CUDA: a driver
+ * call failed, and the stream has ended. Does not wait. */
 wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
                                   void *stream, struct DLManagedTensorVersioned **tensor);
 

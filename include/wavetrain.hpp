@@ -149,6 +149,35 @@ struct box : wavetrain_box {
             end[axis] = last[axis];
         }
     }
+
+    /* The field that the elements go to, and by axis of that where the first one goes. */
+    box &into(std::uint32_t number, span<const std::uint64_t> first = {}) noexcept {
+        field = number;
+        copy(first, at);
+        return *this;
+    }
+    template <std::size_t N>
+    box &into(std::uint32_t number, const std::uint64_t (&first)[N]) noexcept {
+        return into(number, span<const std::uint64_t>(first));
+    }
+    /* By axis of the box: elements from one place to the next, backwards below 0. */
+    template <std::size_t N> box &steps(const std::int64_t (&elements)[N]) noexcept {
+        copy(span<const std::int64_t>(elements), step);
+        return *this;
+    }
+    /* By axis of the box: 1 + the axis of the field that it becomes, 0 for one that is dropped. */
+    template <std::size_t N> box &along(const std::uint8_t (&field_axes)[N]) noexcept {
+        copy(span<const std::uint8_t>(field_axes), axes);
+        return *this;
+    }
+
+private:
+    template <class T> void copy(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {
+        if (from.size() > WAVETRAIN_RANK_MAX)
+            rank = WAVETRAIN_RANK_MAX + 1; /* push refuses it */
+        for (std::size_t axis = 0; axis < from.size() && axis < WAVETRAIN_RANK_MAX; axis++)
+            to[axis] = from[axis];
+    }
 };
 
 /* A box, and the tag that comes back with its row of the batch. */
@@ -166,6 +195,50 @@ struct sample : box {
     wavetrain_sample raw() const noexcept { return { this, 1, sizeof(wavetrain_box), tag }; }
 };
 static_assert(sizeof(box) == sizeof(wavetrain_box), "a box adds nothing to the C struct");
+
+/* Several boxes, which are borrowed until push has taken them, and the tag of the sample that they
+ * are: its image, its mask, its label. */
+struct boxes {
+    span<const box> parts;
+    std::uint64_t tag = 0;
+
+    wavetrain_sample raw() const noexcept {
+        return { parts.data(), static_cast<std::uint32_t>(parts.size()), sizeof(wavetrain_box),
+                 tag };
+    }
+};
+
+/* A tensor of batches. A name that is too long makes a field that open refuses. */
+struct field : wavetrain_field {
+    /* field("label", WAVETRAIN_I64): one element for each sample. */
+    explicit field(const char *its_name, std::uint32_t type = WAVETRAIN_F32) noexcept
+        : field(its_name, type, span<const std::uint64_t>()) {}
+    /* field("mask", WAVETRAIN_U8, { 64, 64 }). */
+    template <std::size_t N>
+    field(const char *its_name, std::uint32_t type, const std::uint64_t (&extents)[N]) noexcept
+        : field(its_name, type, span<const std::uint64_t>(extents)) {}
+    field(const char *its_name, std::uint32_t type, span<const std::uint64_t> extents) noexcept
+        : wavetrain_field() {
+        const std::size_t bytes = std::strlen(its_name);
+        std::memcpy(name, its_name, bytes < sizeof name ? bytes : sizeof name);
+        dtype = type;
+        sample_rank = static_cast<std::uint32_t>(extents.size());
+        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
+            sample_shape[axis] = extents[axis];
+    }
+    /* What PAD_ of these the field has; with a value, that and not the arrays' fill values. */
+    field &padding(std::uint32_t mode) noexcept {
+        pad_mode = mode;
+        return *this;
+    }
+    field &padding(std::uint32_t mode, double value) noexcept {
+        pad_mode = mode;
+        pad_value = value;
+        pad_value_set = 1;
+        return *this;
+    }
+};
+static_assert(sizeof(field) == sizeof(wavetrain_field), "a field adds nothing to the C struct");
 
 /* ---- Configuration ------------------------------------------------------------------------ */
 
@@ -189,6 +262,15 @@ struct config : wavetrain_config {
                 break; /* open refuses 17 */
             sample_shape[sample_rank - 1] = extent;
         }
+        return *this;
+    }
+
+    /* The tensors of a batch, in the place of shape() and dtype; borrowed until the loader is
+     * open. */
+    config &use_fields(span<const field> table) noexcept {
+        fields = table.data();
+        n_fields = static_cast<std::uint32_t>(table.size());
+        field_bytes = sizeof(wavetrain_field);
         return *this;
     }
 
@@ -294,41 +376,35 @@ private:
 /* How long ~loader waits for reads in flight, and with the last batch for work on a device. */
 [[gnu::visibility("hidden")]] inline constexpr std::uint64_t close_timeout_ns = 30000000000u;
 
-/* A popped batch, or none. Gives itself back when it is destroyed or assigned to. */
-class [[nodiscard]] batch {
+/* One tensor of a batch, or none. Its memory is the batch's: nothing of it is to be used after
+ * that is released. */
+class field_view {
 public:
-    batch() noexcept = default;
-    batch(batch &&other) noexcept { swap(other); }
-    batch &operator=(batch &&other) noexcept {
-        batch taken(std::move(other)); /* first, so that b = std::move(b) keeps b */
-        swap(taken);
-        return *this;
-    }
-    batch(const batch &) = delete;
-    batch &operator=(const batch &) = delete;
-    ~batch() { release().ignore(); }
+    field_view() noexcept = default;
 
-    /* Whether there is a batch. All below is empty, zero or NULL where there is none. */
-    explicit operator bool() const noexcept { return batch_ != 0; }
+    /* Whether there is one. All below is empty, zero or NULL where there is none. */
+    explicit operator bool() const noexcept { return view_.rank != 0; }
     const batch_view &view() const noexcept { return view_; }
+    /* As the config names it; "" where that has no table of fields. */
+    const char *name() const noexcept { return view_.name != nullptr ? view_.name : ""; }
     void *data() const noexcept { return view_.data; }
     std::uint64_t bytes() const noexcept { return view_.bytes; }
     std::uint32_t sample_count() const noexcept { return view_.sample_count; }
-    std::uint64_t batch_id() const noexcept { return view_.batch_id; }
     /* WAVETRAIN_BACKEND_HOST or _CUDA; 0 where there is no batch. */
     std::uint32_t backend() const noexcept { return view_.backend; }
     /* Whether data() is an address of device memory, which only the device reads. */
     bool is_device() const noexcept { return view_.backend == WAVETRAIN_BACKEND_CUDA; }
     /* The CUDA device; -1 on the host. */
     std::int32_t device() const noexcept { return is_device() ? view_.device : -1; }
-    /* CUstream of the slot, for your work on the batch: release waits for it. NULL on the host. */
-    void *ready_stream() const noexcept { return view_.ready_stream; }
     /* sample_count, then the sample shape. */
     span<const std::uint64_t> shape() const noexcept { return { view_.shape, view_.rank }; }
-    span<const std::uint64_t> tags() const noexcept { return { view_.tags, view_.sample_count }; }
-    /* Not 0: the sample holds pad_value (on_error = SKIP). */
-    span<const wavetrain_status> statuses() const noexcept {
-        return { view_.statuses, view_.sample_count };
+    /* How far the boxes of a sample reach along each axis, of a scalar 1; 0: there are none. Empty
+     * also where there is no such sample. */
+    span<const std::uint64_t> covered(std::uint32_t index) const noexcept {
+        if (index >= view_.sample_count)
+            return {};
+        const std::size_t extents = view_.rank > 1 ? view_.rank - 1 : 1;
+        return { view_.covered + index * extents, extents };
     }
     /* All elements; EMPTY where T is not what they are. An arithmetic T must be of the dtype's kind
      * and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex or your half
@@ -345,6 +421,67 @@ public:
             return {};
         const std::size_t count = all.size() / view_.sample_count;
         return { all.data() + index * count, count };
+    }
+
+private:
+    friend class batch;
+    template <class T> bool holds() const noexcept {
+        static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "a plain type");
+        using plain = std::remove_cv_t<T>;
+        if (std::is_same_v<plain, unsigned char> || std::is_same_v<plain, std::byte>)
+            return true;
+        if (sizeof(T) != view_.dtype_bytes || !std::is_arithmetic_v<T>)
+            return sizeof(T) == view_.dtype_bytes;
+        const char kind = std::is_floating_point_v<T>    ? 'f'
+                          : std::is_same_v<plain, bool> ? 'b'
+                          : std::is_signed_v<T>         ? 'i'
+                                                        : 'u';
+        /* From WAVETRAIN_F32 on; 'c' and 'r' are those of no arithmetic type. */
+        return view_.dtype <= WAVETRAIN_RAW && "-fuuiiuiuiuufbccr"[view_.dtype] == kind;
+    }
+
+    batch_view view_;
+};
+
+/* A popped batch, or none: what it says of samples is that of its first field. Gives itself back
+ * when it is destroyed or assigned to. */
+class [[nodiscard]] batch : public field_view {
+public:
+    batch() noexcept = default;
+    batch(batch &&other) noexcept { swap(other); }
+    batch &operator=(batch &&other) noexcept {
+        batch taken(std::move(other)); /* first, so that b = std::move(b) keeps b */
+        swap(taken);
+        return *this;
+    }
+    batch(const batch &) = delete;
+    batch &operator=(const batch &) = delete;
+    ~batch() { release().ignore(); }
+
+    /* Whether there is a batch. All below is empty, zero or NULL where there is none. */
+    explicit operator bool() const noexcept { return batch_ != 0; }
+    /* A field by its place in the config's table, or by its name; none where there is no such. */
+    field_view field(std::uint32_t number) const noexcept {
+        field_view found;
+        if (!status(wavetrain_batch_info(loader_, batch_, number, &found.view_)))
+            found.view_ = batch_view();
+        return found;
+    }
+    field_view field(const char *name) const noexcept {
+        for (std::uint32_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
+            const field_view found = field(number);
+            if (!found || std::strcmp(found.name(), name) == 0)
+                return found;
+        }
+        return {};
+    }
+    std::uint64_t batch_id() const noexcept { return view_.batch_id; }
+    /* CUstream of the slot, for your work on the batch: release waits for it. NULL on the host. */
+    void *ready_stream() const noexcept { return view_.ready_stream; }
+    span<const std::uint64_t> tags() const noexcept { return { view_.tags, view_.sample_count }; }
+    /* Not 0: the sample holds pad_value (on_error = SKIP). */
+    span<const wavetrain_status> statuses() const noexcept {
+        return { view_.statuses, view_.sample_count };
     }
 
     /* Gives the batch back, behind `event` (a CUevent) if it is not NULL, and behind ready_stream()
@@ -373,9 +510,9 @@ public:
         view_ = batch_view();
         return number;
     }
-    /* Exports one tensor that shares the memory; the slot is free when the batch is released and
-     * the tensor's deleter was called. `stream`: what the consumer will work on; NULL on the host.
-     * The structs are those of dlpack.h, which is not needed here. */
+    /* Exports the tensor of a field, which shares the memory; the slot is free when the batch is
+     * released and the tensor's deleter was called. `stream`: what the consumer will work on; NULL
+     * on the host. The structs are those of dlpack.h, which is not needed here. */
     status dlpack(DLManagedTensorVersioned **tensor, void *stream = nullptr,
                   std::uint32_t field = 0) const noexcept {
         return wavetrain_dlpack(loader_, batch_, field, stream, tensor);
@@ -420,24 +557,8 @@ private:
         if (wavetrain_close(from, 0, &held) == WAVETRAIN_AGAIN && held == 0 && patience_ns != 0)
             wavetrain_close(from, patience_ns, nullptr);
     }
-    template <class T> bool holds() const noexcept {
-        static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "a plain type");
-        using plain = std::remove_cv_t<T>;
-        if (std::is_same_v<plain, unsigned char> || std::is_same_v<plain, std::byte>)
-            return true;
-        if (sizeof(T) != view_.dtype_bytes || !std::is_arithmetic_v<T>)
-            return sizeof(T) == view_.dtype_bytes;
-        const char kind = std::is_floating_point_v<T>    ? 'f'
-                          : std::is_same_v<plain, bool> ? 'b'
-                          : std::is_signed_v<T>         ? 'i'
-                                                        : 'u';
-        /* From WAVETRAIN_F32 on; 'c' and 'r' are those of no arithmetic type. */
-        return view_.dtype <= WAVETRAIN_RAW && "-fuuiiuiuiuufbccr"[view_.dtype] == kind;
-    }
-
     wavetrain_loader loader_ = 0;
     wavetrain_batch batch_ = 0;
-    batch_view view_;
 };
 
 /* ---- The loader --------------------------------------------------------------------------- */
@@ -486,6 +607,12 @@ public:
 
     /* Queues one sample. AGAIN: the lookahead was full until timeout_ns ran out. */
     status push(const sample &one, std::uint64_t timeout_ns = WAVETRAIN_FOREVER) noexcept {
+        const wavetrain_sample raw = one.raw();
+        std::size_t taken = 0;
+        return push({ &raw, 1 }, timeout_ns, taken);
+    }
+    /* The same of several boxes. */
+    status push(const boxes &one, std::uint64_t timeout_ns = WAVETRAIN_FOREVER) noexcept {
         const wavetrain_sample raw = one.raw();
         std::size_t taken = 0;
         return push({ &raw, 1 }, timeout_ns, taken);
@@ -541,6 +668,7 @@ public:
     }
     /* Timeouts are whole nanoseconds: 0.5 would be 0, and a NaN anything. */
     template <class T> if_float<T> push(const sample &, T) = delete;
+    template <class T> if_float<T> push(const boxes &, T) = delete;
     template <class T> if_float<T> pop(batch &, T, error * = nullptr) = delete;
     template <class T> if_float<T> pump(T) = delete;
     template <class T> if_float<T> close(T, std::uint32_t * = nullptr) = delete;

@@ -15,7 +15,7 @@ use wavetrain::assemble::{Target, scatter};
 use wavetrain::base::arena::Claim;
 use wavetrain::cuda::Stream;
 use wavetrain::cuda::handles::DevicePointer;
-use wavetrain::records::{ChunkBytes, Dtype};
+use wavetrain::records::{BoxShape, ChunkBytes, Dtype};
 use wavetrain::simd::FloatEnvironment;
 
 /// How much is measured.
@@ -155,11 +155,13 @@ impl Work {
         let sample_bytes = elements * u64::from(self.target.bytes());
         let samples = (size.bytes / sample_bytes).max(1);
         let end: Vec<i64> = shape.iter().map(|extent| self.begin + extent).collect();
+        let box_shape = BoxShape::forward(&case.begins[0], &end);
+        let strides = box_shape.strides(end.len(), case.cast.target_bytes());
         let sample = || SampleBox {
             record: &case.record,
             cast: case.cast,
-            begin: &case.begins[0],
-            end: &end,
+            shape: &box_shape,
+            strides: &strides,
             pad: PadMode::None,
         };
         let mut random = Random(0x5EED);

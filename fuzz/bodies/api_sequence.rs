@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use wavetrain::abi::{
-    ArrayInfo, BatchInfo, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox, Stats,
+    ArrayInfo, BatchInfo, Blank, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox,
+    Stats,
 };
 use wavetrain::assemble::value_element;
-use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{
     BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_HOOK, THREADS_OWN, THREADS_PUMP,
 };
@@ -513,7 +513,7 @@ impl Session<'_> {
     /// Counts and pointers that no sample goes with.
     fn push_nothing(&mut self, at: usize) {
         let loader = &mut self.loaders[at];
-        let one = Sample { boxes: null(), n_fields: 1, box_bytes: 0, tag: 0 };
+        let one = Sample { boxes: null(), n_boxes: 1, box_bytes: 0, tag: 0 };
         let bytes = size_of::<Sample>();
         let mut taken = 77;
         let huge = usize::MAX / 2;
@@ -928,21 +928,14 @@ impl Session<'_> {
         }
         .into_bytes();
         let mut refusal = Refusal::None;
-        let mut raw = SampleBox {
-            uri: null(),
-            uri_bytes: 0,
-            rank: 0,
-            reserved: 0,
-            begin: [0; RANK_MAX],
-            end: [0; RANK_MAX],
-        };
-        let mut sample = Sample { boxes: null(), n_fields: 1, box_bytes: 0, tag };
+        let mut raw = SampleBox::BLANK;
+        let mut sample = Sample { boxes: null(), n_boxes: 1, box_bytes: 0, tag };
         let mut spare = 0;
         if self.choices.rarely(5) {
             refusal = Refusal::Other;
             match self.choices.below(12) {
                 0 => refusal = Refusal::NoBox,
-                1 => sample.n_fields = self.choices.one_of(&[0, 2, u32::MAX]),
+                1 => sample.n_boxes = self.choices.one_of(&[0, 2, u32::MAX]),
                 2 => uri = self.choices.one_of(&REFUSED_URIS).as_bytes().to_vec(),
                 3 => uri = b"/m/\xFF\xFE".to_vec(),
                 4 => uri = b"/m/\0u16".to_vec(),
@@ -971,7 +964,7 @@ impl Session<'_> {
         // SAFETY: the block has the bytes of a box.
         unsafe { boxes.as_mut_ptr().cast::<SampleBox>().write_unaligned(raw) };
         if spare == 1 {
-            sample.box_bytes = size_of::<SampleBox>() as u32 - 1;
+            sample.box_bytes = 279;
         }
         Made { sample, boxes, uri, refusal, expected: Expected { tag, want } }
     }

@@ -17,8 +17,8 @@ use wavetrain::assemble::cast::Cast;
 use wavetrain::assemble::{SampleBox, Target, fill_outside, scatter};
 use wavetrain::base::arena::{Carver, Claim};
 use wavetrain::base::limits::RANK_MAX;
-use wavetrain::plan::{Cursor, Merge, files_touched};
-use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, Dtype, Need};
+use wavetrain::plan::{Cursor, Merge, Reach};
+use wavetrain::records::{ArrayRecord, BoxShape, ByteOrder, ChunkBytes, Dtype, Need};
 use wavetrain::simd::FloatEnvironment;
 
 /// Samples of one merge.
@@ -285,7 +285,7 @@ fn planned(record: &ArrayRecord, samples: &[Sample]) -> Vec<Step> {
         merge.clear();
         for (sample, hull) in samples.iter().enumerate().map(|(n, sample)| (n, &sample.hull)) {
             let Some((lo, hi)) = hull else { continue };
-            merge.add(sample as u32, Cursor::start(record, &padded(lo), &padded(hi)));
+            merge.add(sample as u32, Cursor::start(record, &Reach::of(padded(lo), padded(hi))));
         }
         let mut steps = Vec::new();
         loop {
@@ -343,7 +343,7 @@ fn check_files_touched(geometry: &Geometry, record: &ArrayRecord, lo: &[u64], hi
     for_each_voxel(lo, hi, |at| {
         files.insert((0..geometry.rank).map(|a| at[a] / geometry.file[a]).collect::<Vec<_>>());
     });
-    assert_eq!(files_touched(record, &padded(lo), &padded(hi)), files.len() as u64);
+    assert_eq!(Reach::of(padded(lo), padded(hi)).files_touched(record), files.len() as u64);
 }
 
 /// An array whose every element tells its place, as far as its type can.
@@ -406,9 +406,11 @@ fn filled(
     let mut buffer = vec![POISON; bytes + 2 * GUARD_BYTES];
     let cast =
         Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
-    let (begin, end) = (&sample.begin[..], &sample.end[..]);
+    let shape = &BoxShape::forward(&sample.begin, &sample.end);
+    let strides = &shape.strides(sample.begin.len(), to.bytes());
     let claim = Claim::on(&mut buffer[GUARD_BYTES..][..bytes]);
-    let mut target = Target { sample: SampleBox { record, cast, begin, end, pad: mode }, claim };
+    let sample = SampleBox { record, cast, shape, strides, pad: mode };
+    let mut target = Target { sample, claim };
     let mut written = 0;
     for (step, asked) in steps.iter().zip(asked.values()) {
         if !step.samples.contains(&number) {
@@ -476,7 +478,7 @@ fn check_axis(choices: &mut Choices<'_>) {
         for run in runs(begin, end, extent as u64, mode, chunk, chunk_limit) {
             assert!(run.length > 0);
             for at in 0..run.length {
-                let source = run.source as i64 + i64::from(run.step) * at as i64 + chunk as i64;
+                let source = run.source as i64 + run.step * at as i64 + chunk as i64;
                 assert!((chunk as i64..chunk_limit as i64).contains(&source));
                 assert_eq!(places[(run.target + at) as usize].replace(source), None);
             }

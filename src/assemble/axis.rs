@@ -37,6 +37,8 @@ pub enum AxisFault {
     NoElement,
     /// Its length, or the extent, does not fit in an i64.
     Overflow,
+    /// It leaves the array in steps of more than one element.
+    StepsOutside,
 }
 
 /// A run of places along an axis: place `target + i` takes element `source + i * step`.
@@ -48,8 +50,8 @@ pub struct Run {
     pub source: u64,
     /// Number of places, at least 1.
     pub length: u64,
-    /// 1, -1, or 0 where all places take the same element.
-    pub step: i8,
+    /// Elements from one place to the next; 0 where all places take the same one.
+    pub step: i64,
 }
 
 /// The half-open interval of source coordinates that the places of `[begin, end)` need on an axis
@@ -205,20 +207,21 @@ impl Runs {
             target: (first - self.begin + skip) as u64,
             source: (source + step * skip - self.chunk_first) as u64,
             length: (stop - skip) as u64,
-            step: step as i8,
+            step,
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const MODES: [PadMode; 4] = [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect];
+    pub const MODES: [PadMode; 4] =
+        [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect];
 
     /// The source of coordinate `at`, found by walking there from 0 one element at a time.
-    fn walked(at: i64, extent: i64, mode: PadMode) -> Option<i64> {
+    pub fn walked(at: i64, extent: i64, mode: PadMode) -> Option<i64> {
         let mut source = 0;
         let mut direction = 1;
         for _ in 0..at.abs() {
@@ -282,7 +285,7 @@ mod tests {
                     for run in runs(begin, end, extent as u64, mode, first as u64, limit) {
                         assert!(run.length > 0);
                         for at in 0..run.length as i64 {
-                            let source = run.source as i64 + i64::from(run.step) * at + first;
+                            let source = run.source as i64 + run.step * at + first;
                             assert!((first..limit as i64).contains(&source));
                             let place = &mut places[run.target as usize + at as usize];
                             assert_eq!(*place, None);
@@ -301,7 +304,7 @@ mod tests {
             let mut places = std::vec![u64::MAX; (end - begin) as usize];
             for run in runs(begin, end, extent, mode, 0, extent) {
                 for at in 0..run.length {
-                    let source = run.source as i64 + i64::from(run.step) * at as i64;
+                    let source = run.source as i64 + run.step * at as i64;
                     places[(run.target + at) as usize] = source as u64;
                 }
             }

@@ -9,12 +9,14 @@
 //! All calls expect the thread to hold a [`crate::simd::FloatEnvironment`].
 
 pub mod axis;
+pub mod blanks;
 pub mod block;
 pub mod cast;
 pub mod sample_box;
 pub mod units;
 mod value;
 pub mod vectors;
+pub mod walk;
 pub mod wire;
 
 pub use sample_box::SampleBox;
@@ -31,7 +33,7 @@ use cast::{Cast, Plane};
 pub struct Target<'a> {
     /// Its box, and what its elements become.
     pub sample: SampleBox<'a>,
-    /// Exactly the sample's bytes: the box, row-major, in elements of the batch.
+    /// The field's bytes in the sample: row-major, in elements of the field.
     pub claim: Claim<'a>,
 }
 
@@ -41,22 +43,28 @@ impl Target<'_> {
     }
 
     fn check(&self) {
-        assert!(self.sample.bytes() == Some(self.claim.region().bytes()));
+        assert!(self.sample.target_span().1 <= self.claim.region().bytes());
     }
 
     fn fill_block(&mut self, block: &Block, element: &[u8]) -> u64 {
-        let target_bytes = self.target_bytes();
-        block.for_each_plane(target_bytes, &mut |plane| {
-            let mut rows = self.rows_of(plane);
-            (0..rows.count()).for_each(|row| fill_row(rows.row(row), element));
-        });
-        block.element_count() * target_bytes
+        fill_block(&mut self.claim, block, element)
     }
 
     fn rows_of(&mut self, plane: &BlockPlane) -> RowsMut<'_> {
         let row_bytes = plane.length * self.target_bytes();
         self.claim.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch)
     }
+}
+
+/// Writes `element` at every place of a block; how many bytes.
+pub fn fill_block(claim: &mut Claim<'_>, block: &Block, element: &[u8]) -> u64 {
+    let bytes = element.len() as u64;
+    block.for_each_plane(bytes, &mut |plane| {
+        let row_bytes = plane.length * bytes;
+        let mut rows = claim.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch);
+        (0..rows.count()).for_each(|row| fill_row(rows.row(row), element));
+    });
+    block.element_count() * bytes
 }
 
 /// Writes the part of the sample that the decoded chunk at `chunk_origin` (in elements) holds, and

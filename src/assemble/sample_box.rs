@@ -1,40 +1,42 @@
-//! The box of one sample over its array: which blocks of it a chunk fills, and which no chunk does.
+//! A box over its array, in a field of a sample: which blocks of it a chunk fills, and which no
+//! chunk does.
 //!
-//! In: an array, a box in it, a padding mode, the type of the batch. Out: blocks, with distances in
-//! bytes on both sides. Invariant: over all chunks the blocks cover every place that has a source
-//! exactly once, and those outside cover the rest.
+//! In: an array, a box of it, a padding mode, the field that the box goes to. Out: blocks, with
+//! distances in bytes on both sides. Invariant: over all chunks the blocks cover every place that
+//! has a source exactly once, and those outside cover the rest.
 
-use super::axis::{PadMode, Run, Runs, runs, source_range};
+use super::axis::{PadMode, Run};
 use super::block::{Block, BlockAxis};
 use super::cast::Cast;
+use super::walk::{AxisView, WalkRuns, walk_range};
 use crate::base::limits::RANK_MAX;
-use crate::base::math::product;
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, BoxShape};
 use arrayvec::ArrayVec;
 
 /// Most runs of an axis that are looked at to find the end of a fold. Padding of a chunk is a few
 /// reflections; with more, the fold goes on to the end of the box.
 const FOLD_RUNS_MAX: usize = 16;
 
-/// A box of an array whose elements lie row-major in the sample, without gaps. The box is one that
-/// [`super::axis::source_range`] accepts along every axis.
+/// A box of an array, and the field whose elements it is. The box is one that
+/// [`walk_range`] accepts along every axis.
 #[derive(Clone, Copy)]
 pub struct SampleBox<'a> {
     /// The array.
     pub record: &'a ArrayRecord,
-    /// From the array's element type to the batch's.
+    /// From the array's element type to the field's.
     pub cast: Cast,
-    /// First coordinate of the box along each axis of the array.
-    pub begin: &'a [i64],
-    /// Coordinate behind the last one along each axis.
-    pub end: &'a [i64],
+    /// What is read, and the places that it goes to.
+    pub shape: &'a BoxShape,
+    /// Bytes from one element of the field to the next along each of its axes.
+    pub strides: &'a [u64; RANK_MAX],
     /// What lies outside the array.
     pub pad: PadMode,
 }
 
 /// An axis of a block of which one chunk fills several runs: place `p` has array coordinate
-/// `begin + p`, padding makes a coordinate below `extent` of it, and the chunk fills the place
-/// where that lies in `[first, limit)`.
+/// `begin + p`, counted from the end of the axis where the walk goes backwards; padding makes a
+/// coordinate below `extent` of it, and the chunk fills the place where that lies in
+/// `[first, limit)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AxisFold {
     /// Array coordinate of the first place.
@@ -57,34 +59,45 @@ pub struct FoldedBlock {
     pub folds: ArrayVec<Option<AxisFold>, RANK_MAX>,
 }
 
+/// Axes of a box in the order of the target: those of the longest distances there first.
+type Order = ArrayVec<usize, RANK_MAX>;
+
 impl SampleBox<'_> {
-    /// Bytes of an element of the batch.
+    /// Bytes of an element of the field.
     pub fn target_bytes(&self) -> u64 {
         u64::from(self.cast.target_bytes())
     }
 
-    /// Bytes of the sample, if that many can be counted.
-    pub fn bytes(&self) -> Option<u64> {
-        product(&self.extents()).and_then(|count| count.checked_mul(self.target_bytes()))
+    /// Bytes of the field from the first that the box writes to behind the last.
+    pub fn target_span(&self) -> (u64, u64) {
+        let first = self.shape.at * self.target_bytes();
+        let reach = |axis: usize| (self.places(axis) - 1) * self.step(axis);
+        let last = (0..self.record.axes()).map(reach).sum::<u64>();
+        (first, first + last + self.target_bytes())
     }
 
-    /// Extents of the box.
-    fn extents(&self) -> ArrayVec<u64, RANK_MAX> {
-        assert!(self.begin.len() == self.record.axes());
-        assert!(self.end.len() == self.record.axes());
-        self.begin.iter().zip(self.end).map(|(begin, end)| end.abs_diff(*begin)).collect()
+    /// Places along an axis.
+    fn places(&self, axis: usize) -> u64 {
+        self.shape.axes[axis].places()
     }
 
-    /// Bytes from one element of the sample to the next along each axis.
-    fn steps(&self) -> [u64; RANK_MAX] {
-        let extents = self.extents();
-        let mut steps = [0; RANK_MAX];
-        let mut step = self.target_bytes();
-        for axis in (0..extents.len()).rev() {
-            steps[axis] = step;
-            step *= extents[axis];
+    /// Bytes from one place to the next in the field; 0 along an axis that is dropped.
+    fn step(&self, axis: usize) -> u64 {
+        self.shape.axes[axis].to().map_or(0, |to| self.strides[to])
+    }
+
+    fn view(&self, axis: usize) -> AxisView {
+        AxisView::new(&self.shape.axes[axis], self.record.shape[axis])
+    }
+
+    /// Mostly their own order: few boxes turn axes.
+    fn order(&self) -> Order {
+        let mut order = Order::new();
+        for axis in 0..self.record.axes() {
+            let shorter = order.iter().position(|before| self.step(*before) < self.step(axis));
+            order.insert(shorter.unwrap_or(order.len()), axis);
         }
-        steps
+        order
     }
 
     /// First coordinate of a chunk at `chunk_origin` along an axis, and the one behind its last:
@@ -95,20 +108,16 @@ impl SampleBox<'_> {
     }
 
     /// The runs of each axis for the chunk at `chunk_origin`.
-    fn chunk_runs(&self, chunk_origin: &[u64]) -> ArrayVec<Runs, RANK_MAX> {
-        let record = self.record;
-        assert!(chunk_origin.len() == record.axes());
-        let of_axis = |axis: usize| {
-            let (first, limit) = self.chunk_range(axis, chunk_origin);
-            runs(self.begin[axis], self.end[axis], record.shape[axis], self.pad, first, limit)
-        };
-        (0..record.axes()).map(of_axis).collect()
+    fn chunk_runs(&self, chunk_origin: &[u64]) -> ArrayVec<WalkRuns, RANK_MAX> {
+        assert!(chunk_origin.len() == self.record.axes());
+        let of_axis = |axis| self.view(axis).runs(self.pad, self.chunk_range(axis, chunk_origin));
+        (0..self.record.axes()).map(of_axis).collect()
     }
 
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
     pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {
-        let steps = self.steps();
+        let order = self.order();
         let starts = self.chunk_runs(chunk_origin);
         let mut iterators = starts.clone();
         let mut current = ArrayVec::<Run, RANK_MAX>::new();
@@ -118,7 +127,7 @@ impl SampleBox<'_> {
         }
         // One turn per combination of runs, innermost axis fastest.
         loop {
-            each(&self.block(&current, &steps));
+            each(&self.block(&current, &order));
             let mut axis = current.len();
             loop {
                 if axis == 0 {
@@ -141,7 +150,7 @@ impl SampleBox<'_> {
     /// Everything that the chunk fills, as one block; None where that is nothing.
     pub fn folded_block(&self, chunk_origin: &[u64]) -> Option<FoldedBlock> {
         let mut current = ArrayVec::<Run, RANK_MAX>::new();
-        let mut folds = ArrayVec::new();
+        let mut folds = [None; RANK_MAX];
         for (axis, mut runs) in self.chunk_runs(chunk_origin).into_iter().enumerate() {
             let head = runs.next()?;
             let (tail, count) = runs
@@ -150,42 +159,40 @@ impl SampleBox<'_> {
                 .fold((head, 0), |(_, count), run| (run, count + 1));
             if count == 0 {
                 current.push(head);
-                folds.push(None);
                 continue;
             }
-            let places = self.end[axis].abs_diff(self.begin[axis]);
-            let limit = if count < FOLD_RUNS_MAX { tail.target + tail.length } else { places };
+            let limit =
+                if count < FOLD_RUNS_MAX { tail.target + tail.length } else { self.places(axis) };
             let (chunk_first, chunk_limit) = self.chunk_range(axis, chunk_origin);
-            let (begin, end) = (self.begin[axis], self.end[axis]);
             // Of the chunk no more than what the box reads, because no more may be there.
+            let extent = self.record.shape[axis];
             let (low, high) =
-                source_range(begin, end, self.record.shape[axis], self.pad).unwrap_or((0, 0));
-            let first_coordinate = chunk_first.max(low);
-            let limit_coordinate = chunk_limit.min(high);
+                walk_range(&self.shape.axes[axis], extent, self.pad).unwrap_or((0, 0));
+            let view = self.view(axis);
+            let (first, behind) = view.interval((chunk_first.max(low), chunk_limit.min(high)));
+            let (source, step) = view.element(first, chunk_first);
             let length = limit - head.target;
-            let source = first_coordinate - chunk_first;
-            current.push(Run { target: head.target, source, length, step: 1 });
-            folds.push(Some(AxisFold {
-                begin: self.begin[axis] + head.target as i64,
-                extent: self.record.shape[axis],
-                first: first_coordinate,
-                limit: limit_coordinate,
-            }));
+            current.push(Run { target: head.target, source, length, step });
+            let begin = view.begin + head.target as i64;
+            folds[axis] = Some(AxisFold { begin, extent, first, limit: behind });
         }
-        Some(FoldedBlock { block: self.block(&current, &self.steps()), folds })
+        let order = self.order();
+        let folds = order.iter().map(|axis| folds[*axis]).collect();
+        Some(FoldedBlock { block: self.block(&current, &order), folds })
     }
 
-    fn block(&self, current: &[Run], steps: &[u64; RANK_MAX]) -> Block {
-        let mut block = Block { axes: ArrayVec::new(), source: 0, target: 0 };
+    fn block(&self, current: &[Run], order: &Order) -> Block {
+        let target = self.shape.at * self.target_bytes();
+        let mut block = Block { axes: ArrayVec::new(), source: 0, target };
         let mut source = 0i64;
-        for (axis, run) in current.iter().enumerate() {
-            let stride = self.record.chunk_strides[axis];
+        for axis in order.iter().copied() {
+            let (run, stride) = (&current[axis], self.record.chunk_strides[axis]);
             source += run.source as i64 * stride;
-            block.target += run.target * steps[axis];
+            block.target += run.target * self.step(axis);
             block.axes.push(BlockAxis {
                 length: run.length,
-                source_step: i64::from(run.step) * stride,
-                target_step: steps[axis],
+                source_step: run.step * stride,
+                target_step: self.step(axis),
             });
         }
         assert!(source >= 0);
@@ -199,30 +206,33 @@ impl SampleBox<'_> {
         if self.pad != PadMode::Constant {
             return;
         }
-        let extents = self.extents();
-        let steps = self.steps();
+        let order = self.order();
         let inside = |axis: usize| {
+            if self.shape.axes[axis].step().0 > 1 {
+                return (0, self.places(axis));
+            }
             // Places of the box that the array covers: first and limit, counted from its begin.
-            let begin = i128::from(self.begin[axis]);
-            let place = |at: i128| (at - begin).clamp(0, i128::from(extents[axis])) as u64;
+            let begin = i128::from(self.view(axis).begin);
+            let place = |at: i128| (at - begin).clamp(0, i128::from(self.places(axis))) as u64;
             (place(0), place(i128::from(self.record.shape[axis])))
         };
         // What lies outside along one axis and inside along all axes before it, axis by axis.
-        for outside in 0..extents.len() {
+        for (rank, outside) in order.iter().copied().enumerate() {
             let (first, limit) = inside(outside);
-            for (first, limit) in [(0, first), (limit, extents[outside])] {
-                let mut block = Block { axes: ArrayVec::new(), source: 0, target: 0 };
-                for axis in 0..extents.len() {
-                    let (first, limit) = match axis {
-                        axis if axis < outside => inside(axis),
-                        axis if axis == outside => (first, limit),
-                        _ => (0, extents[axis]),
+            for (first, limit) in [(0, first), (limit, self.places(outside))] {
+                let target = self.shape.at * self.target_bytes();
+                let mut block = Block { axes: ArrayVec::new(), source: 0, target };
+                for (place, axis) in order.iter().copied().enumerate() {
+                    let (first, limit) = match place {
+                        place if place < rank => inside(axis),
+                        place if place == rank => (first, limit),
+                        _ => (0, self.places(axis)),
                     };
-                    block.target += first * steps[axis];
+                    block.target += first * self.step(axis);
                     block.axes.push(BlockAxis {
                         length: limit - first,
                         source_step: 0,
-                        target_step: steps[axis],
+                        target_step: self.step(axis),
                     });
                 }
                 if block.element_count() > 0 {

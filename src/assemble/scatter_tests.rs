@@ -4,7 +4,7 @@ use super::axis::{PadMode, source_range};
 use super::block::BlockAxis;
 use super::*;
 use crate::base::math::coordinates_from_linear;
-use crate::records::{ByteOrder, Dtype};
+use crate::records::{BoxShape, ByteOrder, Dtype};
 use std::vec;
 use std::vec::Vec;
 
@@ -68,13 +68,10 @@ impl Case {
     fn with_target<T>(&mut self, work: impl FnOnce(&mut Target<'_>) -> T) -> T {
         let bytes = self.memory.len() - 2 * GUARD;
         let claim = Claim::on(&mut self.memory[GUARD..][..bytes]);
-        let sample = SampleBox {
-            record: &self.record,
-            cast: self.cast,
-            begin: &self.begin,
-            end: &self.end,
-            pad: self.pad,
-        };
+        let shape = &BoxShape::forward(&self.begin, &self.end);
+        let strides = &shape.strides(self.begin.len(), self.cast.target_bytes());
+        let (record, cast, pad) = (&self.record, self.cast, self.pad);
+        let sample = SampleBox { record, cast, shape, strides, pad };
         let result = work(&mut Target { sample, claim });
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));
         assert!(self.memory[GUARD + bytes..].iter().all(|byte| *byte == POISON));

@@ -295,6 +295,32 @@ pub fn failed_unit(
     unit.with_axes(&[axis]).with_path()
 }
 
+/// The unit that writes `element`, of `element_bytes`, all over a block of the field from `address`
+/// on.
+pub fn fill_unit(
+    address: u64,
+    block: &Block,
+    element: &[u8; ELEMENT_BYTES_MAX],
+    element_bytes: u32,
+) -> Unit {
+    let (axes, _) = block.collapsed(0);
+    let axis = |axis: &BlockAxis| UnitAxis {
+        length: axis.length,
+        source_step: 0,
+        target_step: axis.target_step,
+    };
+    let axes: ArrayVec<UnitAxis, RANK_MAX> = axes.iter().map(axis).collect();
+    let unit = Unit {
+        target: address + block.target,
+        elements: block.element_count(),
+        target_bytes: element_bytes as u8,
+        is_fill: 1,
+        fill: *element,
+        ..EMPTY
+    };
+    unit.with_axes(&axes).with_path()
+}
+
 fn blank(target: &DeviceSample<'_>) -> Unit {
     Unit {
         target_dtype: target.dtype as u8,

@@ -3,6 +3,8 @@
 //! Those with a name for their empty value start with `struct_size` and only ever grow at their
 //! end. A caller with an older header passes a smaller size: fields past it are neither read nor
 //! written. [`Config`](crate::config::Config) is in `config`, [`Stats`] in `stats`.
+//!
+//! Over 500 lines: the structs of one header are one list.
 
 use crate::base::limits::{ERROR_TEXT_BYTES, METADATA_BYTES_MAX, RANK_MAX};
 use core::ffi::{c_char, c_void};
@@ -48,6 +50,8 @@ pub const NGFF_VERSION_BYTES: usize = 16;
 pub const FILE_ABSENT: i64 = -1;
 /// The answer of `wavetrain_files_hook.size` for every other failure.
 pub const FILE_FAILED: i64 = -2;
+/// `SampleBox::kind`: an array, by its uri.
+pub const BOX_URI: u32 = 0;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
 
@@ -215,20 +219,54 @@ c_structs! {
         uri_bytes: u64,
         /// Axes of the box.
         rank: u32,
-        /// Always 0.
-        reserved: u32,
+        /// `BOX_URI`.
+        kind: u32,
         /// First element along each axis.
         begin: [i64; RANK_MAX],
         /// One past the last element along each axis.
         end: [i64; RANK_MAX],
+        /// Field that its elements go to.
+        field: u32,
+        /// Always 0.
+        reserved: u32,
+        /// By axis of the field: where the first place goes.
+        at: [u64; RANK_MAX],
+        /// By axis of the box: elements from one place to the next; 0 is 1, and less than 0 is
+        /// backwards.
+        step: [i64; RANK_MAX],
+        /// By axis of the box: 1 + the axis of the field, 0 for an axis that is dropped; all 0: the
+        /// axes of the field in order.
+        axes: [u8; RANK_MAX],
+    }
+
+    /// A field of batches: `wavetrain_field`.
+    struct FieldSpec {
+        /// UTF-8 with a NUL.
+        name: [u8; NAME_BYTES],
+        /// Axes of a sample; 0: one element for each.
+        sample_rank: u32,
+        /// Element type.
+        dtype: u32,
+        /// Bytes of an element where dtype is RAW, else 0.
+        dtype_bytes: u32,
+        /// PAD_NONE, _CONSTANT, _EDGE or _REFLECT.
+        pad_mode: u32,
+        /// 1: constant padding takes pad_value; 0: the array's fill value.
+        pad_value_set: u32,
+        /// Always 0.
+        reserved: u32,
+        /// Extents of a sample, each at least 1.
+        sample_shape: [u64; RANK_MAX],
+        /// What padding, places that no box covers and skipped samples hold.
+        pad_value: f64,
     }
 
     /// One sample: `wavetrain_sample`. Push takes the size of it as an argument.
     struct Sample {
-        /// `n_fields` boxes.
+        /// `n_boxes` boxes.
         boxes: *const SampleBox,
-        /// Number of boxes: 1.
-        n_fields: u32,
+        /// Number of boxes.
+        n_boxes: u32,
         /// sizeof(wavetrain_box) as the caller knows it.
         box_bytes: u32,
         /// The caller's number for the sample; comes back with the batch.
@@ -267,6 +305,15 @@ c_structs! {
         failed_samples: u32,
         /// Always 0.
         reserved: u32,
+        /// For each sample and each axis of the field how far its boxes reach, 0 where there are
+        /// none; of a scalar 1 or 0.
+        covered: *const u64,
+        /// Always NULL.
+        digests: *const u64,
+        /// Always 0.
+        digest: u64,
+        /// Name of the field, with a NUL; lives as long as the loader.
+        name: *const c_char,
     }
 
     /// An axis of an image: `wavetrain_axis`. Strings are NUL-terminated, empty where nothing is

@@ -26,3 +26,8 @@ index_types! {
     /// A file's record.
     FileSlot
 }
+
+impl ArraySlot {
+    /// Of what is no array's.
+    pub const NONE: ArraySlot = ArraySlot(u32::MAX);
+}

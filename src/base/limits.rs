@@ -76,8 +76,11 @@ pub const SHARD_CHUNKS_MAX: u64 = 1 << 30;
 /// Instances that one process may have open at once; handles name a place in this table.
 pub const INSTANCES_MAX: usize = 64;
 
-/// Most fields (tensors) in a batch. One today; the ABI already counts them.
-pub const FIELDS_MAX: u32 = 1;
+/// Most fields (tensors) in a batch: an image, its mask, labels, weights, and as many again.
+pub const FIELDS_MAX: u32 = 8;
+
+/// Most boxes in a sample: a mosaic of 8 by 8 for each of the fields.
+pub const BOXES_MAX: u32 = 255;
 
 /// Tensors of one batch that may live at a time: views of a framework or two on each of a few
 /// streams. Their records are taken at open.

@@ -16,7 +16,7 @@ pub use crate::batch::dlpack::{
 use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
-use crate::base::limits::{BUFFER_ALIGN, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT};
+use crate::base::limits::{BUFFER_ALIGN, RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
 use core::iter::once;
 use core::mem::offset_of;
@@ -100,14 +100,15 @@ pub struct Exported {
 /// The records of all batch slots, slot by slot and field by field.
 pub struct Exports {
     records: Table<Record>,
+    fields: u32,
 }
 
 impl Exports {
-    /// Records for `slots` batch slots.
+    /// Records for `slots` batch slots of `fields` fields.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, slots: u32) -> Exports {
-        let count = u64::from(slots * FIELDS_MAX * TENSORS_PER_SLOT);
-        Exports { records: carver.table(Item::TensorRecords, count, &Record::EMPTY) }
+    pub fn carve(carver: &mut Carver, slots: u32, fields: u32) -> Exports {
+        let count = u64::from(slots * fields * TENSORS_PER_SLOT);
+        Exports { records: carver.table(Item::TensorRecords, count, &Record::EMPTY), fields }
     }
 
     /// Fills record `number` of a field of a slot, which is the caller's until its deleter is
@@ -118,9 +119,9 @@ impl Exports {
         source: &Source<'_>,
         deleters: &Deleters,
     ) -> Exported {
-        assert!(field < FIELDS_MAX && number < TENSORS_PER_SLOT);
+        assert!(field < self.fields && number < TENSORS_PER_SLOT);
         assert!((source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
-        let position = ((slot.0 * FIELDS_MAX + field) * TENSORS_PER_SLOT + number) as usize;
+        let position = ((slot.0 * self.fields + field) * TENSORS_PER_SLOT + number) as usize;
         let place = self.records.place(position);
         let mut record = Record::EMPTY;
         let dl_tensor = DlTensor {
@@ -155,8 +156,7 @@ impl Exports {
         }
         let position = position as u32;
         let (place, number) = (position / TENSORS_PER_SLOT, position % TENSORS_PER_SLOT);
-        #[expect(clippy::modulo_one, reason = "a batch has one field today")]
-        Some((BatchSlot(place / FIELDS_MAX), place % FIELDS_MAX, number))
+        Some((BatchSlot(place / self.fields), place % self.fields, number))
     }
 }
 

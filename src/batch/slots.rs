@@ -25,6 +25,7 @@ use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
 use crate::records::{BoxRecord, Destination};
+use static_assertions::const_assert;
 
 /// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,15 @@ pub enum SlotState {
     Fenced,
 }
 
+/// What a sample has rows for.
+#[derive(Clone, Copy, Debug)]
+pub struct PerSample {
+    /// Boxes.
+    pub boxes: u32,
+    /// Extents that they cover, of all fields.
+    pub covered: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     state: SlotState,
@@ -62,14 +72,14 @@ struct Slot {
     /// Position of the failure that the batch reports.
     failed_at: (u32, u64),
     /// Tensor records of each field that live, as bits. None but where the slot is kept.
-    tensors: [u32; FIELDS],
-    /// Record of each field that is looked at first for the next tensor.
-    next_tensor: [u32; FIELDS],
+    tensors: [u8; FIELDS_MAX as usize],
+    /// Record that is looked at first for the next tensor.
+    next_tensor: u8,
     /// A tensor was deleted while somebody found out what the slot waits for.
     is_touched: bool,
 }
 
-const FIELDS: usize = FIELDS_MAX as usize;
+const_assert!(TENSORS_PER_SLOT <= u8::BITS);
 
 impl Slot {
     /// Tensors of all fields that live.
@@ -98,8 +108,10 @@ pub struct Slots {
     pub tags: Table<u64>,
     /// Status codes of the samples, slot by slot.
     pub statuses: Table<i32>,
-    /// Boxes of the samples, one for each, slot by slot.
+    /// Boxes of the samples, as many for each as one may have, slot by slot.
     pub boxes: Table<BoxRecord>,
+    /// What boxes cover: of each slot, field by field, sample by sample, the extents.
+    pub covered: Table<u64>,
     samples_per_batch: u32,
     next_begin: u64,
     next_pop: u64,
@@ -110,7 +122,11 @@ pub struct Slots {
 impl Slots {
     /// `count` free slots.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, count: u32, samples_per_batch: u32) -> Slots {
+    pub fn carve(
+        carver: &mut Carver,
+        (count, samples_per_batch): (u32, u32),
+        per_sample: &PerSample,
+    ) -> Slots {
         let slot = Slot {
             state: SlotState::Free,
             batch_id: 0,
@@ -120,11 +136,13 @@ impl Slots {
             remaining: 0,
             generation: 0,
             failed_at: (0, 0),
-            tensors: [0; FIELDS],
-            next_tensor: [0; FIELDS],
+            tensors: [0; FIELDS_MAX as usize],
+            next_tensor: 0,
             is_touched: false,
         };
         let samples = count as u64 * samples_per_batch as u64;
+        let boxes = samples * per_sample.boxes as u64;
+        let covered = samples * per_sample.covered as u64;
         Slots {
             slots: carver.slice(Item::BatchStates, count as u64, &slot),
             failures: carver
@@ -132,7 +150,8 @@ impl Slots {
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
             tags: carver.table(Item::BatchStates, samples, &0),
             statuses: carver.table(Item::BatchStates, samples, &0),
-            boxes: carver.table(Item::BatchStates, samples, &BoxRecord::EMPTY),
+            boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
+            covered: carver.table(Item::BatchStates, covered, &0),
             samples_per_batch,
             next_begin: 0,
             next_pop: 0,
@@ -230,7 +249,7 @@ impl Slots {
             remaining: 1,
             generation,
             failed_at: (u32::MAX, u64::MAX),
-            tensors: [0; FIELDS],
+            tensors: [0; FIELDS_MAX as usize],
             next_tensor,
             is_touched: false,
         };
@@ -381,13 +400,12 @@ impl Slots {
     pub fn take_tensor(&mut self, slot: BatchSlot, field: u32) -> Option<u32> {
         let entry = &mut self.slots[slot.at()];
         assert!(entry.state == SlotState::Held);
-        let (live, next) = (&mut entry.tensors[field as usize], &mut entry.next_tensor);
-        let next = &mut next[field as usize];
+        let live = &mut entry.tensors[field as usize];
         let number = (0..TENSORS_PER_SLOT)
-            .map(|step| (*next + step) % TENSORS_PER_SLOT)
+            .map(|step| (u32::from(entry.next_tensor) + step) % TENSORS_PER_SLOT)
             .find(|number| *live & (1 << number) == 0)?;
         *live |= 1 << number;
-        *next = (number + 1) % TENSORS_PER_SLOT;
+        entry.next_tensor = ((number + 1) % TENSORS_PER_SLOT) as u8;
         Some(number)
     }
 

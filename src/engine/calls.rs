@@ -5,27 +5,25 @@
 //! lock up; without threads of ours they work instead of sleeping (`host_threads`).
 
 use crate::base::arena::Region;
-use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
-use crate::base::text::List;
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Stream};
 use crate::engine::Engine;
+use crate::engine::requests::{Fill, Refused, Request};
 use crate::engine::ways_out::starved_text;
 use crate::fail;
-use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
 use crate::jobs::device::{drain_device, next_look};
 use crate::jobs::read::ring::close_unused_ring;
 use crate::jobs::release::{
     accept_event, give_slot_back, is_device_at_rest, no_such_batch, note_consumer,
 };
+use crate::jobs::tensors::check_field;
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
 use crate::state::claims::popped_samples;
 use crate::state::lock::Condition;
 use crate::state::{Life, State};
-use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What pop found.
@@ -56,6 +54,8 @@ pub struct BatchView {
     pub tags: &'static [u64],
     /// Status codes of the samples.
     pub statuses: &'static [i32],
+    /// Extents that boxes cover of each sample of the field, one after the other.
+    pub covered: &'static [u64],
 }
 
 impl BatchView {
@@ -66,67 +66,40 @@ impl BatchView {
     }
 }
 
-/// One sample as push takes it.
-pub struct Request {
-    /// Normalised uri.
-    pub uri: Uri,
-    /// Axes of the box.
-    pub rank: usize,
-    /// First element along each axis.
-    pub begin: [i64; RANK_MAX],
-    /// One past the last.
-    pub end: [i64; RANK_MAX],
-    /// The caller's tag.
-    pub tag: u64,
-}
-
-impl Request {
-    /// A request to be filled.
-    pub const EMPTY: Request =
-        Request { uri: Uri::new(), rank: 0, begin: [0; RANK_MAX], end: [0; RANK_MAX], tag: 0 };
-}
-
 impl Engine {
-    /// Takes `count` requests in order until the lookahead is full; how many. `fill` writes
-    /// request number n, or says what is wrong with it; it is then not taken, nor any behind it.
+    /// Takes `count` samples in order until the lookahead is full; how many. What `fill` finds
+    /// wrong with one is told; it is then not taken, nor any behind it.
     pub fn push(
         &self,
         count: usize,
-        mut fill: impl FnMut(usize, &mut Request) -> Result<(), Failure>,
+        mut fill: impl Fill,
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
         let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;
         let mut request = Request::EMPTY;
-        let mut is_filled = false;
+        let mut checked = None;
         loop {
             // Filled without the lock: it reads the caller's memory and may be long.
-            if taken < count && !is_filled {
-                let filled = fill(taken, &mut request).and_then(|()| self.check_request(&request));
-                if let Err(failure) = filled {
-                    // Of a loader that is being closed nothing is wrong with the samples.
-                    let is_closing = self.lock.lock().life == Life::Closing;
-                    let shutdown = is_closing.then(Failure::shutdown);
-                    return (taken, Err(shutdown.unwrap_or(failure)));
+            if taken < count && checked.is_none() {
+                match self.check_sample(taken, &mut fill, &mut request) {
+                    Ok(shape) => checked = Some(shape),
+                    Err(failure) => return (taken, Err(self.closing_or(failure))),
                 }
-                is_filled = true;
             }
             let mut state = self.lock.lock();
             if let Some(failure) = self.refusal(&state) {
                 return (taken, Err(failure));
             }
-            if taken == count {
-                return (taken, Ok(()));
-            }
-            let axes = ..request.rank;
-            let uri = request.uri.as_bytes();
-            match state.queue.push(uri, &request.begin[axes], &request.end[axes], request.tag) {
+            let Some(first) = checked else { return (taken, Ok(())) };
+            match self.add_sample(&mut state, (taken, first), &mut fill, &mut request) {
                 Ok(()) => {
                     taken += 1;
-                    is_filled = false;
+                    checked = None;
                     self.pushed(&mut state);
                 }
-                Err(Full::Uris)
+                Err(Refused::Wrong(failure)) => return (taken, Err(failure)),
+                Err(Refused::Full(Full::Uris))
                     if state
                         .queue
                         .next_batch(self.shared.settings.config.samples_per_batch)
@@ -143,54 +116,10 @@ impl Engine {
         }
     }
 
-    /// Whether the box has the sample shape, apart from dropped axes of extent 1.
-    ///
-    /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-    /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A
-    /// box of rank 0 is one element, whatever the axes of a sample of one.
-    fn check_request(&self, request: &Request) -> Result<(), Failure> {
-        let config = &self.shared.settings.config;
-        let shape = &config.sample_shape[..config.sample_rank as usize];
-        let mut why = Why::new();
-        let schemes = self.shared.store.refuse_scheme(request.uri.as_str(), &mut why);
-        schemes.map_err(|status| self.request_failure(request, status, &why))?;
-        let mut extents = ArrayVec::<u64, RANK_MAX>::new();
-        let mut matched = 0;
-        let mut fits = true;
-        for axis in 0..request.rank {
-            let (begin, end) = (request.begin[axis], request.end[axis]);
-            let extent = end.abs_diff(begin);
-            extents.push(extent);
-            if end <= begin {
-                let status = fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is empty");
-                return Err(self.request_failure(request, status, &why));
-            }
-            if matched < shape.len() && extent == shape[matched] {
-                matched += 1;
-            } else {
-                fits &= extent == 1;
-            }
-        }
-        let is_scalar = request.rank == 0 && shape.iter().all(|extent| *extent == 1);
-        if is_scalar || fits && matched == shape.len() {
-            return Ok(());
-        }
-        let status = if request.rank < shape.len() { Status::Rank } else { Status::Invalid };
-        let status = why.fail(
-            status,
-            format_args!(
-                "box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped",
-                List(&extents),
-                List(shape)
-            ),
-        );
-        Err(self.request_failure(request, status, &why))
-    }
-
-    fn request_failure(&self, request: &Request, status: Status, why: &Why) -> Failure {
-        let mut failure = Failure::because(status, why);
-        failure.tag = request.tag;
-        failure
+    /// Of a loader that is being closed nothing is wrong with the samples.
+    fn closing_or(&self, failure: Failure) -> Failure {
+        let is_closing = self.lock.lock().life == Life::Closing;
+        if is_closing { Failure::shutdown() } else { failure }
     }
 
     fn uris_full(&self, state: &State, request: &Request) -> Failure {
@@ -204,7 +133,7 @@ impl Engine {
             state.queue.len(),
             self.shared.settings.config.samples_per_batch
         );
-        self.request_failure(request, status, &why)
+        Failure { tag: request.tag, ..Failure::because(status, &why) }
     }
 
     fn pushed(&self, state: &mut State) {
@@ -335,6 +264,7 @@ impl Engine {
     pub fn view(&self, token: u64, field: u32) -> Result<BatchView, Failure> {
         let state = &*self.lock.lock();
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+        check_field(self.shared, field)?;
         let row = self.shared.sample_row(slot, 0);
         let sample_count = state.slots.sample_count(slot);
         Ok(BatchView {
@@ -345,6 +275,7 @@ impl Engine {
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
+            covered: self.shared.covered(slot, field, sample_count),
         })
     }
 

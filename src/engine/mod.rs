@@ -12,6 +12,7 @@ pub mod figures;
 pub mod host_threads;
 pub mod open;
 pub mod open_device;
+pub mod requests;
 pub mod run;
 pub mod schedule;
 pub mod threads;

@@ -5,12 +5,11 @@
 //!
 //! Over 500 lines because the layout of all memory stands in one place.
 
-use crate::assemble::axis::PadMode;
 use crate::assemble::value_element;
 use crate::base::abi::HostJob;
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::{Bill, Item, Kind};
-use crate::base::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
+use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
@@ -32,13 +31,12 @@ use crate::os::store::Store;
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
 use crate::os::{Os, Thread, ThreadStart, start_thread, thread_locals};
-use crate::setup::config::{PAD_CONSTANT, PAD_EDGE, PAD_REFLECT};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
-use crate::state::shared::{Padding, Shared};
+use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
@@ -194,42 +192,38 @@ pub fn open(
 
 /// What is derived from the settings once, apart from sizes.
 struct Values {
-    padding: Padding,
+    paddings: Paddings,
     host_bytes: u64,
     handle: Handle,
 }
 
 fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
-    let config = &settings.config;
-    let Some(element) = value_element(config.pad_value, settings.dtype, settings.dtype_bytes)
-    else {
-        return Err(fail!(
-            why,
-            Invalid,
-            "pad_value = {}: {} cannot hold it",
-            Float(config.pad_value),
-            settings.dtype.name()
-        ));
-    };
-    let mode = match config.pad_mode {
-        PAD_CONSTANT => PadMode::Constant,
-        PAD_EDGE => PadMode::Edge,
-        PAD_REFLECT => PadMode::Reflect,
-        _ => PadMode::None,
-    };
-    let given = (config.pad_value_set == 1).then_some(element);
-    let padding = Padding { mode, element: given, failed_element: element };
-    Ok(Values { padding, ..Values::COUNTED })
+    let mut values = Values::COUNTED;
+    for field in &settings.fields {
+        let Some(element) = value_element(field.pad_value, field.dtype, field.dtype_bytes) else {
+            return Err(fail!(
+                why,
+                Invalid,
+                "{}pad_value = {}: {} cannot hold it",
+                field.of(),
+                Float(field.pad_value),
+                field.dtype.name()
+            ));
+        };
+        let given = field.pads_value.then_some(element);
+        values.paddings.push(Padding {
+            mode: field.pad_mode,
+            element: given,
+            empty_element: element,
+        });
+    }
+    Ok(values)
 }
 
 impl Values {
     /// Of a loader that is only counted.
     const COUNTED: Values = Values {
-        padding: Padding {
-            mode: PadMode::None,
-            element: None,
-            failed_element: [0; ELEMENT_BYTES_MAX],
-        },
+        paddings: Paddings::new_const(),
         host_bytes: 0,
         handle: Handle { token: 0, job: no_job },
     };
@@ -267,7 +261,7 @@ fn layout(
     let batches = carve_batches(carver, settings, opened);
     let staging = carve_staging(carver, settings, geometry, opened);
     let device_tiles = carve_tiles(carver, settings, geometry);
-    let exports = Exports::carve(carver, config.n_batch_slots);
+    let exports = Exports::carve(carver, config.n_batch_slots, settings.fields.len() as u32);
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory =
         carver.region(Item::ChunkCache, settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
@@ -296,7 +290,7 @@ fn layout(
         device_tiles,
         exports,
         chunk_memory,
-        padding: values.padding,
+        paddings: values.paddings.clone(),
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, _)): (&'static Shared, (&'static Mutex<State>, _))| Engine {

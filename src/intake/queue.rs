@@ -1,49 +1,67 @@
 //! The lookahead: samples that push took and no batch has planned yet, in push order.
 //!
 //! In: boxes and uris, copied. Out: the samples of the next batch, once it is complete or flushed.
-//! Uris lie in a ring of bytes; a sample whose uri is among the few youngest shares it, so that a
+//! Uris lie in a ring of bytes; a box whose uri is among the few youngest shares it, so that a
 //! stream over one array costs one uri. An old uri gets no new users, so the ring always drains.
 //!
-//! Invariant: `first <= limit`, and every queued sample holds one use of its name.
+//! The boxes of a sample are added one by one, behind the samples that wait, and are part of none
+//! before it is pushed; whoever adds holds the lock until then.
+//!
+//! Invariant: `first <= limit`, and every box, also of the sample that is added to, holds one use
+//! of its name.
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::hash_bytes;
-use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
+use crate::records::BoxShape;
 
-/// Names that a new sample may share.
+/// Names that a new box may share.
 const YOUNG_NAMES: u64 = 16;
 
-/// A half-open box and the array it lies in.
+/// A box and the array that it is of.
 #[derive(Clone, Copy, Debug)]
-pub struct QueuedSample {
-    /// Number of the name in the ring of names.
-    pub name: u64,
-    /// The caller's tag.
-    pub tag: u64,
+pub struct QueuedBox {
+    /// Place of the name in the ring of names.
+    name: u32,
     /// Axes of the box; 1 of a box of rank 0.
-    pub rank: u32,
+    pub rank: u8,
+    /// Field that it goes to.
+    pub field: u8,
     /// The box has rank 0, and stands here as [0, 1) along one axis.
     pub is_scalar: bool,
-    /// Flush was called behind this sample.
-    pub ends_segment: bool,
-    /// First element along each axis.
-    pub begin: [i64; RANK_MAX],
-    /// One past the last.
-    pub end: [i64; RANK_MAX],
+    /// What it reads, and where that goes.
+    pub shape: BoxShape,
 }
 
-impl QueuedSample {
-    const EMPTY: QueuedSample = QueuedSample {
-        name: 0,
-        tag: 0,
-        rank: 0,
-        is_scalar: false,
-        ends_segment: false,
-        begin: [0; RANK_MAX],
-        end: [0; RANK_MAX],
-    };
+impl QueuedBox {
+    const EMPTY: QueuedBox =
+        QueuedBox { name: 0, rank: 0, field: 0, is_scalar: false, shape: BoxShape::EMPTY };
+}
+
+/// A sample, whose boxes lie in the ring of boxes.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuedSample {
+    /// The caller's tag.
+    pub tag: u64,
+    /// Number of its boxes.
+    pub boxes: u32,
+    /// Flush was called behind this sample.
+    pub ends_segment: bool,
+}
+
+/// A box as push takes it: a uri, normalised and of at most 4095 bytes, the rank of the box, which
+/// may be 0, and what it reads.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBox<'a> {
+    /// The array.
+    pub uri: &'a [u8],
+    /// Axes of the box.
+    pub rank: usize,
+    /// Field that it goes to.
+    pub field: u32,
+    /// What it reads, and where that goes.
+    pub shape: BoxShape,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +85,11 @@ pub enum Full {
 #[derive(Debug)]
 pub struct Queue {
     samples: &'static mut [QueuedSample],
+    /// Boxes of each sample, at the place that it has among the samples.
+    boxes: &'static mut [QueuedBox],
+    boxes_per_sample: u32,
+    /// Boxes that were added of the sample that is not pushed yet.
+    added: u32,
     first: u64,
     limit: u64,
     names: &'static mut [Name],
@@ -81,13 +104,22 @@ pub struct Queue {
 impl Queue {
     /// An empty queue.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, samples: u32, uri_bytes: u64) -> Queue {
+    pub fn carve(
+        carver: &mut Carver,
+        (samples, boxes_per_sample): (u32, u32),
+        uri_bytes: u64,
+    ) -> Queue {
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
+        let sample = QueuedSample { tag: 0, boxes: 0, ends_segment: false };
+        let boxes = samples as u64 * boxes_per_sample as u64;
         Queue {
-            samples: carver.slice(Item::SampleQueue, samples as u64, &QueuedSample::EMPTY),
+            samples: carver.slice(Item::SampleQueue, samples as u64, &sample),
+            boxes: carver.slice(Item::SampleQueue, boxes, &QueuedBox::EMPTY),
+            boxes_per_sample,
+            added: 0,
             first: 0,
             limit: 0,
-            names: carver.slice(Item::SampleQueue, samples as u64 + YOUNG_NAMES + 1, &name),
+            names: carver.slice(Item::SampleQueue, boxes + YOUNG_NAMES + 1, &name),
             name_first: 0,
             name_limit: 0,
             bytes: carver.slice(Item::Uris, uri_bytes, &0),
@@ -113,28 +145,62 @@ impl Queue {
         self.name_first = self.name_limit;
         self.byte_first = self.byte_limit;
         self.flushes = 0;
+        self.added = 0;
     }
 
-    /// Copies a sample in. `uri` is normalised and at most 4095 bytes.
-    pub fn push(&mut self, uri: &[u8], begin: &[i64], end: &[i64], tag: u64) -> Result<(), Full> {
+    /// Copies a box of the next sample in.
+    pub fn add_box(&mut self, new: &NewBox<'_>) -> Result<(), Full> {
         if self.len() == self.samples.len() as u64 {
             return Err(Full::Samples);
         }
-        let name = self.use_name(uri).ok_or(Full::Uris)?;
-        let mut sample = QueuedSample {
-            name,
-            tag,
-            rank: begin.len().max(1) as u32,
-            is_scalar: begin.is_empty(),
-            ..QueuedSample::EMPTY
+        assert!(self.added < self.boxes_per_sample);
+        let name = self.use_name(new.uri).ok_or(Full::Uris)?;
+        let place = self.boxes_first(self.limit) + self.added as usize;
+        self.boxes[place] = QueuedBox {
+            name: name as u32,
+            rank: new.rank.max(1) as u8,
+            field: new.field as u8,
+            is_scalar: new.rank == 0,
+            shape: new.shape,
         };
-        sample.end[0] = 1;
-        sample.begin[..begin.len()].copy_from_slice(begin);
-        sample.end[..end.len()].copy_from_slice(end);
-        let at = index(self.limit % self.samples.len() as u64);
-        self.samples[at] = sample;
-        self.limit += 1;
+        self.added += 1;
         Ok(())
+    }
+
+    /// The boxes that were added of the next sample.
+    pub fn added(&self) -> &[QueuedBox] {
+        let first = self.boxes_first(self.limit);
+        &self.boxes[first..first + self.added as usize]
+    }
+
+    /// Takes the boxes back that were added of the next sample.
+    pub fn drop_added(&mut self) {
+        let first = self.boxes_first(self.limit);
+        for place in first..first + core::mem::take(&mut self.added) as usize {
+            self.names[self.boxes[place].name as usize].uses -= 1;
+        }
+        // Those that came with them are the youngest.
+        while self.name_first < self.name_limit {
+            let name = &self.names[index((self.name_limit - 1) % self.names.len() as u64)];
+            if name.uses > 0 {
+                break;
+            }
+            self.byte_limit = name.start;
+            self.name_limit -= 1;
+        }
+    }
+
+    /// The boxes that were added are a sample, with a box at least.
+    pub fn push(&mut self, tag: u64) {
+        assert!(self.added > 0 && self.len() < self.samples.len() as u64);
+        let at = index(self.limit % self.samples.len() as u64);
+        let boxes = core::mem::take(&mut self.added);
+        self.samples[at] = QueuedSample { tag, boxes, ends_segment: false };
+        self.limit += 1;
+    }
+
+    fn boxes_first(&self, sample: u64) -> usize {
+        index(sample % self.samples.len() as u64) * self.boxes_per_sample as usize
     }
 
     /// Ends the current batch behind the youngest sample.
@@ -169,14 +235,20 @@ impl Queue {
         &self.samples[index((self.first + offset as u64) % self.samples.len() as u64)]
     }
 
+    /// The boxes of the sample `offset` behind the front.
+    pub fn boxes(&self, offset: u32) -> &[QueuedBox] {
+        let first = self.boxes_first(self.first + offset as u64);
+        &self.boxes[first..first + self.sample(offset).boxes as usize]
+    }
+
     /// Number of the front sample since open; grows by one for every sample consumed.
     pub fn front_number(&self) -> u64 {
         self.first
     }
 
-    /// The uri of a queued sample and its hash.
-    pub fn uri(&self, sample: &QueuedSample) -> (&[u8], u64) {
-        let name = &self.names[index(sample.name % self.names.len() as u64)];
+    /// The uri of a box and its hash.
+    pub fn uri(&self, queued: &QueuedBox) -> (&[u8], u64) {
+        let name = &self.names[queued.name as usize];
         let start = index(name.start % self.bytes.len() as u64);
         (&self.bytes[start..start + name.bytes as usize], name.hash)
     }
@@ -185,11 +257,18 @@ impl Queue {
     pub fn consume(&mut self, count: u32) {
         for _ in 0..count {
             let sample = *self.sample(0);
+            let first = self.boxes_first(self.first);
+            for place in first..first + sample.boxes as usize {
+                self.names[self.boxes[place].name as usize].uses -= 1;
+            }
             self.flushes -= sample.ends_segment as u64;
             self.first += 1;
-            let at = index(sample.name % self.names.len() as u64);
-            self.names[at].uses -= 1;
         }
+        self.free_names();
+    }
+
+    /// Gives the names at the front back that nobody uses.
+    fn free_names(&mut self) {
         while self.name_first < self.name_limit {
             let name = &self.names[index(self.name_first % self.names.len() as u64)];
             if name.uses > 0 {
@@ -203,7 +282,8 @@ impl Queue {
         }
     }
 
-    fn use_name(&mut self, uri: &[u8]) -> Option<u64> {
+    /// The place of a name in the ring, with one use more.
+    fn use_name(&mut self, uri: &[u8]) -> Option<usize> {
         let hash = hash_bytes(uri);
         let oldest = self.name_first.max(self.name_limit.saturating_sub(YOUNG_NAMES));
         for number in (oldest..self.name_limit).rev() {
@@ -212,7 +292,7 @@ impl Queue {
             let start = index(name.start % self.bytes.len() as u64);
             if name.hash == hash && &self.bytes[start..start + name.bytes as usize] == uri {
                 self.names[at].uses += 1;
-                return Some(number);
+                return Some(at);
             }
         }
         self.add_name(uri, hash)
@@ -220,7 +300,7 @@ impl Queue {
 
     /// Worked example: of 100 bytes, 95 to 105 in use (absolute); 20 more do not fit before the
     /// wrap at 200 only if they start past 180; the rest of the lap is then skipped.
-    fn add_name(&mut self, uri: &[u8], hash: u64) -> Option<u64> {
+    fn add_name(&mut self, uri: &[u8], hash: u64) -> Option<usize> {
         let capacity = self.bytes.len() as u64;
         let bytes = uri.len() as u64;
         let to_wrap = capacity - self.byte_limit % capacity;
@@ -236,7 +316,7 @@ impl Queue {
         let place = index(number % self.names.len() as u64);
         self.names[place] = Name { hash, start, bytes: uri.len() as u32, uses: 1 };
         self.name_limit += 1;
-        Some(number)
+        Some(place)
     }
 }
 
@@ -252,20 +332,30 @@ mod tests {
         let start = NonNull::new(start as *mut u8).unwrap();
         // SAFETY: the block is leaked, used once, and large enough after alignment.
         let mut carver = unsafe { Carver::over(start, (1 << 18) - 4096) };
-        Queue::carve(&mut carver, samples, uri_bytes)
+        Queue::carve(&mut carver, (samples, 2), uri_bytes)
+    }
+
+    fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
+        queue.add_box(&NewBox { uri, rank: 1, field: 0, shape: BoxShape::EMPTY })
+    }
+
+    fn push(queue: &mut Queue, uri: &[u8], tag: u64) -> Result<(), Full> {
+        add(queue, uri)?;
+        queue.push(tag);
+        Ok(())
     }
 
     #[test]
     fn a_batch_is_complete_when_full_or_flushed() {
         let mut queue = queue(8, 4096);
         for tag in 0..5 {
-            queue.push(b"/a", &[0], &[1], tag).unwrap();
+            push(&mut queue, b"/a", tag).unwrap();
         }
         assert_eq!(queue.next_batch(3), Some(3));
         queue.consume(3);
         assert_eq!(queue.next_batch(3), None);
         queue.flush();
-        queue.push(b"/a", &[0], &[1], 5).unwrap();
+        push(&mut queue, b"/a", 5).unwrap();
         assert_eq!(queue.next_batch(3), Some(2));
         queue.consume(2);
         assert_eq!(queue.next_batch(3), None);
@@ -279,12 +369,12 @@ mod tests {
         let uri = |tag: u64| format!("/{}/{tag}", "x".repeat(index(tag * 7 % 90)));
         while popped < 2000 {
             let name = uri(pushed / 2);
-            match queue.push(name.as_bytes(), &[0], &[1], pushed) {
+            match push(&mut queue, name.as_bytes(), pushed) {
                 Ok(()) => pushed += 1,
                 Err(_) => {
                     let sample = *queue.sample(0);
                     assert_eq!(sample.tag, popped);
-                    assert_eq!(queue.uri(&sample).0, uri(popped / 2).as_bytes());
+                    assert_eq!(queue.uri(&queue.boxes(0)[0]).0, uri(popped / 2).as_bytes());
                     queue.consume(1);
                     popped += 1;
                 }
@@ -295,11 +385,35 @@ mod tests {
     #[test]
     fn a_full_queue_says_which_memory_is_full() {
         let mut few = queue(2, 4096);
-        few.push(b"/a", &[0], &[1], 0).unwrap();
-        few.push(b"/a", &[0], &[1], 0).unwrap();
-        assert_eq!(few.push(b"/a", &[0], &[1], 0), Err(Full::Samples));
+        push(&mut few, b"/a", 0).unwrap();
+        push(&mut few, b"/a", 0).unwrap();
+        assert_eq!(push(&mut few, b"/a", 0), Err(Full::Samples));
         let mut short = queue(8, 16);
-        short.push(b"/a234567890", &[0], &[1], 0).unwrap();
-        assert_eq!(short.push(b"/b234567890", &[0], &[1], 0), Err(Full::Uris));
+        push(&mut short, b"/a234567890", 0).unwrap();
+        assert_eq!(push(&mut short, b"/b234567890", 0), Err(Full::Uris));
+    }
+
+    #[test]
+    fn boxes_of_a_sample_that_is_not_pushed_are_as_if_they_had_never_been() {
+        let mut queue = queue(3, 64);
+        let uri = |number: u32| format!("/{number:020}");
+        push(&mut queue, uri(0).as_bytes(), 0).unwrap();
+        for number in 1..100 {
+            add(&mut queue, uri(number).as_bytes()).unwrap();
+            assert_eq!(add(&mut queue, uri(number + 1).as_bytes()), Ok(()));
+            assert_eq!((queue.len(), queue.added().len()), (1, 2));
+            queue.drop_added();
+        }
+        add(&mut queue, uri(0).as_bytes()).unwrap();
+        push(&mut queue, uri(7).as_bytes(), 1).unwrap();
+        let uris = |queue: &Queue, offset: u32| -> std::vec::Vec<std::vec::Vec<u8>> {
+            queue.boxes(offset).iter().map(|queued| queue.uri(queued).0.to_vec()).collect()
+        };
+        let of = |numbers: &[u32]| -> std::vec::Vec<std::vec::Vec<u8>> {
+            numbers.iter().map(|number| uri(*number).into_bytes()).collect()
+        };
+        assert_eq!((uris(&queue, 0), uris(&queue, 1)), (of(&[0]), of(&[0, 7])));
+        queue.consume(1);
+        assert_eq!((queue.sample(0).tag, uris(&queue, 0)), (1, of(&[0, 7])));
     }
 }

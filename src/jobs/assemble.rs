@@ -11,25 +11,28 @@ use crate::assemble::units::{
 use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
 use crate::base::indexes::{ArraySlot, WaveIndex};
-use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::decode::unshuffle::Shuffle;
 use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
 use crate::device::{DecodedBy, SlabPart, decoded_by};
+use crate::jobs::blanks::fill_blanks;
 use crate::jobs::failures::fail_task;
 use crate::os::profiler;
-use crate::records::{ArrayRecord, ChunkBytes, Codec, Need, chunk_origin};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Destination, Need, chunk_origin};
+use crate::setup::fields::Field;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::{pool_need, scratch_need, whole_bytes};
 use crate::state::scratch::Hold;
-use crate::state::shared::Shared;
+use crate::state::shared::{Padding, Shared};
 use crate::state::slab_writer::{SlabWriter, chunk_data};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkKind, ChunkTask};
+use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -76,7 +79,9 @@ pub fn run<'l>(
 pub struct Assembler<'a> {
     shared: &'a Shared,
     record: &'static ArrayRecord,
-    cast: Cast,
+    /// From the array's element type to that of each field; None where a field cannot have it, and
+    /// no box of the array goes to it.
+    casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
     /// Where chunks go on their way to a device.
     slab: Option<SlabWriter>,
     decode: Metric,
@@ -101,14 +106,16 @@ impl<'a> Assembler<'a> {
     pub fn new(shared: &'a Shared, array: ArraySlot, slab: Option<SlabWriter>) -> Assembler<'a> {
         let record = shared.array_record(array);
         let settings = &shared.settings;
-        let (dtype, dtype_bytes) = (settings.dtype, settings.dtype_bytes);
-        let Some(cast) = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes) else {
-            unreachable!("the planner refuses arrays without a cast");
+        let is_streamed = settings.slots_bytes() >= STREAMED_SLOTS_BYTES;
+        let cast = |field: &Field| {
+            let (dtype, dtype_bytes) = (field.dtype, field.dtype_bytes);
+            let cast = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes);
+            cast.map(|cast| cast.streamed(is_streamed))
         };
         Assembler {
             shared,
             record,
-            cast: cast.streamed(settings.slots_bytes() >= STREAMED_SLOTS_BYTES),
+            casts: settings.fields.iter().map(cast).collect(),
             slab,
             decode: Metric::NONE,
             scatter: Metric::NONE,
@@ -184,8 +191,8 @@ impl<'a> Assembler<'a> {
         let start = (shared.os.now_ns)();
         let mut own = None;
         let record = match task.kind {
-            // Padding belongs to no file, and an array without elements has none.
-            ChunkKind::Pad => self.record,
+            // Padding and blanks belong to no file, and an array without elements has none.
+            ChunkKind::Pad | ChunkKind::Blank => self.record,
             _ => self.record.of_file(task.file, &mut own),
         };
         let (mut chunk, mut in_slab) = (ChunkBytes { bytes: &[], first: 0 }, None);
@@ -228,7 +235,7 @@ impl<'a> Assembler<'a> {
     ) -> u64 {
         let (shared, axes) = (self.shared, record.axes());
         let origin = match task.kind {
-            ChunkKind::Pad => [0; RANK_MAX],
+            ChunkKind::Pad | ChunkKind::Blank => [0; RANK_MAX],
             _ => chunk_origin(record, task.file, task.chunk),
         };
         let origin = &origin[..axes];
@@ -236,22 +243,31 @@ impl<'a> Assembler<'a> {
         for pair in 0..task.pair_count {
             let row = shared.tables.pair_row(wave, task.pair_first + pair);
             let source = shared.box_record(task.slot, shared.tables.pairs.read(row));
-            let sample_box = SampleBox {
-                record,
-                cast: self.cast,
-                begin: &source.begin[..axes],
-                end: &source.end[..axes],
-                pad: shared.padding.mode,
+            if task.kind == ChunkKind::Blank {
+                let (slot, field) = (task.slot, task.file as u32);
+                let to = Destination { slot, field, sample: source.sample };
+                written += fill_blanks(shared, to, task.chunk, self.slab.as_mut());
+                continue;
+            }
+            let Some(cast) = self.casts[source.field as usize] else {
+                unreachable!("the planner refuses arrays without a cast");
             };
+            let field = shared.field(source.field);
+            let pad = shared.padding(source.field);
+            let (shape, strides) = (&source.shape, &field.strides);
+            let sample_box = SampleBox { record, cast, shape, strides, pad: pad.mode };
+            let to = source.to(task.slot);
             written += match in_slab {
                 Some(data) => {
-                    let address = shared.sample_region(source.to).as_ptr() as u64;
-                    self.send_sample(task.kind, &sample_box, address, origin, data)
+                    let address = shared.sample_region(to).as_ptr() as u64;
+                    let (dtype, sample) = (field.dtype, sample_box);
+                    let target = DeviceSample { sample, dtype, address };
+                    self.send_sample(task.kind, &target, pad, origin, data)
                 }
                 None => {
-                    let claim = shared.claim_sample(source.to);
+                    let claim = shared.claim_sample(to);
                     let target = Target { sample: sample_box, claim };
-                    self.write_sample(task.kind, target, origin, chunk)
+                    write_sample(task.kind, target, pad, origin, chunk)
                 }
             };
         }
@@ -316,29 +332,30 @@ impl<'a> Assembler<'a> {
         scatter.add(&self.scatter);
         self.slab.map(SlabWriter::finish)
     }
+}
 
-    fn write_sample(
-        &self,
-        kind: ChunkKind,
-        mut target: Target<'_>,
-        origin: &[u64],
-        chunk: &ChunkBytes<'_>,
-    ) -> u64 {
-        match kind {
-            ChunkKind::Data | ChunkKind::Kept => scatter(&mut target, origin, chunk),
-            ChunkKind::Missing => scatter_fill(&mut target, origin),
-            ChunkKind::Pad => {
-                let element = self.outside_element(&target.sample);
-                fill_outside(&mut target, &element[..self.shared.settings.dtype_bytes as usize])
-            }
-            ChunkKind::Broken => 0,
+fn write_sample(
+    kind: ChunkKind,
+    mut target: Target<'_>,
+    pad: &Padding,
+    origin: &[u64],
+    chunk: &ChunkBytes<'_>,
+) -> u64 {
+    match kind {
+        ChunkKind::Data | ChunkKind::Kept => scatter(&mut target, origin, chunk),
+        ChunkKind::Missing => scatter_fill(&mut target, origin),
+        ChunkKind::Pad => {
+            let element = outside_element(&target.sample, pad);
+            let bytes = target.sample.cast.target_bytes() as usize;
+            fill_outside(&mut target, &element[..bytes])
         }
+        ChunkKind::Blank | ChunkKind::Broken => 0,
     }
+}
 
-    /// What constant padding puts where there is no source.
-    fn outside_element(&self, sample: &SampleBox<'_>) -> [u8; ELEMENT_BYTES_MAX] {
-        self.shared.padding.element.unwrap_or_else(|| fill_element(sample.record, &self.cast))
-    }
+/// What constant padding puts where there is no source.
+fn outside_element(sample: &SampleBox<'_>, pad: &Padding) -> [u8; ELEMENT_BYTES_MAX] {
+    pad.element.unwrap_or_else(|| fill_element(sample.record, &sample.cast))
 }
 
 /// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. What nothing
@@ -419,25 +436,22 @@ impl Assembler<'_> {
     fn send_sample(
         &mut self,
         kind: ChunkKind,
-        sample: &SampleBox<'_>,
-        address: u64,
+        target: &DeviceSample<'_>,
+        pad: &Padding,
         origin: &[u64],
         data: &ChunkData,
     ) -> u64 {
-        let dtype = self.shared.settings.dtype;
-        let target = DeviceSample { sample: *sample, dtype, address };
-        let element = self.outside_element(sample);
         // Called where there is one.
         let Some(slab) = self.slab.as_mut() else { return 0 };
         let piece = match kind {
-            ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
-            ChunkKind::Missing => missing_piece(&target, origin),
+            ChunkKind::Data | ChunkKind::Kept => chunk_piece(target, origin, data),
+            ChunkKind::Missing => missing_piece(target, origin),
             ChunkKind::Pad => {
-                let mut written = 0;
-                for_each_outside(&target, &element, |unit| written += slab.push(unit));
+                let (element, mut written) = (outside_element(&target.sample, pad), 0);
+                for_each_outside(target, &element, |unit| written += slab.push(unit));
                 return written;
             }
-            ChunkKind::Broken => None,
+            ChunkKind::Blank | ChunkKind::Broken => None,
         };
         piece.map_or(0, |piece| slab.push_piece(&piece))
     }

@@ -89,7 +89,7 @@ pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Fa
     let shared = lock.shared;
     for pair in 0..task.pair_count {
         let row = shared.tables.pair_row(wave, task.pair_first + pair);
-        let to = shared.box_record(task.slot, shared.tables.pairs.read(row)).to;
+        let to = shared.box_record(task.slot, shared.tables.pairs.read(row)).to(task.slot);
         fail_sample(lock, to, task.number, failure);
     }
 }

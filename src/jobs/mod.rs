@@ -1,6 +1,7 @@
 //! The kinds of work, a file each.
 
 pub mod assemble;
+pub mod blanks;
 pub mod device;
 pub mod failures;
 pub mod groups;

@@ -3,7 +3,6 @@
 use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
 use crate::base::indexes::BatchSlot;
-use crate::base::limits::FIELDS_MAX;
 use crate::device::SlabNeed;
 use crate::os::profiler;
 use crate::records::Destination;
@@ -19,24 +18,22 @@ pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::ASSEMBLE);
     let count = lock.lock().slots.sample_count(slot);
-    let element_bytes = shared.settings.dtype_bytes;
-    let element = &shared.padding.failed_element[..element_bytes as usize];
     let is_failed =
         |sample: &u32| shared.views.statuses.read(shared.sample_row(slot, *sample)) != 0;
     for sample in (0..count).filter(is_failed) {
-        for to in (0..FIELDS_MAX).map(|field| Destination { slot, field, sample }) {
+        for (field, of) in (0..).zip(&shared.settings.fields) {
+            let to = Destination { slot, field, sample };
+            let (element, element_bytes) = (&shared.padding(field).empty_element, of.dtype_bytes);
             match &mut slab {
                 Some(slab) => {
                     let region = shared.sample_region(to);
                     let (address, bytes) = (region.as_ptr() as u64, region.bytes());
-                    slab.push(&failed_unit(
-                        address,
-                        bytes,
-                        &shared.padding.failed_element,
-                        element_bytes,
-                    ));
+                    slab.push(&failed_unit(address, bytes, element, element_bytes));
                 }
-                None => fill_row(shared.claim_sample(to).bytes(), element),
+                None => {
+                    let element = &element[..element_bytes as usize];
+                    fill_row(shared.claim_sample(to).bytes(), element);
+                }
             }
         }
         shared.stats.samples_failed.fetch_add(1, Relaxed);
@@ -58,7 +55,8 @@ pub fn run(lock: &Lock, slot: BatchSlot, mut slab: Option<SlabWriter>) -> Locked
 /// A batch whose failed samples nobody fills yet, if there is room for them.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let slot = state.patch_slot()?;
-    let need = SlabNeed::of(0, FIELDS_MAX * state.slots.failed_samples(slot));
+    let fields = shared.settings.fields.len() as u32;
+    let need = SlabNeed::of(0, fields * state.slots.failed_samples(slot));
     let slab = state.reserve(shared, need).ok()?;
     state.patching |= 1 << slot.0;
     Some(Job::Patch { slot, slab })

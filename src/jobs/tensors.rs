@@ -40,12 +40,12 @@ fn try_export(
 ) -> Result<Option<Exported>, Failure> {
     let shared = lock.shared;
     let flaw = flaw_of(lock, stream)?;
-    let config = &shared.settings.config;
     let state = &mut *lock.lock();
     if state.life == Life::Closing {
         return Err(Failure::shutdown());
     }
     let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
+    check_field(shared, field)?;
     if let Some(flaw) = flaw {
         let mut why = Why::new();
         let status = fail!(why, Invalid, "stream is {flaw}");
@@ -70,12 +70,22 @@ fn try_export(
             Some(engine) => DlDevice { device_type: DEVICE_CUDA, device_id: engine.device() },
         },
         sample_count,
-        sample_shape: &config.sample_shape[..config.sample_rank as usize],
-        dtype: shared.settings.dtype,
-        dtype_bytes: shared.settings.dtype_bytes,
+        sample_shape: shared.field(field).extents(),
+        dtype: shared.field(field).dtype,
+        dtype_bytes: shared.field(field).dtype_bytes,
     };
     // Filled under the lock: a deleter that is called twice may name this very record.
     Ok(Some(shared.exports.fill((slot, field, number), &source, deleters)))
+}
+
+/// Whether a batch has this tensor.
+pub fn check_field(shared: &Shared, field: u32) -> Result<(), Failure> {
+    let count = shared.settings.fields.len();
+    if (field as usize) < count {
+        return Ok(());
+    }
+    let text = format_args!("field = {field}: a batch has {count}, counted from 0");
+    Err(Failure::of(Status::Invalid, text))
 }
 
 /// Why a consumer's stream will not do. A driver that fails ends the stream.

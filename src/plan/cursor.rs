@@ -1,41 +1,97 @@
-//! The walk of one sample over the chunks that its box touches.
+//! The walk of one box over the chunks that it touches.
 //!
-//! In: a half-open source box inside the array, not empty. Out: positions (file, chunk in file),
-//! strictly increasing, both row-major. Invariant: `file` and `chunk` lie in the ranges that the
-//! box touches.
+//! In: what a box reaches of the array, not empty. Out: positions (file, chunk in file), strictly
+//! increasing, both row-major. Invariant: `file` and `chunk` lie in the ranges that the box
+//! touches, and no chunk is visited that a step leads over.
 
 use crate::base::limits::RANK_MAX;
 use crate::base::math::linear_from_coordinates;
 use crate::plan::need::Part;
 use crate::records::ArrayRecord;
 
-/// Where a sample's walk stands.
+/// What a box reads of an array: every `step`th element from the least on.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// The least element along each axis.
+    pub lo: [u64; RANK_MAX],
+    /// Behind the greatest.
+    pub hi: [u64; RANK_MAX],
+    /// Elements from one that is read to the next, at least 1.
+    pub step: [u32; RANK_MAX],
+}
+
+impl Reach {
+    /// Every element of `[lo, hi)`.
+    pub fn of(lo: [u64; RANK_MAX], hi: [u64; RANK_MAX]) -> Reach {
+        Reach { lo, hi, step: [1; RANK_MAX] }
+    }
+
+    /// Whether it is nothing.
+    pub fn is_empty(&self, axes: usize) -> bool {
+        (0..axes).any(|axis| self.lo[axis] >= self.hi[axis])
+    }
+
+    /// The first element that is read from `from` on; past `hi` where there is none.
+    fn next(&self, axis: usize, from: u64) -> u64 {
+        let (lo, step) = (self.lo[axis], u64::from(self.step[axis]));
+        match from.checked_sub(lo) {
+            None => lo,
+            Some(_) if step == 1 => from,
+            Some(past) => lo + past.div_ceil(step) * step,
+        }
+    }
+
+    /// Number of files that it touches, saturating.
+    pub fn files_touched(&self, record: &ArrayRecord) -> u64 {
+        (0..record.axes()).fold(1u64, |total, axis| {
+            if self.lo[axis] >= self.hi[axis] {
+                return 0;
+            }
+            total.saturating_mul(self.files_along(record, axis))
+        })
+    }
+
+    fn files_along(&self, record: &ArrayRecord, axis: usize) -> u64 {
+        let (lo, hi, step) = (self.lo[axis], self.hi[axis], u64::from(self.step[axis]));
+        if step <= record.file_shape_min()[axis] {
+            return record.file_at(axis, hi - 1) - record.file_at(axis, lo) + 1;
+        }
+        // Ends: every turn goes on to a further file that is read.
+        let behind = |at: u64| {
+            let file = record.file_cell(axis, record.file_at(axis, at));
+            Some(self.next(axis, file.first + file.edge)).filter(|next| *next < hi)
+        };
+        core::iter::successors(Some(lo), |at| behind(*at)).count() as u64
+    }
+}
+
+/// Where a box's walk stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
-    lo: [u64; RANK_MAX],
-    hi: [u64; RANK_MAX],
+    reach: Reach,
     file: [u64; RANK_MAX],
-    chunk: [u64; RANK_MAX],
+    /// A shard has 2^30 chunks at most.
+    chunk: [u32; RANK_MAX],
     position: (u64, u64),
 }
 
 impl Cursor {
     /// A cursor without a box.
     pub const IDLE: Cursor = Cursor {
-        lo: [0; RANK_MAX],
-        hi: [0; RANK_MAX],
+        reach: Reach { lo: [0; RANK_MAX], hi: [0; RANK_MAX], step: [1; RANK_MAX] },
         file: [0; RANK_MAX],
         chunk: [0; RANK_MAX],
         position: (0, 0),
     };
 
-    /// At the first chunk of the box `[lo, hi)`, which lies in the array and is not empty.
-    pub fn start(record: &ArrayRecord, lo: &[u64; RANK_MAX], hi: &[u64; RANK_MAX]) -> Cursor {
-        let mut cursor = Cursor { lo: *lo, hi: *hi, ..Cursor::IDLE };
+    /// At the first chunk of what lies in the array and is not empty.
+    pub fn start(record: &ArrayRecord, reach: &Reach) -> Cursor {
+        let mut cursor = Cursor { reach: *reach, ..Cursor::IDLE };
         for axis in 0..record.axes() {
-            assert!(lo[axis] < hi[axis] && hi[axis] <= record.shape[axis]);
-            cursor.file[axis] = record.file_at(axis, lo[axis]);
-            cursor.chunk[axis] = cursor.chunk_range(record, axis).0;
+            let (lo, hi) = (reach.lo[axis], reach.hi[axis]);
+            assert!(lo < hi && hi <= record.shape[axis]);
+            cursor.file[axis] = record.file_at(axis, lo);
+            cursor.chunk[axis] = cursor.first_chunk(record, axis);
         }
         cursor.set_position(record);
         cursor
@@ -53,9 +109,13 @@ impl Cursor {
             // A file that is one chunk may be smaller than the largest chunk of the array.
             let file = record.file_cell(axis, self.file[axis]);
             let edge = record.chunk_shape[axis].min(file.edge);
-            let start = file.first + self.chunk[axis] * edge;
-            part.low[axis] = self.lo[axis].saturating_sub(start);
-            part.high[axis] = (self.hi[axis] - start).min(edge);
+            let start = file.first + u64::from(self.chunk[axis]) * edge;
+            let step = u64::from(self.reach.step[axis]);
+            let (low, limit) =
+                (self.reach.next(axis, start), self.reach.hi[axis].min(start + edge));
+            // Behind the last element that is read.
+            let last = (limit - 1 - low) % step;
+            (part.low[axis], part.high[axis]) = (low - start, limit - last - start);
         }
         part
     }
@@ -63,38 +123,54 @@ impl Cursor {
     /// Goes to the next chunk; false past the last one.
     pub fn advance(&mut self, record: &ArrayRecord) -> bool {
         for axis in (0..record.axes()).rev() {
-            let (first, limit) = self.chunk_range(record, axis);
-            self.chunk[axis] += 1;
-            if self.chunk[axis] < limit {
+            if let Some(chunk) = self.next_chunk(record, axis) {
+                self.chunk[axis] = chunk;
                 self.set_chunk(record);
                 return true;
             }
-            self.chunk[axis] = first;
+            self.chunk[axis] = self.first_chunk(record, axis);
         }
         for axis in (0..record.axes()).rev() {
             let file = record.file_cell(axis, self.file[axis]);
-            if file.first + file.edge < self.hi[axis] {
-                self.file[axis] += 1;
+            let next = self.reach.next(axis, file.first + file.edge);
+            if next < self.reach.hi[axis] {
+                self.file[axis] = match self.reach.step[axis] {
+                    1 => self.file[axis] + 1,
+                    _ => record.file_at(axis, next),
+                };
                 for inner in 0..record.axes() {
-                    self.chunk[inner] = self.chunk_range(record, inner).0;
+                    self.chunk[inner] = self.first_chunk(record, inner);
                 }
                 self.set_position(record);
                 return true;
             }
-            self.file[axis] = record.file_at(axis, self.lo[axis]);
+            self.file[axis] = record.file_at(axis, self.reach.lo[axis]);
         }
         false
     }
 
-    /// Chunks of the current file that the box touches along `axis`, half-open.
+    /// The first chunk of the current file that the box touches along `axis`.
     ///
-    /// Worked example: files of 64, chunks of 16, box [70, 100): in file 1, which starts at 64, the
-    /// box is [6, 36), chunks 0 to 3.
-    fn chunk_range(&self, record: &ArrayRecord, axis: usize) -> (u64, u64) {
+    /// Worked example: files of 64, chunks of 16, box [90, 200): of file 1, which starts at 64, it
+    /// is chunk 1, of file 2 chunk 0. In steps of 100 the elements are 90 and 190: of file 2, which
+    /// starts at 128, it is chunk 3.
+    fn first_chunk(&self, record: &ArrayRecord, axis: usize) -> u32 {
         let file = record.file_cell(axis, self.file[axis]);
-        let first = self.lo[axis].saturating_sub(file.first);
-        let last = (self.hi[axis] - 1 - file.first).min(file.edge - 1);
-        (first / record.chunk_shape[axis], last / record.chunk_shape[axis] + 1)
+        let first = self.reach.next(axis, file.first);
+        ((first - file.first) / record.chunk_shape[axis]) as u32
+    }
+
+    /// The next chunk of the current file.
+    fn next_chunk(&self, record: &ArrayRecord, axis: usize) -> Option<u32> {
+        let file = record.file_cell(axis, self.file[axis]);
+        let edge = record.chunk_shape[axis];
+        let behind = file.first + (u64::from(self.chunk[axis]) + 1) * edge;
+        let limit = self.reach.hi[axis].min(file.first + file.edge);
+        if behind >= limit {
+            return None;
+        }
+        let next = self.reach.next(axis, behind);
+        (next < limit).then(|| ((next - file.first) / edge) as u32)
     }
 
     fn set_position(&mut self, record: &ArrayRecord) {
@@ -110,20 +186,9 @@ impl Cursor {
             let file = record.file_cell(axis, self.file[axis]);
             // A file that is one chunk may be smaller than the largest chunk of the array.
             let count = file.edge / record.chunk_shape[axis].min(file.edge);
-            linear * count + self.chunk[axis]
+            linear * count + u64::from(self.chunk[axis])
         });
     }
-}
-
-/// Number of files that the box `[lo, hi)` touches, saturating.
-pub fn files_touched(record: &ArrayRecord, lo: &[u64; RANK_MAX], hi: &[u64; RANK_MAX]) -> u64 {
-    (0..record.axes()).fold(1u64, |total, axis| {
-        if lo[axis] >= hi[axis] {
-            return 0;
-        }
-        let (first, last) = (record.file_at(axis, lo[axis]), record.file_at(axis, hi[axis] - 1));
-        total.saturating_mul(last - first + 1)
-    })
 }
 
 #[cfg(test)]
@@ -186,7 +251,7 @@ pub(super) mod tests {
                 lo[axis] = random(record.shape[axis]);
                 hi[axis] = lo[axis] + 1 + random(record.shape[axis] - lo[axis]);
             }
-            let mut cursor = Cursor::start(&record, &padded(&lo), &padded(&hi));
+            let mut cursor = Cursor::start(&record, &Reach::of(padded(&lo), padded(&hi)));
             let mut visited = std::vec![cursor.position()];
             while cursor.advance(&record) {
                 visited.push(cursor.position());
@@ -194,7 +259,10 @@ pub(super) mod tests {
             let expected = brute(&record, &lo, &hi);
             assert_eq!(visited, expected);
             let files: std::collections::BTreeSet<u64> = expected.iter().map(|p| p.0).collect();
-            assert_eq!(files_touched(&record, &padded(&lo), &padded(&hi)), files.len() as u64);
+            assert_eq!(
+                Reach::of(padded(&lo), padded(&hi)).files_touched(&record),
+                files.len() as u64
+            );
         }
     }
 
@@ -316,7 +384,7 @@ pub(super) mod tests {
                     entry.0.high[axis] = entry.0.high[axis].max(inside[axis] + 1);
                 }
             });
-            let mut cursor = Cursor::start(&record, &padded(&lo), &padded(&hi));
+            let mut cursor = Cursor::start(&record, &Reach::of(padded(&lo), padded(&hi)));
             let mut files = std::collections::BTreeSet::new();
             for (position, (part, (first, limit))) in &expected {
                 assert_eq!(cursor.position(), *position);
@@ -328,7 +396,10 @@ pub(super) mod tests {
                 let is_last = Some(position) == expected.keys().last();
                 assert_eq!(cursor.advance(&record), !is_last);
             }
-            assert_eq!(files_touched(&record, &padded(&lo), &padded(&hi)), files.len() as u64);
+            assert_eq!(
+                Reach::of(padded(&lo), padded(&hi)).files_touched(&record),
+                files.len() as u64
+            );
             sharded += is_sharded as u32;
             several += (files.len() > 1) as u32;
         }

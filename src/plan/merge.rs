@@ -1,7 +1,7 @@
 //! Many walks as one: every distinct chunk once, with all the samples that touch it; of a chunk
 //! that is read partly, each part that others are far from.
 //!
-//! In: one cursor per sample, each strictly increasing. Out: positions in increasing order, those
+//! In: one cursor per box, each strictly increasing. Out: positions in increasing order, those
 //! of parts several times; the samples of each in increasing order. Invariant: `heap` is a binary
 //! heap by (position, sample) of the samples whose walk is not over.
 
@@ -120,6 +120,7 @@ impl Merge {
 mod tests {
     use super::super::cursor::tests::{brute, padded, record};
     use super::*;
+    use crate::plan::Reach;
     use std::collections::BTreeMap;
     use std::vec;
     use std::vec::Vec;
@@ -133,7 +134,7 @@ mod tests {
         for sample in 0..16u32 {
             let lo = [sample as u64 * 5 % 20, sample as u64 * 7 % 20];
             let hi = [lo[0] + 20, lo[1] + 3 + sample as u64];
-            merge.add(sample, Cursor::start(&record, &padded(&lo), &padded(&hi)));
+            merge.add(sample, Cursor::start(&record, &Reach::of(padded(&lo), padded(&hi))));
             for position in brute(&record, &lo, &hi) {
                 expected.entry(position).or_default().push(sample);
             }
@@ -159,7 +160,7 @@ mod tests {
         let begins = [0, 1000, third, fourth, fourth + 4000 + APART_BYTES + 1];
         for (sample, begin) in begins.into_iter().enumerate() {
             let (lo, hi) = (padded(&[begin]), padded(&[begin + 4000]));
-            merge.add(sample as u32, Cursor::start(&record, &lo, &hi));
+            merge.add(sample as u32, Cursor::start(&record, &Reach::of(lo, hi)));
         }
         let mut got = Vec::new();
         loop {
@@ -175,7 +176,7 @@ mod tests {
         for sample in 0..2 {
             let begin = u64::from(sample) * 500_000;
             let (lo, hi) = (padded(&[begin]), padded(&[begin + 4000]));
-            merge.add(sample, Cursor::start(&record, &lo, &hi));
+            merge.add(sample, Cursor::start(&record, &Reach::of(lo, hi)));
         }
         let next = merge.next(&record, |_| {}).unwrap();
         assert_eq!((next.1.bytes(), merge.is_empty()), (504_000, true));

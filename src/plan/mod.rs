@@ -9,5 +9,5 @@ mod cursor;
 mod merge;
 mod need;
 
-pub use cursor::{Cursor, files_touched};
+pub use cursor::{Cursor, Reach};
 pub use merge::Merge;

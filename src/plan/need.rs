@@ -62,8 +62,8 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cursor::Cursor;
     use super::super::cursor::tests::{brute, padded, record};
+    use super::super::cursor::{Cursor, Reach};
 
     #[test]
     fn every_voxel_lies_in_a_strip_and_no_byte_before_or_behind_the_span_is_needed() {
@@ -84,7 +84,7 @@ mod tests {
                     lo[axis] = random(record.shape[axis]);
                     hi[axis] = lo[axis] + 1 + random(record.shape[axis] - lo[axis]);
                 }
-                let mut cursor = Cursor::start(&record, &padded(&lo), &padded(&hi));
+                let mut cursor = Cursor::start(&record, &Reach::of(padded(&lo), padded(&hi)));
                 loop {
                     let need = cursor.part(&record).need(&record);
                     let mut hull = (u64::MAX, 0);

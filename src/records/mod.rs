@@ -8,50 +8,20 @@
 //! file grid has files of different extents along some axis: what the record says of a file or of a
 //! chunk then holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
+mod boxes;
 mod codec;
 mod dtype;
 pub mod grid;
 mod time;
 
+pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
-use crate::base::indexes::BatchSlot;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, product};
-
-/// Where elements go: to a sample in a field of the batch in a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Destination {
-    /// Batch slot.
-    pub slot: BatchSlot,
-    /// Field, below FIELDS_MAX.
-    pub field: u32,
-    /// Sample of the batch.
-    pub sample: u32,
-}
-
-/// A box: what of an array is read, and where it goes.
-#[derive(Clone, Copy, Debug)]
-pub struct BoxRecord {
-    /// Where its elements go.
-    pub to: Destination,
-    /// First element along each axis of the array.
-    pub begin: [i64; RANK_MAX],
-    /// One past the last.
-    pub end: [i64; RANK_MAX],
-}
-
-impl BoxRecord {
-    /// A box of nothing.
-    pub const EMPTY: BoxRecord = BoxRecord {
-        to: Destination { slot: BatchSlot(0), field: 0, sample: 0 },
-        begin: [0; RANK_MAX],
-        end: [0; RANK_MAX],
-    };
-}
 
 /// Order of the bytes of a word in a decoded chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

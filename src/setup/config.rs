@@ -7,11 +7,12 @@
 use crate::base::abi::{
     FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook, c_structs,
 };
-use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
+use crate::base::limits::{BOXES_MAX, CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
 use crate::fail;
 use crate::records::Dtype;
+pub use crate::setup::field_table::FieldTable;
 use core::ffi::c_void;
 use core::ptr;
 
@@ -169,8 +170,8 @@ macro_rules! config_table {
     ($make:ident) => { $make! {
         /// Samples in a batch, at least 1. Default 1.
         samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
-        /// Axes of a sample, 1 to 16. Default 0: must be set.
-        sample_rank: u32 = 0, [1, RANK_MAX] => Count "axes of a sample";
+        /// Axes of a sample, 1 to 16. Default 0: must be set, where there is no table of fields.
+        sample_rank: u32 = 0, [0, RANK_MAX] => Count "axes of a sample";
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
             => Shape "extents of a sample: 64,128,128 (sets sample-rank)";
@@ -291,6 +292,17 @@ macro_rules! config_table {
         /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default
         /// NULL.
         cuda_driver: DriverPath = DriverPath::NULL => Path "path of the CUDA driver";
+        /// The fields of a batch. Default none: one field, which sample_rank, sample_shape, dtype,
+        /// dtype_bytes, pad_mode, pad_value_set and pad_value describe; with a table these keep
+        /// their defaults.
+        fields: FieldTable = FieldTable::NONE;
+        /// Most boxes of a sample. 0 = derived: one for each field. Where it is 0 and there is no
+        /// table of fields, the box of a sample is as large as the sample. Default 0.
+        max_boxes_per_sample: u32 = 0, [0, BOXES_MAX]
+            => Count "most boxes in a sample; 0 = one for each field";
+        /// Rows of the table of files of arrays that lie in many. Not built yet, so only 0 is
+        /// taken.
+        max_parts: u32 = 0 => Count "files of arrays that lie in many; not built yet";
     } };
 }
 config_table!(config);
@@ -298,12 +310,5 @@ config_table!(config);
 impl Default for Config {
     fn default() -> Self {
         Config::DEFAULT
-    }
-}
-
-impl Config {
-    /// Extents of a sample, as many as it has axes.
-    pub(crate) fn extents(&self) -> &[u64] {
-        &self.sample_shape[..self.sample_rank as usize]
     }
 }

@@ -3,6 +3,7 @@
 //! In: settings, and what everything else takes. Out: [`Geometry`]. Invariant: its bill is within
 //! the cap, and every chunk up to the settings' cap can be staged and decoded in it.
 
+use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::limits::{
     BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
@@ -14,6 +15,7 @@ use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
 use crate::device::{Layout, SlabNeed, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
+use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
 
 /// Chunks up to this size are read and decoded in a worker's own scratch, which stays in its cache;
@@ -74,18 +76,17 @@ impl Settings {
         }
     }
 
-    /// The least slab that takes every chunk up to the cap: its bytes, and units for all samples of
-    /// a batch that touch it, or for what lies around one sample.
+    /// The least slab that takes every chunk up to the cap: its bytes, and units for all boxes of a
+    /// batch that touch it, for what lies around one or none covers, or for samples that failed.
     fn floor_layout(&self) -> Layout {
         if !self.is_cuda() {
             return Layout::default();
         }
         let need = SlabNeed::of(self.config.max_chunk_uncompressed_bytes, 0);
-        let samples = u64::from(self.config.samples_per_batch) * chunk_records_max();
-        Layout {
-            data_bytes: need.data_bytes,
-            units: samples.max(outside_records_max(RANK_MAX as u64)) as u32,
-        }
+        let boxes = u64::from(self.boxes_per_batch()) * chunk_records_max();
+        let failed = u64::from(self.config.samples_per_batch) * self.fields.len() as u64;
+        let around = outside_records_max(RANK_MAX as u64).max(BLANKS_MAX);
+        Layout { data_bytes: need.data_bytes, units: boxes.max(failed).max(around) as u32 }
     }
 
     /// What a loader takes for a device: slabs and resident waves of a layout, batch slots, and so
@@ -151,9 +152,13 @@ impl Settings {
     /// Worked example: 8 samples of 32^3 in 3 slots, f32. The least large chunk is 64^3; a sample
     /// meets (64 + 31) / 64 of them along an axis, so 24 samples meet 79.
     fn large_chunks_in_work(&self) -> u64 {
-        let extents = self.config.extents();
+        self.fields.iter().map(|field| self.large_chunks_of(field)).sum()
+    }
+
+    fn large_chunks_of(&self, field: &Field) -> u64 {
+        let extents = field.extents();
         let axes = extents.iter().filter(|extent| **extent > 1).count() as u32;
-        let elements = SMALL_CHUNK_BYTES / u64::from(self.dtype_bytes);
+        let elements = SMALL_CHUNK_BYTES / u64::from(field.dtype_bytes);
         let fits = |edge: &u64| edge.checked_pow(axes).is_some_and(|volume| volume <= elements);
         // Ends: an edge is a power of two, so there are twenty at most.
         let edges = core::iter::successors(Some(2u64), |edge| edge.checked_mul(2));

@@ -2,5 +2,7 @@
 
 pub mod backend;
 pub mod config;
+pub mod field_table;
+pub mod fields;
 pub mod geometry;
 pub mod settings;

@@ -5,17 +5,18 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
-use crate::base::limits::{ELEMENT_BYTES_MAX, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX};
-use crate::base::math::{align_up, product};
+use crate::base::limits::{MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX};
+use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
+use crate::batch::slots::PerSample;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::device::{TILES_BYTES, UNIT_BYTES};
 use crate::fail;
-use crate::records::Dtype;
 use crate::setup::backend;
-use crate::setup::config::{self, Config, Hook, range};
+use crate::setup::config::{self, Config, FieldTable, Hook, range};
+use crate::setup::fields::{Fields, fields_from_config};
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
@@ -34,20 +35,17 @@ const CACHE_BOOK_SHARE: u64 = 32;
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
 const CHUNK_CACHE_BYTES_MAX: u64 = 1 << 44;
-/// Largest batch slot: keeps every sum of the bill far below u64.
-const SLOT_BYTES_MAX: u64 = 1 << 44;
-
 /// A checked config with every derived value.
 #[derive(Clone)]
 pub struct Settings {
     /// The config as given.
     pub config: Config,
-    /// Output element type.
-    pub dtype: Dtype,
-    /// Bytes of an output element.
-    pub dtype_bytes: u32,
-    /// Bytes of one sample in a batch.
-    pub sample_bytes: u64,
+    /// The tensors of a batch, one at least.
+    pub fields: Fields,
+    /// Most boxes in a sample, and the extents of all its fields, of which a scalar has one.
+    pub per_sample: PerSample,
+    /// Boxes may cover a part of a field.
+    pub takes_parts: bool,
     /// Distance from one batch slot to the next.
     pub slot_bytes: u64,
     /// Samples that push takes ahead.
@@ -89,19 +87,24 @@ pub fn settings_from_config(
 ) -> Result<Settings, Status> {
     check(config, why)?;
     let (is_cuda, backend_reason) = backend::choose(config, why)?;
-    let (dtype, dtype_bytes) = output_type(config, why)?;
-    let (sample_bytes, slot_bytes) = sample_and_slot_bytes(config, dtype_bytes, why)?;
+    let (fields, slot_bytes) = fields_from_config(config, why)?;
+    let boxes_per_sample = boxes_per_sample(config, &fields, why)?;
+    let sample_bytes = fields.iter().map(|field| field.sample_bytes).sum();
     let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
     let cache_memory_bytes =
         region_bytes(config.chunk_cache_bytes - config.chunk_cache_bytes / CACHE_BOOK_SHARE);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let has_ring = matches!(config.reader, config::READER_URING | config::READER_DIRECT);
-    let (samples, chunks) = (config.samples_per_batch, config.max_chunks_per_wave);
+    let chunks = config.max_chunks_per_wave;
+    let boxes = config.samples_per_batch * boxes_per_sample;
     Ok(Settings {
-        config: *config,
-        dtype,
-        dtype_bytes,
-        sample_bytes,
+        config: Config { fields: FieldTable::NONE, ..*config },
+        per_sample: PerSample {
+            boxes: boxes_per_sample,
+            covered: fields.iter().map(|field| field.covered_extents() as u32).sum(),
+        },
+        fields,
+        takes_parts: !config.fields.is_empty() || config.max_boxes_per_sample > 0,
         slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
         lookahead_samples,
         decode_threads: match config.n_decode_threads {
@@ -113,9 +116,9 @@ pub fn settings_from_config(
         async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
         reads_direct: config.reader == config::READER_DIRECT,
         window_chunks: 2 * chunks,
-        pairs_per_wave: samples + 2 * chunks,
-        window_pairs: 2 * samples + 4 * chunks,
-        uri_pool_bytes: uri_pool_bytes(lookahead_samples),
+        pairs_per_wave: boxes + 2 * chunks,
+        window_pairs: 2 * boxes + 4 * chunks,
+        uri_pool_bytes: uri_pool_bytes(lookahead_samples * boxes_per_sample),
         cache_memory_bytes,
         is_cuda,
         backend_reason,
@@ -129,9 +132,6 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     let limits = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
     if config.chunk_cache_bytes != 0 {
         range(why, "chunk_cache_bytes (unless it is 0)", config.chunk_cache_bytes, limits)?;
-    }
-    if let Some(axis) = config.extents().iter().position(|extent| *extent == 0) {
-        return Err(fail!(why, Invalid, "sample_shape[{axis}] = 0: must be at least 1"));
     }
     config.each_hook(|Hook { name, given, known, .. }| {
         let way_out = "start from config_default";
@@ -164,11 +164,11 @@ fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Resul
     Ok(given)
 }
 
-/// Full-length uris for the first thousand samples of lookahead and 256 bytes for each beyond:
-/// equal neighbours share, so real streams take far less.
-fn uri_pool_bytes(lookahead_samples: u32) -> u64 {
-    let full = lookahead_samples.min(1024) as u64 + 32;
-    let beyond = lookahead_samples.saturating_sub(1024) as u64;
+/// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal
+/// neighbours share, so real streams take far less.
+fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
+    let full = lookahead_boxes.min(1024) as u64 + 32;
+    let beyond = lookahead_boxes.saturating_sub(1024) as u64;
     full * 4096 + beyond * 256
 }
 
@@ -226,6 +226,7 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
         ("numa_node", c.numa_node != default.numa_node),
         ("metadata_latency", c.metadata_latency != default.metadata_latency),
+        ("max_parts", c.max_parts != default.max_parts),
     ];
     let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
         return Ok(());
@@ -234,40 +235,25 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     Err(fail!(why, Unsupported, "{name} is not built into this version: {way_out}"))
 }
 
-fn output_type(config: &Config, why: &mut Why) -> Result<(Dtype, u32), Status> {
-    let Some(dtype) = Dtype::from_code(config.dtype) else {
-        return Err(fail!(why, Invalid, "dtype = {}: no such element type", config.dtype));
+/// Most boxes of a sample: one for each field, where the config does not say.
+fn boxes_per_sample(config: &Config, fields: &Fields, why: &mut Why) -> Result<u32, Status> {
+    let boxes = match config.max_boxes_per_sample {
+        0 => fields.len() as u32,
+        given => given,
     };
-    let (given, bytes, name) = (config.dtype_bytes, dtype.bytes(), dtype.name());
-    if dtype == Dtype::Raw {
-        range(why, "dtype_bytes (of RAW)", given.into(), (1, ELEMENT_BYTES_MAX as u64))?;
-        return Ok((dtype, given));
+    let (samples, lookahead) = (config.samples_per_batch, config.lookahead_samples.max(1));
+    let most = SAMPLES_MAX / samples.max(lookahead);
+    if boxes > most {
+        let name = "max_boxes_per_sample";
+        return Err(fail!(
+            why,
+            Invalid,
+            "{name} = {boxes}: of batches, and a lookahead, of {} samples at most {most}, because \
+             that many boxes are counted: lower it or those",
+            samples.max(lookahead)
+        ));
     }
-    if given != 0 && given != bytes {
-        return Err(fail!(why, Invalid, "dtype_bytes = {given}: {name} has {bytes}"));
-    }
-    Ok((dtype, bytes))
-}
-
-fn sample_and_slot_bytes(
-    config: &Config,
-    dtype_bytes: u32,
-    why: &mut Why,
-) -> Result<(u64, u64), Status> {
-    let times = |bytes: u64, count: u32| {
-        bytes.checked_mul(u64::from(count)).filter(|bytes| *bytes <= SLOT_BYTES_MAX)
-    };
-    let samples = config.samples_per_batch;
-    let elements = product(config.extents());
-    let Some(sample) = elements.and_then(|elements| times(elements, dtype_bytes)) else {
-        let text = "sample_shape: one sample is over 16 TiB: make it smaller";
-        return Err(fail!(why, Budget, "{text}"));
-    };
-    let Some(slot) = times(sample, samples) else {
-        let way_out = "lower samples_per_batch";
-        return Err(fail!(why, Budget, "a batch of {samples} samples is over 16 TiB: {way_out}"));
-    };
-    Ok((sample, slot))
+    Ok(boxes)
 }
 
 impl Settings {
@@ -290,12 +276,17 @@ impl Settings {
         true
     }
 
+    /// Most boxes of a batch.
+    pub fn boxes_per_batch(&self) -> u32 {
+        self.config.samples_per_batch * self.per_sample.boxes
+    }
+
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
         let config = &self.config;
         let batches = if self.is_cuda() {
-            // Units for all samples of a batch, in all slabs.
-            let units = u64::from(config.samples_per_batch) * chunk_records_max();
+            // Units for all boxes of a batch, in all slabs.
+            let units = u64::from(self.boxes_per_batch()) * chunk_records_max();
             let waves = u64::from(config.host_buffer_waves);
             PINNED_DEFAULT_BYTES + waves * units * (UNIT_BYTES + TILES_BYTES)
         } else {

@@ -21,7 +21,7 @@ pub mod worker;
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
-use crate::base::indexes::{BatchSlot, FileSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::{SlotState, Slots};
@@ -193,7 +193,11 @@ impl State {
             has_warned_of_work: false,
             is_halted: false,
             is_flushed: false,
-            queue: Queue::carve(carver, settings.lookahead_samples, settings.uri_pool_bytes),
+            queue: Queue::carve(
+                carver,
+                (settings.lookahead_samples, settings.per_sample.boxes),
+                settings.uri_pool_bytes,
+            ),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
             folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
@@ -217,7 +221,11 @@ impl State {
                 KEPT_FAILURES_MAX,
                 &KeptFailure { slot: 0, status: Status::Ok, why: Why::new() },
             )),
-            slots: Slots::carve(carver, config.n_batch_slots, config.samples_per_batch),
+            slots: Slots::carve(
+                carver,
+                (config.n_batch_slots, config.samples_per_batch),
+                &settings.per_sample,
+            ),
             plan_wanted: false,
             planning: false,
             is_cold: false,
@@ -244,6 +252,7 @@ impl State {
             edges: self.arrays.edges.share(),
             uris: self.arrays.uris.share(),
             boxes: self.slots.boxes.share(),
+            covered: self.slots.covered.share(),
             statuses: self.slots.statuses.share(),
         }
     }
@@ -255,13 +264,14 @@ impl State {
         self.prefetched = self.prefetched.max(front);
         let limit = self.prefetched + PREFETCH_SAMPLES;
         while self.prefetched < front + self.queue.len() {
-            let sample = *self.queue.sample((self.prefetched - front) as u32);
-            let (uri, hash) = self.queue.uri(&sample);
-            let found = self.arrays.find(uri, hash);
-            let Some(array) = found.or_else(|| self.arrays.load(uri, hash, Some(front))) else {
-                return false;
-            };
-            self.arrays.want(array, self.prefetched);
+            for queued in self.queue.boxes((self.prefetched - front) as u32) {
+                let (uri, hash) = self.queue.uri(queued);
+                let found = self.arrays.find(uri, hash);
+                let Some(array) = found.or_else(|| self.arrays.load(uri, hash, Some(front))) else {
+                    return false;
+                };
+                self.arrays.want(array, self.prefetched);
+            }
             self.prefetched += 1;
             if self.prefetched >= limit {
                 return true;
@@ -311,7 +321,9 @@ impl State {
             while at < first + count && task(at).slot == head.slot {
                 at += 1;
             }
-            self.arrays.unpin(head.array, at - begin);
+            if head.array != ArraySlot::NONE {
+                self.arrays.unpin(head.array, at - begin);
+            }
             if let Some(part) = part {
                 self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
             } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {

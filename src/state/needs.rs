@@ -3,6 +3,7 @@
 //! In: chunk tasks. Out: parts of slabs, taken before a job is handed out, because a job never
 //! waits. On the host a job needs nothing and gets no part.
 
+use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::indexes::WaveIndex;
 use crate::decode::{block_need, kept_bytes, target_need};
@@ -93,6 +94,7 @@ impl State {
         };
         let units = match task.kind {
             ChunkKind::Pad => outside_records_max(shared.array_record(task.array).axes() as u64),
+            ChunkKind::Blank => BLANKS_MAX,
             ChunkKind::Broken => 0,
             _ => chunk_records_max(),
         };

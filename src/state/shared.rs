@@ -16,10 +16,12 @@ use crate::read::staged_bytes;
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, BoxRecord, Destination};
 use crate::setup::config::ON_ERROR_SKIP;
+use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::slab_writer::Tiles;
 use crate::wave::{ReadOp, WaveTables};
+use arrayvec::ArrayVec;
 
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
 pub struct Shared {
@@ -54,9 +56,12 @@ pub struct Shared {
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
     pub views: Views,
-    /// What stands where there is no source.
-    pub padding: Padding,
+    /// What stands where there is no source, by field.
+    pub paddings: Paddings,
 }
+
+/// The padding of each field.
+pub type Paddings = ArrayVec<Padding, { FIELDS_MAX as usize }>;
 
 /// Copies of the addresses of tables of the state, which are read without the lock.
 pub struct Views {
@@ -65,6 +70,7 @@ pub struct Views {
     pub edges: Table<EdgeRun>,
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
+    pub covered: Table<u64>,
     pub statuses: Table<i32>,
 }
 
@@ -74,13 +80,17 @@ pub struct Padding {
     pub mode: PadMode,
     /// pad_value, where constant padding takes it instead of the array's fill value.
     pub element: Option<[u8; ELEMENT_BYTES_MAX]>,
-    /// What failed samples hold.
-    pub failed_element: [u8; ELEMENT_BYTES_MAX],
+    /// pad_value: what failed samples hold, and places that no box covers.
+    pub empty_element: [u8; ELEMENT_BYTES_MAX],
 }
 
 impl Shared {
-    /// The record of the array in a slot that the caller, or a task of the caller's, pins.
+    /// The record of the array in a slot that the caller, or a task of the caller's, pins; an empty
+    /// one of what is no array's.
     pub fn array_record(&self, array: ArraySlot) -> &'static ArrayRecord {
+        if array == ArraySlot::NONE {
+            return const { &ArrayRecord::EMPTY };
+        }
         &self.views.records.rows(array.at(), 1)[0]
     }
 
@@ -103,21 +113,50 @@ impl Shared {
         slot.at() * self.settings.config.samples_per_batch as usize + sample as usize
     }
 
+    /// Row of box `number` of the batch in a slot.
+    pub fn box_row(&self, slot: BatchSlot, number: u32) -> usize {
+        self.sample_row(slot, 0) * self.settings.per_sample.boxes as usize + number as usize
+    }
+
     /// Box `number` of the batch in a slot.
-    pub fn box_record(&self, slot: BatchSlot, number: u32) -> BoxRecord {
-        self.views.boxes.read(self.sample_row(slot, number))
+    pub fn box_record(&self, slot: BatchSlot, number: u32) -> &'static BoxRecord {
+        &self.views.boxes.rows(self.box_row(slot, number), 1)[0]
+    }
+
+    /// A field of batches.
+    pub fn field(&self, field: u32) -> &Field {
+        &self.settings.fields[field as usize]
+    }
+
+    /// What boxes cover of the first samples of a field of the batch in a slot.
+    pub fn covered(&self, slot: BatchSlot, field: u32, samples: u32) -> &'static [u64] {
+        let extents = samples as usize * self.field(field).covered_extents();
+        self.views.covered.rows(self.covered_row(slot, field), extents)
+    }
+
+    /// Row of the first extent that boxes cover of a field of the batch in a slot.
+    pub fn covered_row(&self, slot: BatchSlot, field: u32) -> usize {
+        let fields = &self.settings.fields;
+        let before = |fields: &[Field]| fields.iter().map(Field::covered_extents).sum::<usize>();
+        let samples = self.settings.config.samples_per_batch as usize;
+        samples * (slot.at() * before(fields) + before(&fields[..field as usize]))
+    }
+
+    /// What stands in a field where there is no source.
+    pub fn padding(&self, field: u32) -> &Padding {
+        &self.paddings[field as usize]
     }
 
     /// The first samples of a field of the batch in a slot.
     pub fn field_region(&self, slot: BatchSlot, field: u32, samples: u32) -> Region {
-        assert!(field < FIELDS_MAX);
-        let bytes = u64::from(samples) * self.settings.sample_bytes;
-        self.batches.part(u64::from(slot.0) * self.settings.slot_bytes, bytes)
+        let field = self.field(field);
+        let bytes = u64::from(samples) * field.sample_bytes;
+        self.batches.part(u64::from(slot.0) * self.settings.slot_bytes + field.offset, bytes)
     }
 
-    /// The memory of a sample.
+    /// The memory of a field of a sample.
     pub fn sample_region(&self, to: Destination) -> Region {
-        let bytes = self.settings.sample_bytes;
+        let bytes = self.field(to.field).sample_bytes;
         self.field_region(to.slot, to.field, to.sample + 1)
             .part(u64::from(to.sample) * bytes, bytes)
     }

@@ -7,18 +7,18 @@
 use crate::base::abi;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
-use crate::engine::calls::{self, Popped};
+use crate::engine::calls::Popped;
+use crate::engine::requests;
 use crate::fail;
 use crate::os::{Os, SYSTEM};
 use crate::setup::config::Config;
 use crate::source::zarr::{NodeKind, normalize_uri};
 use crate::surface::handles::{self, Entered, close_token, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
-use core::iter::once;
 use core::marker::PhantomData;
 
 pub use crate::base::status::Failure;
-pub use crate::surface::batch::Batch;
+pub use crate::surface::batch::{Batch, FieldView};
 pub use crate::surface::entries::{EntryView, GroupView};
 pub use crate::surface::info::SCRATCH_BYTES;
 
@@ -31,6 +31,36 @@ pub struct Request<'a> {
     pub begin: &'a [i64],
     /// One past the last element along each axis.
     pub end: &'a [i64],
+    /// Comes back with the batch.
+    pub tag: u64,
+}
+
+/// One box of a sample of several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Part<'a> {
+    /// A path or file:// uri.
+    pub uri: &'a str,
+    /// First element along each axis.
+    pub begin: &'a [i64],
+    /// One past the last element along each axis.
+    pub end: &'a [i64],
+    /// Field that the elements go to.
+    pub field: u32,
+    /// Where the first of them goes, by axis of the field; axes that are left out: 0.
+    pub at: &'a [u64],
+    /// Elements from one place to the next, by axis of the box, and less than 0 backwards; axes
+    /// that are left out: 1.
+    pub step: &'a [i64],
+    /// The axis of the field that each axis of the box becomes; None for one of extent 1 that is
+    /// dropped. Empty: the axes of the field in order.
+    pub axes: &'a [Option<usize>],
+}
+
+/// One sample of several boxes.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Its boxes, one at least.
+    pub parts: &'a [Part<'a>],
     /// Comes back with the batch.
     pub tag: u64,
 }
@@ -85,16 +115,46 @@ impl Loader {
         requests: &[Request<'_>],
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
+        let part = |number: usize, _: u32| {
+            let Request { uri, begin, end, tag } = requests[number];
+            (Some(Part { uri, begin, end, ..Part::default() }), 1, tag)
+        };
+        self.push_parts(requests.len(), part, timeout_ns)
+    }
+
+    /// Like `push_counted` for samples of any number of boxes, up to max_boxes_per_sample.
+    pub fn push_samples(
+        &self,
+        samples: &[Sample<'_>],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let part = |number: usize, at: u32| {
+            let Sample { parts, tag } = samples[number];
+            (parts.get(at as usize).copied(), parts.len(), tag)
+        };
+        self.push_parts(samples.len(), part, timeout_ns)
+    }
+
+    /// `part` gives a box of a sample, how many it has, and its tag.
+    fn push_parts<'a>(
+        &self,
+        count: usize,
+        part: impl Fn(usize, u32) -> (Option<Part<'a>>, usize, u64),
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
         let instance = match self.enter() {
             Ok(instance) => instance,
             Err(failure) => return (0, Err(failure)),
         };
-        let fill = |number: usize, target: &mut calls::Request| {
-            let source = &requests[number];
-            with_why(|why| fill_request(target, source, why))
-                .map_err(|failure| Failure { tag: source.tag, ..failure })
+        let fill = |number: usize, at: u32, target: &mut requests::Request| {
+            let (source, boxes, tag) = part(number, at);
+            (target.boxes, target.tag) = (u32::try_from(boxes).unwrap_or(u32::MAX), tag);
+            // A sample without boxes is refused by push.
+            let Some(source) = source else { return Ok(()) };
+            with_why(|why| fill_request(target, &source, why))
+                .map_err(|failure| Failure { tag, ..failure })
         };
-        instance.push(requests.len(), fill, timeout_ns)
+        instance.push(count, fill, timeout_ns)
     }
 
     /// Ends the current batch behind the last request.
@@ -110,11 +170,8 @@ impl Loader {
             Popped::Starved(why) => Pop::Starved(why),
             Popped::End => Pop::End,
             Popped::Batch(token) => {
-                let view = instance.view(token, 0)?;
-                let extents = instance.shared.settings.config.extents();
-                let shape = once(view.sample_count as u64).chain(extents.iter().copied()).collect();
-                let dtype = instance.shared.settings.dtype;
-                Pop::Batch(Batch { loader: self, token, view, shape, dtype })
+                let first = FieldView::new(self, &instance, (token, 0))?;
+                Pop::Batch(Batch { first })
             }
         })
     }
@@ -172,8 +229,8 @@ impl Drop for Loader {
 
 /// Checks a request that came over a surface and copies it.
 fn fill_request(
-    target: &mut calls::Request,
-    source: &Request<'_>,
+    target: &mut requests::Request,
+    source: &Part<'_>,
     why: &mut Why,
 ) -> Result<(), Status> {
     let rank = source.begin.len();
@@ -185,11 +242,30 @@ fn fill_request(
             source.end.len()
         ));
     }
+    let lengths = (source.at.len(), source.step.len(), source.axes.len());
+    if lengths.0 > RANK_MAX || lengths.1 > rank || lengths.2 != 0 && lengths.2 != rank {
+        return Err(fail!(
+            why,
+            Rank,
+            "a box of rank {rank} with {} places at, {} steps and {} axes: at most {RANK_MAX}, at \
+             most {rank}, and {rank} or none are needed",
+            lengths.0,
+            lengths.1,
+            lengths.2
+        ));
+    }
     normalize_uri(source.uri, &mut target.uri, why)?;
     target.rank = rank;
     target.begin[..rank].copy_from_slice(source.begin);
     target.end[..rank].copy_from_slice(source.end);
-    target.tag = source.tag;
+    target.field = source.field;
+    (target.at, target.step, target.axes) = ([0; RANK_MAX], [0; RANK_MAX], [0; RANK_MAX]);
+    target.at[..lengths.0].copy_from_slice(source.at);
+    target.step[..lengths.1].copy_from_slice(source.step);
+    for (place, axis) in target.axes.iter_mut().zip(source.axes) {
+        // Push says of one past the last field's what is wrong with it.
+        *place = axis.map_or(0, |axis| u8::try_from(axis + 1).unwrap_or(u8::MAX));
+    }
     Ok(())
 }
 

@@ -98,7 +98,7 @@ static inline wavetrain_sample sample_of(const wavetrain_box *box, uint64_t tag)
     wavetrain_sample sample;
     memset(&sample, 0, sizeof sample);
     sample.boxes = box;
-    sample.n_fields = 1;
+    sample.n_boxes = 1;
     sample.box_bytes = sizeof *box;
     sample.tag = tag;
     return sample;

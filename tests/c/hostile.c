@@ -423,7 +423,7 @@ static void check_samples(wavetrain_loader loader) {
         push_refused(loader, &sample, sizes[i]);
     const uint32_t counts[] = { 0, 2, UINT32_MAX };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        sample.n_fields = counts[i];
+        sample.n_boxes = counts[i];
         push_refused(loader, &sample, sizeof sample);
     }
     sample = sample_of(&good, 7);

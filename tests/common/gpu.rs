@@ -11,8 +11,7 @@ use crate::common::fixtures::Scratch;
 use crate::common::synth::{self, Meta};
 use std::cell::RefCell;
 use std::ptr::{NonNull, null_mut};
-use wavetrain::abi::{BatchInfo, Error, Memory, Sample, SampleBox, Stats};
-use wavetrain::base::limits::RANK_MAX;
+use wavetrain::abi::{BatchInfo, Blank, Error, Memory, Sample, SampleBox, Stats};
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{BACKEND_CUDA, Config};
 use wavetrain::cuda::Driver;
@@ -279,15 +278,13 @@ impl Handle {
                 uri: uri.as_ptr().cast(),
                 uri_bytes: uri.len() as u64,
                 rank: 2,
-                reserved: 0,
-                begin: [0; RANK_MAX],
-                end: [0; RANK_MAX],
+                ..Blank::BLANK
             };
             for (axis, first) in begin(*tag).into_iter().enumerate() {
                 (raw.begin[axis], raw.end[axis]) = (first, first + CROP as i64);
             }
             let box_bytes = size_of::<SampleBox>() as u32;
-            let sample = Sample { boxes: &raw, n_fields: 1, box_bytes, tag: *tag };
+            let sample = Sample { boxes: &raw, n_boxes: 1, box_bytes, tag: *tag };
             let mut taken = 0;
             // SAFETY: the sample, its box and its uri are whole.
             let code = unsafe {

@@ -8,8 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::size_of;
 use std::ptr::null_mut;
 use std::sync::Mutex;
-use wavetrain::abi::{BatchInfo, Error, LogHook, Sample, SampleBox, Stats};
-use wavetrain::base::limits::RANK_MAX;
+use wavetrain::abi::{BatchInfo, Blank, Error, LogHook, Sample, SampleBox, Stats};
 use wavetrain::config::Config;
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
@@ -111,9 +110,7 @@ pub fn sample_box(uri: &str, begin: &[i64], end: &[i64]) -> SampleBox {
         uri: uri.as_ptr().cast(),
         uri_bytes: uri.len() as u64,
         rank: begin.len() as u32,
-        reserved: 0,
-        begin: [0; RANK_MAX],
-        end: [0; RANK_MAX],
+        ..Blank::BLANK
     };
     raw.begin[..begin.len()].copy_from_slice(begin);
     raw.end[..end.len()].copy_from_slice(end);
@@ -122,7 +119,7 @@ pub fn sample_box(uri: &str, begin: &[i64], end: &[i64]) -> SampleBox {
 
 /// A sample that borrows its box.
 pub fn sample_of(raw: &SampleBox, tag: u64) -> Sample {
-    Sample { boxes: raw, n_fields: 1, box_bytes: size_of::<SampleBox>() as u32, tag }
+    Sample { boxes: raw, n_boxes: 1, box_bytes: size_of::<SampleBox>() as u32, tag }
 }
 
 /// The text of an error.

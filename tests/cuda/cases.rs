@@ -10,7 +10,7 @@ use wavetrain::assemble::units::{
 use wavetrain::assemble::{SampleBox, Target, fill_outside, fill_row, scatter, scatter_fill};
 use wavetrain::base::arena::Claim;
 use wavetrain::base::math::coordinates_from_linear;
-use wavetrain::records::{ArrayRecord, ByteOrder, ChunkBytes, DTYPES, Dtype};
+use wavetrain::records::{ArrayRecord, BoxShape, ByteOrder, ChunkBytes, DTYPES, Dtype};
 use wavetrain::simd::FloatEnvironment;
 
 pub const POISON: u8 = 0xA5;
@@ -303,11 +303,14 @@ impl Case {
             .map(|begin| begin.iter().zip(&self.shape).map(|(at, length)| at + length).collect())
             .collect();
         let address = |number: usize| (GUARD + number * sample_bytes) as u64;
+        let shapes: Vec<BoxShape> =
+            self.begins.iter().zip(&ends).map(|(b, e)| BoxShape::forward(b, e)).collect();
+        let strides = shapes[0].strides(self.shape.len(), self.cast.target_bytes());
         let sample = |number: usize| SampleBox {
             record: &self.record,
             cast: self.cast,
-            begin: &self.begins[number],
-            end: &ends[number],
+            shape: &shapes[number],
+            strides: &strides,
             pad: self.pad,
         };
         for origin in self.origins() {

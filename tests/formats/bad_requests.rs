@@ -127,8 +127,8 @@ fn a_box_whose_begin_and_end_differ_in_rank_is_refused_by_push() {
 fn spoil(number: u32, sample: &mut Sample, raw: &mut SampleBox) {
     match number {
         0 => sample.boxes = std::ptr::null(),
-        1 => sample.n_fields = 2,
-        2 => sample.box_bytes -= 1,
+        1 => sample.n_boxes = 2,
+        2 => sample.box_bytes = 279,
         3 => raw.rank = 0,
         4 => raw.rank = RANK_MAX as u32 + 1,
         5 => raw.uri = std::ptr::null(),

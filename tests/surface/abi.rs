@@ -8,7 +8,9 @@ use crate::common::{cc, header};
 use core::mem::size_of;
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
-use wavetrain::base::limits::{ERROR_TEXT_BYTES, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX};
+use wavetrain::base::limits::{
+    ERROR_TEXT_BYTES, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX,
+};
 use wavetrain::config::*;
 use wavetrain::records::{Codec, DTYPES};
 use wavetrain::source::zarr::NodeKind;
@@ -21,7 +23,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 19] {
+fn rust_layouts() -> [Layout; 20] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -33,6 +35,7 @@ fn rust_layouts() -> [Layout; 19] {
         Memory: "wavetrain_memory",
         SampleBox: "wavetrain_box",
         Sample: "wavetrain_sample",
+        FieldSpec: "wavetrain_field",
         BatchInfo: "wavetrain_batch_view",
         Metric: "wavetrain_metric",
         Stats: "wavetrain_stats_view",
@@ -51,7 +54,9 @@ fn rust_layouts() -> [Layout; 19] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 67] = [
+const CONSTANTS: [(&str, i64); 69] = [
+    ("BOX_URI", BOX_URI as i64),
+    ("FIELDS_MAX", FIELDS_MAX as i64),
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
@@ -145,6 +150,11 @@ fn rust_facts() -> Facts {
             facts.insert(format!("{name}.{field}"), *offset as i64);
         }
     }
+    // In Rust the three members that are the table of fields are one.
+    let table = facts["wavetrain_config.fields"];
+    for (member, offset) in FieldTable::FIELDS {
+        facts.insert(format!("wavetrain_config.{member}"), table + *offset as i64);
+    }
     for (name, value) in CONSTANTS {
         facts.insert(format!("WAVETRAIN_{name}"), value);
     }
@@ -208,7 +218,8 @@ fn facts_of_lines(lines: &str) -> Facts {
 
 /// Structs that may grow at their end: the caller says how large its own are. All others lie in
 /// one of these, or in arrays that the caller walks.
-const GROWING: [&str; 8] = [
+const GROWING: [&str; 9] = [
+    "wavetrain_field",
     "wavetrain_error",
     "wavetrain_memory",
     "wavetrain_box",
@@ -217,6 +228,12 @@ const GROWING: [&str; 8] = [
     "wavetrain_stats_view",
     "wavetrain_array_view",
     "wavetrain_config",
+];
+
+/// Members that got another name, or a meaning where they had to be 0.
+const RENAMED: [(&str, &str); 2] = [
+    ("wavetrain_sample.n_fields", "wavetrain_sample.n_boxes"),
+    ("wavetrain_box.reserved", "wavetrain_box.kind"),
 ];
 
 /// Whether a fact of a released header still holds in the next.
@@ -239,7 +256,8 @@ fn what_a_released_header_says_still_holds() {
         let Some(now) = lines_of_header("abi-now", "include") else { return };
         let now = facts_of_lines(&now);
         for (name, before) in facts_of_lines(&kept) {
-            let now = now.get(&name).copied();
+            let renamed = RENAMED.iter().find(|(before, _)| *before == name);
+            let now = now.get(renamed.map_or(&name[..], |(_, now)| now)).copied();
             assert!(holds(&name, before, now), "{version}: {name} was {before}, and is {now:?}");
         }
     }

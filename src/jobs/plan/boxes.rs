@@ -1,46 +1,53 @@
-//! Whether a sample's box can be had from an array, and which part of the array it reads.
+//! Whether a box can be had from an array, and what of the array it reads.
 //!
-//! In: an array, a queued sample. Out: the half-open box of source elements; or a status with a
-//! text that names the axis and the way out.
+//! In: an array, a queued box. Out: the source elements along each axis; or a status with a text
+//! that names the axis and the way out.
 
-use crate::assemble::axis::{AxisFault, source_range};
+use crate::assemble::axis::AxisFault;
 use crate::assemble::cast::Cast;
+use crate::assemble::walk::walk_range;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::List;
 use crate::fail;
-use crate::intake::queue::QueuedSample;
-use crate::plan::files_touched;
+use crate::intake::queue::QueuedBox;
+use crate::plan::Reach;
 use crate::records::{ArrayRecord, Dtype};
+use crate::setup::fields::Field;
 use crate::state::shared::Shared;
 
-/// What holds for an array in this loader, whatever the box.
-pub fn check_record(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Result<(), Status> {
-    let settings = &shared.settings;
+/// What holds for an array and a field, whatever the box.
+pub fn check_record(
+    shared: &Shared,
+    record: &ArrayRecord,
+    field: &Field,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let of = field.of();
     if let Some(time) = record.time
-        && !matches!(settings.dtype, Dtype::I64 | Dtype::Raw)
+        && !matches!(field.dtype, Dtype::I64 | Dtype::Raw)
     {
         let name = if time.is_delta { "timedelta64" } else { "datetime64" };
         return Err(fail!(
             why,
             Dtype,
-            "{name}{time} is read as its int64 bits alone: set dtype to i64, not {}",
-            settings.dtype.name()
+            "{of}{name}{time} is read as its int64 bits alone: set dtype to i64, not {}",
+            field.dtype.name()
         ));
     }
-    let cast = Cast::find(record.dtype, record.dtype_bytes, settings.dtype, settings.dtype_bytes);
+    let cast = Cast::find(record.dtype, record.dtype_bytes, field.dtype, field.dtype_bytes);
     if cast.is_none() {
         return Err(fail!(
             why,
             Dtype,
-            "no cast from {} ({} bytes) to {} ({} bytes): choose another output dtype",
+            "{of}no cast from {} ({} bytes) to {} ({} bytes): choose another output dtype",
             record.dtype.name(),
             record.dtype_bytes,
-            settings.dtype.name(),
-            settings.dtype_bytes
+            field.dtype.name(),
+            field.dtype_bytes
         ));
     }
-    let cap = settings.config.max_chunk_uncompressed_bytes;
+    let cap = shared.settings.config.max_chunk_uncompressed_bytes;
     let chunk_bytes = record.working_bytes();
     if chunk_bytes > cap {
         let filtered =
@@ -55,47 +62,46 @@ pub fn check_record(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Res
     Ok(())
 }
 
-/// Coordinates along each axis.
-pub type Corner = [u64; RANK_MAX];
-
-/// The part of the array that a sample's box reads, padding included; empty along an axis where it
-/// reads nothing.
+/// What a box reads of the array, padding included; empty along an axis where it reads nothing.
 pub fn source_box(
     shared: &Shared,
     record: &ArrayRecord,
-    sample: &QueuedSample,
+    queued: &QueuedBox,
     why: &mut Why,
-) -> Result<(Corner, Corner), Status> {
-    if (sample.rank, sample.is_scalar) != (record.rank, record.is_scalar) {
-        let boxed = if sample.is_scalar { 0 } else { sample.rank };
+) -> Result<Reach, Status> {
+    if (u32::from(queued.rank), queued.is_scalar) != (record.rank, record.is_scalar) {
+        let boxed = if queued.is_scalar { 0 } else { queued.rank };
         let axes = if record.is_scalar { 0 } else { record.axes() };
         let shape = List(&record.shape[..axes]);
         return Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}"));
     }
-    let (mut lo, mut hi) = ([0; RANK_MAX], [0; RANK_MAX]);
+    let mut reach = Reach::of([0; RANK_MAX], [0; RANK_MAX]);
+    let mode = shared.padding(u32::from(queued.field)).mode;
     for axis in 0..record.axes() {
-        let (begin, end, extent) = (sample.begin[axis], sample.end[axis], record.shape[axis]);
-        match source_range(begin, end, extent, shared.padding.mode) {
-            Ok(range) => (lo[axis], hi[axis]) = range,
-            Err(fault) => return Err(axis_failure(axis, begin, end, extent, fault, why)),
+        let (walk, extent) = (&queued.shape.axes[axis], record.shape[axis]);
+        match walk_range(walk, extent, mode) {
+            Ok((lo, hi)) => {
+                (reach.lo[axis], reach.hi[axis]) = (lo, hi);
+                reach.step[axis] = walk.step().0 as u32;
+            }
+            Err(fault) => return Err(axis_failure(axis, walk.range(), extent, fault, why)),
         }
     }
     let most = shared.settings.config.max_shards_per_sample;
-    let touched = files_touched(record, &lo, &hi);
-    if most > 0 && touched > most as u64 {
+    let touched = if most > 0 { reach.files_touched(record) } else { 0 };
+    if touched > most as u64 {
         return Err(fail!(
             why,
             Invalid,
             "the box touches {touched} files, max_shards_per_sample = {most}: raise it"
         ));
     }
-    Ok((lo, hi))
+    Ok(reach)
 }
 
 fn axis_failure(
     axis: usize,
-    begin: i64,
-    end: i64,
+    (begin, end): (i64, i64),
     extent: u64,
     fault: AxisFault,
     why: &mut Why,
@@ -105,6 +111,7 @@ fn axis_failure(
         AxisFault::Outside => "it reaches outside where pad_mode gives no value",
         AxisFault::NoElement => "there is no element to repeat or mirror",
         AxisFault::Overflow => "its length does not fit 63 bits",
+        AxisFault::StepsOutside => "in steps of more than one element it must lie inside",
     };
     fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) of an extent of {extent}: {reason}")
 }

@@ -126,7 +126,7 @@ impl Planner {
             chunk_failure(lock.shared, entry.array, record, (entry.file, entry.chunk), status, why);
         for pair in 0..entry.pair_count as u64 {
             let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
-            let to = lock.shared.box_record(entry.slot, self.pairs[at]).to;
+            let to = lock.shared.box_record(entry.slot, self.pairs[at]).to(entry.slot);
             fail_sample(lock, to, entry.number, &failure);
         }
         let state = &mut *lock.lock();

@@ -25,15 +25,21 @@ impl Planner {
         let front = state.queue.front_number();
         let scouted = &mut self.scouted;
         if scouted.sample < front {
-            *scouted = Scouted { sample: front, cursor: None };
+            *scouted = Scouted { sample: front, ..Scouted::NONE };
         }
         let mut budget = RUN_CHUNKS;
         while budget > 0 && scouted.sample < front + state.queue.len() {
-            match foresee_sample(lock.shared, state, scouted, &mut budget) {
-                Step::Over => *scouted = Scouted { sample: scouted.sample + 1, cursor: None },
+            match foresee_box(lock.shared, state, scouted, &mut budget) {
+                Step::Over => {
+                    (scouted.number, scouted.cursor) = (scouted.number + 1, None);
+                    let offset = (scouted.sample - front) as u32;
+                    if scouted.number == state.queue.sample(offset).boxes {
+                        (scouted.sample, scouted.number) = (scouted.sample + 1, 0);
+                    }
+                }
                 Step::Later => break,
             }
-            // Samples without chunks count too, so that a run stays short.
+            // Boxes without chunks count too, so that a run stays short.
             budget = budget.saturating_sub(1);
         }
         budget < RUN_CHUNKS
@@ -41,21 +47,21 @@ impl Planner {
 }
 
 enum Step {
-    /// All chunks of the sample are foreseen, or none ever will be.
+    /// All chunks of the box are foreseen, or none ever will be.
     Over,
     /// To be gone on with in another run.
     Later,
 }
 
-fn foresee_sample(
+fn foresee_box(
     shared: &Shared,
     state: &mut State,
     scouted: &mut Scouted,
     budget: &mut u64,
 ) -> Step {
     let offset = (scouted.sample - state.queue.front_number()) as u32;
-    let sample = *state.queue.sample(offset);
-    let (uri, hash) = state.queue.uri(&sample);
+    let queued = state.queue.boxes(offset)[scouted.number as usize];
+    let (uri, hash) = state.queue.uri(&queued);
     let Some(array) = state.arrays.find(uri, hash) else { return Step::Later };
     match state.arrays.state(array) {
         ArrayState::Ready => {}
@@ -69,9 +75,8 @@ fn foresee_sample(
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
     let start = || {
         // What is wrong with the sample is told when it is planned.
-        let (lo, hi) = source_box(shared, record, &sample, &mut Why::new()).ok()?;
-        let is_empty = (0..record.axes()).any(|axis| lo[axis] >= hi[axis]);
-        (!is_empty).then(|| Cursor::start(record, &lo, &hi))
+        let reach = source_box(shared, record, &queued, &mut Why::new()).ok()?;
+        (!reach.is_empty(record.axes())).then(|| Cursor::start(record, &reach))
     };
     let Some(mut cursor) = begun.or_else(start) else { return Step::Over };
     loop {

@@ -18,8 +18,10 @@ pub enum Place {
     Kept,
     /// Does not exist.
     Missing,
-    /// Is the outside of a sample.
+    /// Is the outside of a box.
     Pad,
+    /// Is what no box covers of a field, from block number `chunk` on.
+    Blank,
     /// Failed and was reported, or went to a wave before its turn.
     Gone,
 }
@@ -55,11 +57,13 @@ pub struct Planned {
 pub struct Scouted {
     /// Number of the next sample to look at.
     pub sample: u64,
-    /// Where in that sample, and in which array.
+    /// Box of that sample.
+    pub number: u32,
+    /// Where in that box, and in which array.
     pub cursor: Option<(u64, Cursor)>,
 }
 
 impl Scouted {
     /// Nothing was looked at.
-    pub const NONE: Scouted = Scouted { sample: 0, cursor: None };
+    pub const NONE: Scouted = Scouted { sample: 0, number: 0, cursor: None };
 }

@@ -5,8 +5,9 @@
 //!
 //! begin    a batch slot is bound to the next samples
 //! scout    the chunk cache learns which chunks the waiting samples will use
-//! resolve  the next group of samples with one array waits for its metadata
-//! walk     the chunks of the group go to the window, each once with its samples
+//! resolve  the next group of boxes with one array waits for its metadata
+//! walk     the chunks of the group go to the window, each once with its boxes; behind the last
+//!          group, what no box covers
 //! settle   chunks in the window learn where their bytes lie
 //! form     settled chunks become a wave
 //!
@@ -25,10 +26,11 @@ use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::failures::{fail_sample, sample_failure};
+use crate::jobs::plan::bind::{bind_boxes, queued_box};
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Cursor, Merge};
-use crate::records::{ArrayRecord, BoxRecord, Destination, Need};
+use crate::records::{ArrayRecord, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -44,17 +46,24 @@ enum Phase {
     Resolve,
     /// The group's chunks are being walked.
     Walk,
+    /// All groups are planned; what no box covers is not.
+    Blank,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
-    slot: BatchSlot,
+    pub(super) slot: BatchSlot,
     batch_id: u64,
-    sample_count: u32,
+    pub(super) sample_count: u32,
+    /// Boxes in `order`.
+    box_count: u32,
     group_first: u32,
     group_limit: u32,
-    /// Next sample of the group to look at for outside padding.
+    /// Next box of the group to look at for outside padding.
     pad_next: u32,
+    /// Next field of the next sample to look at for what no box covers, and the first block of it
+    /// that is not planned.
+    pub(super) blank_next: (u32, u64),
     phase: Phase,
     array: ArraySlot,
     array_id: u64,
@@ -66,7 +75,7 @@ pub struct Current {
 /// See the module.
 pub struct Planner {
     pub current: Option<Current>,
-    /// Boxes of the batch, grouped by uri.
+    /// Numbers of the boxes of the batch, grouped by uri.
     order: &'static mut [u32],
     merge: Merge,
     record: ArrayRecord,
@@ -118,11 +127,11 @@ impl Planner {
             pair_count: 0,
         };
         let chunks = settings.config.max_chunks_per_wave as u64;
-        let samples = settings.config.samples_per_batch;
+        let boxes = settings.boxes_per_batch();
         Planner {
             current: None,
-            order: carver.slice(Item::PlanCursors, samples as u64, &0),
-            merge: Merge::carve(carver, samples),
+            order: carver.slice(Item::PlanCursors, boxes as u64, &0),
+            merge: Merge::carve(carver, boxes),
             record: ArrayRecord::EMPTY,
             window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
@@ -186,28 +195,32 @@ impl Planner {
         }
         let Some(slot) = state.slots.find(SlotState::Free) else { return false };
         let batch_id = state.slots.begin(slot, count);
+        let mut boxes = 0;
         for sample in 0..count {
-            let queued = *state.queue.sample(sample);
             let row = state.slots.row(slot, sample);
-            state.slots.tags.write(row, queued.tag);
-            let to = Destination { slot, field: 0, sample };
-            let record = BoxRecord { to, begin: queued.begin, end: queued.end };
-            state.slots.boxes.write(row, record);
-            self.order[sample as usize] = sample;
+            state.slots.tags.write(row, state.queue.sample(sample).tag);
+            let queued = state.queue.boxes(sample);
+            bind_boxes(shared, state, (slot, sample), queued);
+            for number in 0..queued.len() as u32 {
+                self.order[boxes] = sample * shared.settings.per_sample.boxes + number;
+                boxes += 1;
+            }
         }
         let queue = &state.queue;
-        sort(&mut self.order[..count as usize], |a, b| {
-            let (a_uri, a_hash) = queue.uri(queue.sample(*a));
-            let (b_uri, b_hash) = queue.uri(queue.sample(*b));
+        let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
+        sort(&mut self.order[..boxes], |a, b| {
+            let ((a_uri, a_hash), (b_uri, b_hash)) = (uri_of(*a), uri_of(*b));
             (a_hash, a_uri, *a) < (b_hash, b_uri, *b)
         });
         self.current = Some(Current {
             slot,
             batch_id,
             sample_count: count,
+            box_count: boxes as u32,
             group_first: 0,
             group_limit: 0,
             pad_next: 0,
+            blank_next: (0, 0),
             phase: Phase::Resolve,
             array: ArraySlot(0),
             array_id: 0,
@@ -226,14 +239,14 @@ impl Planner {
         let mut guard = lock.lock();
         let state = &mut *guard;
         let queue = &state.queue;
-        let uri_of = |at: u32| queue.uri(queue.sample(self.order[at as usize])).0;
+        let uri_of = |at: u32| queue.uri(queued_box(lock.shared, queue, self.order[at as usize]));
         let first = current.group_first;
         let mut limit = first + 1;
-        while limit < current.sample_count && uri_of(limit) == uri_of(first) {
+        while limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
             limit += 1;
         }
         current.group_limit = limit;
-        let (uri, hash) = queue.uri(queue.sample(self.order[first as usize]));
+        let (uri, hash) = uri_of(first);
         let Some(array) = state.arrays.find(uri, hash) else {
             let loaded = state.arrays.load(uri, hash, None);
             if let Some(array) = loaded {
@@ -263,8 +276,8 @@ impl Planner {
                 state.arrays.forget_failed(array);
                 drop(guard);
                 for at in first..limit {
-                    let to = lock.shared.box_record(current.slot, self.order[at as usize]).to;
-                    fail_sample(lock, to, 0, &failure);
+                    let record = lock.shared.box_record(current.slot, self.order[at as usize]);
+                    fail_sample(lock, record.to(current.slot), 0, &failure);
                 }
                 self.end_group(lock, current, false);
                 true
@@ -276,30 +289,31 @@ impl Planner {
         }
     }
 
-    /// Starts a walk for every sample of the group that fits the array.
+    /// Starts a walk for every box of the group that fits the array and its field.
     fn start_group(&mut self, lock: &Lock, current: &Current) {
-        let mut why = Why::new();
+        let (shared, mut why) = (lock.shared, Why::new());
         for at in current.group_first..current.group_limit {
-            let sample = self.order[at as usize];
-            let queued = *lock.lock().queue.sample(sample);
-            let range = check_record(lock.shared, &self.record, &mut why)
-                .and_then(|()| source_box(lock.shared, &self.record, &queued, &mut why));
-            match range {
-                Ok((lo, hi)) => {
-                    if (0..self.record.axes()).all(|axis| lo[axis] < hi[axis]) {
-                        self.merge.add(sample, Cursor::start(&self.record, &lo, &hi));
+            let number = self.order[at as usize];
+            let queued = *queued_box(shared, &lock.lock().queue, number);
+            let field = shared.field(u32::from(queued.field));
+            let reach = check_record(shared, &self.record, field, &mut why)
+                .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
+            match reach {
+                Ok(reach) => {
+                    if !reach.is_empty(self.record.axes()) {
+                        self.merge.add(number, Cursor::start(&self.record, &reach));
                     }
                 }
                 Err(status) => {
-                    let failure = sample_failure(lock.shared, current.array, status, &why);
-                    let to = lock.shared.box_record(current.slot, sample).to;
+                    let failure = sample_failure(shared, current.array, status, &why);
+                    let to = shared.box_record(current.slot, number).to(current.slot);
                     fail_sample(lock, to, 0, &failure);
                 }
             }
         }
     }
 
-    /// The group is planned; the next one, or the end of the batch.
+    /// The group is planned; the next one, what no box covers, or the end of the batch.
     fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
         let state = &mut *lock.lock();
         if is_pinned {
@@ -307,25 +321,38 @@ impl Planner {
         }
         current.group_first = current.group_limit;
         current.phase = Phase::Resolve;
-        if current.group_first < current.sample_count {
+        if current.group_first < current.box_count {
             self.current = Some(current);
             return;
         }
+        if lock.shared.settings.takes_parts {
+            (current.phase, current.array) = (Phase::Blank, ArraySlot::NONE);
+            self.current = Some(current);
+            return;
+        }
+        self.end_batch(lock.shared, state, &current);
+    }
+
+    pub(super) fn end_batch(&mut self, shared: &Shared, state: &mut State, current: &Current) {
         self.current = None;
         state.queue.consume(current.sample_count);
         state.chunks.pass(current.sample_limit);
         if state.slots.sub_remaining(current.slot, 1) {
-            state.complete_slot(lock.shared, current.slot);
+            state.complete_slot(shared, current.slot);
         }
         state.wakes.all(Condition::Space);
     }
 
     fn walk(&mut self, lock: &Lock) -> bool {
-        let shared = lock.shared;
-        let Some(mut current) = self.current else { return false };
-        if current.phase != Phase::Walk {
-            return false;
+        match self.current {
+            Some(current) if current.phase == Phase::Walk => self.walk_group(lock, current),
+            Some(current) if current.phase == Phase::Blank => self.walk_blanks(lock, current),
+            _ => false,
         }
+    }
+
+    fn walk_group(&mut self, lock: &Lock, mut current: Current) -> bool {
+        let shared = lock.shared;
         let before = self.limit;
         let is_shared = is_shared(shared, &self.record);
         let mut uses = 0u64;
@@ -333,8 +360,8 @@ impl Planner {
         {
             let pair_first = self.pair_limit;
             let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
-            let position = self.merge.next(&self.record, |sample| {
-                pairs[index(*pair_limit % pairs.len() as u64)] = sample;
+            let position = self.merge.next(&self.record, |number| {
+                pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;
             });
             let Some((position, need)) = position else { break };
@@ -364,43 +391,44 @@ impl Planner {
         added > 0
     }
 
-    /// Adds a task for every sample of the group with constant padding to fill.
+    /// Adds a task for every box of the group with constant padding to fill.
     fn walk_outside(&mut self, lock: &Lock, current: &mut Current, before: u64) {
         while current.pad_next < current.group_limit {
             if !self.has_room(current) || self.limit - before >= RUN_CHUNKS {
                 return;
             }
-            let sample = self.order[current.pad_next as usize];
+            let number = self.order[current.pad_next as usize];
             current.pad_next += 1;
-            if lock.shared.padding.mode != PadMode::Constant {
+            let source = lock.shared.box_record(current.slot, number);
+            if lock.shared.padding(source.field).mode != PadMode::Constant {
                 continue;
             }
-            let source = lock.shared.box_record(current.slot, sample);
             let is_failed = {
                 let slots = &lock.lock().slots;
-                slots.statuses.read(slots.row(source.to.slot, source.to.sample)) != 0
+                slots.statuses.read(slots.row(current.slot, source.sample)) != 0
             };
             let reaches_out = (0..self.record.axes()).any(|axis| {
-                source.begin[axis] < 0 || source.end[axis] as i128 > self.record.shape[axis] as i128
+                let (begin, end) = source.shape.axes[axis].range();
+                begin < 0 || end as i128 > self.record.shape[axis] as i128
             });
             if is_failed || !reaches_out {
                 continue;
             }
             let pair_first = self.pair_limit;
-            self.pairs[index(pair_first % self.pairs.len() as u64)] = sample;
+            self.pairs[index(pair_first % self.pairs.len() as u64)] = number;
             self.pair_limit += 1;
             self.plan(current, Place::Pad, (0, 0), Need::NONE, pair_first);
         }
     }
 
-    /// Whether another chunk of the group, with all its samples, fits the window.
-    fn has_room(&self, current: &Current) -> bool {
-        let group = (current.group_limit - current.group_first) as u64;
+    /// Whether another chunk of the group, with all its boxes, fits the window.
+    pub(super) fn has_room(&self, current: &Current) -> bool {
+        let group = ((current.group_limit - current.group_first) as u64).max(1);
         self.limit - self.first < self.window.len() as u64
             && self.pair_limit - self.pair_first + group <= self.pairs.len() as u64
     }
 
-    fn plan(
+    pub(super) fn plan(
         &mut self,
         current: &mut Current,
         place: Place,

@@ -8,11 +8,12 @@ mod structs;
 pub mod tensors;
 
 use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
-use crate::base::limits::{FIELDS_MAX, RANK_MAX};
+use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::batch::exports::Record;
 use crate::cuda::{Event, Stream};
-use crate::engine::calls::{Popped, Request};
+use crate::engine::calls::Popped;
+use crate::engine::requests::Request;
 use crate::fail;
 use crate::jobs::read::hook::read_done;
 use crate::os::SYSTEM;
@@ -192,11 +193,11 @@ pub unsafe extern "C" fn wavetrain_push(
     taken: *mut usize,
 ) -> i32 {
     in_instance(loader, |instance| {
-        let fill = |number: usize, target: &mut Request| {
+        let fill = |number: usize, at: u32, target: &mut Request| {
             // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
             // `check_samples` says that their bytes fit the address space.
             let read = |why: &mut Why| unsafe {
-                read_sample(target, samples, (number, sample_bytes), why)
+                read_sample(target, samples, (number, sample_bytes), at, why)
             };
             with_why(read).map_err(|failure| Failure { tag: target.tag, ..failure })
         };
@@ -237,14 +238,6 @@ fn in_instance(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failur
 /// An argument of a call that will not do.
 fn invalid(text: fmt::Arguments<'_>) -> Failure {
     Failure::of(Status::Invalid, text)
-}
-
-/// Whether a batch has this tensor.
-fn check_field(field: u32) -> Result<(), Failure> {
-    if field < FIELDS_MAX {
-        return Ok(());
-    }
-    Err(invalid(format_args!("field = {field}: a batch has {FIELDS_MAX}, counted from 0")))
 }
 
 /// See the header.
@@ -302,18 +295,17 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     info: *mut BatchInfo,
 ) -> i32 {
     in_instance(loader, |instance| {
-        check_field(field)?;
         let view = instance.view(batch, field)?;
-        let config = &instance.shared.settings.config;
+        let of = instance.shared.field(field);
         let mut shape = [0; RANK_MAX + 1];
         shape[0] = view.sample_count as u64;
-        shape[1..=config.extents().len()].copy_from_slice(config.extents());
+        shape[1..=of.extents().len()].copy_from_slice(of.extents());
         let value = BatchInfo {
             data: view.data.as_ptr().cast(),
             bytes: view.data.bytes(),
-            rank: config.sample_rank + 1,
-            dtype: instance.shared.settings.dtype as u32,
-            dtype_bytes: instance.shared.settings.dtype_bytes,
+            rank: of.rank + 1,
+            dtype: of.dtype as u32,
+            dtype_bytes: of.dtype_bytes,
             backend: if instance.device().is_some() { BACKEND_CUDA } else { BACKEND_HOST },
             device: instance.device().unwrap_or(-1),
             sample_count: view.sample_count,
@@ -323,6 +315,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             tags: view.tags.as_ptr(),
             statuses: view.statuses.as_ptr(),
             failed_samples: view.failed_samples,
+            covered: view.covered.as_ptr(),
+            name: of.name_nul().as_ptr().cast(),
             ..BatchInfo::EMPTY
         };
         // SAFETY: `info` is NULL or as the header says.

@@ -3,10 +3,10 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
-use crate::base::abi::{Blank, Error, Grows, Sample, SampleBox, write_text};
+use crate::base::abi::{BOX_URI, Blank, Error, Grows, Sample, SampleBox, write_text};
 use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::base::status::{Failure, Status, Why, with_why};
-use crate::engine::calls::Request;
+use crate::engine::requests::Request;
 use crate::fail;
 use crate::setup::config::Config;
 use crate::source::zarr::normalize_uri;
@@ -226,8 +226,8 @@ pub unsafe fn scratch_from_c<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
-/// Checks sample `number` of an array of such, each of `bytes` bytes, and copies it. Its tag is
-/// copied whatever is wrong with it; it is 0 where its size is that of none.
+/// Checks box `at` of sample `number` of an array of such, each of `bytes` bytes, and copies it. The
+/// tag is copied whatever is wrong with it; it is 0 where its size is that of none.
 ///
 /// # Safety
 /// The array has that sample, and at most isize::MAX bytes. Its `boxes` and their `uri` are NULL or
@@ -236,6 +236,7 @@ pub unsafe fn read_sample(
     target: &mut Request,
     samples: *const Sample,
     (number, bytes): (usize, usize),
+    at: u32,
     why: &mut Why,
 ) -> Result<(), Status> {
     let sizes = (bytes, SAMPLE_BYTES_MIN);
@@ -248,12 +249,21 @@ pub unsafe fn read_sample(
     }
     // SAFETY: the sample has as many bytes.
     let sample = unsafe { read_sized(source, sizes, "sample_bytes", why)? };
-    if sample.boxes.is_null() || sample.n_fields != 1 {
-        return Err(fail!(why, Invalid, "a sample has exactly one box, not {}", sample.n_fields));
+    target.boxes = sample.n_boxes;
+    if target.boxes == 0 {
+        // Push refuses it.
+        return Ok(());
     }
-    let sizes = (sample.box_bytes as usize, BOX_BYTES_MIN);
-    // SAFETY: one box of this size is readable.
-    let source = unsafe { read_sized(sample.boxes, sizes, "box_bytes", why)? };
+    if sample.boxes.is_null() || at >= sample.n_boxes {
+        return Err(fail!(why, Invalid, "boxes is NULL, or was changed during the call"));
+    }
+    let bytes = sample.box_bytes as usize;
+    let sizes = (bytes, BOX_BYTES_MIN);
+    // SAFETY: the sample has `n_boxes` boxes of this size, one behind the other.
+    let source = unsafe {
+        let source = sample.boxes.wrapping_byte_add((at as usize).wrapping_mul(bytes));
+        read_sized(source, sizes, "box_bytes", why)?
+    };
     let (rank, bytes) = (source.rank as usize, source.uri_bytes);
     if rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));
@@ -261,6 +271,9 @@ pub unsafe fn read_sample(
     if source.uri.is_null() || bytes > URI_BYTES_MAX as u64 {
         let most = URI_BYTES_MAX;
         return Err(fail!(why, Invalid, "a uri is NULL, or its {bytes} bytes are not 1 to {most}"));
+    }
+    if source.kind != BOX_URI {
+        return Err(fail!(why, Invalid, "kind = {}: must be 0 (a uri)", source.kind));
     }
     if source.reserved != 0 {
         return Err(fail!(why, Invalid, "reserved = {}: must be 0", source.reserved));
@@ -270,6 +283,8 @@ pub unsafe fn read_sample(
     let uri = str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
     normalize_uri(uri, &mut target.uri, why)?;
     (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
+    (target.field, target.at) = (source.field, source.at);
+    (target.step, target.axes) = (source.step, source.axes);
     Ok(())
 }
 

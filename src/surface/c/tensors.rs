@@ -2,7 +2,7 @@
 //!
 //! In: batches. Out: tensors, which carry the deleters of `surface::handles`.
 
-use super::{check_field, in_instance, invalid};
+use super::{in_instance, invalid};
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
 use crate::batch::exports::{DlManagedTensor, DlManagedTensorVersioned, Exported};
@@ -62,7 +62,6 @@ unsafe fn export<T>(
         if target.is_null() {
             return Err(invalid(format_args!("tensor is NULL")));
         }
-        check_field(field)?;
         let has_device = instance.device().is_some();
         if !stream.is_null() && !has_device {
             let text = format_args!("stream is set, but the batch is in host memory");

@@ -1,0 +1,340 @@
+//! Samples as push takes them: whether each of their boxes has a place in a field, and the boxes of
+//! one sample places of their own.
+//!
+//! In: what a surface copied from the caller. Out: boxes in the queue, all of a sample or none.
+
+use crate::base::limits::RANK_MAX;
+use crate::base::status::{Failure, Status, Why};
+use crate::base::text::List;
+use crate::engine::Engine;
+use crate::fail;
+use crate::intake::arrays::Uri;
+use crate::intake::queue::{Full, NewBox};
+use crate::records::{AxisWalk, BoxShape, WalkFault};
+use crate::setup::fields::Field;
+use crate::state::State;
+use arrayvec::ArrayVec;
+
+/// One box of a sample as push takes it.
+pub struct Request {
+    /// Normalised uri.
+    pub uri: Uri,
+    /// Axes of the box.
+    pub rank: usize,
+    /// First element along each axis.
+    pub begin: [i64; RANK_MAX],
+    /// One past the last.
+    pub end: [i64; RANK_MAX],
+    /// Field that it goes to.
+    pub field: u32,
+    /// By axis of the field: where its first place goes.
+    pub at: [u64; RANK_MAX],
+    /// By axis of the box: elements from one place to the next; 0 is 1.
+    pub step: [i64; RANK_MAX],
+    /// By axis of the box: 1 + the axis of the field, 0 dropped; all 0: as they come.
+    pub axes: [u8; RANK_MAX],
+    /// Boxes of the sample.
+    pub boxes: u32,
+    /// The caller's tag.
+    pub tag: u64,
+}
+
+/// Writes box number n of sample number m, and what the sample says of itself; or says what is
+/// wrong with it.
+pub trait Fill: FnMut(usize, u32, &mut Request) -> Result<(), Failure> {}
+
+impl<F: FnMut(usize, u32, &mut Request) -> Result<(), Failure>> Fill for F {}
+
+impl Request {
+    /// A request to be filled.
+    pub const EMPTY: Request = Request {
+        uri: Uri::new(),
+        rank: 0,
+        begin: [0; RANK_MAX],
+        end: [0; RANK_MAX],
+        field: 0,
+        at: [0; RANK_MAX],
+        step: [0; RANK_MAX],
+        axes: [0; RANK_MAX],
+        boxes: 1,
+        tag: 0,
+    };
+
+    fn failure(&self, status: Status, why: &Why) -> Failure {
+        Failure { tag: self.tag, ..Failure::because(status, why) }
+    }
+
+    fn to_queue(&self, shape: BoxShape) -> NewBox<'_> {
+        NewBox { uri: self.uri.as_bytes(), rank: self.rank, field: self.field, shape }
+    }
+}
+
+/// Why a sample was not added.
+pub enum Refused {
+    /// There is no room for it.
+    Full(Full),
+    /// Something is wrong with it.
+    Wrong(Failure),
+}
+
+impl Engine {
+    /// Reads all boxes of a sample and checks each; what the first reads, which `request` still has
+    /// if there is no other.
+    pub(super) fn check_sample(
+        &self,
+        sample: usize,
+        fill: &mut impl Fill,
+        request: &mut Request,
+    ) -> Result<BoxShape, Failure> {
+        fill(sample, 0, request)?;
+        let (boxes, most) = (request.boxes, self.shared.settings.per_sample.boxes);
+        if boxes == 0 || boxes > most {
+            let mut why = Why::new();
+            let text = "raise max_boxes_per_sample";
+            let status =
+                fail!(why, Invalid, "a sample of {boxes} boxes: must have 1 to {most}: {text}");
+            return Err(request.failure(status, &why));
+        }
+        let shape = self.check_box(0, request)?;
+        for number in 1..boxes {
+            fill(sample, number, request)?;
+            self.check_box(number, request)?;
+        }
+        Ok(shape)
+    }
+
+    /// Adds a sample to the queue that was checked before. Of several boxes each is read and
+    /// checked again: there is no place for them but the queue, and the caller may have changed
+    /// them.
+    pub(super) fn add_sample(
+        &self,
+        state: &mut State,
+        (sample, first): (usize, BoxShape),
+        fill: &mut impl Fill,
+        request: &mut Request,
+    ) -> Result<(), Refused> {
+        let boxes = request.boxes;
+        let mut added = Ok(());
+        if boxes == 1 {
+            added = state.queue.add_box(&request.to_queue(first)).map_err(Refused::Full);
+        }
+        for number in (0..boxes).take_while(|_| boxes > 1) {
+            let shape = fill(sample, number, request);
+            let shape = shape.and_then(|()| self.check_box(number, request));
+            added = shape.map_err(Refused::Wrong).and_then(|shape| {
+                state.queue.add_box(&request.to_queue(shape)).map_err(Refused::Full)
+            });
+            if added.is_err() {
+                break;
+            }
+        }
+        if added.is_ok() {
+            added = self.check_overlaps(state, request).map_err(Refused::Wrong);
+        }
+        match added {
+            Ok(()) => state.queue.push(request.tag),
+            Err(_) => state.queue.drop_added(),
+        }
+        added
+    }
+
+    /// Whether the box has places in its field; what it reads, and which places.
+    fn check_box(&self, number: u32, request: &Request) -> Result<BoxShape, Failure> {
+        let mut why = Why::new();
+        let checked = self.shape_of_box(request, &mut why);
+        checked.map_err(|status| {
+            if request.boxes > 1 {
+                let text = why;
+                why.fail(status, format_args!("box {number}: {text}"));
+            }
+            request.failure(status, &why)
+        })
+    }
+
+    fn shape_of_box(&self, request: &Request, why: &mut Why) -> Result<BoxShape, Status> {
+        self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
+        let fields = &self.shared.settings.fields;
+        let Some(field) = fields.get(request.field as usize) else {
+            let count = fields.len();
+            let number = request.field;
+            return Err(fail!(
+                why,
+                Invalid,
+                "field = {number}: a batch has {count}, counted from 0"
+            ));
+        };
+        let mut walks = ArrayVec::<AxisWalk, RANK_MAX>::new();
+        for axis in 0..request.rank {
+            let (begin, end) = (request.begin[axis], request.end[axis]);
+            let step = if request.step[axis] == 0 { 1 } else { request.step[axis] };
+            match AxisWalk::of(begin, end, step) {
+                Ok(walk) => walks.push(walk),
+                Err(fault) => return Err(walk_failure(axis, (begin, end, step), fault, why)),
+            }
+        }
+        self.place(request, field, &walks, why)
+    }
+
+    /// The places that the walks along the axes of a box go to.
+    fn place(
+        &self,
+        request: &Request,
+        field: &Field,
+        walks: &[AxisWalk],
+        why: &mut Why,
+    ) -> Result<BoxShape, Status> {
+        let extents: ArrayVec<u64, RANK_MAX> = walks.iter().map(AxisWalk::places).collect();
+        let takes_parts = self.shared.settings.takes_parts;
+        let axes = match request.axes[..request.rank].iter().all(|axis| *axis == 0) {
+            true => axes_in_order(field, &extents, takes_parts, why)?,
+            false => axes_as_given(field, &extents, &request.axes, why)?,
+        };
+        let mut shape = BoxShape::EMPTY;
+        for (axis, walk) in walks.iter().enumerate() {
+            shape.axes[axis] = walk.to_axis(axes[axis]);
+        }
+        let (mut is_part, mut elements) = (false, field.elements());
+        for (axis, extent) in field.extents().iter().enumerate() {
+            let from = axes.iter().position(|to| *to == Some(axis));
+            let (at, places) = (request.at[axis], from.map_or(1, |from| extents[from]));
+            if at >= *extent || places > *extent - at {
+                return Err(fail!(
+                    why,
+                    Invalid,
+                    "{}axis {axis}: {places} places from {at} on do not fit an extent of {extent}",
+                    field.of()
+                ));
+            }
+            is_part |= places < *extent;
+            elements /= extent;
+            shape.at += at * elements;
+        }
+        if let Some(axis) = (field.extents().len()..RANK_MAX).find(|axis| request.at[*axis] != 0) {
+            let (at, rank) = (request.at[axis], field.rank);
+            return Err(fail!(why, Invalid, "{}at[{axis}] = {at}: it has {rank} axes", field.of()));
+        }
+        if is_part && !takes_parts {
+            return Err(fail!(
+                why,
+                Invalid,
+                "box extents {} are a part of sample_shape {}: set max_boxes_per_sample, at least \
+                 to 1, where that is meant",
+                List(&extents),
+                List(field.extents())
+            ));
+        }
+        Ok(shape)
+    }
+
+    /// Whether two of the boxes that were added go to the same place.
+    fn check_overlaps(&self, state: &State, request: &Request) -> Result<(), Failure> {
+        let added = state.queue.added();
+        for (second, b) in added.iter().enumerate() {
+            for (first, a) in added[..second].iter().enumerate().filter(|(_, a)| a.field == b.field)
+            {
+                let field = self.shared.field(u32::from(a.field));
+                let ((a_low, a_high), (b_low, b_high)) =
+                    (field.covered_by(&a.shape), field.covered_by(&b.shape));
+                let meet = |axis| a_low[axis] < b_high[axis] && b_low[axis] < a_high[axis];
+                if (0..field.extents().len()).all(meet) {
+                    let mut why = Why::new();
+                    let status =
+                        fail!(why, Invalid, "{}boxes {first} and {second} overlap", field.of());
+                    return Err(request.failure(status, &why));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn walk_failure(
+    axis: usize,
+    (begin, end, step): (i64, i64, i64),
+    fault: WalkFault,
+    why: &mut Why,
+) -> Status {
+    match fault {
+        WalkFault::Empty => fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is empty"),
+        WalkFault::Long => {
+            fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) is longer than any batch")
+        }
+        WalkFault::Step => fail!(
+            why,
+            Invalid,
+            "axis {axis}: box [{begin}, {end}) in steps of {step}: steps have {} elements at most, \
+             and go to {} places at most",
+            crate::records::STEP_MAX,
+            crate::records::STEPPED_MAX
+        ),
+    }
+}
+
+/// The axis of the field that each axis of a box becomes.
+type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
+
+/// Whether the box has the shape of a sample, apart from dropped axes of extent 1; where parts are
+/// taken, it may be a part, whose last axes are those of the field.
+///
+/// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
+/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
+/// rank 0 is one element, whatever the axes of a sample of one.
+fn axes_in_order(
+    field: &Field,
+    extents: &[u64],
+    takes_parts: bool,
+    why: &mut Why,
+) -> Result<FieldAxes, Status> {
+    let shape = field.extents();
+    let mut axes = FieldAxes::new();
+    let (mut matched, mut fits) = (0, true);
+    for extent in extents {
+        let is_matched = matched < shape.len() && *extent == shape[matched];
+        axes.push(is_matched.then_some(matched));
+        fits &= is_matched || *extent == 1;
+        matched += is_matched as usize;
+    }
+    let is_scalar = extents.is_empty() && shape.iter().all(|extent| *extent == 1);
+    if is_scalar || fits && matched == shape.len() {
+        return Ok(axes);
+    }
+    let dropped = extents.len().checked_sub(shape.len());
+    if let Some(dropped) = dropped.filter(|_| takes_parts)
+        && extents[..dropped].iter().all(|extent| *extent == 1)
+    {
+        return Ok((0..extents.len()).map(|axis| axis.checked_sub(dropped)).collect());
+    }
+    let status = if dropped.is_none() { Status::Rank } else { Status::Invalid };
+    let text = format_args!(
+        "{}box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped",
+        field.of(),
+        List(extents),
+        List(shape)
+    );
+    Err(why.fail(status, text))
+}
+
+/// The axes that the caller names, each once.
+fn axes_as_given(
+    field: &Field,
+    extents: &[u64],
+    given: &[u8; RANK_MAX],
+    why: &mut Why,
+) -> Result<FieldAxes, Status> {
+    let mut axes = FieldAxes::new();
+    for (axis, extent) in extents.iter().enumerate() {
+        let to = usize::from(given[axis]).checked_sub(1);
+        let wrong = match to {
+            Some(to) if to >= field.extents().len() => "the field has no such axis",
+            Some(_) if axes.contains(&to) => "another axis of the box becomes the same",
+            None if *extent != 1 => "only an axis of extent 1 may be dropped",
+            _ => "",
+        };
+        if !wrong.is_empty() {
+            let (of, given) = (field.of(), given[axis]);
+            return Err(fail!(why, Invalid, "{of}axes[{axis}] = {given}: {wrong}"));
+        }
+        axes.push(to);
+    }
+    Ok(axes)
+}

@@ -1,0 +1,96 @@
+//! What a batch is made of beside the chunks of arrays: its boxes, bound to a slot, and what none
+//! of them covers.
+//!
+//! In: the samples at the front of the queue. Out: the rows of their boxes; tasks that fill what is
+//! left of their fields.
+
+use crate::assemble::blanks::BLANKS_MAX;
+use crate::base::indexes::BatchSlot;
+use crate::base::math::index;
+use crate::intake::queue::{Queue, QueuedBox};
+use crate::jobs::blanks::{for_each_blank_of, is_covered};
+use crate::jobs::plan::planned::Place;
+use crate::jobs::plan::window::{Current, Planner, RUN_CHUNKS};
+use crate::records::{BoxRecord, Destination, Need};
+use crate::state::State;
+use crate::state::lock::Lock;
+use crate::state::shared::Shared;
+
+/// A box of the batch that the front of the queue is.
+pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q QueuedBox {
+    let boxes = shared.settings.per_sample.boxes;
+    &queue.boxes(number / boxes)[(number % boxes) as usize]
+}
+
+/// Writes the boxes of a sample to its slot, and what they cover of each field.
+pub fn bind_boxes(
+    shared: &Shared,
+    state: &State,
+    (slot, sample): (BatchSlot, u32),
+    queued: &[QueuedBox],
+) {
+    let boxes = shared.settings.per_sample.boxes;
+    let row = |number: usize| shared.box_row(slot, sample * boxes + number as u32);
+    for (number, queued) in queued.iter().enumerate() {
+        let (field, shape) = (u32::from(queued.field), queued.shape);
+        state.slots.boxes.write(row(number), BoxRecord { sample, field, shape });
+    }
+    if queued.len() < boxes as usize {
+        state.slots.boxes.write(row(queued.len()), BoxRecord::EMPTY);
+    }
+    let (covered, is_whole) = (&state.slots.covered, !shared.settings.takes_parts);
+    for (number, field) in shared.settings.fields.iter().enumerate() {
+        let extents = field.covered_extents();
+        let row = shared.covered_row(slot, number as u32) + sample as usize * extents;
+        for axis in 0..extents {
+            covered.write(row + axis, if is_whole { field.shape[axis] } else { 0 });
+        }
+        let is_of = |queued: &&QueuedBox| usize::from(queued.field) == number && !is_whole;
+        for queued in queued.iter().filter(is_of) {
+            let (_, high) = field.covered_by(&queued.shape);
+            for (axis, high) in high[..extents].iter().enumerate() {
+                covered.write(row + axis, covered.read(row + axis).max(*high));
+            }
+        }
+    }
+}
+
+impl Planner {
+    /// Adds the tasks of what no box covers; whether something was done.
+    pub fn walk_blanks(&mut self, lock: &Lock, mut current: Current) -> bool {
+        let (shared, before) = (lock.shared, self.limit);
+        let fields = shared.settings.fields.len() as u32;
+        while current.blank_next.0 < current.sample_count * fields {
+            if !self.has_room(&current) || self.limit - before >= RUN_CHUNKS {
+                break;
+            }
+            let ((next, first), mut blocks) = (current.blank_next, 0);
+            let (sample, field) = (next / fields, next % fields);
+            if !is_covered(shared, (current.slot, sample), field) {
+                let to = Destination { slot: current.slot, field, sample };
+                for_each_blank_of(shared, to, &mut |_| blocks += 1);
+            }
+            if first < blocks {
+                let pair_first = self.pair_limit;
+                let number = sample * shared.settings.per_sample.boxes;
+                self.pairs[index(pair_first % self.pairs.len() as u64)] = number;
+                self.pair_limit += 1;
+                let position = (u64::from(field), first);
+                self.plan(&mut current, Place::Blank, position, Need::NONE, pair_first);
+            }
+            current.blank_next = match first + BLANKS_MAX < blocks {
+                true => (next, first + BLANKS_MAX),
+                false => (next + 1, 0),
+            };
+        }
+        let added = self.limit - before;
+        self.current = Some(current);
+        let state = &mut *lock.lock();
+        state.slots.add_remaining(current.slot, added);
+        let is_over = current.blank_next.0 == current.sample_count * fields;
+        if is_over {
+            self.end_batch(shared, state, &current);
+        }
+        is_over || added > 0
+    }
+}
