@@ -30,8 +30,8 @@ pub enum ChunkKind {
     Missing,
     /// Not a chunk: fill what lies outside the array in one sample.
     Pad,
-    /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field, `chunk`
-    /// the first of at most BLANKS_MAX blocks.
+    /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field,
+    /// `chunk` the first of at most BLANKS_MAX blocks.
     Blank,
     /// Its read failed and was reported: nothing left to do.
     Broken,

@@ -226,8 +226,8 @@ pub unsafe fn scratch_from_c<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(scratch.cast(), bytes) })
 }
 
-/// Checks box `at` of sample `number` of an array of such, each of `bytes` bytes, and copies it. The
-/// tag is copied whatever is wrong with it; it is 0 where its size is that of none.
+/// Checks box `at` of sample `number` of an array of such, each of `bytes` bytes, and copies it.
+/// The tag is copied whatever is wrong with it; it is 0 where its size is that of none.
 ///
 /// # Safety
 /// The array has that sample, and at most isize::MAX bytes. Its `boxes` and their `uri` are NULL or
