@@ -18,7 +18,7 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs state setup intake assemble batch decode wave cuda os simd base",
+        "jobs/plan jobs/read jobs state setup intake assemble batch decode wave records cuda os simd base",
     ),
     // The kinds of work.
     (
@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "state intake source/zarr assemble batch decode device read wave records cuda os base",
+        "state setup intake source/zarr assemble batch decode device read wave records cuda os base",
     ),
     // What the lock guards.
     (
@@ -36,7 +36,7 @@ const ROOMS: &[(&str, &str)] = &[
         "setup intake assemble batch chunk_cache decode device read wave records cuda os base",
     ),
     // What is decided once, what was pushed, and how a name becomes an array.
-    ("setup", "assemble chunk_cache device records cuda base"),
+    ("setup", "assemble batch chunk_cache device records cuda base"),
     ("intake", "records base"),
     ("source/zarr", "source/json assemble records base"),
     ("source/json", "base"),

@@ -278,7 +278,7 @@ type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
 ///
 /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
 /// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
-/// rank 0 is one element, whatever the axes of a sample of one.
+/// rank 0 is one element, whatever the axes of the sample.
 fn axes_in_order(
     field: &Field,
     extents: &[u64],
@@ -294,7 +294,8 @@ fn axes_in_order(
         fits &= is_matched || *extent == 1;
         matched += is_matched as usize;
     }
-    let is_scalar = extents.is_empty() && shape.iter().all(|extent| *extent == 1);
+    let is_one = takes_parts || shape.iter().all(|extent| *extent == 1);
+    let is_scalar = extents.is_empty() && is_one;
     if is_scalar || fits && matched == shape.len() {
         return Ok(axes);
     }

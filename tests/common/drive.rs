@@ -169,7 +169,7 @@ fn pick(jobs: &[Job]) -> u64 {
 }
 
 /// The config with jobs that a host runs at once.
-fn in_hook_mode(config: &Config) -> Config {
+pub fn in_hook_mode(config: &Config) -> Config {
     unsafe extern "C" fn run(_: *mut c_void, job: HostJob, argument: *mut c_void) {
         // SAFETY: it is the argument that came with the job.
         unsafe { job(argument) };

@@ -20,6 +20,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("forms", include_bytes!("../data/forms.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
+    ("samples", include_bytes!("../data/samples.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),
 ];
@@ -57,7 +58,8 @@ pub fn read_all(store: &Store) {
 pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();
     STORES.get_or_init(|| {
-        let packs = PACKS.iter().map(|(name, packed)| unpacked(name, packed));
+        let stores = PACKS.iter().filter(|(name, _)| *name != "samples");
+        let packs = stores.map(|(name, packed)| unpacked(name, packed));
         packs.flat_map(|root| read_manifest(&root, "manifest.json")).collect()
     })
 }
@@ -71,6 +73,11 @@ pub fn apart(pack: &str) -> Vec<Store> {
 fn folder(pack: &str) -> PathBuf {
     let (name, packed) = PACKS.iter().find(|(name, _)| *name == pack).expect("a pack");
     unpacked(name, packed)
+}
+
+/// The folder of tests/data/make_samples.py.
+pub fn samples() -> PathBuf {
+    folder("samples")
 }
 
 /// The groups of tests/data/make_ngff.py: uri, and what their writers say of them.

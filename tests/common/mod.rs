@@ -19,6 +19,7 @@ pub mod mailbox;
 pub mod oracle;
 pub mod pack;
 pub mod ring;
+pub mod samples;
 pub mod store;
 pub mod surface;
 pub mod synth;

@@ -8,6 +8,7 @@ mod consumer;
 mod driver;
 mod pipeline;
 mod release;
+mod samples;
 mod sim;
 mod simt;
 mod simulator;

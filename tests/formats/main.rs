@@ -18,6 +18,7 @@ mod nested_bad;
 mod oracle;
 mod padding;
 mod partial;
+mod samples;
 mod sparse;
 mod spec_edges;
 mod special_files;

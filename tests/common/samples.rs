@@ -1,0 +1,185 @@
+//! Samples of several boxes and what numpy made of them (tests/data/make_samples.py).
+//!
+//! In: a way to change a config. Out: panics where a batch is not what numpy says, in bytes or in
+//! what its boxes cover.
+
+use crate::common::drive::PATIENCE_NS;
+use crate::common::fixtures;
+use serde_json::Value;
+use std::fs;
+use wavetrain::abi::{Blank, FieldSpec};
+use wavetrain::config::*;
+use wavetrain::loader::{Loader, Part, Pop, Sample};
+use wavetrain::records::DTYPES;
+
+/// A config, its samples, and of each batch and field the CRC-32 and what is covered.
+pub struct Case {
+    pub number: usize,
+    fields: &'static [FieldSpec],
+    has_table: bool,
+    samples_per_batch: u32,
+    max_boxes: u32,
+    samples: Vec<Vec<Boxed>>,
+    batches: Vec<Vec<(u32, Vec<u64>)>>,
+}
+
+struct Boxed {
+    uri: String,
+    begin: Vec<i64>,
+    end: Vec<i64>,
+    step: Vec<i64>,
+    field: u32,
+    at: Vec<u64>,
+    axes: Vec<Option<usize>>,
+}
+
+fn list<T>(value: &Value, each: impl Fn(&Value) -> T) -> Vec<T> {
+    value.as_array().map(|list| list.iter().map(each).collect()).unwrap_or_default()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+fn signed(value: &Value) -> i64 {
+    value.as_i64().expect("a number")
+}
+
+fn field(value: &Value) -> FieldSpec {
+    let mut spec = FieldSpec::BLANK;
+    let name = value["name"].as_str().expect("a name");
+    spec.name[..name.len()].copy_from_slice(name.as_bytes());
+    let shape = list(&value["shape"], number);
+    spec.sample_rank = shape.len() as u32;
+    spec.sample_shape[..shape.len()].copy_from_slice(&shape);
+    let dtype = value["dtype"].as_str().expect("a type");
+    spec.dtype = *DTYPES.iter().find(|known| known.name() == dtype).expect("known") as u32;
+    spec.pad_mode = match value["pad_mode"].as_str().expect("a mode") {
+        "constant" => PAD_CONSTANT,
+        "edge" => PAD_EDGE,
+        "reflect" => PAD_REFLECT,
+        _ => PAD_NONE,
+    };
+    spec.pad_value_set = number(&value["pad_value_set"]) as u32;
+    spec.pad_value = number(&value["pad_value"]) as f64;
+    spec
+}
+
+/// All cases.
+pub fn cases() -> Vec<Case> {
+    let folder = fixtures::samples();
+    let text = fs::read_to_string(folder.join("cases.json")).expect("the cases are there");
+    let cases: Vec<Value> = serde_json::from_str(&text).expect("the cases are JSON");
+    let boxed = |value: &Value| Boxed {
+        uri: {
+            let name = value["array"].as_str().expect("a name");
+            folder.join("stores").join(name).to_str().expect("UTF-8").to_string()
+        },
+        begin: list(&value["begin"], signed),
+        end: list(&value["end"], signed),
+        step: list(&value["step"], signed),
+        field: number(&value["field"]) as u32,
+        at: list(&value["at"], number),
+        axes: list(&value["axes"], |axis| (number(axis) as usize).checked_sub(1)),
+    };
+    let batch = |value: &Value| (number(&value["crc"]) as u32, list(&value["covered"], number));
+    let case = |(at, value): (usize, &Value)| Case {
+        number: at,
+        fields: list(&value["fields"], field).leak(),
+        has_table: value["has_table"].as_bool().expect("a truth"),
+        samples_per_batch: number(&value["samples_per_batch"]) as u32,
+        max_boxes: number(&value["max_boxes"]) as u32,
+        samples: list(&value["samples"], |boxes| list(boxes, boxed)),
+        batches: list(&value["batches"], |fields| list(fields, batch)),
+    };
+    let cases: Vec<Case> = cases.iter().enumerate().map(case).collect();
+    assert!(cases.len() > 200);
+    cases
+}
+
+impl Case {
+    /// Its config, of few threads and little memory.
+    pub fn config(&self) -> Config {
+        let mut config = Config {
+            samples_per_batch: self.samples_per_batch,
+            max_chunk_uncompressed_bytes: 1 << 20,
+            max_host_memory_bytes: 48 << 20,
+            max_chunks_per_wave: 64,
+            n_io_threads: 2,
+            n_decode_threads: 2,
+            n_array_meta_cache: 16,
+            n_shard_index_cache: 64,
+            n_chunk_layout_cache: 64,
+            ..Config::default()
+        };
+        if self.has_table {
+            config.fields = FieldTable::from_static(self.fields);
+            config.max_boxes_per_sample = self.max_boxes;
+            return config;
+        }
+        let only = &self.fields[0];
+        (config.sample_rank, config.sample_shape) = (only.sample_rank, only.sample_shape);
+        config.dtype = only.dtype;
+        (config.pad_mode, config.pad_value) = (only.pad_mode, only.pad_value);
+        config.pad_value_set = only.pad_value_set;
+        config
+    }
+
+    /// Streams it and compares; how many bytes came out.
+    pub fn stream<'a>(&'a self, config: &Config) -> u64 {
+        let case = self.number;
+        let loader = Loader::open(config).unwrap_or_else(|why| panic!("case {case}: {why}"));
+        let part = |boxed: &'a Boxed| Part {
+            uri: &boxed.uri,
+            begin: &boxed.begin,
+            end: &boxed.end,
+            field: boxed.field,
+            at: &boxed.at,
+            step: &boxed.step,
+            axes: &boxed.axes,
+        };
+        let parts: Vec<Vec<Part<'a>>> =
+            self.samples.iter().map(|boxes| boxes.iter().map(part).collect()).collect();
+        let sample = |(tag, parts)| Sample { parts, tag };
+        let samples: Vec<Sample<'_>> =
+            (0..).zip(parts.iter().map(Vec::as_slice)).map(sample).collect();
+        let (mut pushed, mut seen, mut bytes, mut flushed) = (0, 0, 0, false);
+        while seen < self.batches.len() {
+            let (taken, result) = loader.push_samples(&samples[pushed..], 0);
+            result.unwrap_or_else(|why| panic!("case {case}, sample {pushed}+{taken}: {why}"));
+            pushed += taken;
+            if pushed == samples.len() && !flushed {
+                loader.flush().expect("a stream");
+                flushed = true;
+            }
+            if config.thread_mode != THREADS_OWN {
+                loader.pump(1_000_000).expect("a stream");
+            }
+            let timeout = if flushed { PATIENCE_NS } else { 0 };
+            match loader.pop(timeout).unwrap_or_else(|why| panic!("case {case}: {why}")) {
+                Pop::Batch(batch) => {
+                    let first = seen * self.samples_per_batch as usize;
+                    let tags: Vec<u64> =
+                        (first..).map(|tag| tag as u64).take(batch.tags().len()).collect();
+                    assert_eq!(batch.tags(), tags);
+                    for (number, (crc, covered)) in self.batches[seen].iter().enumerate() {
+                        let field = batch.field(number as u32).expect("a field");
+                        let mut data = vec![0; field.bytes() as usize];
+                        field.copy_to(&mut data).expect("a copy");
+                        bytes += field.bytes();
+                        let place = format!("case {case}, batch {seen}, field {number}");
+                        assert_eq!(field.covered(), covered, "{place}");
+                        assert_eq!(crc32fast::hash(&data), *crc, "{place}");
+                    }
+                    seen += 1;
+                }
+                Pop::Again(_) => {}
+                Pop::Starved(why) => panic!("case {case}: starved: {}", why.as_str()),
+                Pop::End => panic!("case {case}: it ended after {seen} batches"),
+            }
+        }
+        assert!(matches!(loader.pop(PATIENCE_NS), Ok(Pop::End)));
+        loader.close(PATIENCE_NS).unwrap_or_else(|why| panic!("case {case}: {why}"));
+        bytes
+    }
+}
