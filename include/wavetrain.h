@@ -304,11 +304,32 @@ typedef struct wavetrain_memory {
 
 /* What a box reads: kind. */
 enum {
-    WAVETRAIN_BOX_URI = 0, /* an array of a store */
+    WAVETRAIN_BOX_URI = 0,    /* an array of a store */
+    WAVETRAIN_BOX_MEMORY = 1, /* memory of yours */
+    WAVETRAIN_BOX_VALUE = 2,  /* the same, of up to 64 bytes, which push copies: a label */
     WAVETRAIN_BOX_FORCE32 = 0x7FFFFFFF
 };
 
-/* A box of an array, and where in a field of the sample its elements go. Yours; copied by push.
+/* What a box of MEMORY or of a VALUE reads: a tensor of as many axes as the box. Yours; set
+ * struct_size. It is read during push; what data points to, too, of a VALUE. Of MEMORY it is
+ * borrowed, and must not be written, until the batch of the sample is popped, or reset or close has
+ * returned WAVETRAIN_OK. On its way to a device it is copied through pinned memory of ours. The
+ * fill value of a tensor is 0. These boxes need fields or max_boxes_per_sample in the config. */
+typedef struct wavetrain_tensor {
+    size_t struct_size;
+    const void *data;     /* the first element, of any alignment; the bytes from the first element
+                             in memory to the last must be readable */
+    uint32_t dtype;       /* WAVETRAIN_F32 ..: one that the field may be made of */
+    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW; else 0 */
+    int32_t device;       /* -1: host. Memory of a device is not built yet */
+    uint32_t reserved;    /* 0 */
+    uint64_t shape[WAVETRAIN_RANK_MAX];
+    int64_t strides[WAVETRAIN_RANK_MAX]; /* bytes from one element to the next; all 0: row-major */
+    void *event;          /* NULL: not built yet */
+} wavetrain_tensor;
+
+/* A box of an array or a tensor, and where in a field of the sample its elements go. Yours; copied
+ * by push.
  *
  * The box has ceil((end - begin) / |step|) places along each of its axes. Place p reads the element
  * begin + p * step of the array, or, where step is below 0, end - 1 + p * step: as a slice of numpy
@@ -340,6 +361,8 @@ typedef struct wavetrain_box {
     uint8_t axes[WAVETRAIN_RANK_MAX]; /* by axis of the box: 1 + the axis of the field that it
                                          becomes, each once; 0: dropped, its extent is 1; all 0: in
                                          order, see above */
+    const wavetrain_tensor *tensor;   /* of MEMORY and of a VALUE: what is read, and there is no
+                                         uri; else NULL */
 } wavetrain_box;
 
 /* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */

@@ -123,6 +123,41 @@ struct scratch {
     static constexpr std::size_t size() noexcept { return WAVETRAIN_SCRATCH_BYTES; }
 };
 
+/* Elements in memory: tensor(labels, { 8 }), tensor(&label, {}). The dtype is that of T: of an
+ * arithmetic type, or, with a code, of any. */
+struct tensor : sized<wavetrain_tensor> {
+    template <class T>
+    tensor(const T *first, span<const std::uint64_t> extents,
+           std::uint32_t type = code_of<T>()) noexcept {
+        data = first;
+        dtype = type;
+        device = -1;
+        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
+            shape[axis] = extents[axis];
+    }
+    template <class T, std::size_t N>
+    tensor(const T *first, const std::uint64_t (&extents)[N],
+           std::uint32_t type = code_of<T>()) noexcept
+        : tensor(first, span<const std::uint64_t>(extents), type) {}
+    template <class T>
+    explicit tensor(const T *one, std::uint32_t type = code_of<T>()) noexcept
+        : tensor(one, span<const std::uint64_t>(), type) {}
+
+private:
+    template <class T> static constexpr std::uint32_t code_of() noexcept {
+        static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "say which dtype it is");
+        if (std::is_floating_point_v<T>)
+            return sizeof(T) == 4 ? WAVETRAIN_F32 : WAVETRAIN_F64;
+        if (std::is_same_v<T, bool>)
+            return WAVETRAIN_BOOL;
+        constexpr std::uint32_t kinds[] = { WAVETRAIN_U8,  WAVETRAIN_I8,  WAVETRAIN_U16,
+                                            WAVETRAIN_I16, WAVETRAIN_U32, WAVETRAIN_I32,
+                                            WAVETRAIN_U64, WAVETRAIN_I64 };
+        const int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+        return kinds[2 * size + (std::is_signed_v<T> ? 1 : 0)];
+    }
+};
+
 /* A box of an array. The uri is borrowed until push has taken the box. */
 struct box : wavetrain_box {
     box() noexcept : wavetrain_box() {}
@@ -148,6 +183,19 @@ struct box : wavetrain_box {
             begin[axis] = first[axis];
             end[axis] = last[axis];
         }
+    }
+
+    /* All of a tensor: of memory that lives until the batch is popped, or, with
+     * WAVETRAIN_BOX_VALUE, of at most 64 bytes that push copies. The struct is borrowed until push
+     * has taken the box. */
+    box(const wavetrain_tensor &from, std::size_t axis_count,
+        std::uint32_t its_kind = WAVETRAIN_BOX_MEMORY) noexcept
+        : wavetrain_box() {
+        rank = static_cast<std::uint32_t>(axis_count);
+        kind = its_kind;
+        wavetrain_box::tensor = &from;
+        for (std::size_t axis = 0; axis < axis_count && axis < WAVETRAIN_RANK_MAX; axis++)
+            end[axis] = static_cast<std::int64_t>(from.shape[axis]);
     }
 
     /* The field that the elements go to, and by axis of that where the first one goes. */

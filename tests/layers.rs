@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Each room and the rooms that it names, top to bottom.
 const ROOMS: &[(&str, &str)] = &[
     // What callers touch.
-    ("surface/c", "surface engine jobs/read jobs setup source/zarr batch cuda os base"),
+    ("surface/c", "surface engine jobs/read jobs setup source/zarr batch records cuda os base"),
     (
         "surface",
         "engine jobs setup intake source/zarr source/json batch read records cuda os simd base",
@@ -18,7 +18,8 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs state setup intake assemble batch decode wave records cuda os simd base",
+        "jobs/plan jobs/read jobs state setup intake assemble batch decode wave records cuda os \
+         simd base",
     ),
     // The kinds of work.
     (
@@ -28,7 +29,8 @@ const ROOMS: &[(&str, &str)] = &[
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "state setup intake source/zarr assemble batch decode device read wave records cuda os base",
+        "state setup intake source/zarr assemble batch decode device read wave records cuda os \
+         base",
     ),
     // What the lock guards.
     (

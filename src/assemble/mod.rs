@@ -114,6 +114,14 @@ pub fn fill_element(record: &ArrayRecord, cast: &Cast) -> [u8; ELEMENT_BYTES_MAX
     element
 }
 
+/// What constant padding puts where there is no source: `given`, else the array's fill value.
+pub fn outside_element(
+    sample: &SampleBox<'_>,
+    given: Option<[u8; ELEMENT_BYTES_MAX]>,
+) -> [u8; ELEMENT_BYTES_MAX] {
+    given.unwrap_or_else(|| fill_element(sample.record, &sample.cast))
+}
+
 /// Writes `element` (of the batch's type) at every place of the box that has no source, and returns
 /// the number of bytes written. Constant padding is this and the chunks; the other modes have no
 /// such places.

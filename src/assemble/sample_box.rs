@@ -114,6 +114,26 @@ impl SampleBox<'_> {
         (0..self.record.axes()).map(of_axis).collect()
     }
 
+    /// What the box reads of the chunk along each axis, in elements of the array. The chunk is one
+    /// that it reads.
+    pub fn read_of(&self, chunk_origin: &[u64]) -> ArrayVec<(u64, u64), RANK_MAX> {
+        let of_axis = |axis: usize| {
+            let (first, limit) = self.chunk_range(axis, chunk_origin);
+            let (walk, extent) = (&self.shape.axes[axis], self.record.shape[axis]);
+            if walk.step().0 == 1 {
+                let (low, high) = walk_range(walk, extent, self.pad).unwrap_or((first, limit));
+                return (first.max(low), limit.min(high));
+            }
+            let Some(run) = self.view(axis).runs(self.pad, (first, limit)).next() else {
+                return (first, limit);
+            };
+            let last = run.source as i64 + (run.length as i64 - 1) * run.step;
+            let (low, high) = (run.source.min(last as u64), run.source.max(last as u64));
+            (first + low, first + high + 1)
+        };
+        (0..self.record.axes()).map(of_axis).collect()
+    }
+
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
     pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {

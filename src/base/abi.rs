@@ -52,6 +52,10 @@ pub const FILE_ABSENT: i64 = -1;
 pub const FILE_FAILED: i64 = -2;
 /// `SampleBox::kind`: an array, by its uri.
 pub const BOX_URI: u32 = 0;
+/// `SampleBox::kind`: memory of the caller's.
+pub const BOX_MEMORY: u32 = 1;
+/// `SampleBox::kind`: a value that push copies.
+pub const BOX_VALUE: u32 = 2;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
 
@@ -219,7 +223,7 @@ c_structs! {
         uri_bytes: u64,
         /// Axes of the box.
         rank: u32,
-        /// `BOX_URI`.
+        /// `BOX_URI`, `BOX_MEMORY` or `BOX_VALUE`.
         kind: u32,
         /// First element along each axis.
         begin: [i64; RANK_MAX],
@@ -237,6 +241,28 @@ c_structs! {
         /// By axis of the box: 1 + the axis of the field, 0 for an axis that is dropped; all 0: the
         /// axes of the field in order.
         axes: [u8; RANK_MAX],
+        /// What is fed, where kind is not `BOX_URI`.
+        tensor: *const Tensor,
+    }
+
+    /// What a box is fed from: `wavetrain_tensor`.
+    struct Tensor, EMPTY {
+        /// The first element.
+        data: *const c_void,
+        /// Element type.
+        dtype: u32,
+        /// Bytes of an element where dtype is RAW, else 0.
+        dtype_bytes: u32,
+        /// CUDA device; -1: memory of the host.
+        device: i32 = -1,
+        /// Always 0.
+        reserved: u32,
+        /// Extents of as many axes as the box has.
+        shape: [u64; RANK_MAX],
+        /// Bytes from one element to the next; all 0: row-major.
+        strides: [i64; RANK_MAX],
+        /// Always NULL.
+        event: *mut c_void,
     }
 
     /// A field of batches: `wavetrain_field`.

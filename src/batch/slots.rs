@@ -24,7 +24,7 @@ use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
-use crate::records::{BoxRecord, Destination};
+use crate::records::{BoxRecord, Destination, Fed};
 use static_assertions::const_assert;
 
 /// State of a slot.
@@ -57,6 +57,8 @@ pub struct PerSample {
     pub boxes: u32,
     /// Extents that they cover, of all fields.
     pub covered: u32,
+    /// Boxes may be fed.
+    pub takes_fed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +112,8 @@ pub struct Slots {
     pub statuses: Table<i32>,
     /// Boxes of the samples, as many for each as one may have, slot by slot.
     pub boxes: Table<BoxRecord>,
+    /// What is fed of the boxes, likewise; none where nothing may be fed.
+    pub fed: Table<Fed>,
     /// What boxes cover: of each slot, field by field, sample by sample, the extents.
     pub covered: Table<u64>,
     samples_per_batch: u32,
@@ -151,6 +155,11 @@ impl Slots {
             tags: carver.table(Item::BatchStates, samples, &0),
             statuses: carver.table(Item::BatchStates, samples, &0),
             boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
+            fed: carver.table(
+                Item::BatchStates,
+                if per_sample.takes_fed { boxes } else { 0 },
+                &Fed::NOTHING,
+            ),
             covered: carver.table(Item::BatchStates, covered, &0),
             samples_per_batch,
             next_begin: 0,

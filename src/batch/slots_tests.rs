@@ -11,7 +11,7 @@ const SLOT: BatchSlot = BatchSlot(0);
 /// One slot for two samples.
 fn slots() -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    Slots::carve(&mut carver, (1, 2), &PerSample { boxes: 1, covered: 1 })
+    Slots::carve(&mut carver, (1, 2), &PerSample { boxes: 1, covered: 1, takes_fed: false })
 }
 
 /// The slot with a popped batch.

@@ -10,15 +10,18 @@ use crate::engine::Engine;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::intake::queue::{Full, NewBox};
-use crate::records::{AxisWalk, BoxShape, WalkFault};
+use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::records::{AxisWalk, BoxShape, Fed, WalkFault};
 use crate::setup::fields::Field;
 use crate::state::State;
 use arrayvec::ArrayVec;
 
 /// One box of a sample as push takes it.
 pub struct Request {
-    /// Normalised uri.
+    /// Normalised uri; not looked at where the box is fed.
     pub uri: Uri,
+    /// What is fed: its axes are the box's, where that has any.
+    pub fed: Fed,
     /// Axes of the box.
     pub rank: usize,
     /// First element along each axis.
@@ -49,6 +52,7 @@ impl Request {
     /// A request to be filled.
     pub const EMPTY: Request = Request {
         uri: Uri::new(),
+        fed: Fed::NOTHING,
         rank: 0,
         begin: [0; RANK_MAX],
         end: [0; RANK_MAX],
@@ -65,7 +69,8 @@ impl Request {
     }
 
     fn to_queue(&self, shape: BoxShape) -> NewBox<'_> {
-        NewBox { uri: self.uri.as_bytes(), rank: self.rank, field: self.field, shape }
+        let (uri, fed) = (self.uri.as_bytes(), self.fed);
+        NewBox { uri, fed, rank: self.rank, field: self.field, shape }
     }
 }
 
@@ -152,7 +157,9 @@ impl Engine {
     }
 
     fn shape_of_box(&self, request: &Request, why: &mut Why) -> Result<BoxShape, Status> {
-        self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
+        if !request.fed.is_fed() {
+            self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
+        }
         let fields = &self.shared.settings.fields;
         let Some(field) = fields.get(request.field as usize) else {
             let count = fields.len();
@@ -172,7 +179,24 @@ impl Engine {
                 Err(fault) => return Err(walk_failure(axis, (begin, end, step), fault, why)),
             }
         }
-        self.place(request, field, &walks, why)
+        let shape = self.place(request, field, &walks, why)?;
+        if request.fed.is_fed() {
+            self.check_fed(request, &shape, why)?;
+        }
+        Ok(shape)
+    }
+
+    /// Whether what is fed can be had as the field wants it: nothing is read for that.
+    fn check_fed(&self, request: &Request, shape: &BoxShape, why: &mut Why) -> Result<(), Status> {
+        let (shared, fed) = (&self.shared, &request.fed);
+        if !shared.settings.takes_parts {
+            let way_out = "set max_boxes_per_sample, at least to 1";
+            return Err(fail!(why, Invalid, "memory and values need a table of them: {way_out}"));
+        }
+        let record = shared.fed_record(fed);
+        let queued = request.to_queue(*shape).queued();
+        check_record(shared, &record, shared.field(request.field), why)?;
+        source_box(shared, &record, &queued, why).map(|_| ())
     }
 
     /// The places that the walks along the axes of a box go to.

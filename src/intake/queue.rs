@@ -14,7 +14,7 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::hash_bytes;
 use crate::base::math::index;
-use crate::records::BoxShape;
+use crate::records::{BoxShape, Fed};
 
 /// Names that a new box may share.
 const YOUNG_NAMES: u64 = 16;
@@ -30,13 +30,21 @@ pub struct QueuedBox {
     pub field: u8,
     /// The box has rank 0, and stands here as [0, 1) along one axis.
     pub is_scalar: bool,
+    /// The box is of an array that is fed; it has no name then.
+    pub is_fed: bool,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
 }
 
 impl QueuedBox {
-    const EMPTY: QueuedBox =
-        QueuedBox { name: 0, rank: 0, field: 0, is_scalar: false, shape: BoxShape::EMPTY };
+    const EMPTY: QueuedBox = QueuedBox {
+        name: 0,
+        rank: 0,
+        field: 0,
+        is_scalar: false,
+        is_fed: false,
+        shape: BoxShape::EMPTY,
+    };
 }
 
 /// A sample, whose boxes lie in the ring of boxes.
@@ -54,14 +62,30 @@ pub struct QueuedSample {
 /// may be 0, and what it reads.
 #[derive(Clone, Copy, Debug)]
 pub struct NewBox<'a> {
-    /// The array.
+    /// The array, if it is not fed.
     pub uri: &'a [u8],
+    /// What is fed.
+    pub fed: Fed,
     /// Axes of the box.
     pub rank: usize,
     /// Field that it goes to.
     pub field: u32,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
+}
+
+impl NewBox<'_> {
+    /// The box as it waits, but for its name.
+    pub fn queued(&self) -> QueuedBox {
+        QueuedBox {
+            name: 0,
+            rank: self.rank.max(1) as u8,
+            field: self.field as u8,
+            is_scalar: self.rank == 0,
+            is_fed: self.fed.is_fed(),
+            shape: self.shape,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +111,8 @@ pub struct Queue {
     samples: &'static mut [QueuedSample],
     /// Boxes of each sample, at the place that it has among the samples.
     boxes: &'static mut [QueuedBox],
+    /// What is fed of each box; none where nothing may be fed.
+    fed: &'static mut [Fed],
     boxes_per_sample: u32,
     /// Boxes that were added of the sample that is not pushed yet.
     added: u32,
@@ -108,6 +134,7 @@ impl Queue {
         carver: &mut Carver,
         (samples, boxes_per_sample): (u32, u32),
         uri_bytes: u64,
+        takes_fed: bool,
     ) -> Queue {
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
         let sample = QueuedSample { tag: 0, boxes: 0, ends_segment: false };
@@ -115,6 +142,7 @@ impl Queue {
         Queue {
             samples: carver.slice(Item::SampleQueue, samples as u64, &sample),
             boxes: carver.slice(Item::SampleQueue, boxes, &QueuedBox::EMPTY),
+            fed: carver.slice(Item::SampleQueue, if takes_fed { boxes } else { 0 }, &Fed::NOTHING),
             boxes_per_sample,
             added: 0,
             first: 0,
@@ -154,15 +182,15 @@ impl Queue {
             return Err(Full::Samples);
         }
         assert!(self.added < self.boxes_per_sample);
-        let name = self.use_name(new.uri).ok_or(Full::Uris)?;
         let place = self.boxes_first(self.limit) + self.added as usize;
-        self.boxes[place] = QueuedBox {
-            name: name as u32,
-            rank: new.rank.max(1) as u8,
-            field: new.field as u8,
-            is_scalar: new.rank == 0,
-            shape: new.shape,
+        let name = match new.fed.is_fed() {
+            false => self.use_name(new.uri).ok_or(Full::Uris)?,
+            true => {
+                self.fed[place] = new.fed;
+                0
+            }
         };
+        self.boxes[place] = QueuedBox { name: name as u32, ..new.queued() };
         self.added += 1;
         Ok(())
     }
@@ -176,9 +204,8 @@ impl Queue {
     /// Takes the boxes back that were added of the next sample.
     pub fn drop_added(&mut self) {
         let first = self.boxes_first(self.limit);
-        for place in first..first + core::mem::take(&mut self.added) as usize {
-            self.names[self.boxes[place].name as usize].uses -= 1;
-        }
+        let added = core::mem::take(&mut self.added) as usize;
+        self.give_names_back(first, added);
         // Those that came with them are the youngest.
         while self.name_first < self.name_limit {
             let name = &self.names[index((self.name_limit - 1) % self.names.len() as u64)];
@@ -246,8 +273,17 @@ impl Queue {
         self.first
     }
 
-    /// The uri of a box and its hash.
+    /// What is fed of box `number` of the sample `offset` behind the front.
+    pub fn fed(&self, offset: u32, number: u32) -> &Fed {
+        let first = self.boxes_first(self.first + offset as u64);
+        &self.fed[first + number as usize]
+    }
+
+    /// The uri of a box and its hash; of one that is fed nothing.
     pub fn uri(&self, queued: &QueuedBox) -> (&[u8], u64) {
+        if queued.is_fed {
+            return (&[], 0);
+        }
         let name = &self.names[queued.name as usize];
         let start = index(name.start % self.bytes.len() as u64);
         (&self.bytes[start..start + name.bytes as usize], name.hash)
@@ -258,13 +294,18 @@ impl Queue {
         for _ in 0..count {
             let sample = *self.sample(0);
             let first = self.boxes_first(self.first);
-            for place in first..first + sample.boxes as usize {
-                self.names[self.boxes[place].name as usize].uses -= 1;
-            }
+            self.give_names_back(first, sample.boxes as usize);
             self.flushes -= sample.ends_segment as u64;
             self.first += 1;
         }
         self.free_names();
+    }
+
+    /// Boxes from place `first` on do not use their names any more.
+    fn give_names_back(&mut self, first: usize, count: usize) {
+        for queued in self.boxes[first..first + count].iter().filter(|queued| !queued.is_fed) {
+            self.names[queued.name as usize].uses -= 1;
+        }
     }
 
     /// Gives the names at the front back that nobody uses.
@@ -332,11 +373,12 @@ mod tests {
         let start = NonNull::new(start as *mut u8).unwrap();
         // SAFETY: the block is leaked, used once, and large enough after alignment.
         let mut carver = unsafe { Carver::over(start, (1 << 18) - 4096) };
-        Queue::carve(&mut carver, (samples, 2), uri_bytes)
+        Queue::carve(&mut carver, (samples, 2), uri_bytes, false)
     }
 
     fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
-        queue.add_box(&NewBox { uri, rank: 1, field: 0, shape: BoxShape::EMPTY })
+        let (fed, shape) = (Fed::NOTHING, BoxShape::EMPTY);
+        queue.add_box(&NewBox { uri, fed, rank: 1, field: 0, shape })
     }
 
     fn push(queue: &mut Queue, uri: &[u8], tag: u64) -> Result<(), Full> {

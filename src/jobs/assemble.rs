@@ -8,10 +8,10 @@ use crate::assemble::cast::Cast;
 use crate::assemble::units::{
     ChunkData, DeviceSample, chunk_piece, for_each_outside, missing_piece,
 };
-use crate::assemble::{SampleBox, Target, fill_element, fill_outside, scatter, scatter_fill};
+use crate::assemble::{SampleBox, Target, fill_outside, outside_element, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
 use crate::base::indexes::{ArraySlot, WaveIndex};
-use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
+use crate::base::limits::{FIELDS_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
@@ -20,6 +20,7 @@ use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, k
 use crate::device::{DecodedBy, SlabPart, decoded_by};
 use crate::jobs::blanks::fill_blanks;
 use crate::jobs::failures::fail_task;
+use crate::jobs::feed::scatter_fed;
 use crate::os::profiler;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Destination, Need, chunk_origin};
 use crate::setup::fields::Field;
@@ -35,10 +36,6 @@ use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Batch slots that together have this many bytes are not in any cache when they are read: rows of
-/// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
-const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 
 /// Decodes and assembles `count` staged chunks of a wave from `first` on, of one batch and array.
 pub fn run<'l>(
@@ -106,7 +103,7 @@ impl<'a> Assembler<'a> {
     pub fn new(shared: &'a Shared, array: ArraySlot, slab: Option<SlabWriter>) -> Assembler<'a> {
         let record = shared.array_record(array);
         let settings = &shared.settings;
-        let is_streamed = settings.slots_bytes() >= STREAMED_SLOTS_BYTES;
+        let is_streamed = settings.streams_slots();
         let cast = |field: &Field| {
             let (dtype, dtype_bytes) = (field.dtype, field.dtype_bytes);
             let cast = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes);
@@ -191,8 +188,8 @@ impl<'a> Assembler<'a> {
         let start = (shared.os.now_ns)();
         let mut own = None;
         let record = match task.kind {
-            // Padding and blanks belong to no file, and an array without elements has none.
-            ChunkKind::Pad | ChunkKind::Blank => self.record,
+            // What is not read belongs to no file, and an array without elements has none.
+            ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => self.record,
             _ => self.record.of_file(task.file, &mut own),
         };
         let (mut chunk, mut in_slab) = (ChunkBytes { bytes: &[], first: 0 }, None);
@@ -235,18 +232,17 @@ impl<'a> Assembler<'a> {
     ) -> u64 {
         let (shared, axes) = (self.shared, record.axes());
         let origin = match task.kind {
-            ChunkKind::Pad | ChunkKind::Blank => [0; RANK_MAX],
+            ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => [0; RANK_MAX],
             _ => chunk_origin(record, task.file, task.chunk),
         };
         let origin = &origin[..axes];
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = shared.tables.pair_row(wave, task.pair_first + pair);
-            let source = shared.box_record(task.slot, shared.tables.pairs.read(row));
-            if task.kind == ChunkKind::Blank {
-                let (slot, field) = (task.slot, task.file as u32);
-                let to = Destination { slot, field, sample: source.sample };
-                written += fill_blanks(shared, to, task.chunk, self.slab.as_mut());
+            let number = shared.tables.pairs.read(row);
+            let source = shared.box_record(task.slot, number);
+            if task.array == ArraySlot::NONE {
+                written += self.scatter_own(task, source.sample, number);
                 continue;
             }
             let Some(cast) = self.casts[source.field as usize] else {
@@ -272,6 +268,16 @@ impl<'a> Assembler<'a> {
             };
         }
         written
+    }
+
+    /// Brings a task of no array's to its sample; how many bytes were written.
+    fn scatter_own(&mut self, task: &ChunkTask, sample: u32, number: u32) -> u64 {
+        let slab = self.slab.as_mut();
+        if task.kind != ChunkKind::Blank {
+            return scatter_fed(self.shared, task, number, slab);
+        }
+        let to = Destination { slot: task.slot, field: task.file as u32, sample };
+        fill_blanks(self.shared, to, task.chunk, slab)
     }
 
     /// The decoder, and places for the chunk of a task and for a block of it.
@@ -345,17 +351,12 @@ fn write_sample(
         ChunkKind::Data | ChunkKind::Kept => scatter(&mut target, origin, chunk),
         ChunkKind::Missing => scatter_fill(&mut target, origin),
         ChunkKind::Pad => {
-            let element = outside_element(&target.sample, pad);
+            let element = outside_element(&target.sample, pad.element);
             let bytes = target.sample.cast.target_bytes() as usize;
             fill_outside(&mut target, &element[..bytes])
         }
-        ChunkKind::Blank | ChunkKind::Broken => 0,
+        ChunkKind::Fed | ChunkKind::Blank | ChunkKind::Broken => 0,
     }
-}
-
-/// What constant padding puts where there is no source.
-fn outside_element(sample: &SampleBox<'_>, pad: &Padding) -> [u8; ELEMENT_BYTES_MAX] {
-    pad.element.unwrap_or_else(|| fill_element(sample.record, &sample.cast))
 }
 
 /// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. What nothing
@@ -447,11 +448,11 @@ impl Assembler<'_> {
             ChunkKind::Data | ChunkKind::Kept => chunk_piece(target, origin, data),
             ChunkKind::Missing => missing_piece(target, origin),
             ChunkKind::Pad => {
-                let (element, mut written) = (outside_element(&target.sample, pad), 0);
+                let (element, mut written) = (outside_element(&target.sample, pad.element), 0);
                 for_each_outside(target, &element, |unit| written += slab.push(unit));
                 return written;
             }
-            ChunkKind::Blank | ChunkKind::Broken => None,
+            ChunkKind::Fed | ChunkKind::Blank | ChunkKind::Broken => None,
         };
         piece.map_or(0, |piece| slab.push_piece(&piece))
     }

@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod blanks;
 pub mod device;
 pub mod failures;
+pub mod feed;
 pub mod groups;
 pub mod lease;
 pub mod load;

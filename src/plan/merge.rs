@@ -55,6 +55,15 @@ impl Merge {
         }
     }
 
+    /// Bytes of the elements that the first walk reads of the next chunk, and of those between
+    /// them, side by side.
+    pub fn next_bytes(&self, record: &ArrayRecord) -> u64 {
+        let first = self.heap[..self.len].first();
+        let part = first.map(|walk| self.cursors[*walk as usize].part(record));
+        let elements = part.map_or(0, |part| part.elements(record.axes()));
+        elements * u64::from(record.dtype_bytes)
+    }
+
     /// The next chunk, or part of one, and what its samples read of it; `take` gets each of them.
     pub fn next(
         &mut self,

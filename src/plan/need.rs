@@ -31,6 +31,11 @@ impl Part {
         }
     }
 
+    /// Number of elements.
+    pub fn elements(&self, axes: usize) -> u64 {
+        (0..axes).map(|axis| self.high[axis] - self.low[axis]).product()
+    }
+
     /// The bytes of the decoded chunk that it reads.
     ///
     /// Worked example: chunks of [4, 10] u16, part [1, 3) x [2, 5): from byte (1 * 10 + 2) * 2 = 24

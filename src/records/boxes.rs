@@ -53,7 +53,6 @@ impl BoxShape {
     pub const EMPTY: BoxShape = BoxShape { at: 0, axes: [AxisWalk::ONE; RANK_MAX] };
 
     /// The half-open box, each of its axes in the order of the field's.
-    #[cfg(feature = "internals")]
     pub fn forward(begin: &[i64], end: &[i64]) -> BoxShape {
         let mut shape = BoxShape::EMPTY;
         for (axis, (begin, end)) in begin.iter().zip(end).enumerate() {
@@ -64,7 +63,6 @@ impl BoxShape {
     }
 
     /// Bytes from one element to the next along each axis of a field that is all this box.
-    #[cfg(feature = "internals")]
     pub fn strides(&self, rank: usize, element_bytes: u32) -> [u64; RANK_MAX] {
         let mut strides = [0; RANK_MAX];
         let mut stride = u64::from(element_bytes);

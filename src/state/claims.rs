@@ -11,12 +11,14 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::device::{SlabPart, UNIT_BYTES};
 use crate::read::staged_bytes;
-use crate::records::Destination;
 use crate::records::grid::EdgeRun;
+use crate::records::{Destination, Fed, FedData};
 use crate::state::State;
 use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabWriter, Tiles};
 use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
+use core::ptr::with_exposed_provenance;
+use core::slice;
 
 impl State {
     /// The place in the staging slab of a read that the caller was handed, with what a direct read
@@ -89,6 +91,20 @@ impl Shared {
     pub fn kept_chunk(&self, kept: Kept, bytes: u64) -> &'static [u8] {
         // SAFETY: the slot is ready, so nobody writes it, and the task pins it.
         unsafe { self.chunk_memory.part(kept.offset, bytes).view() }
+    }
+
+    /// Bytes of an array that is fed, from byte `first` behind its first element on.
+    pub fn fed_bytes(&self, fed: &'static Fed, first: u64, bytes: u64) -> &'static [u8] {
+        match &fed.data {
+            FedData::Nothing => &[],
+            FedData::Value(value) => &value[index(first)..][..index(bytes)],
+            FedData::Memory(address) => {
+                let start = with_exposed_provenance::<u8>(address + index(first));
+                // SAFETY: the caller lends the memory from the first element to the last until the
+                // batch of its box is popped, or dropped, as the header says.
+                unsafe { slice::from_raw_parts(start, index(bytes)) }
+            }
+        }
     }
 
     /// A sample in its batch slot, of which a job writes what its chunks cover.

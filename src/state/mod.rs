@@ -197,6 +197,7 @@ impl State {
                 carver,
                 (settings.lookahead_samples, settings.per_sample.boxes),
                 settings.uri_pool_bytes,
+                settings.takes_parts,
             ),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
@@ -252,6 +253,7 @@ impl State {
             edges: self.arrays.edges.share(),
             uris: self.arrays.uris.share(),
             boxes: self.slots.boxes.share(),
+            fed: self.slots.fed.share(),
             covered: self.slots.covered.share(),
             statuses: self.slots.statuses.share(),
         }
@@ -264,7 +266,8 @@ impl State {
         self.prefetched = self.prefetched.max(front);
         let limit = self.prefetched + PREFETCH_SAMPLES;
         while self.prefetched < front + self.queue.len() {
-            for queued in self.queue.boxes((self.prefetched - front) as u32) {
+            let boxes = self.queue.boxes((self.prefetched - front) as u32);
+            for queued in boxes.iter().filter(|queued| !queued.is_fed) {
                 let (uri, hash) = self.queue.uri(queued);
                 let found = self.arrays.find(uri, hash);
                 let Some(array) = found.or_else(|| self.arrays.load(uri, hash, Some(front))) else {

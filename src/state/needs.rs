@@ -5,7 +5,8 @@
 
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::limits::RANK_MAX;
 use crate::decode::{block_need, kept_bytes, target_need};
 use crate::device::{DecodedBy, SlabNeed, SlabPart, decoded_by};
 use crate::records::ArrayRecord;
@@ -85,6 +86,7 @@ impl State {
             return SlabNeed::default();
         }
         let bytes = match task.kind {
+            ChunkKind::Fed => task.bytes,
             ChunkKind::Data | ChunkKind::Kept => {
                 let mut own = None;
                 let record = shared.array_record(task.array).of_file(task.file, &mut own);
@@ -93,6 +95,7 @@ impl State {
             _ => 0,
         };
         let units = match task.kind {
+            ChunkKind::Pad if task.array == ArraySlot::NONE => outside_records_max(RANK_MAX as u64),
             ChunkKind::Pad => outside_records_max(shared.array_record(task.array).axes() as u64),
             ChunkKind::Blank => BLANKS_MAX,
             ChunkKind::Broken => 0,

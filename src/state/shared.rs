@@ -14,7 +14,7 @@ use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::read::staged_bytes;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, BoxRecord, Destination};
+use crate::records::{ArrayRecord, BoxRecord, Destination, Fed};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
@@ -70,6 +70,7 @@ pub struct Views {
     pub edges: Table<EdgeRun>,
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
+    pub fed: Table<Fed>,
     pub covered: Table<u64>,
     pub statuses: Table<i32>,
 }
@@ -121,6 +122,16 @@ impl Shared {
     /// Box `number` of the batch in a slot.
     pub fn box_record(&self, slot: BatchSlot, number: u32) -> &'static BoxRecord {
         &self.views.boxes.rows(self.box_row(slot, number), 1)[0]
+    }
+
+    /// What is fed of box `number` of the batch in a slot, which is.
+    pub fn fed(&self, slot: BatchSlot, number: u32) -> &'static Fed {
+        &self.views.fed.rows(self.box_row(slot, number), 1)[0]
+    }
+
+    /// Its record.
+    pub fn fed_record(&self, fed: &Fed) -> ArrayRecord {
+        fed.record(self.settings.config.max_chunk_uncompressed_bytes)
     }
 
     /// A field of batches.

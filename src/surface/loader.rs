@@ -20,6 +20,7 @@ use core::marker::PhantomData;
 pub use crate::base::status::Failure;
 pub use crate::surface::batch::{Batch, FieldView};
 pub use crate::surface::entries::{EntryView, GroupView};
+pub use crate::surface::feed::{Feed, Memory};
 pub use crate::surface::info::SCRATCH_BYTES;
 
 /// One sample: a half-open box in an array.
@@ -38,8 +39,10 @@ pub struct Request<'a> {
 /// One box of a sample of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part<'a> {
-    /// A path or file:// uri.
+    /// A path or file:// uri; not looked at where something is fed.
     pub uri: &'a str,
+    /// What is fed in the place of an array of a store.
+    pub feed: Feed<'a>,
     /// First element along each axis.
     pub begin: &'a [i64],
     /// One past the last element along each axis.
@@ -254,7 +257,10 @@ fn fill_request(
             lengths.2
         ));
     }
-    normalize_uri(source.uri, &mut target.uri, why)?;
+    target.fed = source.feed.fed(rank, why)?;
+    if !target.fed.is_fed() {
+        normalize_uri(source.uri, &mut target.uri, why)?;
+    }
     target.rank = rank;
     target.begin[..rank].copy_from_slice(source.begin);
     target.end[..rank].copy_from_slice(source.end);

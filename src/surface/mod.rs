@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod c;
 pub mod entries;
+pub mod feed;
 pub mod handles;
 pub mod info;
 pub mod loader;

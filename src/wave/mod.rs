@@ -28,6 +28,8 @@ pub enum ChunkKind {
     Kept,
     /// The chunk does not exist: scatter the fill value.
     Missing,
+    /// A part of what is fed of one box: scatter.
+    Fed,
     /// Not a chunk: fill what lies outside the array in one sample.
     Pad,
     /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field,
@@ -73,7 +75,8 @@ pub struct ChunkTask {
     pub kept: Option<Kept>,
     /// First byte to read in the file.
     pub offset: u64,
-    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly.
+    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly. Of what
+    /// is fed those of the elements.
     pub bytes: u64,
     /// Where they are staged, if they are staged in the slab.
     pub slab_offset: u64,
@@ -82,7 +85,8 @@ pub struct ChunkTask {
 impl ChunkTask {
     /// What it costs, for sharing work out: the bytes, at least a page's worth.
     pub fn cost(&self) -> u64 {
-        self.need_bytes().max(4096)
+        let bytes = if self.kind == ChunkKind::Fed { self.bytes } else { self.need_bytes() };
+        bytes.max(4096)
     }
 
     /// Bytes of the decoded chunk that its samples read; 0 where it has none.

@@ -9,8 +9,8 @@ use serde_json::Value;
 use std::fs;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
-use wavetrain::loader::{Loader, Part, Pop, Sample};
-use wavetrain::records::DTYPES;
+use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
+use wavetrain::records::{DTYPES, Dtype};
 
 /// A config, its samples, and of each batch and field the CRC-32 and what is covered.
 pub struct Case {
@@ -25,12 +25,42 @@ pub struct Case {
 
 struct Boxed {
     uri: String,
+    source: Source,
     begin: Vec<i64>,
     end: Vec<i64>,
     step: Vec<i64>,
     field: u32,
     at: Vec<u64>,
     axes: Vec<Option<usize>>,
+}
+
+enum Source {
+    Store,
+    Memory(Memory),
+    Value(Dtype, Vec<u64>, Vec<u8>),
+}
+
+fn dtype(value: &Value) -> Dtype {
+    let name = value.as_str().expect("a type");
+    *DTYPES.iter().find(|known| known.name() == name).expect("known")
+}
+
+/// What a box reads that is no store. Memory stays for good, because loaders read it.
+fn source(value: &Value) -> Source {
+    let shape = list(&value["shape"], number);
+    if let Some(name) = value["memory"].as_str() {
+        let bytes = fs::read(fixtures::samples().join("raw").join(name)).expect("it is there");
+        let offset = number(&value["offset"]) as usize;
+        let strides = list(&value["strides"], number);
+        let data = bytes.leak()[offset..].as_ptr();
+        // SAFETY: numpy looked at the same file with these strides, and nobody writes it.
+        return Source::Memory(unsafe {
+            Memory::new(data, dtype(&value["type"]), &shape, &strides)
+        });
+    }
+    let Some(hex) = value["value"].as_str() else { return Source::Store };
+    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex");
+    Source::Value(dtype(&value["type"]), shape, (0..hex.len() / 2).map(byte).collect())
 }
 
 fn list<T>(value: &Value, each: impl Fn(&Value) -> T) -> Vec<T> {
@@ -52,8 +82,7 @@ fn field(value: &Value) -> FieldSpec {
     let shape = list(&value["shape"], number);
     spec.sample_rank = shape.len() as u32;
     spec.sample_shape[..shape.len()].copy_from_slice(&shape);
-    let dtype = value["dtype"].as_str().expect("a type");
-    spec.dtype = *DTYPES.iter().find(|known| known.name() == dtype).expect("known") as u32;
+    spec.dtype = dtype(&value["dtype"]) as u32;
     spec.pad_mode = match value["pad_mode"].as_str().expect("a mode") {
         "constant" => PAD_CONSTANT,
         "edge" => PAD_EDGE,
@@ -72,9 +101,10 @@ pub fn cases() -> Vec<Case> {
     let cases: Vec<Value> = serde_json::from_str(&text).expect("the cases are JSON");
     let boxed = |value: &Value| Boxed {
         uri: {
-            let name = value["array"].as_str().expect("a name");
+            let name = value["array"].as_str().unwrap_or("");
             folder.join("stores").join(name).to_str().expect("UTF-8").to_string()
         },
+        source: source(value),
         begin: list(&value["begin"], signed),
         end: list(&value["end"], signed),
         step: list(&value["step"], signed),
@@ -103,7 +133,7 @@ impl Case {
         let mut config = Config {
             samples_per_batch: self.samples_per_batch,
             max_chunk_uncompressed_bytes: 1 << 20,
-            max_host_memory_bytes: 48 << 20,
+            max_host_memory_bytes: 96 << 20,
             max_chunks_per_wave: 64,
             n_io_threads: 2,
             n_decode_threads: 2,
@@ -131,6 +161,11 @@ impl Case {
         let loader = Loader::open(config).unwrap_or_else(|why| panic!("case {case}: {why}"));
         let part = |boxed: &'a Boxed| Part {
             uri: &boxed.uri,
+            feed: match &boxed.source {
+                Source::Store => Feed::Nothing,
+                Source::Memory(memory) => Feed::Memory(*memory),
+                Source::Value(dtype, shape, bytes) => Feed::Value(*dtype, shape, bytes),
+            },
             begin: &boxed.begin,
             end: &boxed.end,
             field: boxed.field,

@@ -30,7 +30,7 @@ zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
 HERE = pathlib.Path(__file__).parent
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="wavetrain-samples-"))
 RNG = np.random.default_rng(17)
-CASES = 260
+CASES = 300
 
 # Name: type, shape, chunks, shards, codec, fill value.
 STORES = {
@@ -49,9 +49,13 @@ OUTPUTS = {
     "f4": ["f32", "f16"], "u1": ["u8", "f32", "i32", "i64"], "i2": ["i16", "f32", "i32"],
     "u4": ["u32", "i64", "f32"],
 }
+SHORT = {"f8": "f64", "i8": "i64", "u2": "u16", "f4": "f32", "u1": "u8", "i2": "i16", "u4": "u32"}
 NUMPY = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "u8": "|u1", "i8": "|i1", "u16": "<u2",
          "i16": "<i2", "u32": "<u4", "i32": "<i4", "u64": "<u8", "i64": "<i8"}
 IMAGES = {}
+# What a program feeds from its memory: a type and a shape each.
+MEMORY = {"bytes": ("|u1", (40, 50)), "words": ("<u2", (7, 30, 33)), "floats": ("<f4", (2000,)),
+          "wide": ("<i8", (12, 90)), "large": ("<u4", (700, 600))}
 
 
 def write_stores():
@@ -69,6 +73,15 @@ def write_stores():
         array[...] = image
         assert np.array_equal(np.asarray(array[...]), image), name
         IMAGES[name] = image.astype(np.dtype(dtype).newbyteorder("<"))
+
+
+def write_memory():
+    (ROOT / "raw").mkdir()
+    for name, (dtype, shape) in MEMORY.items():
+        # Large ones are to be small when they are packed.
+        count = np.arange(np.prod(shape)).reshape(shape)
+        IMAGES[name] = ((count * 7 + count // 1013) % 101).astype(dtype)
+        (ROOT / "raw" / name).write_bytes(IMAGES[name].tobytes())
 
 
 def pick(values):
@@ -125,6 +138,43 @@ def lay(target, covered, places, box):
     covered[:] = np.maximum(covered, reach)
 
 
+def outputs_of(dtype):
+    return OUTPUTS[np.dtype(dtype).str[1:]]
+
+
+def view_of(image):
+    """A part of memory as numpy sees it: transposed, with gaps, or the same again and again."""
+    view = image.transpose(RNG.permutation(image.ndim)) if below(2) else image
+    view = view[tuple(slice(below(3), None, 1 + below(3)) for _ in view.shape)]
+    if below(4) == 0:
+        view = np.broadcast_to(view, (1 + below(5), *view.shape))
+    return view
+
+
+def make_source(dtype, is_strict):
+    """What a box reads: how the case spells it, its elements, and its fill value."""
+    kind = "store" if is_strict else pick(["store", "store", "memory", "value"])
+    if kind == "store":
+        name = pick([name for name in STORES if dtype in outputs_of(STORES[name][0])])
+        return {"array": name}, IMAGES[name], STORES[name][5]
+    if kind == "memory":
+        names = [name for name in MEMORY if dtype in outputs_of(MEMORY[name][0])]
+        if names:
+            name = pick(names)
+            view = view_of(IMAGES[name])
+            start = view.__array_interface__["data"][0]
+            offset = start - IMAGES[name].__array_interface__["data"][0]
+            return {"memory": name, "type": SHORT[view.dtype.str[1:]], "shape": list(view.shape),
+                    "strides": list(view.strides), "offset": offset}, view, 0
+    kinds = [kind for kind in SHORT if dtype in OUTPUTS.get(kind, [])]
+    kind = np.dtype("<" + pick(kinds))
+    shape = [1 + below(3) for _ in range(below(3))]
+    while np.prod(shape) * kind.itemsize > 64:
+        shape.pop()
+    value = np.asarray(RNG.integers(0, 100, shape).astype(kind))
+    return {"value": value.tobytes().hex(), "type": SHORT[kind.str[1:]], "shape": shape}, value, 0
+
+
 def make_field(number, dtype):
     rank = pick([0, 1, 1, 2, 2, 2, 3, 3, 4])
     shape = [1 + below(pick([3, 9, 30]) if rank < 4 else 8) for _ in range(rank)]
@@ -170,9 +220,10 @@ def make_axis(places, extent, mode):
     return begin, begin + length, pick([0, 1]) if step == 1 else step
 
 
-def make_box(name, field, number, cell, is_strict):
-    """A box of a store that fills a cell of a field; None where none fits."""
-    shape = STORES[name][1]
+def make_box(source, field, number, cell):
+    """A box of a source that fills a cell of a field; None where none fits."""
+    spelt, image, fill = source
+    shape = image.shape
     rank, wanted = len(shape), len(cell)
     if rank < sum(high - low > 1 for low, high in cell):
         return None
@@ -197,19 +248,18 @@ def make_box(name, field, number, cell, is_strict):
         end.append(made[1])
         step.append(made[2])
     is_plain = to == [None] * (rank - wanted) + list(range(wanted))
-    box = {"array": name, "field": number, "begin": begin, "end": end, "step": step, "to": to,
-           "at": [low for low, _ in cell]}
+    box = {**spelt, "field": number, "begin": begin, "end": end, "step": step, "to": to,
+           "at": [low for low, _ in cell], "image": image, "fill": fill}
     # All 0 would be in order, and of nothing else than dropped axes it is.
     box["axes"] = None if is_plain and (rank >= wanted) and below(2) else [
         0 if axis is None else axis + 1 for axis in to]
     return box
 
 
-def make_sample(fields, outputs, most, is_strict):
+def make_sample(fields, most, is_strict):
     boxes, left = [], most
     for number in RNG.permutation(len(fields)):
         field, dtype = fields[number], fields[number]["dtype"]
-        names = [name for name in STORES if dtype in OUTPUTS[np.dtype(STORES[name][0]).str[1:]]]
         cells = make_cells(field["shape"], 1 if is_strict else 1 + below(4))
         for cell in cells:
             if left == 0 or (not is_strict and below(5) == 0):
@@ -217,7 +267,8 @@ def make_sample(fields, outputs, most, is_strict):
             if not is_strict and below(3) == 0:
                 # A part of the cell.
                 cell = [(low, low + 1 + below(high - low)) for low, high in cell]
-            tries = [make_box(pick(names), field, int(number), cell, is_strict) for _ in range(8)]
+            tries = [make_box(make_source(dtype, is_strict), field, int(number), cell)
+                     for _ in range(8)]
             found = next((box for box in tries if box), None)
             if found:
                 boxes.append(found)
@@ -233,7 +284,7 @@ def make_case(number):
     if is_strict and not fields[0]["shape"]:
         fields[0]["shape"] = [1]
     most = 1 if is_strict else count + below(5)
-    samples = [make_sample(fields, outputs, most, is_strict) for _ in range(1 + below(9))]
+    samples = [make_sample(fields, most, is_strict) for _ in range(1 + below(9))]
     samples = [boxes for boxes in samples if boxes]
     if not samples:
         return None
@@ -247,15 +298,14 @@ def make_case(number):
                 target = np.full(field["shape"], field["pad_value"], NUMPY[field["dtype"]])
                 covered = np.zeros(max(1, target.ndim), np.int64)
                 for box in (box for box in boxes if box["field"] == at):
-                    name = box["array"]
-                    lay(target, covered, read(IMAGES[name], STORES[name][5], box, field), box)
+                    lay(target, covered, read(box["image"], box["fill"], box, field), box)
                 data.append(target.tobytes())
                 reach += covered.tolist()
             batch.append({"crc": zlib.crc32(b"".join(data)), "covered": reach})
         batches.append(batch)
     for boxes in samples:
         for box in boxes:
-            del box["to"]
+            del box["to"], box["image"], box["fill"]
     return {"has_table": not is_strict, "samples_per_batch": per_batch, "max_boxes": most,
             "fields": fields, "samples": samples, "batches": batches}
 
@@ -281,6 +331,7 @@ def pack(target, cases):
 def main():
     try:
         write_stores()
+        write_memory()
         cases = [case for number in range(CASES) if (case := make_case(number))]
         pack(sys.argv[1] if len(sys.argv) > 1 else HERE / "samples.tar.zst", cases)
     finally:

@@ -23,7 +23,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 20] {
+fn rust_layouts() -> [Layout; 21] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -36,6 +36,7 @@ fn rust_layouts() -> [Layout; 20] {
         SampleBox: "wavetrain_box",
         Sample: "wavetrain_sample",
         FieldSpec: "wavetrain_field",
+        Tensor: "wavetrain_tensor",
         BatchInfo: "wavetrain_batch_view",
         Metric: "wavetrain_metric",
         Stats: "wavetrain_stats_view",
@@ -54,7 +55,9 @@ fn rust_layouts() -> [Layout; 20] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 69] = [
+const CONSTANTS: [(&str, i64); 71] = [
+    ("BOX_MEMORY", BOX_MEMORY as i64),
+    ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
     ("FIELDS_MAX", FIELDS_MAX as i64),
     ("RANK_MAX", RANK_MAX as i64),
@@ -218,7 +221,8 @@ fn facts_of_lines(lines: &str) -> Facts {
 
 /// Structs that may grow at their end: the caller says how large its own are. All others lie in
 /// one of these, or in arrays that the caller walks.
-const GROWING: [&str; 9] = [
+const GROWING: [&str; 10] = [
+    "wavetrain_tensor",
     "wavetrain_field",
     "wavetrain_error",
     "wavetrain_memory",

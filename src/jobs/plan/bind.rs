@@ -34,6 +34,9 @@ pub fn bind_boxes(
     for (number, queued) in queued.iter().enumerate() {
         let (field, shape) = (u32::from(queued.field), queued.shape);
         state.slots.boxes.write(row(number), BoxRecord { sample, field, shape });
+        if queued.is_fed {
+            state.slots.fed.write(row(number), *state.queue.fed(sample, number as u32));
+        }
     }
     if queued.len() < boxes as usize {
         state.slots.boxes.write(row(queued.len()), BoxRecord::EMPTY);

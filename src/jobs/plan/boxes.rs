@@ -88,7 +88,8 @@ pub fn source_box(
         }
     }
     let most = shared.settings.config.max_shards_per_sample;
-    let touched = if most > 0 { reach.files_touched(record) } else { 0 };
+    let has_files = most > 0 && !queued.is_fed;
+    let touched = if has_files { reach.files_touched(record) } else { 0 };
     if touched > most as u64 {
         return Err(fail!(
             why,

@@ -83,7 +83,7 @@ impl Planner {
                 Place::Data { offset, bytes, .. } => {
                     staged_bytes(shared.settings.reads_direct, offset, bytes).1
                 }
-                Place::Missing | Place::Pad | Place::Blank | Place::Kept => 0,
+                Place::Missing | Place::Fed(_) | Place::Pad | Place::Blank | Place::Kept => 0,
             };
             let fits = tasks < chunks_max
                 && pairs + entry.pair_count <= pairs_max
@@ -296,6 +296,7 @@ impl Planner {
             Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
             Place::Pad => (ChunkKind::Pad, start, 0),
             Place::Blank => (ChunkKind::Blank, start, 0),
+            Place::Fed(bytes) => (ChunkKind::Fed, start, bytes),
             Place::Kept => (ChunkKind::Kept, start, 0),
             _ => (ChunkKind::Missing, start, 0),
         };

@@ -61,6 +61,9 @@ fn foresee_box(
 ) -> Step {
     let offset = (scouted.sample - state.queue.front_number()) as u32;
     let queued = state.queue.boxes(offset)[scouted.number as usize];
+    if queued.is_fed {
+        return Step::Over;
+    }
     let (uri, hash) = state.queue.uri(&queued);
     let Some(array) = state.arrays.find(uri, hash) else { return Step::Later };
     match state.arrays.state(array) {

@@ -1,7 +1,7 @@
 //! From waiting samples to waves of chunks.
 
 pub mod bind;
-mod boxes;
+pub mod boxes;
 pub mod cut;
 pub mod find;
 pub mod foresee;

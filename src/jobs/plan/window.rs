@@ -242,10 +242,20 @@ impl Planner {
         let uri_of = |at: u32| queue.uri(queued_box(lock.shared, queue, self.order[at as usize]));
         let first = current.group_first;
         let mut limit = first + 1;
-        while limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
+        let number = self.order[first as usize];
+        let is_fed = queued_box(lock.shared, queue, number).is_fed;
+        while !is_fed && limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
             limit += 1;
         }
         current.group_limit = limit;
+        if is_fed {
+            let boxes = lock.shared.settings.per_sample.boxes;
+            self.record = lock.shared.fed_record(queue.fed(number / boxes, number % boxes));
+            (current.array, current.array_id) = (ArraySlot::NONE, 0);
+            drop(guard);
+            self.begin_group(lock, current);
+            return true;
+        }
         let (uri, hash) = uri_of(first);
         let Some(array) = state.arrays.find(uri, hash) else {
             let loaded = state.arrays.load(uri, hash, None);
@@ -264,11 +274,8 @@ impl Planner {
                 current.array = array;
                 current.array_id = state.arrays.id(array);
                 self.record = state.arrays.records.read(array.at());
-                current.phase = Phase::Walk;
-                current.pad_next = first;
-                self.current = Some(current);
                 drop(guard);
-                self.start_group(lock, &current);
+                self.begin_group(lock, current);
                 true
             }
             ArrayState::Failed(status) => {
@@ -290,7 +297,9 @@ impl Planner {
     }
 
     /// Starts a walk for every box of the group that fits the array and its field.
-    fn start_group(&mut self, lock: &Lock, current: &Current) {
+    fn begin_group(&mut self, lock: &Lock, mut current: Current) {
+        (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
+        self.current = Some(current);
         let (shared, mut why) = (lock.shared, Why::new());
         for at in current.group_first..current.group_limit {
             let number = self.order[at as usize];
@@ -316,7 +325,7 @@ impl Planner {
     /// The group is planned; the next one, what no box covers, or the end of the batch.
     fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
         let state = &mut *lock.lock();
-        if is_pinned {
+        if is_pinned && current.array != ArraySlot::NONE {
             state.arrays.unpin(current.array, 1);
         }
         current.group_first = current.group_limit;
@@ -354,19 +363,24 @@ impl Planner {
     fn walk_group(&mut self, lock: &Lock, mut current: Current) -> bool {
         let shared = lock.shared;
         let before = self.limit;
+        let is_fed = current.array == ArraySlot::NONE;
         let is_shared = is_shared(shared, &self.record);
         let mut uses = 0u64;
         while self.has_room(&current) && self.limit - before < RUN_CHUNKS && !self.merge.is_empty()
         {
             let pair_first = self.pair_limit;
             let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
+            let place = match is_fed {
+                true => Place::Fed(self.merge.next_bytes(&self.record)),
+                false => Place::New,
+            };
             let position = self.merge.next(&self.record, |number| {
                 pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;
             });
             let Some((position, need)) = position else { break };
             uses += self.pair_limit - pair_first;
-            self.plan(&mut current, Place::New, position, need, pair_first);
+            self.plan(&mut current, place, position, need, pair_first);
             if is_shared {
                 self.link_twin(self.limit - 1);
             }
@@ -380,9 +394,11 @@ impl Planner {
         if added > 0 {
             let state = &mut *lock.lock();
             state.slots.add_remaining(current.slot, added);
-            state.arrays.pin(current.array, added as u32);
-            shared.stats.chunks_planned.fetch_add(chunks, Relaxed);
-            shared.stats.chunk_uses.fetch_add(uses, Relaxed);
+            if !is_fed {
+                state.arrays.pin(current.array, added as u32);
+                shared.stats.chunks_planned.fetch_add(chunks, Relaxed);
+                shared.stats.chunk_uses.fetch_add(uses, Relaxed);
+            }
         }
         if self.merge.is_empty() && current.pad_next == current.group_limit {
             self.end_group(lock, current, true);

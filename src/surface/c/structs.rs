@@ -3,11 +3,13 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
-use crate::base::abi::{BOX_URI, Blank, Error, Grows, Sample, SampleBox, write_text};
+use super::feed::read_fed;
+use crate::base::abi::{BOX_URI, BOX_VALUE, Blank, Error, Grows, Sample, SampleBox, write_text};
 use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::engine::requests::Request;
 use crate::fail;
+use crate::records::Fed;
 use crate::setup::config::Config;
 use crate::source::zarr::normalize_uri;
 use core::ffi::{CStr, c_char, c_void};
@@ -264,28 +266,34 @@ pub unsafe fn read_sample(
         let source = sample.boxes.wrapping_byte_add((at as usize).wrapping_mul(bytes));
         read_sized(source, sizes, "box_bytes", why)?
     };
-    let (rank, bytes) = (source.rank as usize, source.uri_bytes);
+    let rank = source.rank as usize;
     if rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));
     }
+    if source.kind > BOX_VALUE || source.reserved != 0 {
+        let (kind, reserved) = (source.kind, source.reserved);
+        return Err(fail!(why, Invalid, "kind = {kind}, reserved = {reserved}: no such box"));
+    }
+    (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
+    (target.field, target.at) = (source.field, source.at);
+    (target.step, target.axes) = (source.step, source.axes);
+    target.fed = Fed::NOTHING;
+    if source.kind != BOX_URI {
+        // SAFETY: the caller's tensor is as the header says.
+        return unsafe { read_fed(target, &source, why) };
+    }
+    if !source.tensor.is_null() {
+        return Err(fail!(why, Invalid, "the box has a tensor, but its kind is that of a uri"));
+    }
+    let bytes = source.uri_bytes;
     if source.uri.is_null() || bytes > URI_BYTES_MAX as u64 {
         let most = URI_BYTES_MAX;
         return Err(fail!(why, Invalid, "a uri is NULL, or its {bytes} bytes are not 1 to {most}"));
     }
-    if source.kind != BOX_URI {
-        return Err(fail!(why, Invalid, "kind = {}: must be 0 (a uri)", source.kind));
-    }
-    if source.reserved != 0 {
-        return Err(fail!(why, Invalid, "reserved = {}: must be 0", source.reserved));
-    }
     // SAFETY: `uri_bytes` bytes are readable.
     let uri = unsafe { slice::from_raw_parts(source.uri.cast::<u8>(), bytes as usize) };
     let uri = str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
-    normalize_uri(uri, &mut target.uri, why)?;
-    (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
-    (target.field, target.at) = (source.field, source.at);
-    (target.step, target.axes) = (source.step, source.axes);
-    Ok(())
+    normalize_uri(uri, &mut target.uri, why)
 }
 
 #[cfg(test)]

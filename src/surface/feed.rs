@@ -1,0 +1,82 @@
+//! What a box is fed from, in Rust: a value, or memory that outlives its batch.
+//!
+//! In: slices and addresses. Out: a [`Fed`] array. The same as `wavetrain_tensor`, without strides
+//! that go backwards: a step does.
+
+use crate::base::limits::RANK_MAX;
+use crate::base::math::product;
+use crate::base::status::{Status, Why};
+use crate::fail;
+use crate::records::{Dtype, Fed, FedData, VALUE_BYTES};
+
+/// What a box reads in the place of an array of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Feed<'a> {
+    /// Nothing: it reads an array of a store.
+    #[default]
+    Nothing,
+    /// A value of at most 64 bytes that push copies: its type, extents along the axes of the box,
+    /// and bytes, row-major.
+    Value(Dtype, &'a [u64], &'a [u8]),
+    /// Memory.
+    Memory(Memory),
+}
+
+/// Memory that boxes read.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory(Fed);
+
+impl Memory {
+    /// Elements at an address, `shape` and `strides` along the axes of the box; strides in bytes.
+    ///
+    /// # Safety
+    /// The memory from the first element to the last is readable, and nobody writes it, until the
+    /// batch of every box that reads it is popped, or reset or close has returned Ok.
+    pub unsafe fn new(data: *const u8, dtype: Dtype, shape: &[u64], strides: &[u64]) -> Memory {
+        assert!(shape.len() == strides.len() && shape.len() <= RANK_MAX && dtype != Dtype::Raw);
+        let mut fed = Fed { dtype, dtype_bytes: dtype.bytes(), ..Fed::NOTHING };
+        fed.rank = shape.len() as u32;
+        fed.shape[..shape.len()].copy_from_slice(shape);
+        fed.strides[..shape.len()].copy_from_slice(strides);
+        fed.data = FedData::Memory(data.expose_provenance());
+        Memory(fed)
+    }
+}
+
+impl Feed<'_> {
+    /// What a box of that rank is fed from.
+    pub(super) fn fed(&self, rank: usize, why: &mut Why) -> Result<Fed, Status> {
+        let fed = match self {
+            Feed::Nothing => return Ok(Fed::NOTHING),
+            Feed::Memory(Memory(fed)) => *fed,
+            Feed::Value(dtype, shape, bytes) => {
+                let count = product(shape).and_then(|n| n.checked_mul(u64::from(dtype.bytes())));
+                let is_whole = *dtype != Dtype::Raw && count == Some(bytes.len() as u64);
+                if shape.len() > RANK_MAX || bytes.len() > VALUE_BYTES || !is_whole {
+                    return Err(fail!(
+                        why,
+                        Invalid,
+                        "a value of {} bytes: must have those of its shape, at most {VALUE_BYTES}",
+                        bytes.len()
+                    ));
+                }
+                let mut value = [0; VALUE_BYTES];
+                value[..bytes.len()].copy_from_slice(bytes);
+                let mut fed = Fed { dtype: *dtype, dtype_bytes: dtype.bytes(), ..Fed::NOTHING };
+                fed.rank = shape.len() as u32;
+                fed.shape[..shape.len()].copy_from_slice(shape);
+                let mut stride = u64::from(dtype.bytes());
+                for axis in (0..shape.len()).rev() {
+                    fed.strides[axis] = stride;
+                    stride *= shape[axis];
+                }
+                Fed { data: FedData::Value(value), ..fed }
+            }
+        };
+        if fed.rank as usize != rank {
+            let axes = fed.rank;
+            return Err(fail!(why, Rank, "a box of {rank} axes of what has {axes}"));
+        }
+        Ok(fed)
+    }
+}
