@@ -11,6 +11,7 @@ use crate::fields::{ConfigFlags, fields_help};
 use crate::npy::Writer;
 use crate::report;
 use crate::requests::Requests;
+use crate::samples::{self, Fields, Samples};
 use crate::system;
 use std::path::{Path, PathBuf};
 use wavetrain::config::{Config, ON_ERROR_SKIP};
@@ -24,6 +25,7 @@ Writes boxes of arrays as .npy files.
   wavetrain crop URI BOX [BOX ..] [URI BOX ..] -o OUT.npy
   wavetrain crop --requests REQS.jsonl -o OUT.npy
   wavetrain crop --requests REQS.jsonl --out-dir DIR
+  wavetrain crop --fields FIELDS.json --requests REQS.jsonl --out-dir DIR
 
 A BOX is begin:end per axis: 0:64,0:128,32:160 (--box=-16:48,.. where it starts with a minus);
 \"\" of an array without axes.
@@ -32,6 +34,13 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
   -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
                         line is written unstacked
       --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
+      --fields FILE     samples of several boxes, which go to fields: NAME.000000.npy of each field
+                        and request. The file is a list of fields, {\"name\": \"image\",
+                        \"sample_shape\": [64,64], \"dtype\": \"f32\"}, with pad_mode and pad_value if
+                        you like; a request is a line {\"boxes\": [{\"field\": \"image\", \"uri\":
+                        \"..\", \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1], \"axes\":
+                        [1,0]}, {\"field\": \"label\", \"value\": 3}]}; at, step and axes may be
+                        left out
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
       --keep-going      go on after a failing request, or a line that is none; stacked, its row
@@ -122,6 +131,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     let mut flags = ConfigFlags::new();
     let (mut out, mut folder, mut file) = (None, None, None);
     let (mut keep_going, mut json, mut source) = (false, false, true);
+    let mut fields = None;
     let mut words: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -132,6 +142,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),
             Long("out-dir") => folder = Some(PathBuf::from(parser.value()?)),
             Long("requests") => file = Some(PathBuf::from(parser.value()?)),
+            Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
             Long("box") => words.push(word(parser.value()?)?),
             Long("keep-going") => keep_going = true,
             Long("json") => json = true,
@@ -152,6 +163,20 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             }
             other => return Err(other.unexpected().into()),
         }
+    }
+    if let Some(fields) = fields {
+        let (Some(folder), Some(file), None) = (&folder, &file, &out) else {
+            return usage("crop --fields FILE needs --requests FILE and --out-dir DIR");
+        };
+        if json || !source || !words.is_empty() {
+            return usage("crop --fields FILE takes no box, no --dtype and no --json");
+        }
+        if keep_going {
+            flags.config.on_error = ON_ERROR_SKIP;
+        }
+        let samples = Samples::read(file, Fields::read(&fields)?)?;
+        samples::crop(flags.config, flags.caps_given(), &samples, folder)?;
+        return Ok(None);
     }
     let target = match (out, folder) {
         (Some(path), None) => Target::File(path),

@@ -66,21 +66,69 @@ impl<F: FnMut(&Batch<'_>) -> Outcome<()>> Receiver for F {
     }
 }
 
+/// What is streamed: a list of requests, or of samples of several boxes.
+pub trait List {
+    /// What push takes of one.
+    type Item<'a>
+    where
+        Self: 'a;
+
+    /// How many.
+    fn len(&self) -> usize;
+
+    /// One as push takes it. Its tag is its index plus 1, so that 0 stays free for log lines about
+    /// no sample.
+    fn item(&self, index: usize) -> Self::Item<'_>;
+
+    /// Its tag.
+    fn tag(item: &Self::Item<'_>) -> u64;
+
+    /// Pushes what fits; how many, and what is wrong with the next.
+    fn push(loader: &Loader, items: &[Self::Item<'_>]) -> (usize, Result<(), Failure>);
+
+    /// What people call one.
+    fn name(&self, index: usize) -> String;
+}
+
+impl List for Requests {
+    type Item<'a> = Request<'a>;
+
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn item(&self, index: usize) -> Request<'_> {
+        self.request(index)
+    }
+
+    fn tag(item: &Request<'_>) -> u64 {
+        item.tag
+    }
+
+    fn push(loader: &Loader, items: &[Request<'_>]) -> (usize, Result<(), Failure>) {
+        loader.push_counted(items, 0)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.name(index)
+    }
+}
+
 /// Streams the requests `indexes` through `loader` and hands every batch to `receiver`.
-pub fn stream(
+pub fn stream<L: List>(
     loader: &Loader,
-    requests: &Requests,
+    requests: &L,
     mut indexes: impl Iterator<Item = usize>,
     timeout_ns: u64,
     receiver: &mut impl Receiver,
 ) -> Result<(), Stop> {
-    let mut waiting: VecDeque<Request<'_>> = VecDeque::with_capacity(PUSH_MAX);
+    let mut waiting: VecDeque<L::Item<'_>> = VecDeque::with_capacity(PUSH_MAX);
     let mut refusal = None;
     let mut is_flushed = false;
     loop {
         while !is_flushed {
             let room = PUSH_MAX - waiting.len();
-            waiting.extend(indexes.by_ref().take(room).map(|index| requests.request(index)));
+            waiting.extend(indexes.by_ref().take(room).map(|index| requests.item(index)));
             if waiting.is_empty() || refusal.is_some() {
                 loader.flush()?;
                 is_flushed = true;
@@ -88,11 +136,11 @@ pub fn stream(
             }
             let offered = waiting.make_contiguous();
             let offered_count = offered.len();
-            let (taken, pushed) = loader.push_counted(offered, 0);
+            let (taken, pushed) = L::push(loader, offered);
             waiting.drain(..taken);
             if let Err(failure) = pushed {
                 // A failure about another request is the stream's, which pop tells in order.
-                let refused = waiting.front().is_some_and(|front| front.tag == failure.tag);
+                let refused = waiting.front().is_some_and(|front| L::tag(front) == failure.tag);
                 let Some(index) = request_of(&failure, requests).filter(|_| refused) else {
                     return Err(failure.into());
                 };
@@ -118,7 +166,7 @@ pub fn stream(
 }
 
 /// The failure of a stream as a line for people, with the request that it names.
-pub fn stop_fault(stop: Stop, requests: &Requests) -> Fault {
+pub fn stop_fault(stop: Stop, requests: &impl List) -> Fault {
     match stop {
         Stop::Tool(fault) => fault,
         Stop::Library(failure) => match request_of(&failure, requests) {
@@ -133,9 +181,9 @@ pub fn stop_fault(stop: Stop, requests: &Requests) -> Fault {
 }
 
 /// The request that a failure is about, where it is about one.
-pub fn request_of(failure: &Failure, requests: &Requests) -> Option<usize> {
+pub fn request_of(failure: &Failure, requests: &impl List) -> Option<usize> {
     let index = usize::try_from(failure.tag.checked_sub(1)?).ok()?;
-    (index < requests.items.len()).then_some(index)
+    (index < requests.len()).then_some(index)
 }
 
 /// Opens a loader, with the sink that keeps texts of failing samples.

@@ -17,6 +17,7 @@ mod inspect;
 mod npy;
 mod report;
 mod requests;
+mod samples;
 mod system;
 
 use fault::{Fault, Outcome, usage};

@@ -92,19 +92,8 @@ impl Requests {
     /// Reads a file of JSON lines, or standard input for "-". A line that is no request is told of
     /// where `keeps_going`, else it fails the file.
     pub fn read(path: &Path, keeps_going: bool) -> Outcome<Requests> {
-        let source: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(io::stdin().lock())
-        } else {
-            let file = File::open(path).map_err(|error| Fault::path(path, &error))?;
-            Box::new(BufReader::new(file))
-        };
         let mut requests = Requests::default();
-        for (index, line) in source.split(b'\n').enumerate() {
-            let line = line.map_err(|error| Fault::path(path, &error))?;
-            let line = std::str::from_utf8(&line).map_err(|_| "not UTF-8".to_owned());
-            if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
-                continue;
-            }
+        lines(path, |index, line| {
             match line.and_then(request_from_line) {
                 Ok((uri, extent)) => requests.add(&uri, extent),
                 Err(reason) => {
@@ -116,7 +105,8 @@ impl Requests {
                     requests.add("", Extent { begin: Vec::new(), end: Vec::new() });
                 }
             }
-        }
+            Ok(())
+        })?;
         if requests.items.is_empty() {
             return failed(format!("{}: no requests in it", path.display()));
         }
@@ -151,6 +141,29 @@ impl Requests {
     }
 }
 
+/// Hands every line of a file that is not empty to `each`, with its place in the file, from 0 on;
+/// standard input for "-".
+pub fn lines(
+    path: &Path,
+    mut each: impl FnMut(usize, Result<&str, String>) -> Outcome<()>,
+) -> Outcome<()> {
+    let source: Box<dyn BufRead> = if path == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(path).map_err(|error| Fault::path(path, &error))?;
+        Box::new(BufReader::new(file))
+    };
+    for (index, line) in source.split(b'\n').enumerate() {
+        let line = line.map_err(|error| Fault::path(path, &error))?;
+        let line = std::str::from_utf8(&line).map_err(|_| "not UTF-8".to_owned());
+        if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+            continue;
+        }
+        each(index, line)?;
+    }
+    Ok(())
+}
+
 /// None where the text does not look like a box at all, so that it can be a uri.
 fn extent_from_text(text: &str) -> Option<Result<Extent, String>> {
     let of_box = |c: char| c.is_ascii_digit() || ":,- ".contains(c);
@@ -173,12 +186,16 @@ fn request_from_line(line: &str) -> Result<(String, Extent), String> {
         return Err(format!("unknown key '{key}': a request has uri and box"));
     }
     let uri = object.get("uri").and_then(Value::as_str).ok_or("no string 'uri'")?;
-    let axes = object.get("box").and_then(Value::as_array).ok_or("no list 'box'")?;
-    let extent = extent_from_axes(axes.iter().map(|axis| match axis.as_array()?.as_slice() {
+    Ok((uri.to_owned(), extent_from_value(object.get("box"))?))
+}
+
+/// The box of a line.
+pub fn extent_from_value(value: Option<&Value>) -> Result<Extent, String> {
+    let axes = value.and_then(Value::as_array).ok_or("no list 'box'")?;
+    extent_from_axes(axes.iter().map(|axis| match axis.as_array()?.as_slice() {
         [begin, end] => Some((begin.as_i64()?, end.as_i64()?)),
         _ => None,
-    }))?;
-    Ok((uri.to_owned(), extent))
+    }))
 }
 
 fn extent_from_axes(axes: impl Iterator<Item = Option<(i64, i64)>>) -> Result<Extent, String> {
