@@ -10,12 +10,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "count_alloc.h"
-
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include "forbid.h"
 
 enum { SAMPLES = 4, BOX = 8, LOOKAHEAD = 16, KINDS = 4 };
 
@@ -72,25 +67,6 @@ static void check_row(const wavetrain_batch_view *view, uint32_t row, uint64_t *
         CHECK(at[i] == -7.5f);
 }
 
-static void forbid(const unsigned *calls, unsigned count) {
-    struct sock_filter filter[32];
-    unsigned n = 0;
-    filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                               offsetof(struct seccomp_data, nr));
-    for (unsigned i = 0; i < count; i++) {
-        filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
-        filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-    }
-    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    const struct sock_fprog program = { (unsigned short)n, filter };
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
-        printf("skipped: this kernel takes no seccomp filter for all threads\n");
-        fflush(stdout);
-        _exit(EXIT_SKIPPED);
-    }
-}
-
 /* Pushes as many of the samples from *next on as are taken now. */
 static void push_some(wavetrain_loader loader, uint64_t *next, uint64_t limit) {
     wavetrain_box boxes[LOOKAHEAD];
@@ -137,15 +113,8 @@ int main(int argc, char **argv) {
     }
     CHECK_OK(opened, error);
 
-    if (filtered) {
-        const unsigned calls[] = { SYS_mmap,  SYS_munmap, SYS_mremap, SYS_brk,
-                                   SYS_clone, SYS_clone3,
-#ifdef SYS_fork
-                                   SYS_fork,  SYS_vfork
-#endif
-        };
-        forbid(calls, sizeof calls / sizeof calls[0]);
-    }
+    if (filtered)
+        forbid_memory();
     const uint64_t calls_before = atomic_load(&alloc_calls);
     uint64_t next = 0, seen[KINDS] = { 0 }, failed = 0;
     wavetrain_batch held = 0;

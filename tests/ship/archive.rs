@@ -257,6 +257,14 @@ fn nothing_is_allocated_between_open_and_close() {
 }
 
 #[test]
+fn eight_fields_of_every_source_are_right_and_allocate_nothing() {
+    let Some(folder) = archive() else { return };
+    let (program, stores) = (build(folder, "tests/c/fields.c"), many_stores("fields"));
+    print!("{}", run(&program, &[&stores, "3000"]));
+    print!("{}", run(&program, &[&stores, "3000", "seccomp"]));
+}
+
+#[test]
 fn nothing_is_allocated_between_open_and_close_while_a_ring_reads() {
     let Some(folder) = archive() else { return };
     let program = no_alloc_program(folder);
