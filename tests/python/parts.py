@@ -61,8 +61,7 @@ class Store:
             data = numpy.pad(data, margin, mode, **CONSTANT.get(mode, lambda _: {})(fill))
         steps = box.step or (1,) * data.ndim
         index = [
-            numpy.arange(begin, end)[::step] + margin
-            for (begin, end), step in zip(box.aabb, steps)
+            numpy.arange(begin, end)[::step] + margin for (begin, end), step in zip(box.aabb, steps)
         ]
         return data[numpy.ix_(*index)] if index else data
 
