@@ -11,6 +11,7 @@ from typing import Any, cast, overload
 from wavetrain import _border, _native
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX
 
+EMPTY: tuple[int, ...] = ()
 BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
 
 
@@ -57,8 +58,8 @@ class Box:
         aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]],
         field: str | int = 0,
         *,
-        at: Iterable[int] = (),
-        step: Iterable[int] = (),
+        at: Iterable[int] = EMPTY,
+        step: Iterable[int] = EMPTY,
         axes: Iterable[int | None] | None = None,
     ) -> None:
         keep = object.__setattr__
@@ -74,9 +75,14 @@ class Box:
         if not isinstance(field, str):
             field = _border.whole("field", field, 0, _native.FIELDS_MAX - 1)
         keep(self, "field", field)
-        keep(self, "at", _border.axes("at", at, 0, place))
-        keep(self, "step", steps([step for _, _, step in walks], step))
-        keep(self, "axes", None if axes is None else field_axes(axes, self))
+        # Most boxes have none of these, and looking at nothing costs as much.
+        if at is not EMPTY:
+            keep(self, "at", _border.axes("at", at, 0, place))
+        sliced = [step for _, _, step in walks]
+        if step is not EMPTY or set(sliced) != {1}:
+            keep(self, "step", steps(sliced, step))
+        if axes is not None:
+            keep(self, "axes", field_axes(axes, self))
 
     def places(self, axis: int) -> int:
         """How many elements are read along an axis; below 1 where the box is empty."""

@@ -82,10 +82,11 @@ class Window:
     def write(self, number: int, sample: Any) -> None:
         if not isinstance(sample, Sample):
             raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})")
-        if sample.boxes:
+        uri = sample.uri
+        if not uri:  # then it has boxes
             self.write_boxes(number, sample)
             return
-        address, size, _ = self.uris.get(sample.uri) or self.keep(sample.uri)
+        address, size, _ = self.uris.get(uri) or self.keep(uri)
         rank = len(sample.aabb)
         begins, ends = zip(*sample.aabb) if rank else ((), ())
         box_at, tag_at = number * BOX_BYTES, number * SAMPLE_BYTES + TAG_AT

@@ -9,9 +9,14 @@ import pickle
 import numpy
 import pytest
 from cubes import config
+from test_border import anything, boxes, outcome, thorough
 
 import wavetrain
-from wavetrain import Box, Field, Sample
+from wavetrain import Box, Field, Sample, _native
+from wavetrain._config import to_native
+
+hypothesis = pytest.importorskip("hypothesis", reason="there is no hypothesis here")
+st = hypothesis.strategies
 
 IMAGE = Field("image", (4, 6), "f32")
 
@@ -128,3 +133,42 @@ def test_a_table_is_kept_and_reaches_the_library(pipeline):
     assert "f7 4 x 8 f32" in repr(stream)
     with pytest.raises(wavetrain.InvalidArgument, match=r"field mask: .*pad_value|pad_value"):
         pipeline(sample_shape=(), fields=[IMAGE, Field("mask", (4,), "u8", pad_value=300)])
+
+
+@thorough
+@hypothesis.given(
+    anything,
+    boxes | anything,
+    anything,
+    st.fixed_dictionaries({}, optional=dict.fromkeys(("at", "step", "axes"), anything)),
+)
+def test_a_box_of_anything_is_refused_by_name_or_holds_it(uri, aabb, field, place):
+    names = ("uri", "aabb", "field", "at", "step", "axes")
+    taken = outcome(Box, uri, aabb, field, names=names, **place)
+    if taken is not None:
+        assert all(type(end) is int for axis in taken.aabb for end in axis)
+        assert all(type(each) is int for each in (*taken.at, *taken.step))
+        same = Box(
+            taken.uri, taken.aabb, taken.field, at=taken.at, step=taken.step, axes=taken.axes
+        )
+        assert taken == same and hash(taken) == hash(same)
+        sample = outcome(Sample, boxes=[taken, uri], names=["boxes"])
+        assert sample is None or isinstance(uri, Box)
+
+
+@thorough
+@hypothesis.given(
+    anything,
+    st.dictionaries(
+        st.sampled_from(["sample_shape", "dtype", "dtype_bytes", "pad_mode", "pad_value"]),
+        anything,
+        max_size=2,
+    ),
+)
+def test_a_field_of_anything_is_refused_by_name_or_reaches_the_library(name, given):
+    taken = outcome(Field, name, names=["name", *given], **given)
+    if taken is not None:
+        native = to_native(config(sample_shape=(), fields=[taken]))
+        row = _native.Field.from_address(native.fields)
+        assert row.name.decode() == taken.name and row.dtype == taken.dtype
+        assert tuple(row.sample_shape[: row.sample_rank]) == taken.sample_shape

@@ -131,7 +131,7 @@ def test_a_batch_is_what_numpy_makes_of_its_boxes(store, data):
         fields=fields,
         samples_per_batch=3,
         max_boxes_per_sample=16,
-        max_host_memory_bytes=1 << 26,
+        max_host_memory_bytes=1 << 27,
         n_io_threads=1,
     )
     with wavetrain.Pipeline(several) as pipeline:
