@@ -15,11 +15,12 @@
 
 from __future__ import annotations
 
-from wavetrain._batch import Batch, BatchInfo
+from wavetrain._batch import Batch, BatchField, BatchInfo
 from wavetrain._config import (
     Backend,
     Config,
     Dtype,
+    Field,
     LatencyModel,
     MissingChunks,
     NumaStrategy,
@@ -61,7 +62,7 @@ from wavetrain._log import (
     set_log_quiet,
 )
 from wavetrain._pipeline import Pipeline
-from wavetrain._sample import Sample
+from wavetrain._sample import Box, Sample
 from wavetrain._stats import Metric, Stats
 
 __version__ = version()
@@ -76,7 +77,9 @@ __all__ = [
     "ArrayInfo",
     "Backend",
     "Batch",
+    "BatchField",
     "BatchInfo",
+    "Box",
     "BudgetExceeded",
     "Config",
     "DamacyError",
@@ -85,6 +88,7 @@ __all__ = [
     "DtypeMismatch",
     "EndOfStream",
     "Entry",
+    "Field",
     "Files",
     "FsspecFiles",
     "InternalError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 from wavetrain import _border, _native
@@ -13,6 +14,7 @@ from wavetrain._errors import Status
 from wavetrain._library import call_on, last_failure, library
 
 KDL_CPU, KDL_CUDA = 1, 2
+VIEW_BYTES = ctypes.sizeof(_native.BatchView)
 LEGACY_STREAM = 1  # the driver's number of the legacy default stream
 
 # numpy's name of a type; bfloat16 is of ml_dtypes, raw bytes have an axis more.
@@ -139,30 +141,21 @@ class BatchInfo:
     statuses: tuple[Status, ...]  # not OK: the sample holds pad_value (on_error = skip)
 
 
-class Batch:
-    """A popped batch. Every consumer of DLPack takes it, without a copy: numpy.from_dlpack(batch),
-    torch.from_dlpack(batch), jax.dlpack.from_dlpack(batch).
+class Taken:
+    """A tensor of a batch, and how it is taken. Every consumer of DLPack takes it, without a copy:
+    numpy.from_dlpack, torch.from_dlpack, jax.dlpack.from_dlpack. What was made of it keeps the
+    memory of the batch."""
 
-    `with pipeline.pop() as batch:` gives the slot back at its end. What was made of the batch keeps
-    the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
-    slot takes the next batch when the last of them is."""
-
-    def __init__(self, loader: int) -> None:
-        self._loader, self.handle = loader, ctypes.c_uint64()  # 0: not popped, or given back
-        self._capsules: list[Any] = []
+    def __init__(
+        self, loader: int, handle: ctypes.c_uint64, number: int, capsules: dict[int, list[Any]]
+    ) -> None:
+        self._loader, self.handle = loader, handle  # 0: not popped, or given back
+        self._number, self._capsules = number, capsules  # of the field; of all, by number
 
     def _view(self) -> _native.BatchView:
-        view = _native.BatchView(struct_size=ctypes.sizeof(_native.BatchView))
-        call_on("batch_info", self._loader, self.handle, 0, ctypes.byref(view))
+        view = _native.BatchView(struct_size=VIEW_BYTES)
+        call_on("batch_info", self._loader, self.handle, self._number, ctypes.byref(view))
         return view
-
-    def __repr__(self) -> str:
-        if not self.handle.value:
-            return "<Batch, released>"
-        info = self.info
-        shape = " x ".join(map(str, info.shape))
-        place = "host memory" if info.device < 0 else f"CUDA device {info.device}"
-        return f"<Batch {info.batch_id}: {shape} {info.dtype.name.lower()} in {place}>"
 
     @property
     def info(self) -> BatchInfo:
@@ -186,6 +179,145 @@ class Batch:
                 else (Status.OK,) * view.sample_count
             ),
         )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples, and the extents of one."""
+        view = self._view()
+        return tuple(view.shape[: view.rank])
+
+    @property
+    def dtype(self) -> Dtype:
+        return Dtype(self._view().dtype)
+
+    @property
+    def covered(self) -> Any:
+        """How far the boxes of each sample reach: an array of numpy [samples, axes of a sample],
+        the largest place along each axis + 1; 0 where no box goes. A scalar has one axis here. A
+        copy."""
+        numpy: Any = importlib.import_module("numpy")
+        view = self._view()
+        shape = (view.sample_count, max(1, view.rank - 1))
+        data = (ctypes.c_uint64 * (shape[0] * shape[1])).from_address(view.covered or 0)
+        return numpy.frombuffer(data, "u8").astype("i8").reshape(shape)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device = self._view().device
+        return (KDL_CPU, 0) if device < 0 else (KDL_CUDA, device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule with a tensor of the slot itself. `stream` is as DLPack numbers them."""
+        view = self._view()
+        here = (KDL_CPU, 0) if view.device < 0 else (KDL_CUDA, view.device)
+        if copy or (dl_device is not None and tuple(dl_device) != here):
+            raise BufferError("a batch is not copied or moved: do that with its tensor")
+        is_versioned = max_version is not None and max_version[0] >= 1
+        capsules = self._capsules.setdefault(self._number, [])
+        if len(capsules) == _native.TENSORS_PER_SLOT:
+            capsules.clear()  # those that nobody took end here
+        tensor = self._export(is_versioned, stream_of(stream, view))
+        name = b"dltensor_versioned" if is_versioned else b"dltensor"
+        # Kept until release, so that one whose consumer fails does not end while an exception is
+        # under way, which a destructor in Python would lose.
+        capsules.append(_python.PyCapsule_New(tensor, name, _END_OF_CAPSULE_AT))
+        return capsules[-1]
+
+    def _export(self, is_versioned: bool, stream: int | None) -> int:
+        tensor = ctypes.c_void_p()
+        what = "dlpack" if is_versioned else "dlpack_legacy"
+        function = getattr(library(), f"wavetrain_{what}")
+        status = function(self._loader, self.handle, self._number, stream, ctypes.byref(tensor))
+        if status != _native.OK or not tensor.value:
+            raise last_failure(what, status, self._loader)
+        return tensor.value
+
+    def buffer(self) -> memoryview:
+        """The bytes, which may be written to; it keeps the slot. Of batches in host memory
+        alone."""
+        view = self._view()
+        if view.device >= 0:
+            raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
+        owner = OwnTensor(self._export(is_versioned=True, stream=None))
+        data: Any = (ctypes.c_char * view.bytes).from_address(view.data or 0)
+        data.owner = owner
+        return memoryview(data).cast("B")
+
+    def numpy(self) -> Any:
+        """As a numpy array that may be written to, with any numpy, and for bfloat16 with ml_dtypes.
+        numpy.from_dlpack does the same where it has the type."""
+        numpy: Any = importlib.import_module("numpy")
+        view = self._view()
+        dtype, shape = Dtype(view.dtype), tuple(view.shape[: view.rank])
+        kind: Any
+        if dtype is Dtype.BF16:
+            try:
+                kind = importlib.import_module("ml_dtypes").bfloat16
+            except ImportError as error:
+                raise BufferError("numpy has no bfloat16: pip install ml_dtypes") from error
+        else:
+            kind = NUMPY[dtype]
+        if dtype is Dtype.RAW:
+            shape = (*shape, view.dtype_bytes)
+        return numpy.frombuffer(self.buffer(), kind).reshape(shape)
+
+    def torch(self) -> Any:
+        """The same as torch.from_dlpack."""
+        return importlib.import_module("torch").from_dlpack(self)
+
+
+class Batch(Taken):
+    """A popped batch. Every consumer of DLPack takes it, without a copy: numpy.from_dlpack(batch),
+    torch.from_dlpack(batch), jax.dlpack.from_dlpack(batch).
+
+    Where Config.fields has several tensors, batch["mask"] is the one of that name, and takes the
+    place of `batch` there: numpy.from_dlpack(batch["mask"]). The batch itself is the first of them.
+
+    `with pipeline.pop() as batch:` gives the slot back at its end. What was made of the batch keeps
+    the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
+    slot takes the next batch when the last of them is."""
+
+    def __init__(self, loader: int, fields: tuple[str, ...] = ()) -> None:
+        super().__init__(loader, ctypes.c_uint64(), 0, {})
+        self._fields = fields
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the tensors, in the order of Config.fields; none where it has none."""
+        return self._fields
+
+    def field(self, field: str | int) -> BatchField:
+        """One of the tensors, by its name or its number. KeyError where there is no such name."""
+        if not isinstance(field, str):
+            last = max(1, len(self._fields)) - 1
+            return BatchField(self, _border.whole("field", field, 0, last))
+        if field not in self._fields:
+            names = ", ".join(map(repr, self._fields)) or "none with a name"
+            raise KeyError(f"there is no field {field!r}: the batch has {names}")
+        return BatchField(self, self._fields.index(field))
+
+    def __getitem__(self, name: str) -> BatchField:
+        given: Any = name
+        if not isinstance(given, str):
+            raise TypeError(f"a batch is indexed by the name of a field (got {given!r})")
+        return self.field(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the fields, as of a dict."""
+        return iter(self._fields)
+
+    def __repr__(self) -> str:
+        if not self.handle.value:
+            return "<Batch, released>"
+        info = self.info
+        shapes = [f"{name} {told(self[name].info)}" for name in self] or [told(info)]
+        return f"<Batch {info.batch_id}: {', '.join(shapes)} in {place_of(info)}>"
 
     def release(self, *, event: Any = None) -> None:
         """Gives the slot back. Idempotent. On a device the slot is used again behind `event`: a
@@ -213,70 +345,33 @@ class Batch:
         if self.handle.value:
             library().wavetrain_release(self._loader, self.handle, None)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        device = self._view().device
-        return (KDL_CPU, 0) if device < 0 else (KDL_CUDA, device)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A capsule with a tensor of the slot itself. `stream` is as DLPack numbers them."""
-        view = self._view()
-        here = (KDL_CPU, 0) if view.device < 0 else (KDL_CUDA, view.device)
-        if copy or (dl_device is not None and tuple(dl_device) != here):
-            raise BufferError("a batch is not copied or moved: do that with its tensor")
-        is_versioned = max_version is not None and max_version[0] >= 1
-        if len(self._capsules) == _native.TENSORS_PER_SLOT:
-            self._capsules.clear()  # those that nobody took end here
-        tensor = self._export(is_versioned, stream_of(stream, view))
-        name = b"dltensor_versioned" if is_versioned else b"dltensor"
-        # Kept until release, so that one whose consumer fails does not end while an exception is
-        # under way, which a destructor in Python would lose.
-        self._capsules.append(_python.PyCapsule_New(tensor, name, _END_OF_CAPSULE_AT))
-        return self._capsules[-1]
+class BatchField(Taken):
+    """One of the tensors of a batch, which it keeps from being given back at its end. Like the
+    batch it is gone after release; what was made of it is not."""
 
-    def _export(self, is_versioned: bool, stream: int | None) -> int:
-        tensor = ctypes.c_void_p()
-        what = "dlpack" if is_versioned else "dlpack_legacy"
-        function = getattr(library(), f"wavetrain_{what}")
-        status = function(self._loader, self.handle, 0, stream, ctypes.byref(tensor))
-        if status != _native.OK or not tensor.value:
-            raise last_failure(what, status, self._loader)
-        return tensor.value
+    def __init__(self, batch: Batch, number: int) -> None:
+        super().__init__(batch._loader, batch.handle, number, batch._capsules)
+        self._batch = batch
 
-    def buffer(self) -> memoryview:
-        """The bytes of the batch, which may be written to; it keeps the slot. Of batches in host
-        memory alone."""
-        view = self._view()
-        if view.device >= 0:
-            raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
-        owner = OwnTensor(self._export(is_versioned=True, stream=None))
-        data: Any = (ctypes.c_char * view.bytes).from_address(view.data or 0)
-        data.owner = owner
-        return memoryview(data).cast("B")
+    @property
+    def name(self) -> str:
+        """As Config.fields has it; "" where it has none."""
+        return self._batch.fields[self._number] if self._batch.fields else ""
 
-    def numpy(self) -> Any:
-        """The batch as a numpy array that may be written to, with any numpy, and for bfloat16 with
-        ml_dtypes. numpy.from_dlpack(batch) does the same where it has the type."""
-        numpy: Any = importlib.import_module("numpy")
-        view = self._view()
-        dtype, shape = Dtype(view.dtype), tuple(view.shape[: view.rank])
-        kind: Any
-        if dtype is Dtype.BF16:
-            try:
-                kind = importlib.import_module("ml_dtypes").bfloat16
-            except ImportError as error:
-                raise BufferError("numpy has no bfloat16: pip install ml_dtypes") from error
-        else:
-            kind = NUMPY[dtype]
-        if dtype is Dtype.RAW:
-            shape = (*shape, view.dtype_bytes)
-        return numpy.frombuffer(self.buffer(), kind).reshape(shape)
+    def __repr__(self) -> str:
+        if not self.handle.value:
+            return f"<BatchField {self.name!r}, released>"
+        info = self.info
+        return f"<BatchField {self.name!r} of {info.batch_id}: {told(info)} in {place_of(info)}>"
+
+
+def told(info: BatchInfo) -> str:
+    return f"{' x '.join(map(str, info.shape))} {info.dtype.name.lower()}"
+
+
+def place_of(info: BatchInfo) -> str:
+    return "host memory" if info.device < 0 else f"CUDA device {info.device}"
 
 
 def stream_of(stream: Any, view: _native.BatchView) -> int | None:

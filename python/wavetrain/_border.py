@@ -11,6 +11,7 @@ import math
 import numbers
 import operator
 import os
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, SupportsFloat, TypeVar, cast
 
@@ -110,6 +111,24 @@ def path(name: str, value: Any) -> str:
     if size > _native.URI_BYTES_MAX:
         raise ValueError(f"{name} must have <= {_native.URI_BYTES_MAX} bytes (got {size})")
     return text
+
+
+def label(name: str, value: Any, size_max: int) -> str:
+    """A name of something: printable, and no path."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str (got {value!r})")
+    if not value or "/" in value or any(unicodedata.category(each) == "Cc" for each in value):
+        raise ValueError(
+            f"{name} must be 1 or more characters, none of them '/' or a control "
+            f"character (got {value!r})"
+        )
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} must be UTF-8 (got {value!r})") from error
+    if size > size_max:
+        raise ValueError(f"{name} must have <= {size_max} bytes (got {size})")
+    return value
 
 
 def handle(name: str, value: Any) -> int:

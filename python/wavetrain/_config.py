@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, overload
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar, cast, overload
 
 from wavetrain import _border, _native
 from wavetrain._border import I32_MAX, U32_MAX, U64_MAX
@@ -164,6 +165,35 @@ def dtype_field(value: Any) -> Dtype:
         raise ValueError(text) from error
 
 
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A tensor of each batch, [samples, *sample_shape], and what it is made like: an image, its
+    mask, a label. A sample has a part of it, made of its boxes (`Box.field`).
+
+    name: 1 to 63 bytes, without '/'.
+    sample_shape: extents of a sample, up to 16 axes; (): one element for each.
+    dtype, dtype_bytes, pad_mode, pad_value: as of Config. What no box goes to holds pad_value too.
+
+    >>> Field("label", dtype="int64").dtype is Dtype.I64
+    True
+    """
+
+    name: str
+    sample_shape: Sequence[int] = ()
+    dtype: Coerced[Any, Dtype] = Coerced(dtype_field, Dtype.F32)
+    dtype_bytes: int = 0
+    pad_mode: Choice[PadMode] = Choice(PadMode.NONE)
+    pad_value: float | None = None
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "name", _border.label("name", self.name, _native.NAME_BYTES - 1))
+        keep(self, "sample_shape", shape(self.sample_shape, 0))
+        keep(self, "dtype_bytes", _border.whole("dtype_bytes", self.dtype_bytes, 0, 16))
+        if self.pad_value is not None:
+            keep(self, "pad_value", _border.real("pad_value", self.pad_value))
+
+
 def number(default: int, low: int = 0, high: int = U32_MAX) -> Any:
     """A whole number of low to high."""
     return dataclasses.field(default=default, metadata={"limits": (low, high)})
@@ -192,6 +222,10 @@ class Config:
         sample_shape: extents of a sample, 1 to 16 axes.
         dtype: type of its elements: a Dtype, its number or name, a dtype of numpy or torch.
         dtype_bytes: bytes of an element where dtype is RAW; else 0.
+        fields: several tensors in a batch: up to 8 of `Field`, in the place of sample_shape, dtype,
+            dtype_bytes, pad_mode and pad_value.
+        max_boxes_per_sample: up to 255; 0: one for each field. Set it where boxes are a part of
+            sample_shape, also where there are no fields.
         drop_last: flush discards a batch that is not full.
     Where it is made:
         backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
@@ -228,7 +262,7 @@ class Config:
     """
 
     samples_per_batch: int
-    sample_shape: Sequence[int]
+    sample_shape: Sequence[int] = ()
     max_gpu_memory_bytes: int = number(0, high=U64_MAX)
     dtype: Coerced[Any, Dtype] = Coerced(dtype_field, Dtype.F32)
     lookahead_samples: int | None = None
@@ -264,10 +298,12 @@ class Config:
     reader: Choice[Reader] = Choice(Reader.AUTO)
     consumer_stream: Any = None
     cuda_driver: str | None = None
+    fields: Sequence[Field] = ()
+    max_boxes_per_sample: int = number(0, high=255)
 
     @classmethod
     def default(
-        cls, *, samples_per_batch: int, sample_shape: Sequence[int], **overrides: Any
+        cls, *, samples_per_batch: int, sample_shape: Sequence[int] = (), **overrides: Any
     ) -> Config:
         """The same as Config(..): the defaults are the recommended values."""
         return cls(samples_per_batch=samples_per_batch, sample_shape=sample_shape, **overrides)
@@ -281,7 +317,8 @@ class Config:
                 )
         samples = _border.whole("samples_per_batch", self.samples_per_batch, 1, 1 << 20)
         self._keep("samples_per_batch", samples)
-        self._keep("sample_shape", shape(self.sample_shape))
+        self._keep("fields", fields_of(self.fields))
+        self._keep("sample_shape", shape(self.sample_shape, 0 if self.fields else 1))
         self._keep("drop_last", _border.flag("drop_last", self.drop_last))
         if self.lookahead_samples is not None:
             ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, U32_MAX)
@@ -292,6 +329,8 @@ class Config:
             self._keep("enable_gds", _border.flag("enable_gds", self.enable_gds))
         if self.pad_value is not None:
             self._keep("pad_value", _border.real("pad_value", self.pad_value))
+        if self.fields:
+            self._check_own()
         if self.cuda_driver is not None:
             self._keep("cuda_driver", _border.path("cuda_driver", self.cuda_driver))
         if self.consumer_stream is not None:
@@ -309,6 +348,25 @@ class Config:
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
+    def _check_own(self) -> None:
+        """With fields, what describes the one tensor without them says nothing."""
+        for field in dataclasses.fields(Field)[1:]:
+            if getattr(self, field.name) != field.default:
+                raise ValueError(
+                    f"{field.name} is set, and so is fields: each Field has its own {field.name}"
+                )
+
+    @property
+    def shapes(self) -> str:
+        """What a batch is, in words: 8 x 64 x 64 f32, or the same of each field by its name."""
+
+        def of(name: str, field: Config | Field) -> str:
+            extents = " x ".join(map(str, (self.samples_per_batch, *field.sample_shape)))
+            return f"{name}{extents} {field.dtype.name.lower()}"
+
+        named = [of(f"{field.name} ", field) for field in self.fields]
+        return ", ".join(named) or of("", self)
+
     def _check_numa(self) -> None:
         node, strategy = self.numa_node, self.numa_strategy
         if strategy is NumaStrategy.PIN_TO and node < 0:
@@ -318,11 +376,28 @@ class Config:
             raise ValueError(f"numa_node must be -1 where numa_strategy is {name} (got {node})")
 
 
-def shape(extents: Any) -> tuple[int, ...]:
+def fields_of(given: Any) -> tuple[Field, ...]:
+    """The table of fields, whose names differ."""
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, dict)):
+        raise TypeError(f"fields must be a sequence of wavetrain.Field (got {given!r})")
+    items = cast("Iterable[Any]", given)
+    fields = tuple(itertools.islice(items, _native.FIELDS_MAX + 1))
+    names = set[str]()
+    for number, field in enumerate(fields):
+        if not isinstance(field, Field):
+            raise TypeError(f"fields[{number}] must be a wavetrain.Field (got {field!r})")
+        if field.name in names:
+            raise ValueError(f"fields[{number}] must have a name of its own (got {field.name!r})")
+        names.add(field.name)
+    _border.whole("the number of fields", len(fields), 0, _native.FIELDS_MAX)
+    return fields
+
+
+def shape(extents: Any, low: int) -> tuple[int, ...]:
     def extent(axis: int, given: Any) -> int:
         return _border.whole(f"sample_shape[{axis}]", given, 1, U64_MAX)
 
-    return _border.axes("sample_shape", extents, 1, extent)
+    return _border.axes("sample_shape", extents, low, extent)
 
 
 # Fields that C has by the same name and that are numbers there as they are here.
@@ -333,6 +408,16 @@ SAME = [
 ] + ["samples_per_batch", "drop_last"]
 
 
+def to_native_field(field: Field) -> _native.Field:
+    native = _native.Field(name=field.name.encode(), sample_rank=len(field.sample_shape))
+    native.sample_shape[: native.sample_rank] = field.sample_shape
+    native.dtype, native.dtype_bytes = field.dtype, field.dtype_bytes
+    native.pad_mode = field.pad_mode
+    if field.pad_value is not None:
+        native.pad_value_set, native.pad_value = 1, field.pad_value
+    return native
+
+
 def to_native(config: Config) -> _native.Config:
     """The struct of wavetrain.h; fields that Config has not keep the library's defaults."""
     native = _native.Config()
@@ -341,6 +426,11 @@ def to_native(config: Config) -> _native.Config:
         setattr(native, name, int(getattr(config, name)))
     native.sample_rank = len(config.sample_shape)
     native.sample_shape[: native.sample_rank] = config.sample_shape
+    if config.fields:
+        table = (_native.Field * len(config.fields))(*map(to_native_field, config.fields))
+        native.fields, native.n_fields = ctypes.addressof(table), len(table)
+        native.field_bytes = ctypes.sizeof(_native.Field)
+        native.table = table  # lives as long as what points to it
     native.lookahead_samples = config.lookahead_samples or 0
     native.device = -1 if config.device is None else config.device
     if config.enable_gds is not None:

@@ -53,6 +53,7 @@ FOREVER = 0xffffffffffffffff
 TENSORS_PER_SLOT = 8
 POP_TIMEOUT = 0xffffffffffffffff - 1
 NGFF_VERSION_BYTES = 16
+FIELDS_MAX = 8
 NO_INDEX = 0xffffffff
 F32 = 1
 BF16 = 2
@@ -73,6 +74,7 @@ RAW = 16
 MEMORY_HOST = 0
 MEMORY_PINNED = 1
 MEMORY_DEVICE = 2
+BOX_URI = 0
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 CODEC_BLOSC = 2
@@ -189,31 +191,65 @@ class Box(Structure):
     uri: bytes | None
     uri_bytes: int
     rank: int
-    reserved: int
+    kind: int
     begin: Array[c_int64]
     end: Array[c_int64]
+    field: int
+    reserved: int
+    at: Array[c_uint64]
+    step: Array[c_int64]
+    axes: Array[c_uint8]
 
     _fields_ = [
         ("uri", c_char_p),
         ("uri_bytes", c_uint64),
         ("rank", c_uint32),
-        ("reserved", c_uint32),
+        ("kind", c_uint32),
         ("begin", c_int64 * RANK_MAX),
         ("end", c_int64 * RANK_MAX),
+        ("field", c_uint32),
+        ("reserved", c_uint32),
+        ("at", c_uint64 * RANK_MAX),
+        ("step", c_int64 * RANK_MAX),
+        ("axes", c_uint8 * RANK_MAX),
     ]
 
 
 class Sample(Structure):
     boxes: int | None
-    n_fields: int
+    n_boxes: int
     box_bytes: int
     tag: int
 
     _fields_ = [
         ("boxes", c_void_p),
-        ("n_fields", c_uint32),
+        ("n_boxes", c_uint32),
         ("box_bytes", c_uint32),
         ("tag", c_uint64),
+    ]
+
+
+class Field(Structure):
+    name: bytes
+    sample_rank: int
+    dtype: int
+    dtype_bytes: int
+    pad_mode: int
+    pad_value_set: int
+    reserved: int
+    sample_shape: Array[c_uint64]
+    pad_value: float
+
+    _fields_ = [
+        ("name", c_char * NAME_BYTES),
+        ("sample_rank", c_uint32),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("pad_mode", c_uint32),
+        ("pad_value_set", c_uint32),
+        ("reserved", c_uint32),
+        ("sample_shape", c_uint64 * RANK_MAX),
+        ("pad_value", c_double),
     ]
 
 
@@ -234,6 +270,10 @@ class BatchView(Structure):
     statuses: int | None
     failed_samples: int
     reserved: int
+    covered: int | None
+    digests: int | None
+    digest: int
+    name: bytes | None
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -252,6 +292,10 @@ class BatchView(Structure):
         ("statuses", c_void_p),
         ("failed_samples", c_uint32),
         ("reserved", c_uint32),
+        ("covered", c_void_p),
+        ("digests", c_void_p),
+        ("digest", c_uint64),
+        ("name", c_char_p),
     ]
 
 
@@ -674,6 +718,11 @@ class Config(Structure):
     reader: int
     reserved2: int
     cuda_driver: bytes | None
+    fields: int | None
+    n_fields: int
+    field_bytes: int
+    max_boxes_per_sample: int
+    max_parts: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -726,6 +775,11 @@ class Config(Structure):
         ("reader", c_uint32),
         ("reserved2", c_uint32),
         ("cuda_driver", c_char_p),
+        ("fields", c_void_p),
+        ("n_fields", c_uint32),
+        ("field_bytes", c_uint32),
+        ("max_boxes_per_sample", c_uint32),
+        ("max_parts", c_uint32),
     ]
 
 

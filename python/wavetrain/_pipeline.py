@@ -58,10 +58,11 @@ class Pipeline:
         if not isinstance(given, Config):
             raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
         self._config = config
+        self._names = tuple([field.name for field in config.fields])
         self._lock = threading.RLock()
         self._pending: collections.deque[Iterator[Sample] | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
-        self._window = Window()  # pulled, and not in the lookahead yet
+        self._window = Window(config)  # pulled, and not in the lookahead yet
         loader = Loader(config, files, uris_of(fit))
         self._open, self._loader = loader, loader.handle
         stats = self.stats()
@@ -81,9 +82,7 @@ class Pipeline:
     def __repr__(self) -> str:
         if not self._loader:
             return "<Pipeline, closed>"
-        config = self._config
-        shape = " x ".join(map(str, (config.samples_per_batch, *config.sample_shape)))
-        return f"<Pipeline of {shape} {config.dtype.name.lower()}, {self._reason}>"
+        return f"<Pipeline of {self._config.shapes}, {self._reason}>"
 
     @property
     def config(self) -> Config:
@@ -130,7 +129,7 @@ class Pipeline:
 
     def _drop_all(self) -> None:
         """Everything that is not popped. Who is at the old iterables ends with them."""
-        self._pending, self._window = collections.deque(), Window()
+        self._pending, self._window = collections.deque(), Window(self._config)
         while self._orphans:
             self._orphans.pop().release()
 
@@ -206,7 +205,7 @@ class Pipeline:
         self._check_open()
         limit = self._config.pop_timeout_s
         deadline = math.inf if limit is None else time.monotonic() + limit
-        batch = Batch(self._loader)
+        batch = Batch(self._loader, self._names)
         try:
             self._top_up()
             if self._orphans:

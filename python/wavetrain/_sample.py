@@ -3,21 +3,102 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast, overload
 
-from wavetrain import _border
+from wavetrain import _border, _native
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX
+
+EMPTY: tuple[int, ...] = ()
+BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
 
 
 @dataclasses.dataclass(frozen=True, init=False)
+class Box:
+    """A box of an array, and where in a field of its sample it goes.
+
+    `uri` and `aabb` are as a Sample has them. What lies side by side in the array lies side by side
+    in the field:
+
+        field: its name, or its number as Config.fields has them.
+        at: by axis of the field: where the first element goes; () is the first place of all.
+        step: by axis of the array: elements from one that is read to the next. Below 0 an axis is
+            read backwards, from the last element of the box on.
+        axes: by axis of the array: the axis of the field that it becomes, counted from 0, or None
+            for one that is dropped, which has one element. None for all: they come in order, axes
+            of one element are dropped as needed, and a box that is a part of the field has its last
+            axes.
+
+    An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
+    zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.
+
+    >>> Box("a", [slice(7, 2, -2)]) == Box("a", [(3, 8)], step=[-2])
+    True
+    >>> flipped = Box("a", [(0, 64), slice(63, None, -1)], "mask", at=(0, 64))
+    >>> flipped.aabb, flipped.step
+    (((0, 64), (0, 64)), (1, -1))
+    >>> Box("a", [slice(None, 64, -1)])
+    Traceback (most recent call last):
+        ...
+    ValueError: aabb axis 0: slice start is required (got slice(None, 64, -1))
+    """
+
+    uri: str
+    aabb: tuple[tuple[int, int], ...]
+    field: str | int = 0
+    at: tuple[int, ...] = ()
+    step: tuple[int, ...] = ()  # () where all are 1
+    axes: tuple[int | None, ...] | None = None
+
+    def __init__(
+        self,
+        uri: Any,
+        aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]],
+        field: str | int = 0,
+        *,
+        at: Iterable[int] = EMPTY,
+        step: Iterable[int] = EMPTY,
+        axes: Iterable[int | None] | None = None,
+    ) -> None:
+        keep = object.__setattr__
+        keep(self, "uri", uri_of(uri))
+        # Of an array in a store, whose ends are known; what else has a uri has none.
+        ends: Any = () if isinstance(uri, (str, os.PathLike)) else getattr(uri, "shape", ())
+
+        def walk(axis: int, given: Any) -> tuple[int, int, int]:
+            return walk_of(axis, given, ends[axis] if axis < len(ends) else None)
+
+        walks = _border.axes("aabb", aabb, 0, walk)
+        keep(self, "aabb", tuple([(begin, end) for begin, end, _ in walks]))
+        if not isinstance(field, str):
+            field = _border.whole("field", field, 0, _native.FIELDS_MAX - 1)
+        keep(self, "field", field)
+        # Most boxes have none of these, and looking at nothing costs as much.
+        if at is not EMPTY:
+            keep(self, "at", _border.axes("at", at, 0, place))
+        sliced = [step for _, _, step in walks]
+        if step is not EMPTY or set(sliced) != {1}:
+            keep(self, "step", steps(sliced, step))
+        if axes is not None:
+            keep(self, "axes", field_axes(axes, self))
+
+    def places(self, axis: int) -> int:
+        """How many elements are read along an axis; below 1 where the box is empty."""
+        begin, end = self.aabb[axis]
+        return -(-(end - begin) // abs(self.step[axis])) if self.step else end - begin
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Sample:
-    """A box of an array, in voxels and in the array's own order of axes.
+    """A box of an array, in voxels and in the array's own order of axes; or several boxes.
 
     `uri` is a path, a file:// uri, with a files hook whatever that serves, or a zarr.Array. Each
     axis of `aabb` is a slice or a pair (start, stop), as numpy.s_[..] makes them; the stored form
-    is always pairs. `tag` comes back with the batch and in errors.
+    is always pairs. `tag` comes back with the batch and in errors. `boxes`, in the place of uri and
+    aabb, are `Box`es, each to a field and place of its own; what none of them goes to holds the
+    pad_value of its field.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(0, 64), slice(0, 256), slice(None, 256)])
@@ -37,19 +118,130 @@ class Sample:
     Traceback (most recent call last):
         ...
     ValueError: aabb axis 0: slice stop is required (got slice(0, None, None))
+    >>> c = Sample(boxes=[Box("cell.zarr", [(0, 64)], "image"), Box("k.zarr", [(3, 4)], "label")])
+    >>> [box.field for box in c.boxes]
+    ['image', 'label']
     """
 
     uri: str
     aabb: tuple[tuple[int, int], ...]
     tag: int = 0
+    boxes: tuple[Box, ...] = ()  # () where uri and aabb are the only one
 
+    @overload
     def __init__(
         self, uri: Any, aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]], tag: int = 0
+    ) -> None: ...
+    @overload
+    def __init__(self, *, boxes: Iterable[Box], tag: int = 0) -> None: ...
+    def __init__(
+        self, uri: Any = None, aabb: Any = None, tag: int = 0, *, boxes: Any = None
     ) -> None:
         keep = object.__setattr__
-        keep(self, "uri", uri_of(uri))
-        keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
+        # As dataclasses.replace gives them, none of a kind is an empty tuple.
+        if boxes is not None and boxes != ():
+            keep(self, "boxes", boxes_of(boxes, (uri, aabb)))
+            keep(self, "uri", "")
+            keep(self, "aabb", ())
+        else:
+            keep(self, "uri", uri_of(uri))
+            keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
+
+    def __repr__(self) -> str:
+        made = f"boxes={self.boxes!r}" if self.boxes else f"uri={self.uri!r}, aabb={self.aabb!r}"
+        return f"Sample({made}, tag={self.tag!r})"
+
+
+def boxes_of(given: Any, others: tuple[Any, Any]) -> tuple[Box, ...]:
+    """The boxes of a sample that has no uri and aabb."""
+    for name, other in zip(("uri", "aabb"), others):
+        if other is not None and not (isinstance(other, (str, tuple)) and not other):
+            raise TypeError(f"{name} and boxes are both given: a sample has the one or the other")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"boxes must be a sequence of wavetrain.Box (got {given!r})")
+    # Not more are looked at than there may be.
+    boxes = tuple(itertools.islice(cast("Iterable[Any]", given), BOXES_MAX + 1))
+    for number, box in enumerate(boxes):
+        if not isinstance(box, Box):
+            raise TypeError(f"boxes[{number}] must be a wavetrain.Box (got {box!r})")
+    _border.whole("the number of boxes", len(boxes), 1, BOXES_MAX)
+    return boxes
+
+
+def place(axis: int, given: Any) -> int:
+    return _border.whole(f"at[{axis}]", given, 0, U64_MAX)
+
+
+def step_of(name: str, given: Any) -> int:
+    step = _border.whole(name, given, I64_MIN, I64_MAX)
+    if step == 0:
+        raise ValueError(f"{name} must not be 0")
+    return step
+
+
+def steps(sliced: list[int], given: Any) -> tuple[int, ...]:
+    """By axis of the array; () where all are 1."""
+
+    def of(axis: int, one: Any) -> int:
+        step = step_of(f"step[{axis}]", one)
+        if axis < len(sliced) and sliced[axis] != 1:
+            raise ValueError(f"step[{axis}] is given beside the step of a slice: give one of them")
+        return step
+
+    made = _border.axes("step", given, 0, of)
+    if made and len(made) != len(sliced):
+        raise ValueError(f"step must have an item per axis of aabb, {len(sliced)} (got {made})")
+    made = made or tuple(sliced)
+    return made if any(step != 1 for step in made) else ()
+
+
+def field_axes(given: Any, box: Box) -> tuple[int | None, ...]:
+    """By axis of the array, the one of the field, each once."""
+    rank, taken = len(box.aabb), dict[int, int]()
+
+    def of(axis: int, to: Any) -> int | None:
+        name = f"axes[{axis}]"
+        if to is None:
+            count = box.places(axis) if axis < rank else 1
+            if count != 1:
+                raise ValueError(
+                    f"{name} is None, but an axis that is dropped has 1 element, "
+                    f"and this one {count}"
+                )
+            return None
+        to = _border.whole(name, to, 0, _native.RANK_MAX - 1)
+        if taken.setdefault(to, axis) != axis:
+            raise ValueError(f"{name} must not be {to}, as axes[{taken[to]}] is")
+        return to
+
+    made = _border.axes("axes", given, 0, of)
+    if len(made) != rank:
+        raise ValueError(f"axes must have an item per axis of aabb, {rank} (got {made})")
+    return made
+
+
+def walk_of(axis: int, given: Any, extent: int | None) -> tuple[int, int, int]:
+    """(begin, end, step) of one axis, of an array of that extent."""
+    pair: Any = given
+    if not isinstance(given, slice):
+        return (*interval(axis, given), 1)
+    name = f"aabb axis {axis}"
+    step = 1 if pair.step is None else step_of(f"{name}: slice step", pair.step)
+    start, stop = pair.start, pair.stop
+    if extent is None and (stop if step > 0 else start) is None:
+        end = "stop" if step > 0 else "start"
+        raise ValueError(f"{name}: slice {end} is required (got {given})")
+    if step > 0:
+        return (*interval(axis, slice(start, extent if stop is None else stop)), step)
+    if start is None and extent is not None:
+        start = extent - 1
+    # From start down to behind stop: a box from behind stop to start, read backwards.
+    begin = 0 if stop is None else _border.whole(f"{name} stop", stop, I64_MIN, I64_MAX - 1) + 1
+    end = _border.whole(f"{name} start", start, I64_MIN, I64_MAX - 1) + 1
+    if begin >= end:
+        raise ValueError(f"{name}: {given} goes down, and stop is not below start: it is empty")
+    return begin, end, step
 
 
 def interval(axis: int, given: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from multiprocessing.context import get_spawning_popen
 from typing import Any
 
-from wavetrain._batch import Batch
+from wavetrain._batch import Batch, Taken
 from wavetrain._border import I64_MAX, whole
 from wavetrain._config import Backend, Config
 from wavetrain._errors import EndOfStream, ShutdownError, Status
@@ -64,9 +64,13 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
     of them, endless if you like, where each epoch has an order of its own. `transform` takes the
     tensor, and what it returns comes out. `files` and `fit` are as Pipeline has them.
 
-    What comes out is a tensor; with_tags=True adds the tags, an int64 tensor on the CPU, as in
+    What comes out is a tensor, or, where Config.fields has several, a dict of them by their names,
+    which transform takes too: `for batch in batches: train(batch["image"], batch["mask"])`.
+    with_tags=True adds the tags, an int64 tensor on the CPU, as in
     `for x, tags in batches: y = labels[tags]`; with_valid=True adds a bool tensor on the CPU, False
-    for samples that on_error="skip" filled with pad_value. The order is tensor, tags, valid.
+    for samples that on_error="skip" filled with pad_value; with_covered=True adds what
+    Batch.covered says, an int64 tensor on the CPU, or a dict of them by the same names. The order
+    is tensor, tags, valid, covered.
 
     The pipeline has threads of its own that load ahead, so the DataLoader adds nothing but the
     processes that a costly transform may want::
@@ -94,6 +98,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         transform: Callable[[Any], Any] | None = None,
         with_tags: bool = False,
         with_valid: bool = False,
+        with_covered: bool = False,
     ) -> None:
         given: Any = config
         if not isinstance(given, Config):
@@ -108,6 +113,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         self._config, self._samples = config, samples
         self._files, self._fit, self._transform = files, uris_of(fit), transform
         self._with_tags, self._with_valid = with_tags, with_valid
+        self._with_covered = with_covered
         # What set_epoch said last, and how often it was called: a tensor, because torch shares the
         # memory of those with its workers, also with persistent ones.
         self._order: Any = torch.zeros(2, dtype=torch.int64)
@@ -141,10 +147,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         self._start()
 
     def __repr__(self) -> str:
-        config = self._config
-        shape = " x ".join(map(str, (config.samples_per_batch, *config.sample_shape)))
         count = f", {len(self)} of them" if isinstance(self._samples, Sized) else ""
-        return f"<Batches of {shape} {config.dtype.name.lower()}{count}>"
+        return f"<Batches of {self._config.shapes}{count}>"
 
     def __len__(self) -> int:
         """Batches of an epoch, also with workers."""
@@ -265,20 +269,32 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
 
     def _item(self, batch: Batch) -> Any:
         with batch:
-            made = torch.from_dlpack(batch)
+            made = of_each(batch, torch.from_dlpack)
             info = batch.info if self._with_tags or self._with_valid else None
+            covered = of_each(batch, covered_of) if self._with_covered else None
         if self._transform is not None:
             made = self._transform(made)
-        if info is None:
+        if info is None and covered is None:
             return made
         item = [made]
-        if self._with_tags:
+        if info is not None and self._with_tags:
             if max(info.tags) > I64_MAX:
                 raise ValueError(f"tag {max(info.tags)} is too large for torch.int64")
             item.append(torch.tensor(info.tags, dtype=torch.int64))
-        if self._with_valid:
+        if info is not None and self._with_valid:
             item.append(torch.tensor([status is Status.OK for status in info.statuses]))
+        if covered is not None:
+            item.append(covered)
         return tuple(item)
+
+
+def of_each(batch: Batch, make: Callable[[Any], Any]) -> Any:
+    """What it makes of the batch, or of each field by its name."""
+    return {name: make(batch[name]) for name in batch} if batch.fields else make(batch)
+
+
+def covered_of(tensor: Taken) -> Any:
+    return torch.from_numpy(tensor.covered)
 
 
 def iterable(samples: Any) -> bool:

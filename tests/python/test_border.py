@@ -57,6 +57,7 @@ LIMITS = {
     "dtype_bytes": (0, 16),
     "lookahead_samples": (1, U32),
     "device": (0, I32),
+    "max_boxes_per_sample": (0, 255),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
@@ -68,7 +69,7 @@ CHOICES = {
 }
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
-    *("drop_last", "pad_value", "consumer_stream", "cuda_driver"),
+    *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields"),
 }
 
 
@@ -381,7 +382,7 @@ def test_the_box_of_a_sample_reaches_the_library_as_it_is():
     assert window.fill(iter(samples)) == 17
     for given, sample, box in zip(samples, window.samples, window.boxes):
         rank = len(given.aabb)
-        assert (sample.tag, sample.n_fields, box.rank, box.reserved) == (given.tag, 1, rank, 0)
+        assert (sample.tag, sample.n_boxes, box.rank, box.kind) == (given.tag, 1, rank, 0)
         assert box.uri_bytes == len(given.uri.encode()) and box.uri == given.uri.encode()
         assert [*zip(box.begin, box.end)] == [*given.aabb, *[(0, 0)] * (16 - rank)]
 

@@ -38,3 +38,27 @@ def test_all_snippets_are_python():
     assert len(found) >= 3
     for path, text in found:
         compile(text, path, "exec")
+
+
+def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="there is no torch here")
+    monkeypatch.chdir(tmp_path)
+    data = numpy.arange(16 * 64 * 64).reshape(16, 64, 64) % 251
+    for name, values in (("red", data), ("blue", data[::-1]), ("mask", data // 2)):
+        array = zarr.create_array(f"{name}.zarr", shape=data.shape, chunks=(4, 64, 64), dtype="u1")
+        array[...] = values
+    zarr.create_array("label.zarr", shape=16, chunks=5, dtype="i4")[...] = numpy.arange(16) * 3
+    images, masks, labels = [], [], []
+
+    def train(image, mask, label, covered):
+        images.append(image.numpy().copy())
+        masks.append(mask.numpy().copy())
+        labels.extend(label.tolist())
+        assert covered.tolist() == [[2, 64, 64]] * 8
+
+    exec(snippets("python/README.md")[1], {"train": train})
+    images, masks = numpy.concatenate(images), numpy.concatenate(masks)
+    numpy.testing.assert_array_equal(images[:, 0], data[:, ::-1])
+    numpy.testing.assert_array_equal(images[:, 1], data[::-1, ::-1])
+    assert not images[:, 2].any() and labels == [number * 3 for number in range(16)]
+    numpy.testing.assert_array_equal(masks, data[:, ::-1] // 2)

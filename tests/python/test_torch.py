@@ -85,6 +85,10 @@ def half(x):
     return x / 2
 
 
+def doubled(x):
+    return {**x, "image": x["image"] * 2}
+
+
 def tags_of(path, epoch=0):
     return [sample.tag for sample in Order(path)(epoch)]
 
@@ -231,6 +235,51 @@ def test_what_transform_returns_comes_out(array, config):
     with Batches(config, Order(path), transform=half, with_tags=True) as batches:
         for x, tags in batches:
             check(x, tags, data, 0.5)
+
+
+def test_fields_come_out_by_their_names(array, config):
+    path, data = array
+    fields = [
+        wavetrain.Field("image", (ROWS, 8, 8)),
+        wavetrain.Field("flip", (8, 8), "u16"),
+        wavetrain.Field("first", (), "i64", pad_value=-1),
+    ]
+    config = wavetrain.Config(samples_per_batch=4, fields=fields, backend="host")
+    samples = []
+    for sample in Order(path)(0):
+        z = sample.tag
+        boxes = [
+            wavetrain.Box(path, sample.aabb),
+            wavetrain.Box(path, numpy.s_[z : z + 1, 7::-1, 0:8], "flip"),
+            wavetrain.Box(path, [(z, z + 1), (0, 1), (0, 1)], "first"),
+        ]
+        samples.append(wavetrain.Sample(boxes=boxes[: 2 + z % 2], tag=z))
+    extra = {"with_tags": True, "with_covered": True}
+    with Batches(config, samples, transform=doubled, **extra) as batches:
+        assert "Batches of image 4 x 3 x 8 x 8 f32, flip 4 x 8 x 8 u16, first" in repr(batches)
+        seen = []
+        for x, tags, covered in batches:
+            assert [*x] == [*covered] == ["image", "flip", "first"]
+            check(x["image"], tags, data, 2)
+            assert x["first"].dtype is torch.int64 and covered["first"].dtype is torch.int64
+            for row, z in enumerate(tags.tolist()):
+                assert numpy.array_equal(x["flip"][row].numpy(), data[z, ::-1])
+                assert x["first"][row] == (data[z, 0, 0] if z % 2 else -1)
+                assert covered["first"][row].tolist() == [z % 2]
+                assert covered["image"][row].tolist() == [ROWS, 8, 8]
+            seen += tags.tolist()
+        assert seen == tags_of(path)
+    with Batches(config, samples) as batches:
+        for kept in batches:
+            assert [type(x) for x in kept.values()] == [torch.Tensor] * 3
+            break
+    assert numpy.array_equal(kept["flip"][1].numpy(), data[1, ::-1])  # it outlives the batches
+
+
+def test_what_is_covered_is_a_tensor_where_there_is_one(array, config):
+    with Batches(config, Order(array[0], 2), with_covered=True) as batches:
+        ((_, covered),) = batches
+        assert covered.tolist() == [[ROWS, 8, 8]] * 2
 
 
 def test_files_are_read_through(array, config):
