@@ -75,6 +75,8 @@ MEMORY_HOST = 0
 MEMORY_PINNED = 1
 MEMORY_DEVICE = 2
 BOX_URI = 0
+BOX_MEMORY = 1
+BOX_VALUE = 2
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 CODEC_BLOSC = 2
@@ -187,6 +189,30 @@ class Memory(Structure):
     ]
 
 
+class Tensor(Structure):
+    struct_size: int
+    data: int | None
+    dtype: int
+    dtype_bytes: int
+    device: int
+    reserved: int
+    shape: Array[c_uint64]
+    strides: Array[c_int64]
+    event: int | None
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("device", c_int32),
+        ("reserved", c_uint32),
+        ("shape", c_uint64 * RANK_MAX),
+        ("strides", c_int64 * RANK_MAX),
+        ("event", c_void_p),
+    ]
+
+
 class Box(Structure):
     uri: bytes | None
     uri_bytes: int
@@ -199,6 +225,7 @@ class Box(Structure):
     at: Array[c_uint64]
     step: Array[c_int64]
     axes: Array[c_uint8]
+    tensor: int | None
 
     _fields_ = [
         ("uri", c_char_p),
@@ -212,6 +239,7 @@ class Box(Structure):
         ("at", c_uint64 * RANK_MAX),
         ("step", c_int64 * RANK_MAX),
         ("axes", c_uint8 * RANK_MAX),
+        ("tensor", c_void_p),
     ]
 
 

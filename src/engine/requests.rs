@@ -301,8 +301,8 @@ type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
 /// taken, it may be a part, whose last axes are those of the field.
 ///
 /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
-/// rank 0 is one element, whatever the axes of the sample.
+/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of one
+/// element, also of rank 0, is that of a sample of one, or any part of another.
 fn axes_in_order(
     field: &Field,
     extents: &[u64],
@@ -318,20 +318,25 @@ fn axes_in_order(
         fits &= is_matched || *extent == 1;
         matched += is_matched as usize;
     }
-    let is_one = takes_parts || shape.iter().all(|extent| *extent == 1);
-    let is_scalar = extents.is_empty() && is_one;
+    let is_scalar = extents.is_empty() && shape.iter().all(|extent| *extent == 1);
     if is_scalar || fits && matched == shape.len() {
         return Ok(axes);
     }
+    if takes_parts && extents.iter().all(|extent| *extent == 1) {
+        return Ok(extents.iter().map(|_| None).collect());
+    }
     let dropped = extents.len().checked_sub(shape.len());
-    if let Some(dropped) = dropped.filter(|_| takes_parts)
-        && extents[..dropped].iter().all(|extent| *extent == 1)
-    {
+    let part = dropped.filter(|dropped| extents[..*dropped].iter().all(|extent| *extent == 1));
+    if let Some(dropped) = part.filter(|_| takes_parts) {
         return Ok((0..extents.len()).map(|axis| axis.checked_sub(dropped)).collect());
     }
     let status = if dropped.is_none() { Status::Rank } else { Status::Invalid };
+    let mut parts = extents.iter().rev().zip(shape.iter().rev());
+    let is_part = part.is_some() && parts.all(|(extent, whole)| extent <= whole);
+    let way_out = if is_part { "; where a part is meant, set max_boxes_per_sample" } else { "" };
     let text = format_args!(
-        "{}box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped",
+        "{}box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped\
+         {way_out}",
         field.of(),
         List(extents),
         List(shape)

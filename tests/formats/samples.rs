@@ -5,7 +5,7 @@ use crate::common::fixtures;
 use crate::common::samples::cases;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
-use wavetrain::loader::{Feed, Part, Pop, Sample};
+use wavetrain::loader::{Feed, Part, Pop, Request, Sample};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -210,4 +210,33 @@ fn parts_and_memory_need_a_config_that_says_so() {
     let one = Config { max_boxes_per_sample: 1, ..plain };
     let loader = drive::open(&one);
     assert_eq!(loader.push_samples(&[Sample { parts: &[small], tag: 0 }], 0).0, 1);
+}
+
+#[test]
+fn a_box_of_one_element_goes_to_any_place_of_a_field() {
+    let loader = drive::open(&config());
+    let plane = &fixtures::store("rank2_u16").uri;
+    let one = Part { field: 2, at: &[3], ..Part::default() };
+    let scalar = Part { feed: Feed::Value(Dtype::U8, &[], &[8]), ..one };
+    let axis = Part { begin: &[0], end: &[1], feed: Feed::Value(Dtype::U8, &[1], &[9]), ..one };
+    let pixel = Part { at: &[5, 7], ..part(plane, &[0, 0], &[1, 1]) };
+    let samples = [
+        Sample { parts: &[scalar, Part { at: &[1], ..axis }], tag: 1 },
+        Sample { parts: &[pixel], tag: 2 },
+    ];
+    let (taken, result) = loader.push_samples(&samples, 0);
+    result.unwrap();
+    assert_eq!(taken, 2);
+    for wanted in [[0, 9, 0, 8], [0; 4]] {
+        loop {
+            loader.pump(1_000_000).unwrap();
+            let Pop::Batch(batch) = loader.pop(0).unwrap() else { continue };
+            assert_eq!(batch.field(2).unwrap().data(), wanted);
+            break;
+        }
+    }
+    let plain = Config { thread_mode: THREADS_PUMP, ..drive::config(Dtype::F32, &[6, 8], 1) };
+    let small = Request { uri: plane, begin: &[0, 0], end: &[6, 5], tag: 0 };
+    let text = drive::open(&plain).push(&[small], 0).unwrap_err().text;
+    assert!(text.as_str().ends_with("where a part is meant, set max_boxes_per_sample"), "{text}");
 }
