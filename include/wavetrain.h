@@ -27,7 +27,13 @@
  * the same. A uri names the directory: its zarr.json is read, or its .zarray where there is no
  * zarr.json. A v2 fill value of null is zeros.
  *
- * Of both, filters and checksums of numcodecs are undone, on the host and of whole chunks: shuffle,
+ * And single files of elements as they are: .npy files (versions 1.0 to 3.0, either order, either
+ * byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a name of
+ * section 9 in lower case, little-endian, or one of numpy's (>u2), and offset (0) and order (C) may
+ * be left out. Both have a fill value of 0, and of them no more is read than boxes need. Of a .npy
+ * file that changes while the loader is open nothing is read any more.
+ *
+ * Of zarr, filters and checksums of numcodecs are undone, on the host and of whole chunks: shuffle,
  * delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either end;
  * bitround and quantize need no undoing. What comes out is what numcodecs gives; a float
  * that becomes an integer that cannot hold it is WAVETRAIN_DECODE. A chunk counts against

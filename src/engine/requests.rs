@@ -301,8 +301,8 @@ type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
 /// taken, it may be a part, whose last axes are those of the field.
 ///
 /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of one
-/// element, also of rank 0, is that of a sample of one, or any part of another.
+/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
+/// one element, also of rank 0, is that of a sample of one, or any part of another.
 fn axes_in_order(
     field: &Field,
     extents: &[u64],

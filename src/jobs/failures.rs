@@ -127,6 +127,9 @@ pub fn chunk_failure(
     status: Status,
     why: &Why,
 ) -> Failure {
+    if record.flat.is_some() {
+        return sample_failure(shared, array, status, why);
+    }
     let coordinates = chunk_coordinates(record, file, chunk);
     let coordinates = &coordinates[..record.axes()];
     let uri = shared.array_uri(array);

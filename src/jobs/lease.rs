@@ -9,7 +9,7 @@ use crate::jobs::failures::fail_task;
 use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::os::{Errno, FileStat};
 use crate::read::{Folder, Lease, LeaseOutcome, OpenFault, open_leased, shown};
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, flat_path};
 use crate::source::zarr::{write_file_key, write_folder_key};
 use crate::state::State;
 use crate::state::job::Job;
@@ -33,6 +33,9 @@ pub fn write_file_path(
     file: u64,
     path: &mut Path,
 ) {
+    if record.flat.is_some() {
+        return path.push_str(flat_path(shared.array_uri(array)));
+    }
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);

@@ -3,16 +3,19 @@
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
+use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, refuse_group};
 use crate::jobs::lease::is_short_of_descriptors;
 use crate::os::store::{Fault, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::{Document, OpenFault, read_document};
+use crate::records::ArrayRecord;
 use crate::source::zarr::array_from_document;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -55,10 +58,17 @@ fn load(
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
     let mut bytes = 0;
-    // The runs of this entry's grid: ours until the load ends.
-    let edge_first = array.at() * EDGE_RUNS_MAX;
-    let read = read_document(&shared.store, &mut open, uri, buffer, why);
+    let most = shared.settings.config.max_chunk_uncompressed_bytes;
+    let flat = read_flat(&shared.store, &mut open, (uri, most), buffer, is_large, why);
     shared.stats.files_opened.fetch_add(1, Relaxed);
+    if let Some(flat) = flat {
+        if is_later.get() {
+            return Outcome::Later;
+        }
+        let Some(loaded) = flat else { return Outcome::TooLarge };
+        return loaded_as(shared, array, (start, 0), loaded);
+    }
+    let read = read_document(&shared.store, &mut open, uri, buffer, why);
     let loaded = match read {
         Ok(Some(Document { kind, bytes: document })) => {
             bytes = document.len() as u64;
@@ -78,10 +88,22 @@ fn load(
         Err(status) => Some(Err(status)),
     };
     let Some(loaded) = loaded else { return Outcome::TooLarge };
+    loaded_as(shared, array, (start, bytes), loaded)
+}
+
+/// A load of so many bytes has ended.
+fn loaded_as(
+    shared: &Shared,
+    array: ArraySlot,
+    (start, bytes): (u64, u64),
+    loaded: Result<ArrayRecord, Status>,
+) -> Outcome {
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|mut record| {
-        record.bind_edges(shared.views.edges.rows(edge_first, EDGE_RUNS_MAX));
+        // The runs of this entry's grid: ours until the load ends.
+        let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
+        record.bind_edges(edges);
         record.give_axis();
         shared.views.records.write(array.at(), record);
     });

@@ -18,7 +18,7 @@ use crate::read::{
     Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
     folders_of, locate, shown,
 };
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, flat_path};
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -230,7 +230,15 @@ fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
         return Outcome::Absent;
     }
     let record = shared.array_record(question.array);
-    let path = document_path(shared.array_uri(question.array), record.document);
+    let uri = shared.array_uri(question.array);
+    let path = match record.flat {
+        None => document_path(uri, record.document),
+        Some(_) => {
+            let mut path = Path::new();
+            path.push_str(flat_path(uri));
+            path
+        }
+    };
     match shared.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(

@@ -5,6 +5,7 @@ pub mod blanks;
 pub mod device;
 pub mod failures;
 pub mod feed;
+pub mod flat;
 pub mod groups;
 pub mod lease;
 pub mod load;

@@ -11,7 +11,7 @@ use crate::os::{FileKind, FileStat};
 const MAGICS: [(&[u8], &str); 9] = [
     (b"PK\x03\x04", "is a zip file: unpack it"),
     (b"PK\x05\x06", "is a zip file, with nothing in it"),
-    (b"\x93NUMPY", "is a .npy file, which is not read: zarr.save_array(folder, numpy.load(file))"),
+    (b"\x93NUMPY", "is a .npy file: give it a name that ends so"),
     (b"\x89HDF", "is an HDF5 file: convert it, as xarray's Dataset.to_zarr does"),
     (b"CDF", "is a netCDF file: convert it, as xarray's Dataset.to_zarr does"),
     (b"II*\0", TIFF),

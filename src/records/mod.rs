@@ -204,6 +204,13 @@ pub struct ArrayRecord {
     pub codecs: CodecChain,
     /// One element, in the byte order of this machine, that missing chunks read as.
     pub fill: [u8; ELEMENT_BYTES_MAX],
+    /// The array is one file of elements as they are, the first of them at this byte: strides are
+    /// those of the file, and a chunk is a part of it that begins at its first element. There are
+    /// no shards then, the file is the only one, and its extents are in `shard_shape`.
+    pub flat: Option<u64>,
+    /// Bytes of that file and its time of change in nanoseconds when it said so itself: of another
+    /// state of the file this record says nothing.
+    pub flat_state: Option<(u64, i128)>,
     /// How paths are made.
     pub key_encoding: KeyEncoding,
     /// Between the coordinates in a path: b'/' or b'.'.
@@ -233,6 +240,8 @@ impl ArrayRecord {
         axis_order: [IN_ORDER; SHARD_LEVELS_MAX + 1],
         codecs: CodecChain::new_const(),
         fill: [0; ELEMENT_BYTES_MAX],
+        flat: None,
+        flat_state: None,
         key_encoding: KeyEncoding::Default,
         separator: b'/',
     };
@@ -253,7 +262,19 @@ impl ArrayRecord {
     /// Extents of a file's cell, the largest one: the outermost shard, or the chunk where there are
     /// no shards.
     pub fn file_shape(&self) -> &[u64; RANK_MAX] {
-        if self.shard_levels > 0 { &self.shard_shape[0] } else { &self.chunk_shape }
+        let is_shard = self.shard_levels > 0 || self.flat.is_some();
+        if is_shard { &self.shard_shape[0] } else { &self.chunk_shape }
+    }
+
+    /// Bytes that the file of a flat array has at least.
+    pub fn flat_bytes(&self) -> u64 {
+        let axes = 0..self.axes();
+        if axes.clone().any(|axis| self.shape[axis] == 0) {
+            return self.flat.unwrap_or(0);
+        }
+        let last: u64 =
+            axes.map(|axis| (self.shape[axis] - 1) * self.chunk_strides[axis] as u64).sum();
+        self.flat.unwrap_or(0) + last + u64::from(self.dtype_bytes)
     }
 
     /// Whether files have different extents along some axis.
@@ -416,6 +437,15 @@ impl ArrayRecord {
     pub fn encoded_bytes_max(&self) -> u64 {
         compressed_bytes_max(self.working_bytes())
     }
+}
+
+/// What stands before the path of a raw file in its uri.
+pub const RAW_PREFIX: &str = "raw:";
+
+/// The path in the uri of a flat array: of a raw file what stands before its last question mark.
+pub fn flat_path(uri: &str) -> &str {
+    let Some(rest) = uri.strip_prefix(RAW_PREFIX) else { return uri };
+    rest.rsplit_once('?').map_or(rest, |(path, _)| path)
 }
 
 /// Coordinates of a file in the file grid, and of a chunk in that file.

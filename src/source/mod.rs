@@ -1,4 +1,5 @@
 //! How a name becomes the record of an array.
 
+pub mod flat;
 pub mod json;
 pub mod zarr;

@@ -12,6 +12,7 @@ use crate::base::status::{Status, Why};
 use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
+use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
 use crate::os::SYSTEM;
 use crate::os::cancel::Uncancelled;
@@ -79,7 +80,8 @@ pub fn fit<'a>(
         match read(uri(number, why)?, &store, &mut normal, scratch, why)? {
             Found::Array(record) => {
                 let chunk_bytes = &mut fitted.max_chunk_uncompressed_bytes;
-                *chunk_bytes = record.working_bytes().max(*chunk_bytes);
+                let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
+                *chunk_bytes = needed.max(*chunk_bytes);
             }
             Found::Group(kind, document_bytes) => {
                 let uri = normal.as_str();
@@ -186,13 +188,14 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     info.byte_order = (record.byte_order == ByteOrder::Big) as u32;
     info.shape = record.shape;
     info.chunk_shape = record.chunk_shape;
-    info.file_shape = *record.file_shape();
+    let is_flat = record.flat.is_some();
+    info.file_shape = if is_flat { record.shape } else { *record.file_shape() };
     info.shard_levels = record.shard_levels;
     info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
     info.chunk_bytes = record.chunk_bytes;
     info.fill = record.fill;
     info.is_rectilinear = record.is_rectilinear() as u32;
-    info.file_shape_min = record.file_shape_min();
+    info.file_shape_min = if is_flat { record.shape } else { record.file_shape_min() };
     info.file_counts = record.file_counts();
     write_text(&mut info.dtype_name, description.dtype_name.as_str());
     write_text(&mut info.codecs, description.codecs.as_str());
@@ -223,6 +226,11 @@ fn read(
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
     let uri = normal.as_str();
+    // Chunks of a flat file are as small as whoever reads it wants them.
+    let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), buffer, true, why);
+    if let Some(Some(record)) = flat {
+        return record.map(Found::Array);
+    }
     let Some(document) = read_document(store, |path| store.open(path), uri, buffer, why)? else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));

@@ -101,8 +101,9 @@ pub fn cases() -> Vec<Case> {
     let cases: Vec<Value> = serde_json::from_str(&text).expect("the cases are JSON");
     let boxed = |value: &Value| Boxed {
         uri: {
-            let name = value["array"].as_str().unwrap_or("");
-            folder.join("stores").join(name).to_str().expect("UTF-8").to_string()
+            let text = |key: &str| value[key].as_str().unwrap_or("");
+            let path = folder.join("stores").join(text("array"));
+            format!("{}{}", text("before"), path.to_str().expect("UTF-8"))
         },
         source: source(value),
         begin: list(&value["begin"], signed),

@@ -30,7 +30,7 @@ zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
 HERE = pathlib.Path(__file__).parent
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="wavetrain-samples-"))
 RNG = np.random.default_rng(17)
-CASES = 300
+CASES = 360
 
 # Name: type, shape, chunks, shards, codec, fill value.
 STORES = {
@@ -53,6 +53,13 @@ SHORT = {"f8": "f64", "i8": "i64", "u2": "u16", "f4": "f32", "u1": "u8", "i2": "
 NUMPY = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "u8": "|u1", "i8": "|i1", "u16": "<u2",
          "i16": "<i2", "u32": "<u4", "i32": "<i4", "u64": "<u8", "i64": "<i8"}
 IMAGES = {}
+# Files as numpy writes them: type, shape, order, version of the format; None: raw behind 37 bytes.
+FILES = {
+    "plain.npy": ("<f4", (23, 31), "C", (1, 0)), "turned.npy": ("<u2", (9, 14, 27), "F", (2, 0)),
+    "big.npy": (">i2", (70, 40), "C", (3, 0)), "line.npy": (">f8", (3000,), "C", None),
+    "one.npy": ("<i8", (), "C", (1, 0)), "large.npy": ("|u1", (1700, 1300), "F", (1, 0)),
+    "raw.bin": ("<u4", (33, 21, 5), "C", None), "raw?odd.bin": (">u2", (40, 60), "F", None),
+}
 # What a program feeds from its memory: a type and a shape each.
 MEMORY = {"bytes": ("|u1", (40, 50)), "words": ("<u2", (7, 30, 33)), "floats": ("<f4", (2000,)),
           "wide": ("<i8", (12, 90)), "large": ("<u4", (700, 600))}
@@ -73,6 +80,29 @@ def write_stores():
         array[...] = image
         assert np.array_equal(np.asarray(array[...]), image), name
         IMAGES[name] = image.astype(np.dtype(dtype).newbyteorder("<"))
+
+
+def write_files():
+    for name, (dtype, shape, order, version) in FILES.items():
+        count = np.arange(int(np.prod(shape))).reshape(shape)
+        image = np.asarray((count * 5 + count // 977) % 103).astype(dtype, order=order)
+        path = ROOT / "stores" / name
+        if name.endswith(".npy"):
+            with open(path, "wb") as file:
+                np.lib.format.write_array(file, image, version)
+            assert np.array_equal(np.load(path), image), name
+        else:
+            path.write_bytes(b"x" * 37 + image.tobytes(order))
+        IMAGES[name] = np.array(image, np.dtype(dtype).newbyteorder("<"), order="C")
+
+
+def uri_of(name):
+    """What stands behind the folder of stores, and before it."""
+    if name in STORES or name.endswith(".npy"):
+        return "", name
+    dtype, shape, order, _ = FILES[name]
+    extents = ",".join(map(str, shape))
+    return "raw:", f"{name}?dtype={dtype}&shape={extents}&offset=37&order={order}"
 
 
 def write_memory():
@@ -155,8 +185,11 @@ def make_source(dtype, is_strict):
     """What a box reads: how the case spells it, its elements, and its fill value."""
     kind = "store" if is_strict else pick(["store", "store", "memory", "value"])
     if kind == "store":
-        name = pick([name for name in STORES if dtype in outputs_of(STORES[name][0])])
-        return {"array": name}, IMAGES[name], STORES[name][5]
+        known = {**STORES, **FILES}
+        name = pick([name for name in known if dtype in outputs_of(known[name][0])])
+        before, behind = uri_of(name)
+        fill = STORES[name][5] if name in STORES else 0
+        return {"before": before, "array": behind}, IMAGES[name], fill
     if kind == "memory":
         names = [name for name in MEMORY if dtype in outputs_of(MEMORY[name][0])]
         if names:
@@ -331,6 +364,7 @@ def pack(target, cases):
 def main():
     try:
         write_stores()
+        write_files()
         write_memory()
         cases = [case for number in range(CASES) if (case := make_case(number))]
         pack(sys.argv[1] if len(sys.argv) > 1 else HERE / "samples.tar.zst", cases)

@@ -221,7 +221,7 @@ fn what_is_no_zarr_array_is_called_what_it_is() {
     let scratch = Scratch::new();
     for (name, start, says) in [
         ("a.zarr.zip", &b"PK\x03\x04\x14\0\0\0\0\0"[..], "is a zip file: unpack it"),
-        ("a.npy", b"\x93NUMPY\x01\0v\0", "is a .npy file, which is not read"),
+        ("a.numpy", b"\x93NUMPY\x01\0v\0", "is a .npy file: give it a name that ends so"),
         ("a.h5", b"\x89HDF\r\n\x1a\n", "is an HDF5 file: convert it"),
         ("a.nc", b"CDF\x01\0\0\0\0", "is a netCDF file: convert it"),
         ("a.tif", b"II*\0\x08\0\0\0", "is a TIFF file: convert it"),

@@ -10,6 +10,7 @@ mod common;
 mod documents;
 mod extremes;
 mod filters;
+mod flat;
 mod forms;
 mod groups;
 mod identity;

@@ -35,12 +35,14 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
                         line is written unstacked
       --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
       --fields FILE     samples of several boxes, which go to fields: NAME.000000.npy of each field
-                        and request. The file is a list of fields, {\"name\": \"image\",
-                        \"sample_shape\": [64,64], \"dtype\": \"f32\"}, with pad_mode and pad_value if
-                        you like; a request is a line {\"boxes\": [{\"field\": \"image\", \"uri\":
-                        \"..\", \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1], \"axes\":
-                        [1,0]}, {\"field\": \"label\", \"value\": 3}]}; at, step and axes may be
-                        left out
+                        and request. The file is a list of fields,
+                          {\"name\": \"image\", \"sample_shape\": [64,64], \"dtype\": \"f32\"}
+                        with pad_mode and pad_value if you like; a request is a line
+                          {\"boxes\": [{\"field\": \"image\", \"uri\": \"..\",
+                            \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1],
+                            \"axes\": [1,0]}, {\"field\": \"label\", \"value\": 3}]}
+                        of which at (where the box goes), step and axes (which axis of the field
+                        each becomes, null: none) may be left out
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
       --keep-going      go on after a failing request, or a line that is none; stacked, its row

@@ -1,9 +1,9 @@
 //! Samples of several boxes, and the fields that they go to: `wavetrain crop --fields FILE`.
 //!
 //! In: a table of fields in JSON, and lines `{"boxes": [{"field": 0, "uri": "..", "box": [[0,64]],
-//! "at": [..], "step": [..], "axes": [..]}, {"field": "label", "value": 3}], "tag": 7}`. Out: a .npy
-//! file of each field and sample. What a line says is only looked at here as far as it must be to be
-//! handed on: whether boxes fit is for the library to say.
+//! "at": [..], "step": [..], "axes": [..]}, {"field": "label", "value": 3}], "tag": 7}`. Out: a
+//! .npy file of each field and sample. What a line says is only looked at here as far as it must be
+//! to be handed on: whether boxes fit is for the library to say.
 //!
 //! Fields, boxes and what they borrow live as long as the process: the library borrows them.
 

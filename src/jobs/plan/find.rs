@@ -26,7 +26,7 @@ use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
 use crate::read::{IndexPage, Outcome, Question};
-use crate::records::{ArrayRecord, Need, Span};
+use crate::records::{ArrayRecord, Need, Span, chunk_origin};
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
 use crate::state::lock::Lock;
@@ -75,7 +75,8 @@ impl Planner {
             let mut own = None;
             let record = lock.shared.array_record(entry.array).of_file(entry.file, &mut own);
             let mut why = Why::new();
-            let is_ahead = record.shard_levels == 0 && at - self.first >= files_left;
+            let is_chunk = record.shard_levels == 0 && record.flat.is_none();
+            let is_ahead = is_chunk && at - self.first >= files_left;
             if is_new && is_ahead {
                 full.get_or_insert(at);
                 continue;
@@ -191,6 +192,11 @@ fn look_up(
     match found {
         None => set_missing(shared, entry, why),
         Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
+        Some(Found { stat, .. }) if record.flat.is_some() => {
+            let offset = chunk_in_file(record, entry, &stat, why)?;
+            entry.place = data_place(record, entry.need.span, (offset, 0), stat);
+            Ok(LookUp::Settled)
+        }
         Some(Found { stat, .. }) => {
             let bytes = whole_file_bytes(record, stat.bytes, why)?;
             entry.place = data_place(record, entry.need.span, (0, bytes), stat);
@@ -417,6 +423,26 @@ fn data_place(
         return Place::Data { offset: offset + need.first, bytes: need.bytes(), stat };
     }
     Place::Data { offset, bytes, stat }
+}
+
+/// Where a chunk of a flat array begins in its file.
+fn chunk_in_file(
+    record: &ArrayRecord,
+    entry: &Planned,
+    stat: &FileStat,
+    why: &mut Why,
+) -> Result<u64, Status> {
+    let (bytes, needed) = (stat.bytes, record.flat_bytes());
+    if record.flat_state.is_some_and(|known| known != (bytes, stat.modified_ns)) {
+        let text = "is not what it was when its header was read: open the loader anew";
+        return Err(fail!(why, Io, "its size or time of change {text}"));
+    }
+    if bytes < needed {
+        return Err(fail!(why, Decode, "the file has {bytes} bytes, its shape needs {needed}"));
+    }
+    let origin = chunk_origin(record, entry.file, entry.chunk);
+    let strides = (0..record.axes()).map(|axis| origin[axis] * record.chunk_strides[axis] as u64);
+    Ok(record.flat.unwrap_or(0) + strides.sum::<u64>())
 }
 
 /// A file that is one chunk: its size must be one that the chunk can have.

@@ -29,6 +29,7 @@ pub fn describe(record: &ArrayRecord) -> Description {
     let mut words = Description { dtype_name: Text::new(), codecs: Text::new() };
     let Description { dtype_name, codecs } = &mut words;
     match record.document {
+        _ if record.flat.is_some() => write_zarr2(record, dtype_name, codecs),
         DocumentKind::Zarr2Array => write_zarr2(record, dtype_name, codecs),
         _ => write_zarr3(record, dtype_name, codecs),
     }

@@ -29,7 +29,7 @@ pub use group::{
 };
 pub use key::{normalize_uri, write_file_key, write_folder_key};
 pub use refusal::GroupRefusal;
-pub use zarr2::array_from_zarr2;
+pub use zarr2::{array_from_zarr2, element_of_kind};
 pub use zarr3::array_from_zarr3;
 
 use crate::base::status::{Status, Why};

@@ -92,18 +92,13 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
     if kind.starts_with(['U', 'S', 'O', 'T']) {
         return Err(node.no_numbers(name));
     }
-    record.time = time_of(kind);
     let void = kind.strip_prefix('V').and_then(number_of);
-    (record.dtype, record.dtype_bytes) = match (void, dtype_of_kind(kind)) {
-        _ if record.time.is_some() => (Dtype::I64, Dtype::I64.bytes()),
-        (Some(bytes), _) if bytes as usize > ELEMENT_BYTES_MAX => {
-            let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
-            return Err(fail!(node, Unsupported, "{name}: {reason}"));
-        }
-        (Some(bytes), _) => (Dtype::Raw, bytes),
-        (_, Some(dtype)) => (dtype, dtype.bytes()),
-        _ => return Err(unknown()),
-    };
+    if void.is_some_and(|bytes| bytes as usize > ELEMENT_BYTES_MAX) {
+        let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
+        return Err(fail!(node, Unsupported, "{name}: {reason}"));
+    }
+    let element = element_of_kind(kind).ok_or_else(unknown)?;
+    (record.dtype, record.dtype_bytes, record.time) = element;
     // The order of single bytes is no order, however it is spelled: one record for one layout.
     record.byte_order = match (order, record.dtype.word_bytes()) {
         (_, 1) | ("<", _) => ByteOrder::Little,
@@ -114,6 +109,17 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
         }
     };
     Ok(())
+}
+
+/// The type that stands behind a byte order, its bytes, and the times that its elements are.
+pub fn element_of_kind(kind: &str) -> Option<(Dtype, u32, Option<Time>)> {
+    if let Some(time) = time_of(kind) {
+        return Some((Dtype::I64, Dtype::I64.bytes(), Some(time)));
+    }
+    if let Some(bytes) = kind.strip_prefix('V').and_then(number_of) {
+        return (bytes as usize <= ELEMENT_BYTES_MAX).then_some((Dtype::Raw, bytes, None));
+    }
+    dtype_of_kind(kind).map(|dtype| (dtype, dtype.bytes(), None))
 }
 
 /// The type that stands behind a byte order.

@@ -1,0 +1,129 @@
+//! Arrays that are one file of elements as they are: .npy files, and raw files whose uri says the
+//! rest.
+//!
+//! In: a uri; of a .npy file its first bytes. Out: an [`ArrayRecord`] whose chunks are parts of the
+//! file that nobody wrote as such. Invariant: every byte of every chunk lies in a file of the size
+//! that [`ArrayRecord::flat_bytes`] says.
+
+mod npy;
+mod raw;
+
+pub use npy::{NpyHeader, npy_header, record_from_npy};
+pub use raw::record_from_raw;
+
+use crate::base::limits::RANK_MAX;
+use crate::base::math::product;
+use crate::base::status::{Status, Why};
+use crate::base::text::Tail;
+use crate::fail;
+use crate::records::{ArrayRecord, ByteOrder, Dtype, RAW_PREFIX, Time};
+use crate::source::zarr::element_of_kind;
+
+/// Bytes of a chunk at most: enough for a job, little enough to share a large box among several.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Bytes of a uri that an error text shows.
+const SHOWN_BYTES: usize = 200;
+
+/// What a uri names by its spelling alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlatKind {
+    /// A raw file.
+    Raw,
+    /// A .npy file, if it is a file.
+    Npy,
+}
+
+/// Whether a uri names such a file.
+pub fn flat_kind(uri: &str) -> Option<FlatKind> {
+    if uri.starts_with(RAW_PREFIX) {
+        return Some(FlatKind::Raw);
+    }
+    let ending = uri.get(uri.len().saturating_sub(4)..).unwrap_or("");
+    ending.eq_ignore_ascii_case(".npy").then_some(FlatKind::Npy)
+}
+
+/// What is known of the elements of a file.
+#[derive(Clone, Copy, Debug)]
+struct Elements {
+    dtype: Dtype,
+    dtype_bytes: u32,
+    byte_order: ByteOrder,
+    time: Option<Time>,
+    is_column_major: bool,
+    /// First byte of the first one.
+    offset: u64,
+}
+
+/// An element type as numpy spells it: "<f4", ">u2", "|b1", "|V3". None where it is none that is
+/// read.
+fn numpy_type(text: &str) -> Option<(Dtype, u32, ByteOrder, Option<Time>)> {
+    let (order, kind) = text.split_at_checked(1)?;
+    let (dtype, dtype_bytes, time) = element_of_kind(kind)?;
+    let native = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+    let byte_order = match (order, dtype.word_bytes()) {
+        ("<" | ">" | "|" | "=", 1) | ("<", _) => ByteOrder::Little,
+        (">", _) => ByteOrder::Big,
+        ("=", _) => native,
+        _ => return None,
+    };
+    Some((dtype, dtype_bytes, byte_order, time))
+}
+
+/// The record of a file of `file_bytes` bytes. Its chunks have at most `most` bytes.
+fn flat_record(
+    uri: &str,
+    shape: &[u64],
+    elements: &Elements,
+    (file_bytes, most): (u64, u64),
+    why: &mut Why,
+) -> Result<ArrayRecord, Status> {
+    let (rank, bytes) = (shape.len(), u64::from(elements.dtype_bytes));
+    let shown = Tail(uri, SHOWN_BYTES);
+    if rank > RANK_MAX {
+        return Err(fail!(why, Unsupported, "{shown}: {rank} axes, at most {RANK_MAX} are read"));
+    }
+    let all = product(shape).and_then(|count| count.checked_mul(bytes));
+    let Some(all) = all.filter(|all| all.checked_add(elements.offset).is_some()) else {
+        return Err(fail!(why, Decode, "{shown}: its shape is of more elements than any file has"));
+    };
+    let needed = elements.offset + all;
+    if file_bytes < needed {
+        return Err(fail!(
+            why,
+            Decode,
+            "{shown}: the file has {file_bytes} bytes, its shape needs {needed}"
+        ));
+    }
+    let mut record = ArrayRecord {
+        rank: rank as u32,
+        dtype: elements.dtype,
+        dtype_bytes: elements.dtype_bytes,
+        byte_order: elements.byte_order,
+        time: elements.time,
+        flat: Some(elements.offset),
+        // No folder is asked for a file.
+        separator: b'.',
+        ..ArrayRecord::EMPTY
+    };
+    record.shape[..rank].copy_from_slice(shape);
+    let mut order = record.axis_order[0];
+    if elements.is_column_major {
+        order[..rank].reverse();
+        record.axis_order[0] = order;
+    }
+    let (mut stride, mut left) = (bytes, (most.min(CHUNK_BYTES) / bytes).max(1));
+    record.chunk_bytes = bytes;
+    for axis in order[..rank].iter().rev().map(|axis| usize::from(*axis)) {
+        let extent = record.shape[axis];
+        // Of an array without elements nothing is read, whatever its strides are.
+        record.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
+        stride = stride.saturating_mul(extent.max(1));
+        record.chunk_shape[axis] = extent.clamp(1, left);
+        left /= record.chunk_shape[axis];
+        record.chunk_bytes *= record.chunk_shape[axis];
+        record.shard_shape[0][axis] =
+            extent.max(1).checked_next_multiple_of(record.chunk_shape[axis]).unwrap_or(extent);
+    }
+    Ok(record)
+}
