@@ -38,7 +38,7 @@
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
-//! source     zarr/  json/                                   a name becomes a record
+//! source     flat/  zarr/  json/                            a name becomes a record
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
 //! floor      cuda  os  simd  loops  records  base

@@ -29,8 +29,8 @@ const ROOMS: &[(&str, &str)] = &[
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "state setup intake source/zarr assemble batch decode device read wave records cuda os \
-         base",
+        "state setup intake source/flat source/zarr assemble batch decode device read wave records \
+         cuda os base",
     ),
     // What the lock guards.
     (
@@ -40,6 +40,7 @@ const ROOMS: &[(&str, &str)] = &[
     // What is decided once, what was pushed, and how a name becomes an array.
     ("setup", "assemble batch chunk_cache device records cuda base"),
     ("intake", "records base"),
+    ("source/flat", "source/zarr records base"),
     ("source/zarr", "source/json assemble records base"),
     ("source/json", "base"),
     ("source", ""),
