@@ -74,6 +74,22 @@ fn a_program_of_the_first_header_works_with_the_archive_and_with_a_shared_librar
     }
 }
 
+/// program.o is program.c of that folder as gcc 12 made it on x86-64, with the header beside it:
+/// `gcc -std=c99 -O1 -fPIE -D_GNU_SOURCE -I tests/abi/0.1.0 -I tests/c -c`. It is never made anew.
+#[test]
+fn a_program_that_was_compiled_with_the_first_header_runs_with_the_archive() {
+    let Some(folder) = archive() else { return };
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: program.o is of x86-64");
+    }
+    let object = header::root().join("tests/abi/0.1.0/program.o");
+    let program = cc::folder("link-first-object").join("program");
+    let mut link = Command::new("gcc");
+    link.arg(object).arg(folder.join("libwavetrain.a"));
+    cc::run(link.args(["-lpthread", "-ldl", "-o"]).arg(&program));
+    run(&program, &[&cube("first-object")]);
+}
+
 #[test]
 fn every_linker_takes_the_archive() {
     for linker in ["bfd", "gold", "lld", "mold"] {
