@@ -824,6 +824,68 @@ static void a_stream_ends_when_its_loader_is_closed() {
 
 /* ---- one thread, the caller's block, no malloc at all ---- */
 
+static void fields_are_found_by_number_and_by_name() {
+    const wavetrain::field table[] = {
+        wavetrain::field("image", WAVETRAIN_F32, { BOX, BOX, BOX }),
+        wavetrain::field("half", WAVETRAIN_U16, { BOX, BOX / 2 }).padding(WAVETRAIN_PAD_CONSTANT, 5),
+        wavetrain::field("label", WAVETRAIN_I64),
+        wavetrain::field("weights", WAVETRAIN_F64, { 2, 2 }),
+    };
+    config settings;
+    set_cube(settings);
+    settings.use_fields(table).max_boxes_per_sample = 5;
+    loader feeding = open_cube(settings);
+    const double weights[2][2] = { { 1, 2 }, { 3, 4 } };
+    for (std::int64_t number = 0; number < SAMPLES; number++) {
+        const place at(static_cast<std::uint64_t>(number));
+        const wavetrain::tensor label(&number), weight(&weights[0][0], { 2, 2 });
+        CHECK(label.dtype == WAVETRAIN_I64 && weight.dtype == WAVETRAIN_F64);
+        using wavetrain::box;
+        const box parts[] = {
+            box(cube, { at.z, at.y, at.x }, { at.z + BOX, at.y + BOX, at.x + BOX }),
+            /* A plane whose axes are turned; every second column, backwards. */
+            box(cube, { at.z, at.y, at.x }, { at.z + 1, at.y + BOX, at.x + 4 })
+                .into(1, { 0, 1 })
+                .along({ 0, 1, 2 })
+                .steps({ 1, 1, -2 }),
+            box(label, 0, WAVETRAIN_BOX_VALUE).into(2),
+            box(weight, 2).into(3),
+        };
+        CHECK(feeding.push(wavetrain::boxes{ parts, std::uint64_t(number) }).ok());
+    }
+    batch popped;
+    CHECK(feeding.pop(popped).ok() && batch_is_right(popped));
+    CHECK(strcmp(popped.name(), "image") == 0 && popped.covered(0)[2] == BOX);
+    const wavetrain::field_view half = popped.field("half"), label = popped.field(2);
+    CHECK(half && label && half.shape().size() == 3 && label.shape().size() == 1);
+    CHECK(label.as<std::int64_t>()[2] == 2 && label.as<std::uint64_t>().empty());
+    CHECK(popped.field("weights").row<double>(1)[3] == 4 && popped.field("weights").covered(9).empty());
+    CHECK(!popped.field("none") && !popped.field(4) && popped.field(4).as<float>().empty());
+    for (std::uint32_t row = 0; row < SAMPLES; row++) {
+        const place at(row);
+        const auto plane = half.row<std::uint16_t>(row);
+        for (int y = 0; y < BOX; y++)
+            for (int x = 0; x < BOX / 2; x++) {
+                const int from = x == 1 ? 3 : 1;
+                const std::uint16_t wanted =
+                    x == 1 || x == 2 ? sparse_at(0, at.z, at.y + y, at.x + from) : 5;
+                CHECK(plane[std::size_t(y * (BOX / 2) + x)] == wanted);
+            }
+        CHECK(half.covered(row)[0] == BOX && half.covered(row)[1] == 3);
+    }
+    DLManagedTensorVersioned *tensor = nullptr;
+    CHECK(popped.dlpack(&tensor, nullptr, 2).ok() && tensor->dl_tensor.ndim == 1);
+    tensor->deleter(tensor);
+    CHECK(popped.dlpack(&tensor, nullptr, 4) == WAVETRAIN_INVALID);
+    /* What is wrong is told by the name of the field. */
+    const wavetrain::box twice[] = { wavetrain::box(cube, { 0, 0, 0 }, { 1, 4, 4 }).into(1),
+                                     wavetrain::box(cube, { 0, 0, 0 }, { 1, 4, 4 }).into(1) };
+    CHECK(feeding.push(wavetrain::boxes{ twice, 7 }) == WAVETRAIN_INVALID);
+    error why;
+    CHECK(feeding.last_error(why).ok() && why.tag == 7);
+    CHECK(strstr(why.text, "field half: boxes 0 and 1 overlap") != nullptr);
+}
+
 static void a_whole_life_takes_no_allocation() {
     const std::uint64_t before = alloc_call_count();
     config settings = cube_settings();
@@ -881,6 +943,7 @@ int main(int argc, char **argv) {
     a_starved_stream_goes_on();
     streams_and_loaders_move_while_they_run();
     a_stream_ends_when_its_loader_is_closed();
+    fields_are_found_by_number_and_by_name();
     a_whole_life_takes_no_allocation();
     return 0;
 }
