@@ -827,7 +827,8 @@ static void a_stream_ends_when_its_loader_is_closed() {
 static void fields_are_found_by_number_and_by_name() {
     const wavetrain::field table[] = {
         wavetrain::field("image", WAVETRAIN_F32, { BOX, BOX, BOX }),
-        wavetrain::field("half", WAVETRAIN_U16, { BOX, BOX / 2 }).padding(WAVETRAIN_PAD_CONSTANT, 5),
+        wavetrain::field("half", WAVETRAIN_U16, { BOX, BOX / 2 })
+            .padding(WAVETRAIN_PAD_CONSTANT, 5),
         wavetrain::field("label", WAVETRAIN_I64),
         wavetrain::field("weights", WAVETRAIN_F64, { 2, 2 }),
     };
@@ -859,7 +860,8 @@ static void fields_are_found_by_number_and_by_name() {
     const wavetrain::field_view half = popped.field("half"), label = popped.field(2);
     CHECK(half && label && half.shape().size() == 3 && label.shape().size() == 1);
     CHECK(label.as<std::int64_t>()[2] == 2 && label.as<std::uint64_t>().empty());
-    CHECK(popped.field("weights").row<double>(1)[3] == 4 && popped.field("weights").covered(9).empty());
+    const wavetrain::field_view weight = popped.field("weights");
+    CHECK(weight.row<double>(1)[3] == 4 && weight.covered(9).empty());
     CHECK(!popped.field("none") && !popped.field(4) && popped.field(4).as<float>().empty());
     for (std::uint32_t row = 0; row < SAMPLES; row++) {
         const place at(row);

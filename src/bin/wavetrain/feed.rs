@@ -199,10 +199,10 @@ pub type ElementType = (Dtype, u32);
 
 /// The element type of each array; None of one that cannot be read. Nothing else of an array is
 /// kept: there may be a great many.
-pub fn element_types(uris: &[String]) -> Vec<Option<ElementType>> {
+pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
-    let type_of = |uri: &String| {
-        let info = loader::array_info(uri, &mut scratch).ok()?;
+    let type_of = |uri: &_| {
+        let info = loader::array_info(AsRef::as_ref(uri), &mut scratch).ok()?;
         Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes))
     };
     uris.iter().map(type_of).collect()

@@ -299,7 +299,11 @@ pub fn crop(mut config: Config, has_caps: bool, samples: &Samples, folder: &Path
     }
     let library = |failure: Failure| Fault::library(&failure);
     if !has_caps {
-        feed::fit(&mut config, &samples.uris).map_err(library)?;
+        // What cannot be read fails its samples, in order.
+        let types = feed::element_types(&samples.uris);
+        let readable = samples.uris.iter().zip(types).filter(|(_, found)| found.is_some());
+        let uris: Vec<&str> = readable.map(|(uri, _)| *uri).collect();
+        feed::fit(&mut config, &uris).map_err(library)?;
     }
     let loader = feed::open(&config).map_err(library)?;
     let mut failures = 0;

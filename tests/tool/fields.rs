@@ -1,0 +1,185 @@
+//! `wavetrain crop --fields`: samples of several boxes as files, and what is wrong with them.
+
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(test: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tool-fields").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A .npy file of 6 x 8 u8, of which element (y, x) is 10 * y + x; its path.
+fn array(folder: &Path) -> String {
+    let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (6, 8), }";
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.resize(128, b' ');
+    file.extend((0..6u8).flat_map(|y| (0..8u8).map(move |x| 10 * y + x)));
+    let path = folder.join("a.npy");
+    fs::write(&path, file).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+fn crop(
+    folder: &Path,
+    fields: &serde_json::Value,
+    lines: &[serde_json::Value],
+    more: &[&str],
+) -> Output {
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    fs::write(folder.join("fields.json"), fields.to_string()).unwrap();
+    fs::write(folder.join("requests.jsonl"), lines.join("\n")).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_wavetrain"))
+        .current_dir(folder)
+        .args(["crop", "--fields", "fields.json", "--requests", "requests.jsonl"])
+        .args(["--out-dir", "out"])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+/// The header's dictionary and the elements of a file.
+fn npy(folder: &Path, name: &str) -> (String, Vec<u8>) {
+    let file = fs::read(folder.join("out").join(name)).unwrap();
+    let limit = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
+    (
+        String::from_utf8(file[10..limit].to_vec()).unwrap().trim().to_string(),
+        file[limit..].to_vec(),
+    )
+}
+
+#[test]
+fn each_field_of_each_sample_is_a_file() {
+    let folder = folder("files");
+    let uri = array(&folder);
+    let fields = json!([
+        {"name": "image", "sample_shape": [2, 3], "dtype": "u8", "pad_value": 200},
+        {"name": "label", "dtype": "i64"},
+        {"name": "pair", "sample_shape": [2], "dtype": "f32"},
+    ]);
+    let whole = json!({"field": "image", "uri": uri, "box": [[1, 4], [2, 6]], "step": [2, -1],
+        "axes": [0, 1]});
+    let lines = [
+        json!({"boxes": [{"uri": uri, "box": [[1, 4], [2, 5]], "step": [2, -1]},
+            {"field": 1, "value": -7}, {"field": "pair", "value": [1.5, -2]}], "tag": 40}),
+        json!({"boxes": [{"field": "image", "uri": uri, "box": [[5, 6], [0, 2]], "at": [1, 1]}]}),
+        json!({"uri": uri, "box": [[0, 2], [0, 3]]}),
+    ];
+    let output = crop(&folder, &fields, &lines, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut names: Vec<String> = fs::read_dir(folder.join("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 9);
+    assert_eq!(names[0], "image.000000.npy");
+    let (header, data) = npy(&folder, "image.000000.npy");
+    assert!(header.contains("'|u1'") && header.contains("(2, 3)"), "{header}");
+    assert_eq!(data, [14, 13, 12, 34, 33, 32]);
+    assert_eq!(npy(&folder, "label.000000.npy").1, (-7i64).to_le_bytes());
+    assert_eq!(
+        npy(&folder, "label.000000.npy").0,
+        "{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
+    );
+    let pair: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|f| f.to_le_bytes()).collect();
+    assert_eq!(npy(&folder, "pair.000000.npy").1, pair);
+    assert_eq!(npy(&folder, "image.000001.npy").1, [200, 200, 200, 200, 50, 51]);
+    assert_eq!(npy(&folder, "label.000001.npy").1, [0; 8]);
+    assert_eq!(npy(&folder, "image.000002.npy").1, [0, 1, 2, 10, 11, 12]);
+    let output = crop(&folder, &fields, &[whole], &[]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("request 0: INVALID: field image: axis 1: 4 places from 0"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_a_table_or_a_line_is_told_with_its_place() {
+    let folder = folder("wrong");
+    let uri = array(&folder);
+    let good = json!([{"name": "image", "sample_shape": [2, 3], "dtype": "u8"},
+        {"name": "label", "dtype": "u8"}]);
+    let line = json!({"uri": uri, "box": [[0, 2], [0, 3]]});
+    for (fields, line, code, text) in [
+        (json!([]), line.clone(), 1, "fields.json: no list of fields"),
+        (json!([{"name": "a", "dtype": "u17"}]), line.clone(), 1, "field 0: dtype 'u17': no such"),
+        (json!([{"name": "a", "shape": [3]}]), line.clone(), 1, "field 0: unknown key 'shape'"),
+        (json!([{"name": "a"}, {"name": "a"}]), line.clone(), 1, "two fields are named a"),
+        (
+            good.clone(),
+            json!({"boxes": [{"field": 2, "value": 1}]}),
+            1,
+            "line 1: no such field: there are image, label",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [{"field": 1, "value": 256}]}),
+            1,
+            "u8 cannot hold the value 256",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [{"field": 1, "value": [[1], 2]}]}),
+            1,
+            "lists and numbers side by side",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [{"field": 1, "value": [[1], [2, 3]]}]}),
+            1,
+            "lists of different lengths",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [{"field": 1}]}),
+            1,
+            "a box has a uri and a box, or a value",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [{"uri": uri, "box": [[0, 2]], "by": 1}]}),
+            1,
+            "unknown key 'by'",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [line, line]}),
+            1,
+            "request 0: INVALID: field image: boxes 0 and 1 overlap",
+        ),
+        (
+            good.clone(),
+            json!({"boxes": [], "tag": 5}),
+            1,
+            "request 0 (tag 5): INVALID: a sample of 0 boxes",
+        ),
+    ] {
+        let output = crop(&folder, &fields, &[line], &[]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && told.contains(text), "{told}\nwanted {text}");
+    }
+    let output = crop(&folder, &good, &[line], &["--json"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn samples_that_fail_have_no_file_and_the_others_have() {
+    let folder = folder("skip");
+    let uri = array(&folder);
+    let fields = json!([{"name": "image", "sample_shape": [2, 3], "dtype": "u8"}]);
+    let of = |uri: &str| json!({"uri": uri, "box": [[0, 2], [0, 3]]});
+    let lines = [of("no/such.npy"), of(&uri)];
+    let output = crop(&folder, &fields, &lines, &["--keep-going"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("request 0: NOT_FOUND") && told.contains("1 of 2 requests failed"),
+        "{told}"
+    );
+    assert!(!folder.join("out/image.000000.npy").exists());
+    assert_eq!(npy(&folder, "image.000001.npy").1, [0, 1, 2, 10, 11, 12]);
+}
