@@ -59,7 +59,8 @@ fn compare(
     mut first: impl FnMut() -> f64,
     mut second: impl FnMut() -> f64,
 ) {
-    (first(), second());
+    first();
+    second();
     let mut ratios: Vec<f64> = (0..rounds)
         .map(|round| {
             let (a, b) = if round % 2 == 0 {
