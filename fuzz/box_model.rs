@@ -181,6 +181,7 @@ impl BoxModel {
         let (mut at, mut axes, mut steps) = ([0; RANK_MAX], Vec::new(), Vec::new());
         let mut places: Vec<u64> = Vec::new();
         let style = choices.below(4);
+        let style = if field.elements() as u64 > FIELD_MAX { style.max(1) } else { style };
         let mut left: Vec<usize> = (0..field.shape.len()).collect();
         // Axes that the box drops come first, which is right whatever the style.
         for _ in 0..if choices.rarely(4) { 1 + choices.below(2) } else { 0 } {
@@ -190,7 +191,7 @@ impl BoxModel {
             let turn = if style == 3 { choices.below(left.len() as u64) as usize } else { 0 };
             let axis = left.remove(turn);
             let extent = field.shape[axis];
-            let length = if style == 0 { extent } else { 1 + choices.below(extent) };
+            let length = if style == 0 { extent } else { 1 + choices.below(extent.min(7)) };
             at[axis] = if style == 0 { 0 } else { choices.below(extent - length + 1) };
             if style == 3 && length == 1 && choices.rarely(2) {
                 continue;
@@ -220,6 +221,45 @@ impl BoxModel {
         let mut made =
             BoxModel { field: number as u32, begin, end, step, axes, at, image, fed, is_hostile };
         if choices.rarely(10) {
+            made.spoil(choices);
+        }
+        made
+    }
+
+    /// A box of an array of a store, to one of the fields.
+    pub fn of_array(choices: &mut Choices<'_>, fields: &[FieldModel], image: &Image) -> BoxModel {
+        let number = choices.below(fields.len() as u64) as usize;
+        let field = &fields[number];
+        let mut left: Vec<usize> = (0..field.shape.len()).collect();
+        let (mut at, mut axes, mut step) = ([0; RANK_MAX], Vec::new(), Vec::new());
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        for extent in image.shape.iter().map(|extent| *extent as i64) {
+            let mut places = 1;
+            if left.is_empty() || choices.rarely(4) {
+                axes.push(0);
+            } else {
+                let axis = left.remove(choices.below(left.len() as u64) as usize);
+                let room = field.shape[axis];
+                places = 1 + choices.below(room.min(extent as u64));
+                at[axis] = choices.below(room - places + 1);
+                axes.push(axis as u8 + 1);
+            }
+            let places = places as i64;
+            let length = match choices.one_of(&[1, 1, 2, 3, 7]) {
+                length if (places - 1) * length < extent => length,
+                _ => 1,
+            };
+            let reach = (places - 1) * length + 1;
+            let margin = if field.pad == Pad::None || length > 1 { 0 } else { 2 };
+            let first = choices.below((extent - reach + 1 + 2 * margin) as u64) as i64 - margin;
+            (begin.push(first), end.push(first + reach));
+            step.push(choices.one_of(&[length, -length]));
+        }
+        // A box of no axis of the field is one by its order, if by any.
+        let (image, fed, is_hostile) = (image.clone(), None, false);
+        let mut made =
+            BoxModel { field: number as u32, begin, end, step, axes, at, image, fed, is_hostile };
+        if choices.rarely(12) {
             made.spoil(choices);
         }
         made
