@@ -185,7 +185,8 @@ impl BoxModel {
         let mut left: Vec<usize> = (0..field.shape.len()).collect();
         // Axes that the box drops come first, which is right whatever the style.
         for _ in 0..if choices.rarely(4) { 1 + choices.below(2) } else { 0 } {
-            (axes.push(0), places.push(1));
+            axes.push(0);
+            places.push(1);
         }
         while !left.is_empty() {
             let turn = if style == 3 { choices.below(left.len() as u64) as usize } else { 0 };
@@ -202,7 +203,10 @@ impl BoxModel {
         let (mut begin, mut end, mut shape) = (Vec::new(), Vec::new(), Vec::new());
         for places in &places {
             let (first, limit, step, extent) = span(choices, *places, field.pad);
-            (begin.push(first), end.push(limit), steps.push(step), shape.push(extent));
+            begin.push(first);
+            end.push(limit);
+            steps.push(step);
+            shape.push(extent);
         }
         if shape.iter().product::<u64>() > TENSOR_MAX {
             // Small enough: the box itself, every element.
@@ -252,7 +256,8 @@ impl BoxModel {
             let reach = (places - 1) * length + 1;
             let margin = if field.pad == Pad::None || length > 1 { 0 } else { 2 };
             let first = choices.below((extent - reach + 1 + 2 * margin) as u64) as i64 - margin;
-            (begin.push(first), end.push(first + reach));
+            begin.push(first);
+            end.push(first + reach);
             step.push(choices.one_of(&[length, -length]));
         }
         // A box of no axis of the field is one by its order, if by any.
@@ -404,7 +409,7 @@ impl BoxModel {
                 Pad::None => false,
                 Pad::Constant => true,
                 Pad::Edge => extent > 0,
-                Pad::Reflect => low < extent && high > 0,
+                Pad::Reflect => extent > 0 && low < extent && high > 0,
             }
         })
     }

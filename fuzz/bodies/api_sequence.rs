@@ -1110,7 +1110,8 @@ impl Session<'_> {
             };
             if box_bytes == OLD_BOX_BYTES {
                 (model.field, model.at) = (0, [0; 16]);
-                (model.step.fill(0), model.axes.fill(0));
+                model.step.fill(0);
+                model.axes.fill(0);
             }
             // Boxes that meet are refused, which is worth a try but now and then.
             let met = models.len();

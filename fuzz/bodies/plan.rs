@@ -2,8 +2,8 @@
 //! it, against an oracle that asks every voxel. Boxes are read forwards, backwards and in steps,
 //! with their axes in any order or dropped, and go to a part of a field that may be larger.
 //!
-//! Checked: every distinct chunk comes once, in file order, with just the samples that touch it;
-//! the bytes that it needs are the hull of what the samples read, and strips leave out none of
+//! Checked: every distinct chunk comes once, in file order, with just the samples that touch it, or
+//! several times with some of them where it is large; the bytes that it needs are the hull of what the samples read, and strips leave out none of
 //! them; and with nothing but the voxels that are read in otherwise poisoned chunks, the batch
 //! holds what numpy.pad, numpy's slices and the cast give, and nothing beside the box is written.
 
@@ -40,6 +40,9 @@ const CHUNK_BYTES_MAX: u64 = 1 << 17;
 
 /// As `plan` documents: strips are made where at least this much lies between them.
 const GAP_BYTES_MIN: u64 = 4096;
+
+/// As `plan` documents: no less is read twice.
+const APART_BYTES_MIN: u64 = 64 << 10;
 
 const POISON: u8 = 0xA5;
 
@@ -127,13 +130,8 @@ impl Sample {
     }
 }
 
-/// What the voxels of a chunk say about it: which samples, and which elements, counted from the
-/// chunk's first along each axis.
-#[derive(Default)]
-struct Asked {
-    samples: BTreeSet<u32>,
-    voxels: BTreeSet<Vec<u64>>,
-}
+/// Which elements of a chunk each sample reads, counted from the chunk's first along each axis.
+type Asked = BTreeMap<u32, BTreeSet<Vec<u64>>>;
 
 thread_local! {
     static MERGE: RefCell<Merge> = RefCell::new(merge());
@@ -379,9 +377,9 @@ fn asked(geometry: &Geometry, samples: &[Sample], mode: PadMode) -> BTreeMap<(u6
                 number(&chunks, (0..*rank).map(|a| file[a] / chunk[a])),
             );
             let entry = asked.entry(position).or_default();
-            entry.samples.insert(sample as u32);
             // Chunks divide files, so the place in the chunk does not depend on the file.
-            entry.voxels.insert((0..*rank).map(|a| at[a] % chunk[a]).collect());
+            let voxel = (0..*rank).map(|a| at[a] % chunk[a]).collect();
+            entry.entry(sample as u32).or_default().insert(voxel);
         });
     }
     asked
@@ -402,6 +400,14 @@ struct Step {
     position: (u64, u64),
     samples: Vec<u32>,
     need: Need,
+}
+
+impl Step {
+    /// What its samples read of the chunk.
+    fn voxels(&self, asked: &Asked) -> BTreeSet<Vec<u64>> {
+        let of_step = |(sample, _): &(&u32, _)| self.samples.contains(sample);
+        asked.iter().filter(of_step).flat_map(|(_, voxels)| voxels.iter().cloned()).collect()
+    }
 }
 
 fn planned(
@@ -431,21 +437,31 @@ fn planned(
 }
 
 fn check_plan(geometry: &Geometry, asked: &BTreeMap<(u64, u64), Asked>, steps: &[Step]) {
-    assert_eq!(steps.len(), asked.len());
-    for (step, (position, asked)) in steps.iter().zip(asked) {
-        assert_eq!(step.position, *position);
-        assert!(step.samples.iter().eq(&asked.samples), "{:?}", step.samples);
-        check_need(geometry, asked, &step.need);
+    let mut left = steps;
+    for (position, asked) in asked {
+        let count = left.iter().take_while(|step| step.position == *position).count();
+        let (of_chunk, rest) = left.split_at(count);
+        left = rest;
+        // Of what no codec wrote, parts that are far from each other come one by one.
+        assert!(count == 1 || count > 1 && geometry.chunk_bytes > APART_BYTES_MIN);
+        let mut samples = BTreeSet::new();
+        for step in of_chunk {
+            assert!(step.samples.is_sorted(), "{:?}", step.samples);
+            assert!(step.samples.iter().all(|sample| samples.insert(*sample)));
+            check_need(geometry, &step.voxels(asked), &step.need);
+        }
+        assert!(samples.iter().eq(asked.keys()), "{samples:?}");
     }
+    assert!(left.is_empty(), "chunks that nobody reads");
 }
 
 /// The span is that of the box around what is read, and every element lies in a strip.
-fn check_need(geometry: &Geometry, asked: &Asked, need: &Need) {
+fn check_need(geometry: &Geometry, read: &BTreeSet<Vec<u64>>, need: &Need) {
     let offset = |voxel: &[u64]| -> u64 {
         voxel.iter().zip(&geometry.strides).map(|(at, stride)| at * stride).sum()
     };
     let edge = |pick: fn(u64, u64) -> u64| -> Vec<u64> {
-        let voxels = asked.voxels.iter().cloned();
+        let voxels = read.iter().cloned();
         let both = |a: Vec<u64>, b: Vec<u64>| a.iter().zip(&b).map(|(a, b)| pick(*a, *b)).collect();
         voxels.reduce(both).unwrap()
     };
@@ -457,7 +473,7 @@ fn check_need(geometry: &Geometry, asked: &Asked, need: &Need) {
     assert!(count >= 1);
     let strip_bytes = need.strip_bytes();
     assert!(count == 1 || strip_bytes + GAP_BYTES_MIN <= pitch, "{need:?}");
-    for voxel in &asked.voxels {
+    for voxel in read {
         assert!(is_in_strip(need, offset(voxel), geometry.element), "{need:?} {voxel:?}");
     }
 }
@@ -500,7 +516,7 @@ fn chunk_bytes(parts: (&Geometry, &ArrayRecord, &Image), asked: &Asked, step: &S
     let origin = origin(geometry, step.position);
     let element = geometry.element as usize;
     let mut bytes = vec![POISON; step.need.span.bytes() as usize];
-    for voxel in &asked.voxels {
+    for voxel in &step.voxels(asked) {
         let at = voxel.iter().zip(&origin).map(|(inside, origin)| inside + origin);
         let pixel = number(&at.collect::<Vec<_>>(), geometry.shape.iter().copied()) as usize;
         let mut value = image.pixels[pixel * element..][..element].to_vec();
@@ -553,11 +569,8 @@ fn filled(
     let sample = SampleBox { record, cast, shape, strides, pad: mode };
     let mut target = Target { sample, claim };
     let mut written = 0;
-    for (step, asked) in steps.iter().zip(asked.values()) {
-        if !step.samples.contains(&number) {
-            continue;
-        }
-        let chunk = chunk_bytes(parts, asked, step);
+    for step in steps.iter().filter(|step| step.samples.contains(&number)) {
+        let chunk = chunk_bytes(parts, &asked[&step.position], step);
         let chunk = ChunkBytes { bytes: &chunk, first: step.need.span.first };
         written += scatter(&mut target, &origin(parts.0, step.position), &chunk);
     }
