@@ -290,7 +290,7 @@ impl Loader {
                 true => wavetrain_dlpack_legacy(handle, token, number, null_mut(), &mut legacy),
             }
         };
-        let expected = match held.tensors.len() {
+        let expected = match held.tensors.iter().filter(|(_, of)| *of == field).count() {
             _ if self.is_closing => Status::Shutdown,
             count if count == TENSORS_PER_SLOT as usize => Status::Again,
             _ => Status::Ok,
