@@ -5,6 +5,7 @@
 //! dlpack and deleters).
 //! Out: a panic where the library and the contract differ.
 
+use super::box_model::{BoxModel, FieldModel, Painted};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use wavetrain::abi::{BatchInfo, Error};
@@ -36,11 +37,12 @@ pub const STORE_ERRORS: [Status; 7] = [
 /// What a sample must give.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Want {
-    Bytes(Vec<u8>),
+    /// This of each field.
+    Bytes(Vec<Painted>),
     /// An error at pop.
     Failure,
     /// These bytes or an error at pop.
-    BytesOrFailure(Vec<u8>),
+    BytesOrFailure(Vec<Painted>),
     /// Anything at all.
     Anything,
 }
@@ -55,9 +57,10 @@ pub struct Expected {
 pub struct Held {
     pub token: u64,
     pub samples: Vec<Expected>,
-    pub data: *const u8,
-    pub bytes: Vec<u8>,
-    pub tensors: Vec<Tensor>,
+    /// Of each field: where it is, and what was there.
+    pub fields: Vec<(*const u8, Vec<u8>)>,
+    /// Each with its field.
+    pub tensors: Vec<(Tensor, usize)>,
 }
 
 /// An exported tensor.
@@ -97,6 +100,9 @@ impl Tensor {
 pub struct Loader {
     pub handle: u64,
     pub config: Config,
+    pub fields: Vec<FieldModel>,
+    /// Boxes whose memory must stay.
+    pub fed: Vec<BoxModel>,
     /// The samples of the batch that is not full yet.
     pub open: Vec<Expected>,
     pub ready: VecDeque<Vec<Expected>>,
@@ -200,45 +206,71 @@ impl Loader {
     fn popped(&mut self, token: u64) {
         let samples = self.ready.pop_front().expect("a batch that nobody pushed");
         assert!(token != 0 && self.held.iter().all(|held| held.token != token));
-        let mut info = BatchInfo {
-            struct_size: size_of::<BatchInfo>(),
-            // SAFETY: the struct is plain old data.
-            ..unsafe { std::mem::zeroed() }
-        };
+        let mut fields = Vec::new();
+        for number in 0..self.fields.len() {
+            fields.push(self.check_field(token, number, &samples));
+        }
+        self.held.push(Held { token, samples, fields, tensors: Vec::new() });
+        self.batches += 1;
+        assert!(self.kept() <= self.config.n_batch_slots as usize);
+    }
+
+    /// Checks what a popped batch holds of a field. Where it is, and a copy.
+    fn check_field(&self, token: u64, number: usize, samples: &[Expected]) -> (*const u8, Vec<u8>) {
+        let (field, mut info) = (&self.fields[number], BatchInfo::EMPTY);
+        let (handle, rank) = (self.handle, field.shape.len());
         // SAFETY: the struct is whole.
-        assert_eq!(unsafe { wavetrain_batch_info(self.handle, token, 0, &mut info) }, 0);
+        let code = unsafe { wavetrain_batch_info(handle, token, number as u32, &mut info) };
+        assert_eq!(code, 0);
         assert_eq!(info.sample_count as usize, samples.len());
-        assert_eq!((info.batch_id, info.rank), (self.batches, self.config.sample_rank + 1));
-        assert_eq!(info.shape[0], samples.len() as u64);
+        assert_eq!((info.batch_id, info.rank as usize), (self.batches, rank + 1));
+        assert_eq!((info.dtype, info.dtype_bytes), (field.dtype as u32, field.bytes));
+        assert_eq!(
+            (info.shape[0], &info.shape[1..=rank]),
+            (samples.len() as u64, &field.shape[..])
+        );
+        assert_eq!(info.bytes as usize, samples.len() * field.sample_bytes());
         assert!(info.data.is_aligned() && (info.data as usize).is_multiple_of(256));
+        let extents = rank.max(1);
         // SAFETY: the batch is held, so its pointers are alive and of these lengths.
-        let (bytes, tags, statuses) = unsafe {
+        let (bytes, tags, statuses, covered, name) = unsafe {
             (
                 std::slice::from_raw_parts(info.data.cast::<u8>(), info.bytes as usize),
                 std::slice::from_raw_parts(info.tags, samples.len()),
                 std::slice::from_raw_parts(info.statuses, samples.len()),
+                std::slice::from_raw_parts(info.covered, samples.len() * extents),
+                std::ffi::CStr::from_ptr(info.name),
             )
         };
+        assert_eq!(name.to_str(), Ok(&field.name[..]));
         assert!(tags.iter().copied().eq(samples.iter().map(|sample| sample.tag)));
         let failed = statuses.iter().filter(|status| **status != 0).count();
         assert_eq!(info.failed_samples as usize, failed);
         assert!(failed == 0 || self.config.on_error == ON_ERROR_SKIP);
-        let rows = bytes.chunks_exact(bytes.len() / samples.len());
-        for ((sample, status), row) in samples.iter().zip(statuses).zip(rows) {
+        let rows = bytes.chunks_exact(field.sample_bytes()).zip(covered.chunks_exact(extents));
+        for ((sample, status), (row, covered)) in samples.iter().zip(statuses).zip(rows) {
+            let tag = sample.tag;
             match &sample.want {
-                Want::Bytes(want) => {
-                    assert_eq!(*status, 0, "sample {}", sample.tag);
-                    assert!(row == want, "sample {}: {row:02x?}, not {want:02x?}", sample.tag);
+                Want::Bytes(_) => assert_eq!(*status, 0, "sample {tag}"),
+                Want::Failure => assert!(*status < 0, "sample {tag} has no error"),
+                Want::BytesOrFailure(_) | Want::Anything => {}
+            }
+            match &sample.want {
+                _ if *status != 0 => {
+                    let mut elements = row.chunks(field.bytes as usize);
+                    let element = field.pad_element();
+                    assert!(elements.all(|at| at == element), "sample {tag}: {row:02x?}");
                 }
-                Want::Failure => assert!(*status < 0, "sample {} has no error", sample.tag),
-                Want::BytesOrFailure(want) => assert!(*status != 0 || row == want),
-                Want::Anything => {}
+                Want::Bytes(want) | Want::BytesOrFailure(want) => {
+                    let want = &want[number];
+                    assert_eq!(covered, want.covered, "sample {tag}, {field:?}");
+                    let text = || format!("{row:02x?}, not {:02x?}", want.bytes);
+                    assert!(row == want.bytes, "sample {tag}, {field:?}: {}", text());
+                }
+                _ => {}
             }
         }
-        let (data, bytes) = (bytes.as_ptr(), bytes.to_vec());
-        self.held.push(Held { token, samples, data, bytes, tensors: Vec::new() });
-        self.batches += 1;
-        assert!(self.kept() <= self.config.n_batch_slots as usize);
+        (bytes.as_ptr(), bytes.to_vec())
     }
 
     /// Slots that a popped batch or a tensor keeps.
@@ -246,19 +278,19 @@ impl Loader {
         self.held.len() + self.exported.len()
     }
 
-    /// Exports the held batch at `place`.
-    pub fn export(&mut self, place: usize, is_legacy: bool) {
+    /// Exports a field of the held batch at `place`.
+    pub fn export(&mut self, place: usize, field: usize, is_legacy: bool) {
         let held = &mut self.held[place];
         let (mut versioned, mut legacy) = (null_mut(), null_mut());
-        let (handle, token) = (self.handle, held.token);
+        let (handle, token, number) = (self.handle, held.token, field as u32);
         // SAFETY: both pointers are writable.
         let code = unsafe {
             match is_legacy {
-                false => wavetrain_dlpack(handle, token, 0, null_mut(), &mut versioned),
-                true => wavetrain_dlpack_legacy(handle, token, 0, null_mut(), &mut legacy),
+                false => wavetrain_dlpack(handle, token, number, null_mut(), &mut versioned),
+                true => wavetrain_dlpack_legacy(handle, token, number, null_mut(), &mut legacy),
             }
         };
-        let expected = match held.tensors.len() {
+        let expected = match held.tensors.iter().filter(|(_, of)| *of == field).count() {
             _ if self.is_closing => Status::Shutdown,
             count if count == TENSORS_PER_SLOT as usize => Status::Again,
             _ => Status::Ok,
@@ -271,8 +303,8 @@ impl Loader {
             false => Tensor::Versioned(versioned),
             true => Tensor::Legacy(legacy),
         };
-        held.check_tensor(tensor, &self.config);
-        held.tensors.push(tensor);
+        held.check_tensor((tensor, field), &self.fields);
+        held.tensors.push((tensor, field));
     }
 
     /// Releases the held batch at `place`. Its token, which is dead.
@@ -293,8 +325,8 @@ impl Loader {
         let with = self.exported.iter_mut().chain(&mut self.held);
         let mut with = with.filter(|held| !held.tensors.is_empty());
         let held = with.nth(place)?;
-        held.check_tensor(held.tensors[0], &self.config);
-        let tensor = held.tensors.remove(0);
+        held.check_tensor(held.tensors[0], &self.fields);
+        let (tensor, _) = held.tensors.remove(0);
         tensor.delete();
         self.exported.retain(|held| !held.tensors.is_empty());
         Some(tensor)
@@ -337,29 +369,30 @@ impl Loader {
 impl Held {
     /// A batch stays as it was popped.
     pub fn check_bytes(&self) {
-        // SAFETY: it is held, so the pointer is alive.
-        let now = unsafe { std::slice::from_raw_parts(self.data, self.bytes.len()) };
-        assert!(now == self.bytes, "a held batch of {} samples changed", self.samples.len());
+        for (data, bytes) in &self.fields {
+            // SAFETY: it is held, so the pointer is alive.
+            let now = unsafe { std::slice::from_raw_parts(*data, bytes.len()) };
+            assert!(now == bytes, "a held batch of {} samples changed", self.samples.len());
+        }
     }
 
     /// A tensor that lives shows the batch.
-    fn check_tensor(&self, tensor: Tensor, config: &Config) {
+    fn check_tensor(&self, (tensor, number): (Tensor, usize), fields: &[FieldModel]) {
         self.check_bytes();
+        let (field, data) = (&fields[number], self.fields[number].0);
         let dl_tensor = tensor.dl_tensor();
         if let Tensor::Versioned(tensor) = tensor {
             // SAFETY: it lives.
             let (version, flags) = unsafe { ((*tensor).version, (*tensor).flags) };
             assert_eq!((version, flags), (DLPACK_VERSION, 0));
         }
-        assert_eq!((dl_tensor.data.cast_const().cast(), dl_tensor.byte_offset), (self.data, 0));
+        assert_eq!((dl_tensor.data.cast_const().cast(), dl_tensor.byte_offset), (data, 0));
         assert_eq!((dl_tensor.device.device_type, dl_tensor.device.device_id), (DEVICE_CPU, 0));
-        let dtype = Dtype::from_code(config.dtype).expect("it was opened");
-        assert_eq!(dl_tensor.dtype, data_type(dtype));
+        assert_eq!(dl_tensor.dtype, data_type(field.dtype));
         let mut shape = vec![self.samples.len() as i64];
-        let rank = config.sample_rank as usize;
-        shape.extend(config.sample_shape[..rank].iter().map(|extent| *extent as i64));
-        if dtype == Dtype::Raw {
-            shape.push(i64::from(config.dtype_bytes));
+        shape.extend(field.shape.iter().map(|extent| *extent as i64));
+        if field.dtype == Dtype::Raw {
+            shape.push(i64::from(field.bytes));
         }
         let strides = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product::<i64>());
         // SAFETY: shape and strides have a number for each axis.

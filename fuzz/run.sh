@@ -58,9 +58,9 @@ build() {
 # Longest input: enough for the structure that each reads, short enough to be fast.
 length_max() {
   case $1 in
-    api_sequence) echo 600 ;;
+    api_sequence) echo 900 ;;
     casts | filters | plan) echo 400 ;;
-    chunk | unshuffle) echo 600 ;;
+    boxes | chunk | unshuffle) echo 600 ;;
     *) echo 8192 ;;
   esac
 }

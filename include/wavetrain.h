@@ -1003,9 +1003,9 @@ wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, u
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
  * sizeof(wavetrain_sample). Samples, boxes and uris are yours again at return. samples may be NULL
  * where count is 0. taken: yours; how many samples were taken, also on failure.
- * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED: sample *taken
- * is wrong by itself (text in last_error), those before it were taken. After the stream has failed:
- * its error. What depends on the store comes at pop. */
+ * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED, and of what is
+ * fed DTYPE, BUDGET: sample *taken is wrong by itself (text in last_error), those before it were
+ * taken. After the stream has failed: its error. What depends on the store comes at pop. */
 wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample *samples,
                                 size_t count, size_t sample_bytes, uint64_t timeout_ns,
                                 size_t *taken);

@@ -11,6 +11,10 @@ mod blosc1_chunk;
 mod blosc1_header;
 #[path = "../fuzz/bodies/blosclz.rs"]
 mod blosclz;
+#[path = "../fuzz/box_model.rs"]
+mod box_model;
+#[path = "../fuzz/bodies/boxes.rs"]
+mod boxes;
 #[path = "../fuzz/bodies/casts.rs"]
 mod casts;
 #[path = "../fuzz/choices.rs"]
@@ -68,6 +72,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("blosc1_chunk", blosc1_chunk::run),
     ("blosc1_header", blosc1_header::run),
     ("blosclz", blosclz::run),
+    ("boxes", boxes::run),
     ("casts", casts::run),
     ("chunk", chunk::run),
     ("crc32c", crc32c::run),
@@ -123,7 +128,7 @@ fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
 /// How long an input takes, in shares of a target that reads a few bytes.
 fn weight(name: &str) -> usize {
     match name {
-        "api_sequence" | "chunk" => 10,
+        "api_sequence" | "boxes" | "chunk" => 10,
         "casts" | "plan" | "unshuffle" => 3,
         _ => 1,
     }

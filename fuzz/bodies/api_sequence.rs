@@ -9,6 +9,7 @@
 //! pushed comes out in the end; close gives back all memory. Input: choices, first of the world,
 //! then of one call after the other.
 
+use super::box_model::{BoxModel, Fault, Fed, FieldModel, Painted, Table, paint};
 use super::choices::Choices;
 use super::host::{self, Host};
 use super::loader_model::{
@@ -21,8 +22,8 @@ use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use wavetrain::abi::{
-    ArrayInfo, BatchInfo, Blank, FilesHook, LogHook, Memory, SCRATCH_BYTES, Sample, SampleBox,
-    Stats,
+    ArrayInfo, BOX_VALUE, BatchInfo, Blank, FieldSpec, FilesHook, LogHook, Memory, SCRATCH_BYTES,
+    Sample, SampleBox, Stats, Tensor as FedTensor,
 };
 use wavetrain::assemble::value_element;
 use wavetrain::config::{
@@ -43,8 +44,7 @@ const LOADERS_MAX: usize = 2;
 const BILL_BYTES_MAX: u64 = 8 << 20;
 
 /// Uris that are wrong by themselves.
-const REFUSED_URIS: [&str; 8] = [
-    "s3://bucket/array",
+const REFUSED_URIS: [&str; 7] = [
     "file://host/m/u16",
     "file://nowhere",
     "file:///m/u16?part",
@@ -55,6 +55,9 @@ const REFUSED_URIS: [&str; 8] = [
 ];
 
 const POISON: u8 = 0xA5;
+
+/// Bytes of a box in the first header.
+const OLD_BOX_BYTES: usize = 280;
 
 /// Blocks that the memory hook gave out, and how many calls until it refuses one.
 struct Heap {
@@ -78,6 +81,14 @@ struct Session<'a> {
     heap: Box<Heap>,
     next_tag: u64,
     block_is_free: bool,
+    /// The fields of the last config, if it has a table of them.
+    fields: Vec<FieldModel>,
+    /// The table as that config has it.
+    table: Vec<u8>,
+    /// Whether open must refuse it.
+    is_table_wrong: bool,
+    /// Whether it must because a field cannot hold its pad_value, which memory_need does not ask.
+    is_pad_wrong: bool,
 }
 
 thread_local! {
@@ -111,6 +122,10 @@ pub fn run(data: &[u8]) {
         heap,
         next_tag: 1,
         block_is_free: true,
+        fields: Vec::new(),
+        table: Vec::new(),
+        is_table_wrong: false,
+        is_pad_wrong: false,
     };
     session.open();
     for _ in 0..CALLS_MAX {
@@ -228,7 +243,83 @@ impl Session<'_> {
         self.set_hooks(&mut config);
         self.spoil(&mut config);
         self.set_memory(&mut config);
+        self.set_fields(&mut config);
         config
+    }
+
+    /// Sometimes a table of fields, or several boxes.
+    fn set_fields(&mut self, config: &mut Config) {
+        self.fields = Vec::new();
+        (self.is_table_wrong, self.is_pad_wrong) = (false, false);
+        let choices = &mut self.choices;
+        let how = choices.below(8);
+        if how >= 3 {
+            config.max_boxes_per_sample = choices.one_of(&[0, 6, 3, 1]);
+        }
+        if how < 5 {
+            return;
+        }
+        let most = choices.one_of(&[3, 8]);
+        let count = 1 + choices.below(most) as usize;
+        self.fields = (0..count).map(|number| FieldModel::choose(choices, number)).collect();
+        let mut specs: Vec<FieldSpec> = self.fields.iter().map(FieldModel::spec).collect();
+        let own = *config;
+        let default = Config::default();
+        (config.sample_rank, config.sample_shape) = (default.sample_rank, default.sample_shape);
+        (config.dtype, config.dtype_bytes) = (default.dtype, default.dtype_bytes);
+        (config.pad_mode, config.pad_value_set) = (default.pad_mode, default.pad_value_set);
+        config.pad_value = default.pad_value;
+        let is_wrong = choices.rarely(4);
+        let at = choices.below(count as u64) as usize;
+        let (kind, known) = (choices.below(16), size_of::<FieldSpec>());
+        let mut bytes = known + choices.one_of(&[0, 0, 8, 24]);
+        let mut filler = 0;
+        let spec = &mut specs[at];
+        match kind {
+            _ if !is_wrong => {}
+            0 => spec.name = [0; 64],
+            1 => spec.name = [b'a'; 64],
+            2 => spec.name[0] = choices.one_of(b"/\n\xFF\x7F"),
+            3 => spec.sample_rank = choices.one_of(&[17, u32::MAX]),
+            4 => {
+                spec.sample_rank = spec.sample_rank.max(1);
+                spec.sample_shape[0] = choices.one_of(&[0, 1 << 44, u64::MAX]);
+            }
+            5 => spec.dtype = choices.one_of(&[99, u32::MAX]),
+            6 => spec.dtype_bytes = choices.one_of(&[17, u32::MAX]),
+            7 => spec.pad_mode = 4,
+            8 => spec.reserved = 1,
+            9 => (spec.dtype, spec.dtype_bytes, spec.pad_value) = (Dtype::U8 as u32, 0, 256.0),
+            10 => bytes = choices.one_of(&[known - 1, 8, 0]),
+            11 => (bytes, filler) = (known + 8, 1),
+            12 => config.sample_rank = own.sample_rank.max(1),
+            13 => {
+                let same = *spec;
+                specs.push(same);
+            }
+            _ => {}
+        }
+        let table = Table::of(&specs);
+        let Table { mut fields, mut n_fields, .. } = table;
+        self.table = vec![filler; bytes * specs.len()];
+        for (spec, place) in specs.iter().zip(self.table.chunks_exact_mut(bytes.max(1))) {
+            let common = bytes.min(known);
+            // SAFETY: the place has as many bytes; the struct is plain old data.
+            unsafe {
+                let source = std::ptr::from_ref(spec).cast::<u8>();
+                std::ptr::copy_nonoverlapping(source, place.as_mut_ptr(), common);
+            }
+        }
+        if !self.table.is_empty() {
+            fields = self.table.as_ptr().cast();
+        }
+        match kind {
+            14 if is_wrong => fields = null(),
+            15 if is_wrong => n_fields = choices.one_of(&[9, u32::MAX]),
+            _ => {}
+        }
+        (self.is_table_wrong, self.is_pad_wrong) = (is_wrong && kind != 9, is_wrong && kind == 9);
+        Table { fields, n_fields, field_bytes: bytes as u32 }.put(config);
     }
 
     /// Who works, who reads, and who hears of it.
@@ -339,12 +430,18 @@ impl Session<'_> {
             check_error(&error, code);
             return assert_eq!(handle, 0x5555, "written by a failed open");
         }
+        assert!(!self.is_table_wrong && !self.is_pad_wrong);
         assert!(handle != 0 && !self.dead.contains(&handle));
         let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
         self.block_is_free &= config.memory.host_block != block.cast();
         self.loaders.push(Loader {
             handle,
             config,
+            fields: match config.fields.is_empty() {
+                true => vec![FieldModel::of_config(&config)],
+                false => self.fields.clone(),
+            },
+            fed: Vec::new(),
             open: Vec::new(),
             ready: VecDeque::new(),
             held: Vec::new(),
@@ -386,6 +483,9 @@ impl Session<'_> {
         if status != Status::Ok {
             check_error(&error, code);
         }
+        let has_table = size >= std::mem::offset_of!(Config, max_boxes_per_sample);
+        // Fields that are too large are BUDGET.
+        assert!(status != Status::Ok || !(self.is_table_wrong && has_table));
         let is_newer = size > size_of::<Config>() && filler != 0;
         assert!(status == Status::Invalid || !is_newer && (8..=1 << 16).contains(&size));
     }
@@ -481,6 +581,13 @@ impl Session<'_> {
         let code =
             unsafe { wavetrain_push(handle, samples, count, sample_bytes, timeout, &mut taken) };
         let loader = &mut self.loaders[at];
+        // Push has copied values; memory has to stay until all is over.
+        let models = made.iter_mut().flat_map(|made| made.models.drain(..));
+        for mut model in models.filter(|model| model.fed.is_some()) {
+            let is_value = |fed: &&mut Box<Fed>| fed.kind == BOX_VALUE;
+            model.fed.as_mut().filter(is_value).into_iter().for_each(|fed| fed.block.fill(0xEE));
+            loader.fed.push(model);
+        }
         if loader.is_closing || loader.failure.is_some() {
             // What is wrong with a sample by itself may be said first, unless it is too late.
             let first = made[0].refusal != Refusal::None && !loader.is_closing;
@@ -497,7 +604,12 @@ impl Session<'_> {
             check("push", code, &[Status::Again]);
             assert!(taken < count);
         } else {
-            check("push", code, &[Status::Invalid, Status::Rank, Status::Unsupported]);
+            // What is fed is looked at by push.
+            let fed = [Status::Dtype, Status::Budget];
+            let mut known = vec![Status::Invalid, Status::Rank, Status::Unsupported];
+            let has_fed = made.get(taken).is_some_and(|made| made.has_fed);
+            known.extend(fed.iter().filter(|_| has_fed));
+            check("push", code, &known);
             assert_eq!(taken, good, "push returned {code}");
             assert!(taken < count);
             let mut error = error();
@@ -664,7 +776,8 @@ impl Session<'_> {
         let loader = &mut self.loaders[at];
         let count = loader.held.len();
         for time in 0..if count > 0 { times as usize } else { 0 } {
-            loader.export(time % 2 % count, is_legacy);
+            let fields = loader.fields.len();
+            loader.export(time % 2 % count, (time + times as usize) % fields, is_legacy);
         }
     }
 
@@ -677,17 +790,17 @@ impl Session<'_> {
         let good = loader.held.first().map_or(1, |held| held.token);
         let token = if is_held(token) { 0 } else { token };
         let dead = if loader.is_closing { Status::Shutdown } else { Status::Invalid };
-        let mut tensor = null_mut();
+        let (mut tensor, field) = (null_mut(), loader.fields.len() as u32 + wild as u32 / 2);
         // SAFETY: the pointer is NULL or writable.
         let codes = unsafe {
             [
                 wavetrain_dlpack(loader.handle, good, 0, null_mut(), null_mut()),
-                wavetrain_dlpack(loader.handle, good, 1 + wild as u32 / 2, null_mut(), &mut tensor),
+                wavetrain_dlpack(loader.handle, good, field, null_mut(), &mut tensor),
                 wavetrain_dlpack(loader.handle, good, 0, std::ptr::dangling_mut(), &mut tensor),
                 wavetrain_dlpack(loader.handle, token, 0, null_mut(), &mut tensor),
             ]
         };
-        let expected = [Status::Invalid, Status::Invalid, Status::Unsupported, dead];
+        let expected = [Status::Invalid, dead, Status::Unsupported, dead];
         assert_eq!(codes, expected.map(|status| status as i32));
         assert!(tensor.is_null());
     }
@@ -708,7 +821,7 @@ impl Session<'_> {
     fn batch_info(&mut self) {
         let Some(at) = self.pick() else { return };
         let size = self.choices.one_of(&[size_of::<BatchInfo>(), 0, 7, 8, 20, 100, 4096]);
-        let field = u32::from(self.choices.rarely(6));
+        let field = self.choices.one_of(&[0, 0, 1, 2, 7, 8, u32::MAX]);
         let wild = self.choices.long();
         let loader = &self.loaders[at];
         let token = loader.held.last().map_or(wild, |held| held.token);
@@ -716,7 +829,8 @@ impl Session<'_> {
         info.bytes[..8].copy_from_slice(&size.to_ne_bytes());
         // SAFETY: the block has the size that it claims.
         let code = unsafe { wavetrain_batch_info(loader.handle, token, field, info.as_ptr()) };
-        let is_fine = !loader.held.is_empty() && field == 0 && size >= 8;
+        let has_field = (field as usize) < loader.fields.len();
+        let is_fine = !loader.held.is_empty() && has_field && size >= 8;
         assert_eq!(code, if is_fine { 0 } else { Status::Invalid as i32 });
         let kept = if is_fine { size_of::<BatchInfo>() } else { 8 };
         assert!(info.bytes.iter().skip(kept).all(|byte| *byte == POISON));
@@ -905,8 +1019,10 @@ enum Refusal {
 struct Made {
     sample: Sample,
     boxes: Vec<u8>,
-    #[allow(dead_code)] // keeps what the box points to
-    uri: Vec<u8>,
+    #[allow(dead_code)] // keeps what the boxes point to
+    uris: Vec<Vec<u8>>,
+    models: Vec<BoxModel>,
+    has_fed: bool,
     refusal: Refusal,
     expected: Expected,
 }
@@ -914,6 +1030,9 @@ struct Made {
 impl Session<'_> {
     fn sample(&mut self, at: usize) -> Made {
         let config = self.loaders[at].config;
+        if self.loaders[at].fields[0].takes_parts {
+            return self.sample_of_boxes(at);
+        }
         let shape = config.sample_shape[..config.sample_rank as usize].to_vec();
         let tag = self.next_tag;
         self.next_tag += 1;
@@ -945,7 +1064,10 @@ impl Session<'_> {
                 8 => end[0] = begin[0],
                 9 => spare = 1,
                 10 => {
-                    (uri, want, refusal) = (b"/m/absent".to_vec(), Want::Failure, Refusal::None);
+                    // The hook is asked for uris of any scheme.
+                    let absent = self.choices.one_of(&["/m/absent", "s3://bucket/array"]);
+                    uri = absent.as_bytes().to_vec();
+                    (want, refusal) = (Want::Failure, Refusal::None);
                 }
                 _ => {
                     let bad = self.choices.one_of(&BAD_URIS);
@@ -958,15 +1080,115 @@ impl Session<'_> {
         raw.begin[..rank].copy_from_slice(&begin);
         raw.end[..rank].copy_from_slice(&end);
         (raw.uri, raw.uri_bytes) = (uri.as_ptr().cast(), uri.len() as u64);
-        let box_bytes = size_of::<SampleBox>() + self.choices.one_of(&[0, 0, 4]);
+        let known = size_of::<SampleBox>();
+        let box_bytes = self.choices.one_of(&[known, known, known + 4, OLD_BOX_BYTES]);
+        // The first box had nothing that is reserved.
+        let box_bytes = if raw.reserved > 0 { box_bytes.max(known) } else { box_bytes };
         sample.box_bytes = box_bytes as u32;
         let mut boxes = vec![0; box_bytes];
-        // SAFETY: the block has the bytes of a box.
-        unsafe { boxes.as_mut_ptr().cast::<SampleBox>().write_unaligned(raw) };
+        put(&mut boxes, &raw);
         if spare == 1 {
             sample.box_bytes = 279;
         }
-        Made { sample, boxes, uri, refusal, expected: Expected { tag, want } }
+        let (uris, models, has_fed) = (vec![uri], Vec::new(), false);
+        let expected = Expected { tag, want };
+        Made { sample, boxes, uris, models, has_fed, refusal, expected }
+    }
+
+    /// Several boxes, of arrays and of what is fed, to any of the fields.
+    fn sample_of_boxes(&mut self, at: usize) -> Made {
+        let (fields, config) = (self.loaders[at].fields.clone(), self.loaders[at].config);
+        let most = match config.max_boxes_per_sample {
+            0 => fields.len(),
+            most => most as usize,
+        };
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let (world, choices) = (self.server.world, &mut self.choices);
+        let known = size_of::<SampleBox>();
+        let box_bytes = choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
+        let (mut models, mut uris) = (Vec::new(), Vec::<Vec<u8>>::new());
+        let mut arrays: Vec<Option<&Array>> = Vec::new();
+        for _ in 0..1 + choices.below(6.min(most as u64 + 1)) {
+            let array = &world.arrays[choices.below(world.arrays.len() as u64) as usize];
+            let is_array = box_bytes == OLD_BOX_BYTES || choices.below(2) == 0;
+            let mut model = match is_array {
+                true => BoxModel::of_array(choices, &fields, &array.image),
+                false => BoxModel::choose(choices, &fields),
+            };
+            if box_bytes == OLD_BOX_BYTES {
+                (model.field, model.at) = (0, [0; 16]);
+                model.step.fill(0);
+                model.axes.fill(0);
+            }
+            // Boxes that meet are refused, which is worth a try but now and then.
+            let met = models.len();
+            models.push(model);
+            if met > 0 && !choices.rarely(6) && paint(&fields, &models) == Err(Fault::Box) {
+                models.pop();
+                continue;
+            }
+            arrays.push(is_array.then_some(array));
+            uris.push(if is_array { array.uri.as_bytes().to_vec() } else { Vec::new() });
+        }
+        let painted = paint(&fields, &models);
+        let is_taken = painted != Err(Fault::Box) && models.len() <= most;
+        let mut refusal = if is_taken { Refusal::None } else { Refusal::Other };
+        let mut raws: Vec<SampleBox> = models.iter().map(BoxModel::raw).collect();
+        for (raw, uri) in raws.iter_mut().zip(&uris).filter(|(_, uri)| !uri.is_empty()) {
+            (raw.uri, raw.uri_bytes) = (uri.as_ptr().cast(), uri.len() as u64);
+        }
+        let count = raws.len() as u32;
+        let mut sample = Sample { boxes: null(), n_boxes: count, box_bytes: box_bytes as u32, tag };
+        if choices.rarely(8) {
+            let raw = &mut raws[choices.below(u64::from(count)) as usize];
+            let is_array = !raw.uri.is_null();
+            refusal = Refusal::Other;
+            match choices.below(8) {
+                0 => refusal = Refusal::NoBox,
+                1 => sample.n_boxes = choices.one_of(&[0, u32::MAX, most as u32 + 1]),
+                2 => sample.box_bytes = choices.one_of(&[0, 279, 8]),
+                3 => raw.rank = choices.one_of(&[17, u32::MAX]),
+                4 if box_bytes >= known => raw.reserved = 1,
+                5 if !is_array => (raw.uri, raw.uri_bytes) = (c"/m".as_ptr(), 2),
+                5 if box_bytes >= known => raw.tensor = &FedTensor::EMPTY,
+                6 if !is_array => raw.tensor = null(),
+                _ => raw.kind = choices.one_of(&[3, u32::MAX]),
+            }
+        }
+        let mut boxes = vec![0; box_bytes * raws.len()];
+        for (raw, place) in raws.iter().zip(boxes.chunks_exact_mut(box_bytes)) {
+            put(place, raw);
+        }
+        let want = self.want_of_boxes(&config, &arrays, painted);
+        let has_fed = arrays.iter().any(Option::is_none);
+        let expected = Expected { tag, want };
+        Made { sample, boxes, uris, models, has_fed, refusal, expected }
+    }
+
+    /// What must become of boxes that push takes.
+    fn want_of_boxes(
+        &self,
+        config: &Config,
+        arrays: &[Option<&Array>],
+        painted: Result<Vec<Painted>, Fault>,
+    ) -> Want {
+        let arrays = || arrays.iter().flatten().copied();
+        let is_damaged = |array: &Array| self.server.touches(array) && !self.server.spares(array);
+        if arrays().any(is_damaged) {
+            return Want::Anything;
+        }
+        let is_capped = |array: &Array| array.chunk_bytes > config.max_chunk_uncompressed_bytes;
+        let Some(painted) = painted.ok().filter(|_| !arrays().any(is_capped)) else {
+            return Want::Failure;
+        };
+        let is_strict = config.max_shards_per_sample > 0
+            || (config.missing_chunks > 0 && arrays().any(|array| array.has_missing))
+            || config.max_substreams_per_chunk > 0;
+        match is_strict || arrays().any(|array| self.server.touches(array)) {
+            true => Want::BytesOrFailure(painted),
+            false => Want::Bytes(painted),
+        }
     }
 
     /// A box of the sample's shape in the last axes of the array, mostly inside it.
@@ -1019,6 +1241,8 @@ impl Session<'_> {
             || (config.missing_chunks > 0 && array.has_missing)
             || config.max_substreams_per_chunk > 0;
         let bytes = self.bytes(image, config, (begin, end), pad);
+        let covered = config.sample_shape[..config.sample_rank as usize].to_vec();
+        let bytes = vec![Painted { bytes, covered }];
         match is_strict || self.server.touches(array) {
             true => Want::BytesOrFailure(bytes),
             false => Want::Bytes(bytes),
@@ -1054,6 +1278,16 @@ impl Session<'_> {
         let values = values.chunks(size as usize).zip(marks);
         let values = values.flat_map(|(value, is_out)| if is_out { element } else { value });
         values.copied().collect()
+    }
+}
+
+/// A box at a place of as many bytes as its maker knows.
+fn put(place: &mut [u8], raw: &SampleBox) {
+    let common = place.len().min(size_of::<SampleBox>());
+    // SAFETY: the place has as many bytes; the struct is plain old data.
+    unsafe {
+        let source = std::ptr::from_ref(raw).cast::<u8>();
+        std::ptr::copy_nonoverlapping(source, place.as_mut_ptr(), common);
     }
 }
 

@@ -1,10 +1,11 @@
 //! A random geometry and random boxes in it: what `plan` says to read and what `assemble` makes of
-//! it, against an oracle that asks every voxel.
+//! it, against an oracle that asks every voxel. Boxes are read forwards, backwards and in steps,
+//! with their axes in any order or dropped, and go to a part of a field that may be larger.
 //!
-//! Checked: every distinct chunk comes once, in file order, with just the samples that touch it;
-//! the bytes that it needs are the hull of what the samples read, and strips leave out none of
+//! Checked: every distinct chunk comes once, in file order, with just the samples that touch it, or
+//! several times with some of them where it is large; the bytes that it needs are the hull of what the samples read, and strips leave out none of
 //! them; and with nothing but the voxels that are read in otherwise poisoned chunks, the batch
-//! holds what numpy.pad and the cast give.
+//! holds what numpy.pad, numpy's slices and the cast give, and nothing beside the box is written.
 
 use super::choices::Choices;
 use super::oracle::{Image, Pad, cast, has_cast};
@@ -14,11 +15,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use wavetrain::assemble::axis::{AxisFault, PadMode, runs, source_range};
 use wavetrain::assemble::cast::Cast;
+use wavetrain::assemble::walk::walk_range;
 use wavetrain::assemble::{SampleBox, Target, fill_outside, scatter};
 use wavetrain::base::arena::{Carver, Claim};
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::plan::{Cursor, Merge, Reach};
-use wavetrain::records::{ArrayRecord, BoxShape, ByteOrder, ChunkBytes, Dtype, Need};
+use wavetrain::records::{ArrayRecord, AxisWalk, BoxShape, ByteOrder, ChunkBytes, Dtype, Need};
 use wavetrain::simd::FloatEnvironment;
 
 /// Samples of one merge.
@@ -26,6 +28,9 @@ const SAMPLES_MAX: u64 = 6;
 
 /// Voxels of one box: the oracle asks each.
 const VOXELS_MAX: u64 = 600;
+
+/// Elements of a field up to which it is more than the box.
+const FIELD_MAX: u64 = 1 << 12;
 
 /// Elements of an array: its image is in memory.
 const ELEMENTS_MAX: u64 = 1 << 14;
@@ -35,6 +40,9 @@ const CHUNK_BYTES_MAX: u64 = 1 << 17;
 
 /// As `plan` documents: strips are made where at least this much lies between them.
 const GAP_BYTES_MIN: u64 = 4096;
+
+/// As `plan` documents: no less is read twice.
+const APART_BYTES_MIN: u64 = 64 << 10;
 
 const POISON: u8 = 0xA5;
 
@@ -56,21 +64,74 @@ struct Geometry {
     chunk_bytes: u64,
 }
 
-/// A box in array coordinates, padding included, and its hull inside the array; no hull where it
-/// reads nothing.
+/// A box in array coordinates, padding included, and where it goes.
 struct Sample {
     begin: Vec<i64>,
     end: Vec<i64>,
-    hull: Option<(Vec<u64>, Vec<u64>)>,
+    /// Elements from one place to the next, not 0.
+    step: Vec<i64>,
+    /// The axis of the field; None: dropped.
+    to: Vec<Option<usize>>,
+    /// Extents of the field.
+    field: Vec<u64>,
+    /// By axis of the field: where the first place goes.
+    at: Vec<u64>,
 }
 
-/// What the voxels of a chunk say about it: which samples, and which elements, counted from the
-/// chunk's first along each axis.
-#[derive(Default)]
-struct Asked {
-    samples: BTreeSet<u32>,
-    voxels: BTreeSet<Vec<u64>>,
+impl Sample {
+    /// The coordinate that each place along an axis reads.
+    fn coordinates(&self, axis: usize) -> Vec<i64> {
+        let (begin, end, step) = (self.begin[axis], self.end[axis], self.step[axis]);
+        let first = if step < 0 { end - 1 } else { begin };
+        let mut all: Vec<i64> = Vec::new();
+        let mut at = first;
+        while (begin..end).contains(&at) {
+            all.push(at);
+            at += step;
+        }
+        all
+    }
+
+    fn walk(&self, axis: usize) -> AxisWalk {
+        AxisWalk::of(self.begin[axis], self.end[axis], self.step[axis]).expect("a short walk")
+    }
+
+    /// The same as the library has it.
+    fn shape(&self) -> BoxShape {
+        let mut shape = BoxShape::EMPTY;
+        for axis in 0..self.begin.len() {
+            shape.axes[axis] = self.walk(axis).to_axis(self.to[axis]);
+        }
+        shape.at = number(&self.at, self.field.iter().copied());
+        shape
+    }
+
+    /// The elements that are read along each axis; None where nothing is.
+    fn read(&self, geometry: &Geometry, mode: PadMode) -> Option<Vec<BTreeSet<u64>>> {
+        let of_axis = |axis: usize| -> BTreeSet<u64> {
+            let extent = geometry.shape[axis] as i64;
+            let walked = |at: i64| walked(at, extent, mode).map(|at| at as u64);
+            self.coordinates(axis).into_iter().filter_map(walked).collect()
+        };
+        let read: Vec<_> = (0..geometry.rank).map(of_axis).collect();
+        read.iter().all(|elements| !elements.is_empty()).then_some(read)
+    }
+
+    /// What plan is told that it reads.
+    fn reach(&self, geometry: &Geometry, mode: PadMode) -> Reach {
+        let mut reach = Reach::of([0; RANK_MAX], [0; RANK_MAX]);
+        for axis in 0..geometry.rank {
+            let walk = self.walk(axis);
+            let range = walk_range(&walk, geometry.shape[axis], mode).expect("it was chosen so");
+            (reach.lo[axis], reach.hi[axis]) = range;
+            reach.step[axis] = walk.step().0 as u32;
+        }
+        reach
+    }
 }
+
+/// Which elements of a chunk each sample reads, counted from the chunk's first along each axis.
+type Asked = BTreeMap<u32, BTreeSet<Vec<u64>>>;
 
 thread_local! {
     static MERGE: RefCell<Merge> = RefCell::new(merge());
@@ -106,40 +167,56 @@ pub fn run(data: &[u8]) {
     let (from, to) = choices.one_of(&sized);
     assert!(has_cast(from, to));
     let record = record(&geometry, from, order);
-    let samples = samples(&mut choices, &geometry, mode);
-    let asked = asked(&geometry, &samples);
+    let mut samples = samples(&mut choices, &geometry, mode);
+    samples.iter_mut().for_each(|sample| turn(&mut choices, &geometry, sample));
+    let asked = asked(&geometry, &samples, mode);
     let image = image(&geometry, from);
-    let steps = planned(&record, &samples);
+    let steps = planned((&geometry, &record), &samples, mode);
     check_plan(&geometry, &asked, &steps);
     for sample in &samples {
-        if let Some((lo, hi)) = &sample.hull {
-            check_files_touched(&geometry, &record, lo, hi);
-        }
+        check_files_touched((&geometry, &record), sample, mode);
     }
     let _environment = FloatEnvironment::enter();
     for (number, sample) in samples.iter().enumerate() {
         let parts = (&geometry, &record, &image);
         let filled = filled(parts, sample, number as u32, (mode, to), &asked, &steps);
-        let outside = vec![7; to.bytes() as usize];
-        let bytes = from.bytes() as usize;
-        // Cast elements one by one, so that the padding element is not cast.
-        let marked = image.crop(&sample.begin, &sample.end, pad, &vec![0x5B; bytes]);
-        let inside = image_mask(&image, sample, pad);
-        let expected: Vec<u8> = cast(from, to, &marked)
-            .chunks(to.bytes() as usize)
-            .zip(inside)
-            .flat_map(|(element, is_inside)| if is_inside { element } else { &outside[..] })
-            .copied()
-            .collect();
-        assert!(filled == expected, "{:?} {:?} {mode:?}", sample.begin, sample.end);
+        let expected = expected(&image, sample, (from, to), pad);
+        let Sample { begin, end, step, to, field, at } = sample;
+        let text = || format!("{begin:?} {end:?} {step:?} {to:?} {field:?} {at:?} {mode:?}");
+        assert!(filled == expected, "{}", text());
     }
 }
 
-/// For every place of the box whether it has a source: one crop of an array of ones.
-fn image_mask(image: &Image, sample: &Sample, pad: Pad) -> Vec<bool> {
-    let count = image.shape.iter().product::<u64>() as usize;
-    let ones = Image::new(Dtype::U8, image.shape.clone(), Arc::new(vec![1; count]), vec![0]);
-    ones.crop(&sample.begin, &sample.end, pad, &[0]).iter().map(|byte| *byte == 1).collect()
+/// The field, place by place: poison where the box has none, 7 where a place has no source.
+fn expected(image: &Image, sample: &Sample, (from, to): (Dtype, Dtype), pad: Pad) -> Vec<u8> {
+    let bytes = to.bytes() as usize;
+    let elements: u64 = sample.field.iter().product();
+    let mut field = vec![POISON; elements as usize * bytes];
+    let coordinates: Vec<Vec<i64>> =
+        (0..sample.begin.len()).map(|axis| sample.coordinates(axis)).collect();
+    let counts: Vec<u64> = coordinates.iter().map(|all| all.len() as u64).collect();
+    for_each_voxel(&vec![0; counts.len()], &counts, |place| {
+        let mut target = sample.at.clone();
+        for (axis, place) in place.iter().enumerate() {
+            if let Some(to) = sample.to[axis] {
+                target[to] += place;
+            }
+        }
+        let at: Vec<i64> =
+            place.iter().zip(&coordinates).map(|(place, all)| all[*place as usize]).collect();
+        let is_inside = |(at, extent): (&i64, &u64)| (0..*extent as i64).contains(at);
+        let has_source = pad != Pad::Constant || at.iter().zip(&image.shape).all(is_inside);
+        let element = match has_source {
+            true => {
+                let end: Vec<i64> = at.iter().map(|at| at + 1).collect();
+                cast(from, to, &image.crop(&at, &end, pad, &[]))
+            }
+            false => vec![7; bytes],
+        };
+        let place = number(&target, sample.field.iter().copied()) as usize * bytes;
+        field[place..place + bytes].copy_from_slice(&element);
+    });
+    field
 }
 
 fn geometry(choices: &mut Choices<'_>) -> Option<Geometry> {
@@ -202,22 +279,63 @@ fn samples(choices: &mut Choices<'_>, geometry: &Geometry, mode: PadMode) -> Vec
 
 fn sample(choices: &mut Choices<'_>, geometry: &Geometry, mode: PadMode) -> Option<Sample> {
     let (mut begin, mut end) = (Vec::new(), Vec::new());
-    let (mut lo, mut hi) = (Vec::new(), Vec::new());
     for extent in &geometry.shape {
         let margin = if mode == PadMode::None { 0 } else { 4 + *extent as i64 / 2 };
         let first = choices.below(extent + 2 * margin as u64) as i64 - margin;
         let room = *extent as i64 + margin - first;
         let limit = first + 1 + choices.below(room as u64) as i64;
-        let (low, high) = source_range(first, limit, *extent, mode).ok()?;
+        source_range(first, limit, *extent, mode).ok()?;
         begin.push(first);
         end.push(limit);
-        lo.push(low);
-        hi.push(high);
     }
-    let voxels: i64 = begin.iter().zip(&end).map(|(first, limit)| limit - first).product();
-    let is_empty = lo.iter().zip(&hi).any(|(low, high)| low == high);
-    let hull = (!is_empty).then_some((lo, hi));
-    (voxels as u64 <= VOXELS_MAX).then_some(Sample { begin, end, hull })
+    let extents = begin.iter().zip(&end).map(|(first, limit)| (limit - first) as u64);
+    let (rank, field): (_, Vec<u64>) = (begin.len(), extents.collect());
+    let voxels: u64 = field.iter().product();
+    let (step, to, at) = (vec![1; rank], (0..rank).map(Some).collect(), vec![0; rank]);
+    (voxels <= VOXELS_MAX).then_some(Sample { begin, end, step, to, field, at })
+}
+
+/// Sometimes: a step, another order of the axes, fewer of them, a larger field.
+fn turn(choices: &mut Choices<'_>, geometry: &Geometry, sample: &mut Sample) {
+    if !choices.rarely(2) {
+        return;
+    }
+    let mut left = Vec::new();
+    for axis in 0..geometry.rank {
+        let step = choices.one_of(&[1, -1, 2, -2, 3, -3, 1, -1, 5, -7, 11, -20, i64::MIN]);
+        let extent = geometry.shape[axis] as i64;
+        let (begin, end) = (sample.begin[axis].max(0), sample.end[axis].min(extent));
+        // Longer steps stay inside.
+        if step.unsigned_abs() == 1 {
+            sample.step[axis] = step;
+        } else if begin < end {
+            (sample.begin[axis], sample.end[axis], sample.step[axis]) = (begin, end, step);
+        }
+        let is_one = sample.coordinates(axis).len() == 1;
+        if !(is_one && choices.rarely(2)) {
+            left.push(axis);
+        }
+    }
+    sample.to.fill(None);
+    (sample.field, sample.at) = (Vec::new(), Vec::new());
+    // Ends: every turn adds an axis to the field.
+    let mut elements = 1;
+    while !left.is_empty() || choices.rarely(4) {
+        let (before, behind) = (choices.below(3), choices.below(3));
+        let mut places = 1;
+        if !left.is_empty() && (sample.field.len() >= 4 || !choices.rarely(6)) {
+            let axis = left.remove(choices.below(left.len() as u64) as usize);
+            sample.to[axis] = Some(sample.field.len());
+            places = sample.coordinates(axis).len() as u64;
+        }
+        elements *= before + places + behind;
+        let (before, behind) = if elements > FIELD_MAX { (0, 0) } else { (before, behind) };
+        sample.field.push(before + places + behind);
+        sample.at.push(before);
+        if sample.field.len() >= RANK_MAX {
+            break;
+        }
+    }
 }
 
 /// Calls `each` with every voxel of a box.
@@ -245,13 +363,13 @@ fn number(place: &[u64], counts: impl Iterator<Item = u64>) -> u64 {
     place.iter().zip(counts).fold(0, |number, (place, count)| number * count + place)
 }
 
-/// What every voxel of every hull says.
-fn asked(geometry: &Geometry, samples: &[Sample]) -> BTreeMap<(u64, u64), Asked> {
+/// What every voxel that is read says.
+fn asked(geometry: &Geometry, samples: &[Sample], mode: PadMode) -> BTreeMap<(u64, u64), Asked> {
     let Geometry { rank, shape, file, chunk, .. } = geometry;
     let mut asked: BTreeMap<(u64, u64), Asked> = BTreeMap::new();
-    for (sample, hull) in samples.iter().enumerate().map(|(n, sample)| (n, &sample.hull)) {
-        let Some((lo, hi)) = hull else { continue };
-        for_each_voxel(lo, hi, |at| {
+    for (sample, read) in samples.iter().map(|sample| sample.read(geometry, mode)).enumerate() {
+        let Some(read) = read else { continue };
+        for_each_read(&read, |at| {
             let files: Vec<u64> = (0..*rank).map(|a| at[a] / file[a]).collect();
             let chunks: Vec<u64> = (0..*rank).map(|a| at[a] % file[a] / chunk[a]).collect();
             let position = (
@@ -259,18 +377,22 @@ fn asked(geometry: &Geometry, samples: &[Sample]) -> BTreeMap<(u64, u64), Asked>
                 number(&chunks, (0..*rank).map(|a| file[a] / chunk[a])),
             );
             let entry = asked.entry(position).or_default();
-            entry.samples.insert(sample as u32);
             // Chunks divide files, so the place in the chunk does not depend on the file.
-            entry.voxels.insert((0..*rank).map(|a| at[a] % chunk[a]).collect());
+            let voxel = (0..*rank).map(|a| at[a] % chunk[a]).collect();
+            entry.entry(sample as u32).or_default().insert(voxel);
         });
     }
     asked
 }
 
-fn padded(values: &[u64]) -> [u64; RANK_MAX] {
-    let mut array = [0; RANK_MAX];
-    array[..values.len()].copy_from_slice(values);
-    array
+/// Calls `each` with every voxel of the elements that are read along each axis.
+fn for_each_read(read: &[BTreeSet<u64>], mut each: impl FnMut(&[u64])) {
+    let read: Vec<Vec<u64>> = read.iter().map(|set| set.iter().copied().collect()).collect();
+    let counts: Vec<u64> = read.iter().map(|all| all.len() as u64).collect();
+    for_each_voxel(&vec![0; counts.len()], &counts, |place| {
+        let at = place.iter().zip(&read).map(|(place, all)| all[*place as usize]);
+        each(&at.collect::<Vec<_>>());
+    });
 }
 
 /// One step of the merge.
@@ -280,12 +402,27 @@ struct Step {
     need: Need,
 }
 
-fn planned(record: &ArrayRecord, samples: &[Sample]) -> Vec<Step> {
+impl Step {
+    /// What its samples read of the chunk.
+    fn voxels(&self, asked: &Asked) -> BTreeSet<Vec<u64>> {
+        let of_step = |(sample, _): &(&u32, _)| self.samples.contains(sample);
+        asked.iter().filter(of_step).flat_map(|(_, voxels)| voxels.iter().cloned()).collect()
+    }
+}
+
+fn planned(
+    (geometry, record): (&Geometry, &ArrayRecord),
+    samples: &[Sample],
+    mode: PadMode,
+) -> Vec<Step> {
     MERGE.with_borrow_mut(|merge| {
         merge.clear();
-        for (sample, hull) in samples.iter().enumerate().map(|(n, sample)| (n, &sample.hull)) {
-            let Some((lo, hi)) = hull else { continue };
-            merge.add(sample as u32, Cursor::start(record, &Reach::of(padded(lo), padded(hi))));
+        for (number, sample) in samples.iter().enumerate() {
+            let reach = sample.reach(geometry, mode);
+            assert_eq!(reach.is_empty(geometry.rank), sample.read(geometry, mode).is_none());
+            if !reach.is_empty(geometry.rank) {
+                merge.add(number as u32, Cursor::start(record, &reach));
+            }
         }
         let mut steps = Vec::new();
         loop {
@@ -300,21 +437,31 @@ fn planned(record: &ArrayRecord, samples: &[Sample]) -> Vec<Step> {
 }
 
 fn check_plan(geometry: &Geometry, asked: &BTreeMap<(u64, u64), Asked>, steps: &[Step]) {
-    assert_eq!(steps.len(), asked.len());
-    for (step, (position, asked)) in steps.iter().zip(asked) {
-        assert_eq!(step.position, *position);
-        assert!(step.samples.iter().eq(&asked.samples), "{:?}", step.samples);
-        check_need(geometry, asked, &step.need);
+    let mut left = steps;
+    for (position, asked) in asked {
+        let count = left.iter().take_while(|step| step.position == *position).count();
+        let (of_chunk, rest) = left.split_at(count);
+        left = rest;
+        // Of what no codec wrote, parts that are far from each other come one by one.
+        assert!(count == 1 || count > 1 && geometry.chunk_bytes > APART_BYTES_MIN);
+        let mut samples = BTreeSet::new();
+        for step in of_chunk {
+            assert!(step.samples.is_sorted(), "{:?}", step.samples);
+            assert!(step.samples.iter().all(|sample| samples.insert(*sample)));
+            check_need(geometry, &step.voxels(asked), &step.need);
+        }
+        assert!(samples.iter().eq(asked.keys()), "{samples:?}");
     }
+    assert!(left.is_empty(), "chunks that nobody reads");
 }
 
 /// The span is that of the box around what is read, and every element lies in a strip.
-fn check_need(geometry: &Geometry, asked: &Asked, need: &Need) {
+fn check_need(geometry: &Geometry, read: &BTreeSet<Vec<u64>>, need: &Need) {
     let offset = |voxel: &[u64]| -> u64 {
         voxel.iter().zip(&geometry.strides).map(|(at, stride)| at * stride).sum()
     };
     let edge = |pick: fn(u64, u64) -> u64| -> Vec<u64> {
-        let voxels = asked.voxels.iter().cloned();
+        let voxels = read.iter().cloned();
         let both = |a: Vec<u64>, b: Vec<u64>| a.iter().zip(&b).map(|(a, b)| pick(*a, *b)).collect();
         voxels.reduce(both).unwrap()
     };
@@ -326,7 +473,7 @@ fn check_need(geometry: &Geometry, asked: &Asked, need: &Need) {
     assert!(count >= 1);
     let strip_bytes = need.strip_bytes();
     assert!(count == 1 || strip_bytes + GAP_BYTES_MIN <= pitch, "{need:?}");
-    for voxel in &asked.voxels {
+    for voxel in read {
         assert!(is_in_strip(need, offset(voxel), geometry.element), "{need:?} {voxel:?}");
     }
 }
@@ -338,12 +485,18 @@ fn is_in_strip(need: &Need, at: u64, bytes: u64) -> bool {
     strip < u64::from(need.strip_count) && from + bytes <= start + need.strip_bytes()
 }
 
-fn check_files_touched(geometry: &Geometry, record: &ArrayRecord, lo: &[u64], hi: &[u64]) {
+fn check_files_touched(
+    (geometry, record): (&Geometry, &ArrayRecord),
+    sample: &Sample,
+    mode: PadMode,
+) {
     let mut files = BTreeSet::new();
-    for_each_voxel(lo, hi, |at| {
-        files.insert((0..geometry.rank).map(|a| at[a] / geometry.file[a]).collect::<Vec<_>>());
-    });
-    assert_eq!(Reach::of(padded(lo), padded(hi)).files_touched(record), files.len() as u64);
+    if let Some(read) = sample.read(geometry, mode) {
+        for_each_read(&read, |at| {
+            files.insert((0..geometry.rank).map(|a| at[a] / geometry.file[a]).collect::<Vec<_>>());
+        });
+    }
+    assert_eq!(sample.reach(geometry, mode).files_touched(record), files.len() as u64);
 }
 
 /// An array whose every element tells its place, as far as its type can.
@@ -363,7 +516,7 @@ fn chunk_bytes(parts: (&Geometry, &ArrayRecord, &Image), asked: &Asked, step: &S
     let origin = origin(geometry, step.position);
     let element = geometry.element as usize;
     let mut bytes = vec![POISON; step.need.span.bytes() as usize];
-    for voxel in &asked.voxels {
+    for voxel in &step.voxels(asked) {
         let at = voxel.iter().zip(&origin).map(|(inside, origin)| inside + origin);
         let pixel = number(&at.collect::<Vec<_>>(), geometry.shape.iter().copied()) as usize;
         let mut value = image.pixels[pixel * element..][..element].to_vec();
@@ -390,7 +543,7 @@ fn origin(geometry: &Geometry, position: (u64, u64)) -> Vec<u64> {
     origin
 }
 
-/// The sample as `assemble` fills it from the planned chunks, guards checked.
+/// The field as `assemble` fills it from the planned chunks, guards checked.
 fn filled(
     parts: (&Geometry, &ArrayRecord, &Image),
     sample: &Sample,
@@ -401,27 +554,28 @@ fn filled(
 ) -> Vec<u8> {
     const GUARD_BYTES: usize = 64;
     let record = parts.1;
-    let count: i64 = sample.begin.iter().zip(&sample.end).map(|(b, e)| e - b).product();
-    let bytes = count as usize * to.bytes() as usize;
+    let places: usize = (0..parts.0.rank).map(|axis| sample.coordinates(axis).len()).product();
+    let elements: u64 = sample.field.iter().product();
+    let bytes = elements as usize * to.bytes() as usize;
     let mut buffer = vec![POISON; bytes + 2 * GUARD_BYTES];
     let cast =
         Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
-    let shape = &BoxShape::forward(&sample.begin, &sample.end);
-    let strides = &shape.strides(sample.begin.len(), to.bytes());
+    let (shape, mut strides) = (&sample.shape(), [0; RANK_MAX]);
+    for (axis, stride) in strides[..sample.field.len()].iter_mut().enumerate() {
+        *stride = sample.field[axis + 1..].iter().product::<u64>() * u64::from(to.bytes());
+    }
+    let strides = &strides;
     let claim = Claim::on(&mut buffer[GUARD_BYTES..][..bytes]);
     let sample = SampleBox { record, cast, shape, strides, pad: mode };
     let mut target = Target { sample, claim };
     let mut written = 0;
-    for (step, asked) in steps.iter().zip(asked.values()) {
-        if !step.samples.contains(&number) {
-            continue;
-        }
-        let chunk = chunk_bytes(parts, asked, step);
+    for step in steps.iter().filter(|step| step.samples.contains(&number)) {
+        let chunk = chunk_bytes(parts, &asked[&step.position], step);
         let chunk = ChunkBytes { bytes: &chunk, first: step.need.span.first };
         written += scatter(&mut target, &origin(parts.0, step.position), &chunk);
     }
     written += fill_outside(&mut target, &vec![7; to.bytes() as usize]);
-    assert_eq!(written, bytes as u64);
+    assert_eq!(written, places as u64 * u64::from(to.bytes()));
     assert!(buffer[..GUARD_BYTES].iter().all(|byte| *byte == POISON));
     assert!(buffer[GUARD_BYTES + bytes..].iter().all(|byte| *byte == POISON));
     buffer[GUARD_BYTES..][..bytes].to_vec()

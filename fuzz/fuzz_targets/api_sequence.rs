@@ -2,6 +2,8 @@
 
 #[path = "../bodies/api_sequence.rs"]
 mod body;
+#[path = "../box_model.rs"]
+mod box_model;
 #[path = "../choices.rs"]
 mod choices;
 #[path = "../host.rs"]

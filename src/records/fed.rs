@@ -57,6 +57,14 @@ impl Fed {
         self.data != FedData::Nothing
     }
 
+    /// Whether what is computed of its extents fits. An extent of 0 counts as 1: strides of 0 keep
+    /// any number of elements in a few bytes, and an extent of 0 in none.
+    pub fn is_countable(&self) -> bool {
+        let axes = &self.shape[..self.rank as usize];
+        let more = |bytes: u64, extent: &u64| bytes.checked_mul((*extent).max(1));
+        axes.iter().try_fold(u64::from(self.dtype_bytes), more).is_some()
+    }
+
     /// Bytes from the first element to behind the last; None where that is more than memory has, or
     /// there is no element.
     pub fn span(&self) -> Option<u64> {
@@ -132,6 +140,14 @@ mod tests {
         assert_eq!((record.chunk_shape[..3].to_vec(), record.chunk_bytes), ([1, 1, 1].into(), 2));
         let record = fed(&[1 << 40], &[2]).record(u64::MAX);
         assert_eq!(record.chunk_shape[0], CHUNK_BYTES / 2);
+    }
+
+    #[test]
+    fn extents_are_countable_while_their_product_fits() {
+        assert!(fed(&[1 << 31, 1 << 31, 1], &[0, 0, 2]).is_countable());
+        assert!(!fed(&[1 << 31, 1 << 31, 2], &[0, 0, 2]).is_countable());
+        assert!(fed(&[0, 1 << 31, 1 << 31], &[0, 0, 2]).is_countable());
+        assert!(!fed(&[1 << 32, 1 << 31, 0], &[0, 0, 2]).is_countable());
     }
 
     #[test]

@@ -68,11 +68,15 @@ impl Feed<'_> {
                 let mut stride = u64::from(dtype.bytes());
                 for axis in (0..shape.len()).rev() {
                     fed.strides[axis] = stride;
-                    stride *= shape[axis];
+                    // What does not fit is refused below.
+                    stride = stride.saturating_mul(shape[axis]);
                 }
                 Fed { data: FedData::Value(value), ..fed }
             }
         };
+        if !fed.is_countable() {
+            return Err(fail!(why, Invalid, "what is fed: no memory has its shape"));
+        }
         if fed.rank as usize != rank {
             let axes = fed.rank;
             return Err(fail!(why, Rank, "a box of {rank} axes of what has {axes}"));

@@ -4,4 +4,5 @@ mod abi;
 #[path = "../common/mod.rs"]
 mod common;
 mod dlpack;
+mod fed_extents;
 mod struct_sizes;

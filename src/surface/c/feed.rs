@@ -38,6 +38,10 @@ pub unsafe fn read_fed(
     let rank = source.rank as usize;
     let mut fed = Fed { dtype, dtype_bytes, rank: source.rank, ..Fed::NOTHING };
     fed.shape[..rank].copy_from_slice(&tensor.shape[..rank]);
+    let endless = "tensor: no memory has its shape and strides";
+    if !fed.is_countable() {
+        return Err(fail!(why, Invalid, "{endless}"));
+    }
     let mut strides = tensor.strides;
     if strides[..rank].iter().all(|stride| *stride == 0) {
         let mut stride = i64::from(dtype_bytes);
@@ -78,7 +82,7 @@ pub unsafe fn read_fed(
     }
     let has_span = fed.span().is_some_and(|span| span <= isize::MAX as u64);
     if elements > 0 && !has_span {
-        return Err(fail!(why, Invalid, "tensor: no memory has its shape and strides"));
+        return Err(fail!(why, Invalid, "{endless}"));
     }
     target.fed = fed;
     Ok(())
