@@ -349,6 +349,10 @@ impl BoxModel {
         if rank == 0 && is_one {
             return Some(Vec::new());
         }
+        // One element, which goes to any place.
+        if field.takes_parts && extents.iter().all(|extent| *extent == 1) {
+            return Some(vec![None; rank]);
+        }
         let before = rank.checked_sub(shape.len()).filter(|_| field.takes_parts)?;
         let is_right = extents[..before].iter().all(|extent| *extent == 1);
         is_right.then(|| (0..rank).map(|axis| axis.checked_sub(before)).collect())

@@ -25,6 +25,8 @@ mod chunk;
 mod crc32c;
 #[path = "../fuzz/bodies/filters.rs"]
 mod filters;
+#[path = "../fuzz/bodies/flat.rs"]
+mod flat;
 #[path = "../fuzz/bodies/group.rs"]
 mod group;
 #[path = "../fuzz/guard.rs"]
@@ -77,6 +79,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("chunk", chunk::run),
     ("crc32c", crc32c::run),
     ("filters", filters::run),
+    ("flat", flat::run),
     ("group", group::run),
     ("gzip", gzip::run),
     ("json", json::run),

@@ -181,7 +181,7 @@ fn archive_needs_only_libc() {
 /// here why that is worth it: constants stand apart from the code, which takes 24 bytes for each
 /// use of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
 /// faster, metadata twice as fast, and casts on CPUs without AVX2 by half and more. Fields, boxes
-/// with a place, what is fed, and .npy and raw files are the last 66 KB, a tenth of them texts.
+/// with a place, what is fed, and .npy and raw files are the last 66 KB.
 const HOST_BYTES_MAX: u64 = 590_000;
 const BYTES_MAX: u64 = 670_000;
 
