@@ -386,6 +386,7 @@ def test_what_is_not_popped_goes_with_the_stream(way, pipeline):
     stream = pipeline(samples_per_batch=2, **fields(TABLE, lookahead_samples=4))
     samples, alive = watched(200)
     stream.push(drained(samples))
+    del samples
     stream.pop().release()
     assert alive() == [*range(2, 200)]
     if way == "abandon":
