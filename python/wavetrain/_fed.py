@@ -300,8 +300,6 @@ def of_buffer(held: Held) -> Fed:
     letter = text.lstrip("@=<>!|")
     is_native = view.itemsize == 1 or text[0] not in "<>!" or text[0] == native_order()[0]
     dtype = TYPES.get(f"{LETTERS.get(letter, '')}{view.itemsize}")
-    if dtype is None and letter == "?":
-        dtype = Dtype.BOOL
     check(dtype, repr(text), is_native)
     shape = words(view.shape, view.ndim)
     return fed(dtype, view.itemsize, shape, words(view.strides, view.ndim), view.data or 0, held)
