@@ -206,7 +206,6 @@ class Source:
         """Of an epoch, there; batches of another may be still to come out."""
         self._next = place  # that is made next
         self._asked: collections.deque[list[Answer]] = collections.deque()
-        self._asked_to = place.iteration
         self._is_over, self._failure = False, cast("Exception | None", None)
         self._in_flight = collections.deque(in_flight)
         self._is_torn = False  # by an interrupt
@@ -322,8 +321,7 @@ class Source:
             return self._rows_fed()
         ahead = self._prefetch + 1 if self._executor is not None else 1
         while len(self._asked) < ahead:
-            self._asked.append(self._ask(self._asked_to))
-            self._asked_to += 1
+            self._asked.append(self._ask(self._next.iteration + len(self._asked)))
         answers = self._asked[0]
         must_wait = self._blocking and not self._in_flight
         if not must_wait and not all(answer.done() for answer in answers):
