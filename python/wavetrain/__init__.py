@@ -10,7 +10,8 @@
             with batch:
                 x = torch.from_dlpack(batch)
 
-`wavetrain.torch` has a dataset for torch's DataLoader.
+`wavetrain.torch` has a dataset for torch's DataLoader, `wavetrain.source` makes batches of what
+callbacks and iterables give.
 """
 
 from __future__ import annotations

@@ -90,12 +90,12 @@ LAYOUTS: dict[bytes, type[DLManagedTensor | DLManagedTensorVersioned]] = {
 }
 
 # Not ctypes.pythonapi, whose prototypes all modules share.
-_python = ctypes.PyDLL(None)
-_python.PyCapsule_New.restype = ctypes.py_object
-_python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-_python.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-_python.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+python = ctypes.PyDLL(None)
+python.PyCapsule_New.restype = ctypes.py_object
+python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+python.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+python.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 
 
 def delete(tensor: int, name: bytes) -> None:
@@ -105,8 +105,8 @@ def delete(tensor: int, name: bytes) -> None:
 def end_of_capsule(capsule: int) -> None:
     """Deletes the tensor of a capsule that nobody took: who takes one gives it another name."""
     for name in LAYOUTS:
-        if _python.PyCapsule_IsValid(capsule, name):
-            delete(_python.PyCapsule_GetPointer(capsule, name), name)
+        if python.PyCapsule_IsValid(capsule, name):
+            delete(python.PyCapsule_GetPointer(capsule, name), name)
 
 
 # Lives as long as the process: a capsule may outlive this module.
@@ -181,6 +181,11 @@ class Taken:
         )
 
     @property
+    def batch_id(self) -> int:
+        """As of info."""
+        return self._view().batch_id
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Samples, and the extents of one."""
         view = self._view()
@@ -226,7 +231,7 @@ class Taken:
         name = b"dltensor_versioned" if is_versioned else b"dltensor"
         # Kept until release, so that one whose consumer fails does not end while an exception is
         # under way, which a destructor in Python would lose.
-        capsules.append(_python.PyCapsule_New(tensor, name, _END_OF_CAPSULE_AT))
+        capsules.append(python.PyCapsule_New(tensor, name, _END_OF_CAPSULE_AT))
         return capsules[-1]
 
     def _export(self, is_versioned: bool, stream: int | None) -> int:

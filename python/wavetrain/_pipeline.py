@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from wavetrain import _border, _log, _native
-from wavetrain._batch import Batch
+from wavetrain._batch import Batch, python
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
 from wavetrain._files import Hook, explained
@@ -64,6 +64,7 @@ class Pipeline:
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
         loader = Loader(config, files, uris_of(fit))
+        loader.windows.append(self._window)
         self._open, self._loader = loader, loader.handle
         stats = self.stats()
         self._backend, self._reason = stats.backend, stats.backend_text
@@ -129,7 +130,9 @@ class Pipeline:
 
     def _drop_all(self) -> None:
         """Everything that is not popped. Who is at the old iterables ends with them."""
-        self._pending, self._window = collections.deque(), Window(self._config)
+        window = Window(self._config)
+        self._open.windows.append(window)
+        self._pending, self._window = collections.deque(), window
         while self._orphans:
             self._orphans.pop().release()
 
@@ -172,6 +175,7 @@ class Pipeline:
         """The next samples of the first iterable, or the flush that is first."""
         pending, first = self._pending, self._pending[0]
         if isinstance(first, End):
+            self._window.cut()
             status = library().wavetrain_flush(self._loader)
             if status != _native.OK:
                 raise self._explained(last_failure("flush", status, self._loader))
@@ -191,7 +195,7 @@ class Pipeline:
         if status in (_native.OK, _native.AGAIN):
             return status == _native.OK
         error = last_failure("push", status, self._loader)
-        self._window.count = 0
+        self._window.drop()
         if self._pending and not isinstance(self._pending[0], End):
             self._pending.popleft()
         raise self._explained(error)
@@ -205,16 +209,17 @@ class Pipeline:
         self._check_open()
         limit = self._config.pop_timeout_s
         deadline = math.inf if limit is None else time.monotonic() + limit
-        batch = Batch(self._loader, self._names)
+        batch, window = Batch(self._loader, self._names), self._window
         try:
             self._top_up()
             if self._orphans:
-                return self._orphans.pop()
+                batch = self._orphans.pop()
+                return let_go(window, batch)
             wait = SLICE_NS if limit is None or limit > SLICE_S else int(limit * 1e9)
             handle = ctypes.byref(batch.handle)
             if library().wavetrain_pop(self._loader, wait, handle, None) != _native.OK:
                 self._pop_late(handle, deadline)
-            return batch
+            return let_go(window, batch)
         except BaseException:
             if batch.handle.value:  # an interrupt came behind the call: the next pop gives it
                 self._orphans.append(batch)
@@ -276,9 +281,11 @@ class Pipeline:
         """Drops every sample that is not popped, also those of pending iterables, and forgets an
         error of the stream. Held batches and tensors stay; caches stay warm."""
         self._check_open()
-        with self._lock:
-            self._drop_all()
+        with self._lock, Kept():
             call_on("reset", self._loader)
+            # Nothing is borrowed now. Who waits in pop has the window that was.
+            del self._open.windows[:]
+            self._drop_all()
 
     def stats(self) -> Stats:
         """Figures so far. print() shows them as a table."""
@@ -300,6 +307,7 @@ class Loader:
 
     def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
         self.handle = 0
+        self.windows: list[Window] = []  # which hold what the library borrows
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
         native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
@@ -332,6 +340,7 @@ class Loader:
             if status != _native.AGAIN:
                 self.handle = 0
                 Loader.alive.discard(self)
+                self.windows.clear()
                 if self.hook is not None:
                     self.hook.close()
             elif held.value or time.monotonic() > deadline:
@@ -346,12 +355,22 @@ class Loader:
 
     @staticmethod
     def close_all() -> None:
-        """At the end of the process: no thread of the library may call Python behind it."""
+        """At the end of the process: no thread of the library may call Python behind it. What one
+        may still read is never freed."""
         for loader in list(Loader.alive):
             loader.close(CLOSE_S)
+        for loader in Loader.alive:
+            python.Py_IncRef(ctypes.py_object(loader.windows))
 
 
 atexit.register(Loader.close_all)
+
+
+def let_go(window: Window, batch: Batch) -> Batch:
+    """A batch that was popped, without what its samples borrowed."""
+    if window.held:
+        window.let_go(batch.batch_id)
+    return batch
 
 
 def uris_of(fit: Any) -> list[str]:

@@ -10,8 +10,10 @@ from typing import Any, cast, overload
 
 from wavetrain import _border, _native
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX
+from wavetrain._fed import Fed, Number, feed
 
 EMPTY: tuple[int, ...] = ()
+ARRAYS = ", an array in memory (give numpy.asarray(..) of what is none) or a number"
 BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
 
 
@@ -19,8 +21,17 @@ BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
 class Box:
     """A box of an array, and where in a field of its sample it goes.
 
-    `uri` and `aabb` are as a Sample has them. What lies side by side in the array lies side by side
-    in the field:
+    `uri` and `aabb` are as a Sample has them. In the place of a uri stands an array in host memory,
+    or a number:
+
+        an array: of numpy, torch, jax, or what has __array_interface__, DLPack or a buffer, with
+            any strides. Without aabb all of it; open ends of slices are its own. One of up to 64
+            bytes is copied here. A larger one is not, and must not be written to until its batch is
+            popped or the pipeline reset or closed: until then the pipeline keeps it.
+        a number: of Python or numpy, for one place of a field, a label. It takes the type of the
+            field, as it is or not at all; but a float is rounded where the field has floats.
+
+    What lies side by side in the array lies side by side in the field:
 
         field: its name, or its number as Config.fields has them.
         at: by axis of the field: where the first element goes; () is the first place of all.
@@ -51,21 +62,33 @@ class Box:
     at: tuple[int, ...] = ()
     step: tuple[int, ...] = ()  # () where all are 1
     axes: tuple[int | None, ...] | None = None
+    array: Fed | Number | None = None  # in the place of the uri, which is "" then
 
     def __init__(
         self,
-        uri: Any,
-        aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]],
+        uri: Any = None,
+        aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
         field: str | int = 0,
         *,
         at: Iterable[int] = EMPTY,
         step: Iterable[int] = EMPTY,
         axes: Iterable[int | None] | None = None,
+        array: Any = None,
     ) -> None:
         keep = object.__setattr__
-        keep(self, "uri", uri_of(uri))
-        # Of an array in a store, whose ends are known; what else has a uri has none.
-        ends: Any = () if isinstance(uri, (str, os.PathLike)) else getattr(uri, "shape", ())
+        # Of an array in a store the ends are known; what else has a uri has none.
+        ends: Any = ()
+        if array is None and isinstance(uri, (str, os.PathLike)):
+            keep(self, "uri", uri_of(uri))
+        else:
+            made = None if is_stored(uri) else feed(self.only(uri, array))
+            if made is None and array is not None:
+                raise TypeError(f"array must be one, or a number (got {array!r})")
+            keep(self, "uri", uri_of(uri, ARRAYS) if made is None else "")
+            keep(self, "array", made)
+            ends = getattr(uri, "shape", ()) if made is None else made.shape
+            if made is not None:
+                aabb = region(aabb, made.shape)
 
         def walk(axis: int, given: Any) -> tuple[int, int, int]:
             return walk_of(axis, given, ends[axis] if axis < len(ends) else None)
@@ -83,6 +106,13 @@ class Box:
             keep(self, "step", steps(sliced, step))
         if axes is not None:
             keep(self, "axes", field_axes(axes, self))
+
+    @staticmethod
+    def only(uri: Any, array: Any) -> Any:
+        # As dataclasses.replace gives them, no uri is an empty one.
+        if array is not None and uri is not None and not (isinstance(uri, str) and not uri):
+            raise TypeError("uri and array are both given: a box has the one or the other")
+        return uri if array is None else array
 
     def places(self, axis: int) -> int:
         """How many elements are read along an axis; below 1 where the box is empty."""
@@ -244,6 +274,20 @@ def walk_of(axis: int, given: Any, extent: int | None) -> tuple[int, int, int]:
     return begin, end, step
 
 
+def region(given: Any, shape: tuple[int, ...]) -> Any:
+    """The aabb of a box of an array whose ends are known."""
+    if given is None:
+        return [(0, extent) for extent in shape]
+    if isinstance(given, Iterable):
+        items = cast("Iterable[Any]", given)
+        given = tuple(itertools.islice(items, _native.RANK_MAX + 1))
+        if len(given) != len(shape):
+            raise ValueError(
+                f"aabb must have an item per axis of the array, {len(shape)} (got {len(given)})"
+            )
+    return given
+
+
 def interval(axis: int, given: Any) -> tuple[int, int]:
     """(start, stop) of one axis."""
     start: Any
@@ -272,13 +316,19 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
     )
 
 
-def uri_of(given: Any) -> str:
-    """The uri of an array: a path as it is, of a zarr.Array where its store keeps it."""
+def is_stored(given: Any) -> bool:
+    """Whether it is a zarr.Array."""
+    return hasattr(given, "store") and hasattr(given, "path")
+
+
+def uri_of(given: Any, others: str = "") -> str:
+    """The uri of an array: a path as it is, of a zarr.Array where its store keeps it. others: what
+    else is taken, in words."""
     if isinstance(given, (str, bytes, os.PathLike)):
         return _border.path("uri", given)
     store: Any = getattr(given, "store", None)
-    if store is None or not hasattr(given, "path"):
-        raise TypeError(f"uri must be a str, a path or a zarr.Array (got {given!r})")
+    if store is None or not is_stored(given):
+        raise TypeError(f"uri must be a str, a path or a zarr.Array{others} (got {given!r})")
     fs: Any = getattr(store, "fs", None)
     if fs is not None and hasattr(fs, "unstrip_protocol"):  # zarr's FsspecStore
         root = str(fs.unstrip_protocol(store.path))

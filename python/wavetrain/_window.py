@@ -1,15 +1,24 @@
-"""Samples on their way into the library, as the structs that it reads."""
+"""Samples on their way into the library, as the structs that it reads, and the memory that they
+borrow.
+
+Samples are counted from open or reset on. What sample number n borrows is held from before the
+library can have it until the batch of n is popped: Ctrl-C comes between any two steps, so each of
+them leaves what is held, or too much of it. Where a call of push was ended behind its work, `Taken`
+still has how much that was.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
 import struct
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from wavetrain import _native
-from wavetrain._config import Config
+from wavetrain._config import Config, Dtype
+from wavetrain._fed import VALUE_BYTES, Fed, Number
 from wavetrain._library import library
 from wavetrain._sample import Box, Sample
 
@@ -29,23 +38,44 @@ def box_format(rank: int) -> str:
 
 
 def placed_format(rank: int, field_rank: int) -> str:
-    """What follows in a box with a place: field, at, step, axes."""
+    """What follows in a box with a place: field, at, step, axes, tensor."""
     blank, field_blank = ((_native.RANK_MAX - each) * 8 for each in (rank, field_rank))
-    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}s"
+    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQ"
+
+
+def tensor_format(rank: int) -> str:
+    """wavetrain_tensor with that many axes."""
+    blank = (_native.RANK_MAX - rank) * 8
+    return f"=QQIIiI{rank}Q{blank}x{rank}q{blank}xQ"
 
 
 RANKS = range(_native.RANK_MAX + 1)
 FORMATS = [struct.Struct(box_format(rank)) for rank in RANKS]
 PLACED = [[struct.Struct(placed_format(rank, field)) for field in RANKS] for rank in RANKS]
 PLACED_AT = FORMATS[0].size
+TENSORS = [struct.Struct(tensor_format(rank)) for rank in RANKS]
+TENSOR_BYTES = ctypes.sizeof(_native.Tensor)
+FEED_BYTES = TENSOR_BYTES + VALUE_BYTES  # of a box: its tensor, and behind it its value
+VALUE = struct.Struct(f"={VALUE_BYTES}s")
 ZEROS = (0,) * _native.RANK_MAX
 
 
+class Taken(NamedTuple):
+    """How far the samples of a window were taken: one value, so that each change is one step."""
+
+    number: int  # of the first sample of the window
+    begin: int  # samples that were taken by earlier calls
+    more: ctypes.c_size_t  # and by the last one, which counts them here
+    end: int  # samples of the window
+
+
 class Window:
-    """A few samples that were pulled, `count` of which, from `begin` on, were not taken yet."""
+    """A few samples that were pulled, `count` of which, from `begin` on, were not taken yet, and
+    what those borrow that were."""
 
     def __init__(self, config: Config | None = None) -> None:
-        self.begin = self.count = 0
+        self.taken = Taken(0, 0, ctypes.c_size_t(), 0)
+        self.is_filling = False
         self.boxes = (_native.Box * SAMPLES)()  # of samples that have one, to the first field
         self.samples = (_native.Sample * SAMPLES)()
         for number in range(SAMPLES):
@@ -55,9 +85,25 @@ class Window:
         shapes = [field.sample_shape for field in fields] or [config.sample_shape if config else ()]
         self.ranks = [len(shape) for shape in shapes]
         self.numbers = {field.name: number for number, field in enumerate(fields)}
+        self.dtypes = [field.dtype for field in fields] or [config.dtype if config else Dtype.F32]
         self.boxes_max = (config.max_boxes_per_sample if config else 0) or len(shapes)
         self.pool: Any = None  # boxes of the others, boxes_max for each sample
+        self.feeds: Any = None  # what those are fed with, FEED_BYTES each
         self.pooled: list[int] = []  # samples that have theirs there
+        self.held: dict[int, list[Any]] = {}  # by the number of a sample, what it borrows
+        self.cuts: list[int] = []  # where a flush ended a batch before it was full
+        self.mark = (0, 0, 0)  # the batch that is popped next, its first sample, and cuts before
+        self.lock = threading.Lock()  # of the mark
+        self.batch_samples = config.samples_per_batch if config else 1
+        self.drop_last = bool(config and config.drop_last)
+
+    @property
+    def begin(self) -> int:
+        return self.taken.begin + self.taken.more.value
+
+    @property
+    def count(self) -> int:
+        return self.taken.end - self.begin
 
     def point_to_own(self, number: int) -> None:
         sample = self.samples[number]
@@ -66,18 +112,56 @@ class Window:
 
     def fill(self, source: Iterator[Sample]) -> int:
         """Takes the next samples of an iterator; how many. Those before one that fails stay."""
+        if self.is_filling:
+            raise ValueError("an iterable of samples is already executing: it must not push or pop")
         if len(self.uris) + SAMPLES > URIS_MAX:
             self.uris.clear()
         while self.pooled:
             self.point_to_own(self.pooled.pop())
-        self.begin = number = 0
+        first, number = self.drop(), 0
         try:
+            self.is_filling = True
             for sample in itertools.islice(source, SAMPLES):
                 self.write(number, sample)
                 number += 1
         finally:
-            self.count = number
+            self.taken = Taken(first, 0, ctypes.c_size_t(), number)
+            self.is_filling = False
         return number
+
+    def drop(self) -> int:
+        """Forgets what was not taken; the number of the next sample."""
+        first = self.taken.number + self.begin
+        for number in [*self.held]:
+            if number >= first:
+                del self.held[number]
+        self.taken = Taken(first, 0, ctypes.c_size_t(), 0)
+        return first
+
+    def cut(self) -> None:
+        """A flush comes behind what was taken."""
+        number = self.taken.number + self.begin
+        if not self.cuts or self.cuts[-1] != number:
+            self.cuts.append(number)
+
+    def let_go(self, batch: int) -> None:
+        """Of what the samples of all batches up to this one borrow."""
+        gone: list[Any] = []  # whose ends may run code of anybody's: behind the lock
+        with self.lock:
+            number, end, cut = self.mark
+            while number <= batch:
+                while cut < len(self.cuts) and self.cuts[cut] <= end:
+                    cut += 1
+                if cut == len(self.cuts):
+                    end += self.batch_samples * (batch + 1 - number)
+                    number = batch + 1
+                    break
+                full = end + self.batch_samples
+                is_cut = self.cuts[cut] < full
+                end = self.cuts[cut] if is_cut else full
+                number += not (is_cut and self.drop_last)  # then these are in no batch
+            gone += [self.held.pop(sample, None) for sample in [*self.held] if sample < end]
+            self.mark = number, end, cut
 
     def write(self, number: int, sample: Any) -> None:
         if not isinstance(sample, Sample):
@@ -103,9 +187,12 @@ class Window:
         if self.pool is None:
             self.pool = (_native.Box * (SAMPLES * self.boxes_max))()
         first = number * self.boxes_max * BOX_BYTES
+        held: list[Any] = []
         for place, box in enumerate(sample.boxes):
             try:
-                self.write_box(first + place * BOX_BYTES, box)
+                fed = self.write_box(first + place * BOX_BYTES, box)
+                if fed is not None and fed.is_borrowed:
+                    held.append(fed.owner)
             except ValueError as error:
                 raise ValueError(
                     f"box {place} of the sample of tag {sample.tag}: {error}"
@@ -113,19 +200,27 @@ class Window:
         boxes = ctypes.addressof(self.pool) + first
         WHOLE.pack_into(self.samples, number * SAMPLE_BYTES, boxes, count, BOX_BYTES, sample.tag)
         self.pooled.append(number)
+        if held:
+            self.held[self.taken.number + number] = held
 
-    def write_box(self, box_at: int, box: Box) -> None:
-        address, size, _ = self.uris.get(box.uri) or self.keep(box.uri)
+    def write_box(self, box_at: int, box: Box) -> Fed | None:
+        address = size = kind = tensor = 0
+        field, fed = self.field_of(box), None
+        if box.array is None:
+            address, size, _ = self.uris.get(box.uri) or self.keep(box.uri)
+        else:
+            fed = self.fed_of(box.array, field)
+            kind = _native.BOX_MEMORY if fed.is_borrowed else _native.BOX_VALUE
+            tensor = self.write_tensor(box_at // BOX_BYTES * FEED_BYTES, fed)
         rank = len(box.aabb)
         begins, ends = zip(*box.aabb) if rank else ((), ())
-        field = self.field_of(box)
         field_rank = self.ranks[field]
         at, step, axes = box.at, box.step, b""
         if at and len(at) != field_rank:
             raise ValueError(f"at must have an item per axis of the field, {field_rank} (got {at})")
         if box.axes is not None:
             axes = native_axes(box.axes, field_rank)
-        FORMATS[rank].pack_into(self.pool, box_at, address, size, rank, 0, *begins, *ends)
+        FORMATS[rank].pack_into(self.pool, box_at, address, size, rank, kind, *begins, *ends)
         PLACED[rank][field_rank].pack_into(
             self.pool,
             box_at + PLACED_AT,
@@ -134,7 +229,32 @@ class Window:
             *(at or ZEROS[:field_rank]),
             *(step or ZEROS[:rank]),
             axes,
+            tensor,
         )
+        return fed
+
+    def fed_of(self, array: Fed | Number, field: int) -> Fed:
+        if isinstance(array, Fed):
+            return array
+        dtype, value = array.to(self.dtypes[field])
+        return Fed(dtype, len(value), (), (), value)
+
+    def write_tensor(self, at: int, fed: Fed) -> int:
+        """Its address."""
+        if self.feeds is None:
+            self.feeds = (ctypes.c_uint8 * (SAMPLES * self.boxes_max * FEED_BYTES))()
+        tensor = ctypes.addressof(self.feeds) + at
+        if isinstance(fed.data, bytes):
+            address = tensor + TENSOR_BYTES
+            VALUE.pack_into(self.feeds, at + TENSOR_BYTES, fed.data)
+        else:
+            address = fed.data
+        size = fed.itemsize if fed.dtype is Dtype.RAW else 0
+        TENSORS[len(fed.shape)].pack_into(
+            *(self.feeds, at, TENSOR_BYTES, address, fed.dtype, size, -1, 0),
+            *(*fed.shape, *fed.strides, 0),
+        )
+        return tensor
 
     def field_of(self, box: Box) -> int:
         """The number of the field that a box goes to."""
@@ -155,14 +275,12 @@ class Window:
 
     def push(self, loader: int) -> int:
         """Hands over what there is room for; the status."""
-        taken = ctypes.c_size_t()
-        first = ctypes.byref(self.samples, self.begin * SAMPLE_BYTES)
-        status = library().wavetrain_push(
-            loader, first, self.count, SAMPLE_BYTES, 0, ctypes.byref(taken)
-        )
-        self.begin += taken.value
-        self.count -= taken.value
-        return status
+        number, begin, end = self.taken.number, self.begin, self.taken.end
+        more = ctypes.c_size_t()
+        self.taken = Taken(number, begin, more, end)
+        first = ctypes.byref(self.samples, begin * SAMPLE_BYTES)
+        push = library().wavetrain_push
+        return push(loader, first, end - begin, SAMPLE_BYTES, 0, ctypes.byref(more))
 
 
 def native_axes(axes: tuple[int | None, ...], field_rank: int) -> bytes:

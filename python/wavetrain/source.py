@@ -1,0 +1,449 @@
+"""Batches of what Python gives: callbacks, generators, iterables, or what another thread feeds.
+
+In: arrays and numbers, by the batch or by the sample. Out: the batches of a pipeline of `Config`,
+in order. The words are those that users of DALI's external_source know; what differs is told at
+`Source`. `import wavetrain` does not import this module.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from wavetrain._asked import (
+    END,
+    WORDS,
+    Answer,
+    BatchInfo,
+    Now,
+    SampleInfo,
+    is_no_end,
+    kind_of,
+    until_end,
+    wanted_of,
+)
+from wavetrain._batch import Batch
+from wavetrain._border import I64_MAX, flag, whole
+from wavetrain._config import Config
+from wavetrain._errors import PoolStarved, TryAgain
+from wavetrain._fed import Fed, Number, feed
+from wavetrain._interrupts import Kept
+from wavetrain._pipeline import Pipeline
+from wavetrain._sample import Box, Sample
+
+__all__ = ["BatchInfo", "SampleInfo", "Source"]
+
+AHEAD = 2  # batches that the pipeline is given before the first of them is popped
+CYCLES = {None: "no", False: "no", True: "quiet", "no": "no", "quiet": "quiet", "raise": "raise"}
+
+
+class Place(NamedTuple):
+    """A place in the stream: the next batch, and how many samples the epoch has before it."""
+
+    epoch: int
+    iteration: int
+    samples: int
+
+
+class Made(NamedTuple):
+    """A batch that the pipeline was given, and the place behind it."""
+
+    samples: list[Sample]
+    behind: Place
+
+
+class Source:
+    """Batches of what `source` gives, made as `config` says::
+
+        def source(info):  # batch=False: asked for a sample
+            if info.idx_in_epoch == len(images):
+                raise StopIteration
+            return images[info.idx_in_epoch], labels[info.idx_in_epoch]
+
+        with Source(source, config, batch=False, parallel=4, cycle="raise") as batches:
+            for batch in batches:
+                with batch:
+                    train(batch["image"].torch(), batch["label"].torch())
+
+    `source` is a callable that takes one argument: the iteration, a BatchInfo (batch_info=True) or
+    a SampleInfo (batch=False); or one that takes none; a function that is a generator; an iterable;
+    or None, where `feed` is called instead. StopIteration is its end. Samples before it that are
+    not a batch come out as a smaller one, or with Config.drop_last not at all.
+
+    What it gives is an array or a number (as of Box) for each field, in the order of Config.fields,
+    or a dict by their names, where some may be missing; of a single field just that. With
+    batch=True it gives whole batches of them: an array with one axis more, or a list, whose arrays
+    may have different shapes. An array that is smaller than its field goes to the first place of
+    all; Batch.covered tells how far it reaches. The tag of a sample is its number in the epoch.
+
+        cycle: at the end "no": StopIteration, until reset. "raise": StopIteration, and the next
+            call begins another epoch. "quiet": another epoch begins, and nobody is told.
+        parallel: threads that make calls, or an executor with submit, such as a thread pool of the
+            program's own. Results are taken in order. What has a state, such as an iterable, is
+            asked by one thread; other callables must not mind the order, nor calls behind the end.
+        prefetch: batches that these threads are asked for ahead.
+        blocking: False: where the next batch was not fed, or the threads are not done, TryAgain.
+        repeat_last: where nothing was fed, the last that was is taken again.
+        dtype, ndim, layout: of arrays, one for all or a list with one for each field, None for any:
+            others are refused. A layout ("HWC") has as many letters as axes.
+        copy: arrays are copied as they come. Otherwise those of more than 64 bytes must not be
+            written to before their batch comes out.
+
+    An exception of `source` comes out behind the batches before it, and again until reset. Calls
+    are made up to two batches ahead of what comes out, without threads too.
+    `state_dict()` is the place behind the last batch that came out; load_state_dict asks a callable
+    for what follows, and skips what iterables give before. `feed` and `end` may be called from any
+    thread, all else from one at a time.
+    """
+
+    def __init__(
+        self,
+        source: Callable[..., Any] | Iterable[Any] | None,
+        config: Config,
+        *,
+        batch: bool = True,
+        batch_info: bool = False,
+        cycle: str | bool | None = None,
+        parallel: Any = 0,
+        prefetch: int = 1,
+        blocking: bool = True,
+        repeat_last: bool = False,
+        dtype: Any = None,
+        ndim: Any = None,
+        layout: Any = None,
+        copy: bool = False,
+    ) -> None:
+        given: Any = config
+        if not isinstance(given, Config):
+            raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
+        if not config.fields and not config.max_boxes_per_sample:
+            config = dataclasses.replace(config, max_boxes_per_sample=1)
+        self._config, self._source = config, source
+        self._is_batch, self._batch_info = flag("batch", batch), flag("batch_info", batch_info)
+        self._blocking, self._copy = flag("blocking", blocking), flag("copy", copy)
+        self._repeat_last = flag("repeat_last", repeat_last)
+        self._prefetch = whole("prefetch", prefetch, 1, 1 << 20)
+        self._kind = kind_of(source)
+        if cycle not in CYCLES:
+            raise ValueError(f"cycle must be 'no', 'quiet' or 'raise' (got {cycle!r})")
+        self._cycle = CYCLES[cycle]
+        if self._cycle != "no" and self._kind in ("fed", "stateful", "iterator"):
+            raise ValueError(
+                f"cycle must be 'no': a source that is {WORDS[self._kind]} cannot begin again"
+            )
+        if self._repeat_last and source is not None:
+            raise ValueError("repeat_last is for what is fed: source must be None")
+        if not self._is_batch and source is None:
+            raise ValueError("batch must be True where source is None: whole batches are fed")
+        self._fields: list[str | int] = [field.name for field in config.fields] or [0]
+        self._wanted = wanted_of(dtype, ndim, layout, len(self._fields))
+        self._executor, self._is_own = self._executor_of(parallel)
+        self._wake = threading.Condition()
+        self._fed: collections.deque[list[tuple[Box, ...]] | None] = collections.deque()
+        self._last: list[tuple[Box, ...]] | None = None
+        self._pipeline = Pipeline(config)
+        self._place = Place(0, 0, 0)  # of what came out
+        self._begin(self._place)
+
+    def _executor_of(self, parallel: Any) -> tuple[Any, bool]:
+        if callable(getattr(parallel, "submit", None)):
+            if self._kind != "indexed":
+                raise ValueError(
+                    "parallel must be a number: only a callable that takes an argument can be "
+                    f"asked by the threads of an executor, and source is {WORDS[self._kind]}"
+                )
+            return parallel, False
+        threads = whole("parallel", 0 if parallel is None else parallel, 0, 1024)
+        if not threads or self._kind == "fed":
+            return None, False
+        threads = threads if self._kind == "indexed" else 1
+        return concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-source"), True
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """That makes the batches: its stats, and where they are."""
+        return self._pipeline
+
+    def __iter__(self) -> Source:
+        return self
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the pipeline and the threads: idempotent. Calls under way are waited for."""
+        self._forget()
+        if self._is_own:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._pipeline.close()
+
+    def reset(self) -> None:
+        """Begins the next epoch. What was fed and not taken is dropped."""
+        self._restart(Place(self._place.epoch + 1, 0, 0))
+
+    def state_dict(self) -> dict[str, int]:
+        """The place behind the last batch that came out."""
+        return self._place._asdict()
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Goes on from there. Of iterables, in a Source that is new."""
+        if self._kind in ("fed", "stateful"):
+            raise TypeError(f"a source that is {WORDS[self._kind]} has no place to go to")
+        self._restart(Place(*[whole(name, state[name], 0, I64_MAX) for name in Place._fields]))
+
+    # ---- What is under way ----------------------------------------------------------------------
+
+    def _begin(self, place: Place, in_flight: Iterable[Made] = ()) -> None:
+        """Of an epoch, there; batches of another may be still to come out."""
+        self._next = place  # that is made next
+        self._asked: collections.deque[list[Answer]] = collections.deque()
+        self._is_over, self._failure = False, cast("Exception | None", None)
+        self._in_flight = collections.deque(in_flight)
+        self._is_torn = False  # by an interrupt
+        self._iterator = self._iterate(place)
+
+    def _iterate(self, place: Place) -> Iterator[Any] | None:
+        source: Any = self._source
+        skipped = place.iteration if self._is_batch else place.samples
+        if self._kind == "generator":
+            return itertools.islice(source(), skipped, None)
+        if self._kind in ("iterable", "iterator"):
+            return itertools.islice(iter(source), skipped, None)
+        return None
+
+    def _forget(self) -> None:
+        self._cancel()
+        with self._wake:
+            self._fed.clear()
+
+    def _cancel(self) -> None:
+        for answers in self._asked:
+            for answer in answers:
+                answer.cancel()
+        self._asked.clear()
+
+    def _restart(self, place: Place) -> None:
+        self._forget()
+        self._pipeline.reset()
+        self._place, self._last = place, None
+        self._begin(place)
+
+    def __next__(self) -> Batch:
+        if self._is_torn:
+            self._mend()
+        try:
+            while len(self._in_flight) < AHEAD and self._make():
+                pass
+            if self._in_flight:
+                batch = self._pipeline.pop()
+                self._place = self._in_flight.popleft().behind
+                return batch
+        except BaseException as error:
+            self._is_torn |= not isinstance(error, Exception)
+            raise
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_over:
+            why = "nothing was fed" if self._source is None else "calls are under way"
+            raise TryAgain(f"next: the next batch is not there yet: {why}")
+        if self._cycle == "raise":
+            self._place = Place(self._next.epoch + 1, 0, 0)
+            self._begin(self._place)
+        raise StopIteration
+
+    def _mend(self) -> None:
+        """Gives the pipeline once more what did not come out: an interrupt may have lost it."""
+        self._pipeline.reset()
+        for made in self._in_flight:
+            self._hand_over(made.samples)
+        self._is_torn = False
+
+    def _make(self) -> bool:
+        """Gives the pipeline the next batch; whether there was one."""
+        if self._is_over or self._failure is not None:
+            return False
+        try:
+            rows, is_end = self._rows()
+        except PoolStarved:
+            raise
+        except TryAgain:
+            return False
+        except Exception as error:
+            self._failure = error
+            return False
+        epoch, iteration, first = self._next
+        is_short = len(rows) < self._config.samples_per_batch
+        is_kept = bool(rows) and not (is_short and self._config.drop_last)
+        behind = Place(epoch, iteration + bool(rows), first + is_kept * len(rows))
+        samples = [Sample(boxes=boxes, tag=first + n) for n, boxes in enumerate(rows)]
+        with Kept():  # all of it or nothing
+            if self._asked:
+                self._asked.popleft()
+            elif self._source is None and self._fed and rows is not self._last:
+                self._fed.popleft()
+                self._last = rows if self._repeat_last and rows else None
+            self._next, self._is_over = behind, is_end
+            if is_kept:
+                self._in_flight.append(Made(samples, behind))
+        if is_kept:
+            try:
+                self._hand_over(samples)
+            except Exception as error:
+                self._in_flight.pop()
+                self._failure = error
+                return False
+        if is_end:
+            self._cancel()
+            if self._cycle == "quiet" and behind.samples:
+                self._begin(Place(epoch + 1, 0, 0), self._in_flight)
+        return True
+
+    def _hand_over(self, samples: list[Sample]) -> None:
+        self._pipeline.push(samples)
+        if len(samples) < self._config.samples_per_batch:
+            self._pipeline.flush()
+
+    # ---- What the source gives ------------------------------------------------------------------
+
+    def _rows(self) -> tuple[list[tuple[Box, ...]], bool]:
+        """The samples of the next batch, and whether they are the last. TryAgain where they are not
+        there and nobody should wait."""
+        if self._source is None:
+            return self._rows_fed()
+        ahead = self._prefetch + 1 if self._executor is not None else 1
+        while len(self._asked) < ahead:
+            self._asked.append(self._ask(self._next.iteration + len(self._asked)))
+        answers = self._asked[0]
+        must_wait = self._blocking and not self._in_flight
+        if not must_wait and not all(answer.done() for answer in answers):
+            raise TryAgain("next: the calls are not done")
+        if self._is_batch:
+            value = answers[0].result()
+            rows = [] if value is END else self._split(value)
+            is_end = value is END
+        else:
+            values = (answer.result() for answer in answers)
+            rows = [self._row(value) for value in itertools.takewhile(is_no_end, values)]
+            is_end = len(rows) < len(answers)
+        return rows, is_end
+
+    def _ask(self, iteration: int) -> list[Answer]:
+        """Has the calls for a batch made."""
+        epoch, size = self._next.epoch, self._config.samples_per_batch
+        source, calls = cast("Any", self._source), list[Callable[[], Any]]()
+        for number in range(1 if self._is_batch else size):
+            call: Callable[[], Any] = source
+            if self._iterator is not None:
+                call = functools.partial(next, self._iterator)
+            elif self._kind == "indexed":
+                info: Any = iteration
+                if not self._is_batch:
+                    info = SampleInfo(iteration * size + number, number, iteration, epoch)
+                elif self._batch_info:
+                    info = BatchInfo(iteration, epoch)
+                call = functools.partial(source, info)
+            calls.append(functools.partial(until_end, call))
+        if self._executor is None:
+            return [Now(call) for call in calls]
+        return [self._executor.submit(call) for call in calls]
+
+    def _outputs(self, value: Any) -> list[tuple[int, Any]]:
+        """What it holds for each field, by the number of that."""
+        if isinstance(value, Mapping):
+            named = cast("Mapping[Any, Any]", value)
+            for name in named:
+                if name not in self._fields:
+                    raise ValueError(f"source gives a field {name!r}, and the config has none")
+            return [(n, named[name]) for n, name in enumerate(self._fields) if name in named]
+        if len(self._fields) == 1:
+            return [(0, value)]
+        if not isinstance(value, (tuple, list)) or len(cast("Any", value)) != len(self._fields):
+            raise TypeError(
+                f"source must give a tuple of {len(self._fields)}, or a dict by the names of the "
+                f"fields (got {value!r})"
+            )
+        return [*enumerate(cast("Any", value))]
+
+    def _row(self, value: Any) -> tuple[Box, ...]:
+        """The boxes of one sample."""
+        return tuple([self._box(number, each) for number, each in self._outputs(value)])
+
+    def _split(self, value: Any) -> list[tuple[Box, ...]]:
+        """The boxes of each sample of a batch."""
+        columns = list[list[Box]]()
+        for number, column in self._outputs(value):
+            items: Iterable[Any] = column
+            if not isinstance(column, (list, tuple)):
+                whole_column = self._array(column)
+                if not isinstance(whole_column, Fed) or not whole_column.shape:
+                    raise TypeError(
+                        f"a batch of {self._fields[number]!r} must be an array with an axis of "
+                        f"samples, or a list (got {column!r})"
+                    )
+                items = whole_column.rows()
+            columns.append([self._box(number, item) for item in items])
+        counts = {len(column) for column in columns}
+        size = self._config.samples_per_batch
+        if len(counts) != 1 or not 1 <= min(counts) <= size:
+            found = ", ".join(map(str, sorted(counts)))
+            raise ValueError(f"a batch must have 1 to {size} samples, of each field (got {found})")
+        return [*zip(*columns)]
+
+    def _array(self, value: Any) -> Fed | Number | Any:
+        made = feed(value)
+        return made.copied() if self._copy and isinstance(made, Fed) and made.is_borrowed else made
+
+    def _box(self, number: int, value: Any) -> Box:
+        made, field = self._array(value), self._fields[number]
+        if made is None:
+            raise TypeError(f"source must give arrays and numbers (got {value!r} for {field!r})")
+        dtype, ndim = self._wanted[number]
+        if ndim is not None and len(made.shape) != ndim:
+            raise ValueError(f"{field!r} must have {ndim} axes (got {len(made.shape)})")
+        if dtype is not None and isinstance(made, Fed) and made.dtype is not dtype:
+            name, found = dtype.name.lower(), made.dtype.name.lower()
+            raise TypeError(f"{field!r} must be an array of {name} (got {found})")
+        return Box(array=made, field=field)
+
+    # ---- What is fed ----------------------------------------------------------------------------
+
+    def feed(self, data: Any) -> None:
+        """Queues a batch, where source is None. What is wrong with it is raised here."""
+        self._check_fed()
+        rows = self._split(data)
+        with self._wake:
+            self._fed.append(rows)
+            self._wake.notify_all()
+
+    def end(self) -> None:
+        """Says that no more is fed: behind the last batch is StopIteration, until reset."""
+        self._check_fed()
+        with self._wake:
+            self._fed.append(None)
+            self._wake.notify_all()
+
+    def _check_fed(self) -> None:
+        if self._source is not None:
+            raise TypeError("there is a source: nothing is fed")
+
+    def _rows_fed(self) -> tuple[list[tuple[Box, ...]], bool]:
+        with self._wake:
+            if not self._fed and self._last is not None and not self._in_flight:
+                return self._last, False
+            if not self._fed and (self._in_flight or not self._blocking):
+                raise TryAgain("next: nothing was fed")
+            if not self._fed and not self._wake.wait_for(
+                lambda: self._fed, self._config.pop_timeout_s
+            ):
+                raise PoolStarved("next: nothing was fed within Config.pop_timeout_s")
+            rows = self._fed[0]
+        return rows or [], rows is None
