@@ -3,9 +3,10 @@
 //! with their axes in any order or dropped, and go to a part of a field that may be larger.
 //!
 //! Checked: every distinct chunk comes once, in file order, with just the samples that touch it, or
-//! several times with some of them where it is large; the bytes that it needs are the hull of what the samples read, and strips leave out none of
-//! them; and with nothing but the voxels that are read in otherwise poisoned chunks, the batch
-//! holds what numpy.pad, numpy's slices and the cast give, and nothing beside the box is written.
+//! several times with some of them where it is large; the bytes that it needs are the hull of what
+//! the samples read, and strips leave out none of them; and with nothing but the voxels that are
+//! read in otherwise poisoned chunks, the batch holds what numpy.pad, numpy's slices and the cast
+//! give, and nothing beside the box is written.
 
 use super::choices::Choices;
 use super::oracle::{Image, Pad, cast, has_cast};
