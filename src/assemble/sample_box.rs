@@ -10,7 +10,7 @@ use super::block::{Block, BlockAxis};
 use super::cast::Cast;
 use super::walk::{AxisView, WalkRuns, walk_range};
 use crate::base::limits::RANK_MAX;
-use crate::records::{ArrayRecord, BoxShape};
+use crate::records::{ArrayRecord, AxisOrder, BoxShape, IN_ORDER};
 use arrayvec::ArrayVec;
 
 /// Most runs of an axis that are looked at to find the end of a fold. Padding of a chunk is a few
@@ -59,8 +59,14 @@ pub struct FoldedBlock {
     pub folds: ArrayVec<Option<AxisFold>, RANK_MAX>,
 }
 
-/// Axes of a box in the order of the target: those of the longest distances there first.
-type Order = ArrayVec<usize, RANK_MAX>;
+/// What a chunk fills of a box that asks for no padding and goes forwards.
+enum Plain {
+    /// One run along each axis.
+    Runs(ArrayVec<Run, RANK_MAX>),
+    Nothing,
+    /// It is no such box.
+    Other,
+}
 
 impl SampleBox<'_> {
     /// Bytes of an element of the field.
@@ -90,14 +96,41 @@ impl SampleBox<'_> {
         AxisView::new(&self.shape.axes[axis], self.record.shape[axis])
     }
 
-    /// Mostly their own order: few boxes turn axes.
-    fn order(&self) -> Order {
-        let mut order = Order::new();
-        for axis in 0..self.record.axes() {
-            let shorter = order.iter().position(|before| self.step(*before) < self.step(axis));
-            order.insert(shorter.unwrap_or(order.len()), axis);
+    /// The axes in the order of the target: those of the longest distances there first. Few boxes
+    /// turn axes, so it is mostly their own.
+    fn order<'o>(&self, turned: &'o mut AxisOrder) -> &'o [u8] {
+        let axes = self.record.axes();
+        if (1..axes).all(|axis| self.step(axis - 1) >= self.step(axis)) {
+            return &IN_ORDER[..axes];
         }
-        order
+        for axis in 0..axes {
+            let step = self.step(axis);
+            let shorter = turned[..axis].iter().position(|b| self.step(usize::from(*b)) < step);
+            let place = shorter.unwrap_or(axis);
+            turned.copy_within(place..axis, place + 1);
+            turned[place] = axis as u8;
+        }
+        &turned[..axes]
+    }
+
+    /// Most boxes lie in their array and are read as they are: their runs need no iterators.
+    fn plain_runs(&self, chunk_origin: &[u64]) -> Plain {
+        let mut runs = ArrayVec::new();
+        for axis in 0..self.record.axes() {
+            let walk = &self.shape.axes[axis];
+            let ((begin, end), extent) = (walk.range(), self.record.shape[axis]);
+            if walk.step() != (1, false) || begin < 0 || end as u64 > extent {
+                return Plain::Other;
+            }
+            let (first, limit) = self.chunk_range(axis, chunk_origin);
+            let (low, high) = (first.max(begin as u64), limit.min(end as u64));
+            if low >= high {
+                return Plain::Nothing;
+            }
+            let (target, source) = (low - begin as u64, low - first);
+            runs.push(Run { target, source, length: high - low, step: 1 });
+        }
+        Plain::Runs(runs)
     }
 
     /// First coordinate of a chunk at `chunk_origin` along an axis, and the one behind its last:
@@ -137,7 +170,13 @@ impl SampleBox<'_> {
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
     pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {
-        let order = self.order();
+        let mut turned = IN_ORDER;
+        let order = self.order(&mut turned);
+        match self.plain_runs(chunk_origin) {
+            Plain::Runs(runs) => return each(&self.block(&runs, order)),
+            Plain::Nothing => return,
+            Plain::Other => {}
+        }
         let starts = self.chunk_runs(chunk_origin);
         let mut iterators = starts.clone();
         let mut current = ArrayVec::<Run, RANK_MAX>::new();
@@ -147,7 +186,7 @@ impl SampleBox<'_> {
         }
         // One turn per combination of runs, innermost axis fastest.
         loop {
-            each(&self.block(&current, &order));
+            each(&self.block(&current, order));
             let mut axis = current.len();
             loop {
                 if axis == 0 {
@@ -196,16 +235,17 @@ impl SampleBox<'_> {
             let begin = view.begin + head.target as i64;
             folds[axis] = Some(AxisFold { begin, extent, first, limit: behind });
         }
-        let order = self.order();
-        let folds = order.iter().map(|axis| folds[*axis]).collect();
-        Some(FoldedBlock { block: self.block(&current, &order), folds })
+        let mut turned = IN_ORDER;
+        let order = self.order(&mut turned);
+        let folds = order.iter().map(|axis| folds[usize::from(*axis)]).collect();
+        Some(FoldedBlock { block: self.block(&current, order), folds })
     }
 
-    fn block(&self, current: &[Run], order: &Order) -> Block {
+    fn block(&self, current: &[Run], order: &[u8]) -> Block {
         let target = self.shape.at * self.target_bytes();
         let mut block = Block { axes: ArrayVec::new(), source: 0, target };
         let mut source = 0i64;
-        for axis in order.iter().copied() {
+        for axis in order.iter().map(|axis| usize::from(*axis)) {
             let (run, stride) = (&current[axis], self.record.chunk_strides[axis]);
             source += run.source as i64 * stride;
             block.target += run.target * self.step(axis);
@@ -226,7 +266,8 @@ impl SampleBox<'_> {
         if self.pad != PadMode::Constant {
             return;
         }
-        let order = self.order();
+        let mut turned = IN_ORDER;
+        let order = self.order(&mut turned);
         let inside = |axis: usize| {
             if self.shape.axes[axis].step().0 > 1 {
                 return (0, self.places(axis));
@@ -237,12 +278,13 @@ impl SampleBox<'_> {
             (place(0), place(i128::from(self.record.shape[axis])))
         };
         // What lies outside along one axis and inside along all axes before it, axis by axis.
-        for (rank, outside) in order.iter().copied().enumerate() {
+        let axes = order.iter().map(|axis| usize::from(*axis));
+        for (rank, outside) in axes.clone().enumerate() {
             let (first, limit) = inside(outside);
             for (first, limit) in [(0, first), (limit, self.places(outside))] {
                 let target = self.shape.at * self.target_bytes();
                 let mut block = Block { axes: ArrayVec::new(), source: 0, target };
-                for (place, axis) in order.iter().copied().enumerate() {
+                for (place, axis) in axes.clone().enumerate() {
                     let (first, limit) = match place {
                         place if place < rank => inside(axis),
                         place if place == rank => (first, limit),

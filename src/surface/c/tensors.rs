@@ -73,8 +73,8 @@ unsafe fn export<T>(
         let exported = tensors::export(&instance.lock, (batch, field), stream, &DELETERS)?;
         let exported = exported.ok_or_else(|| {
             let text = format_args!(
-                "the batch has {TENSORS_PER_SLOT} tensors that live, or was exported to as many \
-                 streams: delete a tensor, or use one of the streams"
+                "the field has {TENSORS_PER_SLOT} tensors that live, or the batch was exported to \
+                 as many streams: delete a tensor, or use one of the streams"
             );
             Failure::of(Status::Again, text)
         })?;
