@@ -13,7 +13,7 @@ use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
+use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group, select_level};
 use crate::os::SYSTEM;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
@@ -231,11 +231,24 @@ fn read(
     if let Some(Some(record)) = flat {
         return record.map(Found::Array);
     }
-    let Some(document) = read_document(store, |path| store.open(path), uri, buffer, why)? else {
+    let _float = FloatEnvironment::enter();
+    let open = &mut |path: &Path| store.open(path);
+    let document = match read_document(store, &mut *open, uri, buffer, why) {
+        Err(Status::NotFound) => {
+            let selected = select_level(store, open, uri, (&mut *buffer, true), why).flatten();
+            selected.unwrap_or(Err(Status::NotFound))?;
+            normal.clear();
+            normal.push_str(why.as_str());
+            why.clear();
+            read_document(store, open, normal.as_str(), buffer, why)?
+        }
+        read => read?,
+    };
+    let uri = normal.as_str();
+    let Some(document) = document else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
     };
-    let _float = FloatEnvironment::enter();
     let (kind, bytes) = (document.kind, document.bytes);
     match array_from_document(kind, bytes, uri, table, why) {
         Ok(record) => Ok(Found::Array(record)),

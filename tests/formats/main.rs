@@ -14,6 +14,7 @@ mod flat;
 mod forms;
 mod groups;
 mod identity;
+mod levels;
 mod metadata_files;
 mod nested_bad;
 mod oracle;

@@ -65,7 +65,7 @@ fn foresee_box(
         return Step::Over;
     }
     let (uri, hash) = state.queue.uri(&queued);
-    let Some(array) = state.arrays.find(uri, hash) else { return Step::Later };
+    let Some(array) = state.arrays.find_target(uri, hash) else { return Step::Later };
     match state.arrays.state(array) {
         ArrayState::Ready => {}
         ArrayState::Failed(_) => return Step::Over,
