@@ -9,7 +9,7 @@ use crate::system;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use wavetrain::config::Config;
-use wavetrain::loader::{self, Batch, Failure, Loader, Pop, Request};
+use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Pop, Request};
 use wavetrain::records::Dtype;
 
 /// Most requests that are offered in one push.
@@ -45,6 +45,16 @@ pub fn samples<'b>(batch: &'b Batch<'_>) -> Outcome<Cow<'b, [u8]>> {
     }
     let mut copy = vec![0; batch.bytes() as usize];
     batch.copy_to(&mut copy).map_err(|failure| Fault::library(&failure))?;
+    Ok(Cow::Owned(copy))
+}
+
+/// The same of a field.
+pub fn elements<'f>(batch: &Batch<'_>, field: &'f FieldView<'_>) -> Outcome<Cow<'f, [u8]>> {
+    if batch.ready_stream().is_none() {
+        return Ok(Cow::Borrowed(field.data()));
+    }
+    let mut copy = vec![0; field.bytes() as usize];
+    field.copy_to(&mut copy).map_err(|failure| Fault::library(&failure))?;
     Ok(Cow::Owned(copy))
 }
 
