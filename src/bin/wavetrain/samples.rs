@@ -9,15 +9,17 @@
 //! Fields, boxes and what they borrow live as long as the process: the library borrows them.
 
 use crate::fault::{Fault, Outcome, failed};
-use crate::feed::{self, List, Stop};
+use crate::feed::{self, ElementType, List, Stop};
+use crate::fields::ConfigFlags;
 use crate::npy::Writer;
 use crate::report;
 use crate::requests::{extent_from_value, lines};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
-use wavetrain::config::{self, Config, FieldTable};
+use wavetrain::config::{self, FieldTable};
 use wavetrain::loader::{Batch, Failure, Feed, Loader, Part, Sample};
 use wavetrain::records::{DTYPES, Dtype};
 use wavetrain::status::Status;
@@ -221,21 +223,20 @@ impl Samples {
     }
 
     /// Puts the table of fields into a config, room for the boxes, and, unless the command line
-    /// gave caps, caps that do for the arrays that can be read: what is wrong with another fails
-    /// its samples, in order.
-    pub fn prepare(&self, config: &mut Config, has_caps: bool) -> Outcome<()> {
+    /// gave caps, caps that do for the arrays. Gives the types of these.
+    pub fn prepare(&self, flags: &mut ConfigFlags) -> Outcome<Vec<Option<ElementType>>> {
+        let has_caps = flags.caps_given();
+        let config = &mut flags.config;
         config.fields = FieldTable::from_static(self.fields.specs);
         let most = self.items.iter().map(|sample| sample.parts.len()).max().unwrap_or(1);
         if config.max_boxes_per_sample == 0 {
             config.max_boxes_per_sample = most.max(self.fields.names.len()) as u32;
         }
-        if has_caps {
-            return Ok(());
-        }
         let types = feed::element_types(&self.uris);
-        let readable = self.uris.iter().zip(types).filter(|(_, found)| found.is_some());
-        let uris: Vec<&str> = readable.map(|(uri, _)| *uri).collect();
-        feed::fit(config, &uris).map_err(|failure| Fault::library(&failure))
+        if !has_caps {
+            feed::fit_readable(config, &self.uris, &types)?;
+        }
+        Ok(types)
     }
 
     fn known_uri(&mut self, uri: &str) -> &'static str {
@@ -312,15 +313,34 @@ impl List for Samples {
             None => format!("request {index}"),
         }
     }
+
+    fn fields(&self) -> &[String] {
+        &self.fields.names
+    }
+
+    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
+        let types: HashMap<&str, _> = self.uris.iter().copied().zip(types).collect();
+        let of_part = |part: &Part<'static>| {
+            let known = types.get(part.uri).copied().copied().flatten();
+            let element = known.map_or(0.0, |(_, bytes)| f64::from(bytes));
+            let places = part.begin.iter().zip(part.end).enumerate().map(|(axis, (begin, end))| {
+                let step = part.step.get(axis).map_or(1, |step| step.unsigned_abs().max(1));
+                end.abs_diff(*begin).div_ceil(step) as f64
+            });
+            element * places.product::<f64>()
+        };
+        self.items.iter().flat_map(|sample| sample.parts).map(of_part).sum()
+    }
 }
 
 /// Streams all samples, and writes NAME.000000.npy, NAME.000001.npy, .. of each field to a folder.
 /// Samples that failed have no file; how many they are is the error.
-pub fn crop(mut config: Config, has_caps: bool, samples: &Samples, folder: &Path) -> Outcome<()> {
+pub fn crop(flags: &mut ConfigFlags, samples: &Samples, folder: &Path) -> Outcome<()> {
     std::fs::create_dir_all(folder).map_err(|error| Fault::path(folder, &error))?;
-    samples.prepare(&mut config, has_caps)?;
+    samples.prepare(flags)?;
+    let config = &flags.config;
     let library = |failure: Failure| Fault::library(&failure);
-    let loader = feed::open(&config).map_err(library)?;
+    let loader = feed::open(config).map_err(library)?;
     let mut failures = 0;
     let indexes = 0..samples.items.len();
     let mut write = |batch: &Batch<'_>| -> Outcome<()> {

@@ -68,8 +68,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 
     let places: Vec<_> = (0..options.crops).map(place).collect();
     let samples = samples(&options, &places)?;
-    let has_caps = options.flags.caps_given();
-    samples.prepare(&mut options.flags.config, has_caps)?;
+    samples.prepare(&mut options.flags)?;
     let loader = feed::open(&options.flags.config).map_err(|failure| Fault::library(&failure))?;
     let (crcs, tiles) = check_pass(&loader, &options, (&samples, &places), cpus)?;
     timed_pass(&loader, &options, &samples, &crcs)?;
