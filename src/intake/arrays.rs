@@ -1,7 +1,7 @@
 //! The cache of array metadata: one entry per uri, loaded once however many samples wait for it.
 //!
-//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading ->
-//! Ready, Alias or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
+//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading -> Ready,
+//! Alias or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
 //! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.

@@ -4,6 +4,7 @@ use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::intake::arrays::ArrayState;
+use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
@@ -58,6 +59,9 @@ fn load(
         is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
+    if let Some(asked) = ask_for(&shared.asked, uri, why) {
+        return loaded_as(shared, array, (start, 0), asked);
+    }
     let mut bytes = 0;
     let most = shared.settings.config.max_chunk_uncompressed_bytes;
     let flat = read_flat(&shared.store, &mut open, (uri, most), buffer, is_large, why);

@@ -5,6 +5,7 @@
 
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::ArraySlot;
+use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Why};
 use crate::intake::arrays::ArrayState;
 use crate::jobs::failures::{fail_sample, sample_failure};
@@ -12,6 +13,7 @@ use crate::jobs::plan::bind::queued_box;
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::window::{Current, Phase, Planner};
 use crate::plan::Cursor;
+use crate::records::Numbering;
 use crate::state::lock::Lock;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -95,6 +97,11 @@ impl Planner {
     /// Starts a walk for every box of the group that fits the array and its field.
     fn begin_group(&mut self, lock: &Lock, mut current: Current) {
         (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
+        (self.shape, self.origin) = (self.record.shape, [0; RANK_MAX]);
+        let is_boxes = self.record.numbering == Numbering::Boxes;
+        if is_boxes {
+            current.group_limit = current.group_first + 1;
+        }
         self.current = Some(current);
         let (shared, mut why) = (lock.shared, Why::new());
         for at in current.group_first..current.group_limit {
@@ -104,10 +111,14 @@ impl Planner {
             let reach = check_record(shared, &self.record, field, &mut why)
                 .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
             match reach {
-                Ok(reach) => {
-                    if !reach.is_empty(self.record.axes()) {
-                        self.merge.add(number, Cursor::start(&self.record, &reach));
+                Ok(reach) if reach.is_empty(self.record.axes()) => {}
+                Ok(mut reach) => {
+                    if is_boxes {
+                        self.origin = reach.lo;
+                        let most = shared.settings.config.max_chunk_uncompressed_bytes;
+                        reach.turn_to_box(&mut self.record, most);
                     }
+                    self.merge.add(number, Cursor::start(&self.record, &reach));
                 }
                 Err(status) => {
                     let failure = sample_failure(shared, current.array, status, &why);

@@ -19,6 +19,7 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::sort::sort;
 use crate::batch::slots::SlotState;
@@ -26,8 +27,8 @@ use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::Uri;
 use crate::jobs::plan::bind::{bind_boxes, queued_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
-use crate::plan::Merge;
-use crate::records::{ArrayRecord, Need};
+use crate::plan::{Merge, asked_chunk};
+use crate::records::{ArrayRecord, Need, Numbering};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -77,7 +78,13 @@ pub struct Planner {
     /// Numbers of the boxes of the batch, grouped by uri.
     pub(super) order: &'static mut [u32],
     pub(super) merge: Merge,
+    /// What the walks of the group are over: its array, or the part of it that its one box reads
+    /// of an array that is asked for boxes.
     pub(super) record: ArrayRecord,
+    /// First element of that part.
+    pub(super) origin: [u64; RANK_MAX],
+    /// Extents of the array.
+    pub(super) shape: [u64; RANK_MAX],
     /// The uri that the group's own stands for. Kept here because either entry may go while the
     /// other one is loaded.
     pub(super) target: Uri,
@@ -135,6 +142,8 @@ impl Planner {
             order: carver.slice(Item::PlanCursors, boxes as u64, &0),
             merge: Merge::carve(carver, boxes),
             record: ArrayRecord::EMPTY,
+            origin: [0; RANK_MAX],
+            shape: [0; RANK_MAX],
             target: Uri::new(),
             window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
@@ -290,7 +299,11 @@ impl Planner {
                 pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;
             });
-            let Some((position, need)) = position else { break };
+            let Some((mut position, mut need)) = position else { break };
+            if !self.record.is_in_files() {
+                let array = shared.array_record(current.array);
+                (position, need) = asked_chunk(&self.record, &self.origin, array, position.0);
+            }
             uses += self.pair_limit - pair_first;
             self.plan(&mut current, place, position, need, pair_first);
             if is_shared {
@@ -337,7 +350,7 @@ impl Planner {
             };
             let reaches_out = (0..self.record.axes()).any(|axis| {
                 let (begin, end) = source.shape.axes[axis].range();
-                begin < 0 || end as i128 > self.record.shape[axis] as i128
+                begin < 0 || end as i128 > self.shape[axis] as i128
             });
             if is_failed || !reaches_out {
                 continue;
@@ -408,5 +421,6 @@ impl Planner {
 /// where the chunk is not kept or taken to a device batch by batch.
 fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
     let is_kept = shared.settings.cache_memory_bytes > 0;
-    shared.engine().is_none() && !is_kept && !record.is_read_partly()
+    let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
+    shared.engine().is_none() && !is_kept && !is_own
 }
