@@ -18,7 +18,7 @@ mod time;
 pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
-pub use fed::{Fed, FedData, VALUE_BYTES};
+pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
