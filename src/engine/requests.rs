@@ -277,11 +277,7 @@ impl Engine {
 }
 
 /// Whether kernels can read memory of a device where it lies.
-fn check_device(
-    engine: Option<&DeviceEngine>,
-    device: i32,
-    why: &mut Why,
-) -> Result<(), Status> {
+fn check_device(engine: Option<&DeviceEngine>, device: i32, why: &mut Why) -> Result<(), Status> {
     let fed = format_args!("tensor.device = {device}");
     match engine.map(DeviceEngine::device) {
         Some(own) if own == device => Ok(()),

@@ -33,12 +33,8 @@ pub struct BoxRecord {
 
 impl BoxRecord {
     /// No box: it goes to no field.
-    pub const EMPTY: BoxRecord = BoxRecord {
-        sample: 0,
-        field: u32::MAX,
-        is_on_device: false,
-        shape: BoxShape::EMPTY,
-    };
+    pub const EMPTY: BoxRecord =
+        BoxRecord { sample: 0, field: u32::MAX, is_on_device: false, shape: BoxShape::EMPTY };
 
     /// Where its elements go.
     pub fn to(&self, slot: BatchSlot) -> Destination {

@@ -15,6 +15,7 @@ pub mod gpu;
 pub mod header;
 pub mod hook;
 pub mod layers;
+pub mod lender;
 pub mod mailbox;
 pub mod oracle;
 pub mod pack;
