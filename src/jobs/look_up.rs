@@ -198,15 +198,20 @@ fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_foun
 }
 
 /// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
-/// above it that was there before.
+/// above it that was there before. A flat file has no missing chunks: it was there, whole.
 fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     let shared = lock.shared;
     let Question { array, array_id, file, batch_id, .. } = *question;
+    let record = shared.array_record(array);
+    if record.flat.is_some() {
+        let path = file_path(shared, array, record, file);
+        let text = "was there and is gone, so it is not missing data";
+        return Outcome::Failed(fail!(why, Io, "{}: no such file: it {text}", shown(&path)));
+    }
     match check_array(lock, question, why) {
         Outcome::Absent => {}
         outcome => return outcome,
     }
-    let record = shared.array_record(array);
     let nearest = lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
     let Some((folder, false)) = nearest else { return Outcome::Absent };
     let path = folder_path(shared, array, record, folder);
@@ -231,10 +236,7 @@ fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     }
     let record = shared.array_record(question.array);
     let uri = shared.array_uri(question.array);
-    let path = match record.flat {
-        None => document_path(uri, record.document),
-        Some(_) => file_path(shared, question.array, record, question.file),
-    };
+    let path = document_path(uri, record.document);
     match shared.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(

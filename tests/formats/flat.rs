@@ -4,6 +4,7 @@
 use crate::common::drive::{self, PATIENCE_NS};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::{SCHEME, with_hook};
+use crate::common::npy;
 use std::fs;
 use wavetrain::config::*;
 use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, array_info};
@@ -12,13 +13,8 @@ use wavetrain::status::Status;
 
 /// The file of 64 x 100 u16, element n of which is n.
 fn npy() -> Vec<u8> {
-    let header = "{'descr': '<u2', 'fortran_order': False, 'shape': (64, 100), }";
-    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    file.extend_from_slice(header.as_bytes());
-    file.resize(127, b' ');
-    file.push(b'\n');
-    file.extend((0..6400u16).flat_map(u16::to_le_bytes));
-    file
+    let data: Vec<u8> = (0..6400u16).flat_map(u16::to_le_bytes).collect();
+    npy::file("<u2", false, &[64, 100], &data)
 }
 
 fn config() -> Config {
