@@ -121,6 +121,9 @@ fn settle(
         state.arrays.set_checked(question.array, question.batch_id);
     }
     let has_failed = matches!(outcome, Outcome::Failed(_));
+    if has_failed && shared.array_record(question.array).flat.is_some() {
+        state.arrays.set_changed(question.array);
+    }
     let open = opened.ok().map(|(open, _)| open);
     // A file that is still being written is looked at anew by the next sample that needs it.
     let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);

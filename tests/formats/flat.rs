@@ -82,7 +82,7 @@ fn a_file_that_is_cut_replaced_or_gone_meanwhile_fails_by_name() {
     for (what, status, text) in [
         ("cut", Status::Io, "its size or time of change is not what it was when its header"),
         ("replaced", Status::Io, "its size or time of change is not what it was when its header"),
-        ("gone", Status::Io, "no such file: the array was there and is gone"),
+        ("gone", Status::Io, "no such file: it was there and is gone"),
     ] {
         let scratch = Scratch::new();
         let (path, uri) = (scratch.path("x.npy"), scratch.uri("x.npy"));
@@ -101,6 +101,11 @@ fn a_file_that_is_cut_replaced_or_gone_meanwhile_fails_by_name() {
         assert_eq!((failure.status, failure.tag), (status, 9), "{what}: {failure}");
         assert!(failure.text.as_str().contains("x.npy"), "{what}: {failure}");
         assert!(failure.text.as_str().contains(text), "{what}: {failure}");
+        // Reset reads the header anew.
+        let longer: Vec<u8> = (0..6600u16).flat_map(u16::to_le_bytes).collect();
+        fs::write(&path, npy::file("<u2", false, &[66, 100], &longer)).unwrap();
+        loader.reset().unwrap();
+        assert_eq!(pop(&loader, &uri, 64).unwrap(), wanted(64), "{what}");
     }
 }
 
