@@ -18,7 +18,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Plan => Some(plan::take(state)),
         Work::Patch => patch::take(state, shared),
         Work::Assemble => assemble::take(state, shared),
-        Work::OwnRead => cached::take(state, shared),
+        Work::OwnRead => cached::take(state, shared, role),
         Work::Load => load::take(state),
         Work::Parts => parts::take(state),
         Work::LookUp => look_up::take(state),

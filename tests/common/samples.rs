@@ -3,13 +3,14 @@
 //! In: a way to change a config. Out: panics where a batch is not what numpy says, in bytes or in
 //! what its boxes cover.
 
+use crate::common::asked;
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures;
 use crate::common::lender::Lender;
 use serde_json::Value;
 use std::fs;
 use std::sync::Mutex;
-use wavetrain::abi::{Blank, FieldSpec};
+use wavetrain::abi::{Blank, FieldSpec, SourceHook};
 use wavetrain::config::*;
 use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
 use wavetrain::records::{DTYPES, Dtype};
@@ -23,6 +24,8 @@ pub struct Case {
     max_boxes: u32,
     samples: Vec<Vec<Boxed>>,
     batches: Vec<Vec<(u32, Vec<u64>)>>,
+    /// Gives arrays when it is asked.
+    source: SourceHook,
 }
 
 struct Boxed {
@@ -65,7 +68,7 @@ impl Raw {
     }
 }
 
-fn dtype(value: &Value) -> Dtype {
+pub fn dtype(value: &Value) -> Dtype {
     let name = value.as_str().expect("a type");
     *DTYPES.iter().find(|known| known.name() == name).expect("known")
 }
@@ -88,7 +91,7 @@ fn source(value: &Value) -> Source {
 }
 
 /// The bytes of a file, read once.
-fn raw(name: &str) -> &'static [u8] {
+pub fn raw(name: &str) -> &'static [u8] {
     static READ: Mutex<Vec<(String, &'static [u8])>> = Mutex::new(Vec::new());
     let mut read = READ.lock().expect("no test fails here");
     if let Some((_, bytes)) = read.iter().find(|(known, _)| known == name) {
@@ -99,11 +102,11 @@ fn raw(name: &str) -> &'static [u8] {
     read[read.len() - 1].1
 }
 
-fn list<T>(value: &Value, each: impl Fn(&Value) -> T) -> Vec<T> {
+pub fn list<T>(value: &Value, each: impl Fn(&Value) -> T) -> Vec<T> {
     value.as_array().map(|list| list.iter().map(each).collect()).unwrap_or_default()
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
@@ -134,12 +137,16 @@ fn field(value: &Value) -> FieldSpec {
 pub fn cases() -> Vec<Case> {
     let folder = fixtures::samples();
     let text = fs::read_to_string(folder.join("cases.json")).expect("the cases are there");
-    let cases: Vec<Value> = serde_json::from_str(&text).expect("the cases are JSON");
+    let all: Value = serde_json::from_str(&text).expect("the cases are JSON");
+    let asked = asked::source(&all["asked"]);
     let boxed = |value: &Value| Boxed {
         uri: {
             let text = |key: &str| value[key].as_str().unwrap_or("");
             let path = folder.join("stores").join(text("array"));
-            format!("{}{}", text("before"), path.to_str().expect("UTF-8"))
+            match text("before") {
+                "hook:" => format!("hook:{}", text("array")),
+                before => format!("{before}{}", path.to_str().expect("UTF-8")),
+            }
         },
         source: source(value),
         begin: list(&value["begin"], signed),
@@ -158,7 +165,9 @@ pub fn cases() -> Vec<Case> {
         max_boxes: number(&value["max_boxes"]) as u32,
         samples: list(&value["samples"], |boxes| list(boxes, boxed)),
         batches: list(&value["batches"], |fields| list(fields, batch)),
+        source: asked,
     };
+    let cases = all["cases"].as_array().expect("a list");
     let cases: Vec<Case> = cases.iter().enumerate().map(case).collect();
     assert!(cases.len() > 200);
     cases
@@ -172,6 +181,8 @@ impl Case {
             max_chunk_uncompressed_bytes: 1 << 20,
             max_host_memory_bytes: 96 << 20,
             max_chunks_per_wave: 64,
+            max_parts: 32,
+            source: self.source,
             n_io_threads: 2,
             n_decode_threads: 2,
             n_array_meta_cache: 16,

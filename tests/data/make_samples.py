@@ -5,8 +5,9 @@
     VENV/bin/pip install zarr==3.4.2 numcodecs==0.17.1 numpy==2.5.5 zstandard==0.25.0
     VENV/bin/python tests/data/make_samples.py             # writes tests/data/samples.tar.zst
 
-The tar has stores of zarr-python (`stores/NAME`), the bytes of arrays that a program feeds from its
-memory (`raw/NAME`), and cases.json: configs with their fields, samples with their boxes, and of each
+The tar has stores of zarr-python and files of numpy (`stores/NAME`), the bytes of arrays that a
+program feeds from its memory or gives when it is asked (`raw/NAME`), and cases.json: what it is
+asked for, and configs with their fields, samples with their boxes, and of each
 batch and field the CRC-32 of its bytes and how far boxes reach. A box is a slice of numpy, padded by
 index arithmetic, transposed and laid into an array of pad_value: nothing here knows of chunks.
 """
@@ -30,7 +31,7 @@ zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
 HERE = pathlib.Path(__file__).parent
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="wavetrain-samples-"))
 RNG = np.random.default_rng(17)
-CASES = 360
+CASES = 480
 
 # Name: type, shape, chunks, shards, codec, fill value.
 STORES = {
@@ -47,9 +48,10 @@ STORES = {
 OUTPUTS = {
     "f8": ["f64", "f32"], "i8": ["i64", "f32"], "u2": ["u16", "f32", "i32", "i64"],
     "f4": ["f32", "f16"], "u1": ["u8", "f32", "i32", "i64"], "i2": ["i16", "f32", "i32"],
-    "u4": ["u32", "i64", "f32"],
+    "u4": ["u32", "i64", "f32"], "i4": ["i32", "i64", "f32"],
 }
-SHORT = {"f8": "f64", "i8": "i64", "u2": "u16", "f4": "f32", "u1": "u8", "i2": "i16", "u4": "u32"}
+SHORT = {"f8": "f64", "i8": "i64", "u2": "u16", "f4": "f32", "u1": "u8", "i2": "i16", "u4": "u32",
+         "i4": "i32"}
 NUMPY = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "u8": "|u1", "i8": "|i1", "u16": "<u2",
          "i16": "<i2", "u32": "<u4", "i32": "<i4", "u64": "<u8", "i64": "<i8"}
 IMAGES = {}
@@ -59,6 +61,20 @@ FILES = {
     "big.npy": (">i2", (70, 40), "C", (3, 0)), "line.npy": (">f8", (3000,), "C", None),
     "one.npy": ("<i8", (), "C", (1, 0)), "large.npy": ("|u1", (1700, 1300), "F", (1, 0)),
     "raw.bin": ("<u4", (33, 21, 5), "C", None), "raw?odd.bin": (">u2", (40, 60), "F", None),
+}
+# Folders of numbered files: type, rows of each file, shape of a row, name before the number, digits.
+FOLDERS = {
+    "frames": ("<u2", [1] * 13, (20, 24), "frame_", 1),
+    "pieces": (">f4", [5, 0, 1, 17, 2, 30], (33,), "piece", 3),
+    "runs": ("|u1", [900, 1, 2000, 40], (), "run-", 2),
+    "turned": ("<i4", [3, 8, 2], (6, 5, 4), "t", 1),
+}
+# An image, whose levels are every second element of the one before: type, shape, levels.
+LEVELS = {"image": ("<u2", (2, 40, 60), 3), "flat_image": (">i2", (90, 110), 2)}
+# What a program gives when it is asked: type, shape, and the chunks that it is asked for.
+ASKED = {
+    "boxes": ("<u2", (30, 31, 32), (0, 0, 0)), "chunks": ("<f4", (40, 90), (7, 32)),
+    "rows": ("<i8", (1200,), (100,)), "single": ("<f8", (), ()),
 }
 # What a program feeds from its memory: a type and a shape each.
 MEMORY = {"bytes": ("|u1", (40, 50)), "words": ("<u2", (7, 30, 33)), "floats": ("<f4", (2000,)),
@@ -79,7 +95,7 @@ def write_stores():
             compressors=[codec] if codec else None, config={"write_empty_chunks": False})
         array[...] = image
         assert np.array_equal(np.asarray(array[...]), image), name
-        IMAGES[name] = image.astype(np.dtype(dtype).newbyteorder("<"))
+        keep(name, image)
 
 
 def write_files():
@@ -93,12 +109,62 @@ def write_files():
             assert np.array_equal(np.load(path), image), name
         else:
             path.write_bytes(b"x" * 37 + image.tobytes(order))
-        IMAGES[name] = np.array(image, np.dtype(dtype).newbyteorder("<"), order="C")
+        keep(name, image)
+
+
+def count_up(shape, dtype):
+    """Elements that are small when they are packed."""
+    count = np.arange(int(np.prod(shape))).reshape(shape)
+    return ((count * 7 + count // 1013) % 101).astype(dtype)
+
+
+def keep(name, image):
+    IMAGES[name] = np.array(image, image.dtype.newbyteorder("<"), order="C")
+
+
+def write_folders():
+    for name, (dtype, rows, row, prefix, digits) in FOLDERS.items():
+        image = count_up((sum(rows), *row), dtype)
+        keep(name, image)
+        (ROOT / "stores" / name).mkdir()
+        for number, part in enumerate(np.split(image, np.cumsum(rows)[:-1])):
+            order = "F" if name == "turned" else "C"
+            path = ROOT / "stores" / name / f"{prefix}{number:0{digits}}.npy"
+            np.save(path, np.asarray(part, order=order))
+
+
+def write_levels():
+    for name, (dtype, shape, levels) in LEVELS.items():
+        axes = [{"name": axis, "type": "space"} for axis in "zyx"[-len(shape):]]
+        image, datasets = count_up(shape, dtype), []
+        group = zarr.create_group(str(ROOT / "stores" / name), zarr_format=3)
+        for level in range(levels):
+            array = group.create_array(
+                f"s{level}", shape=image.shape, chunks=(16,) * image.ndim, compressors=[ZstdCodec()],
+                dtype=np.dtype(dtype).newbyteorder("="), fill_value=0,
+                serializer=BytesCodec(endian="big" if dtype[0] == ">" else "little"))
+            array[...] = image
+            keep(f"{name}#level={level}", image)
+            scale = [{"type": "scale", "scale": [2.0 ** level] * image.ndim}]
+            datasets.append({"path": f"s{level}", "coordinateTransformations": scale})
+            image = image[(slice(None, None, 2),) * image.ndim]
+        keep(f"{name}#scale={','.join(['2.5'] * len(shape))}", np.asarray(group["s1"][...]))
+        group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+
+
+def write_asked():
+    for name, (dtype, shape, _) in ASKED.items():
+        keep(f"hook:{name}", count_up(shape, dtype))
+        (ROOT / "raw" / name).write_bytes(IMAGES[f"hook:{name}"].tobytes())
 
 
 def uri_of(name):
     """What stands behind the folder of stores, and before it."""
-    if name in STORES or name.endswith(".npy"):
+    if name.startswith("hook:"):
+        return "hook:", name[5:]
+    if name in FOLDERS:
+        return "", pick([name, f"{name}/{FOLDERS[name][3]}*.npy"])
+    if name not in FILES or name.endswith(".npy"):
         return "", name
     dtype, shape, order, _ = FILES[name]
     extents = ",".join(map(str, shape))
@@ -108,9 +174,7 @@ def uri_of(name):
 def write_memory():
     (ROOT / "raw").mkdir()
     for name, (dtype, shape) in MEMORY.items():
-        # Large ones are to be small when they are packed.
-        count = np.arange(np.prod(shape)).reshape(shape)
-        IMAGES[name] = ((count * 7 + count // 1013) % 101).astype(dtype)
+        IMAGES[name] = count_up(shape, dtype)
         (ROOT / "raw" / name).write_bytes(IMAGES[name].tobytes())
 
 
@@ -185,8 +249,8 @@ def make_source(dtype, is_strict):
     """What a box reads: how the case spells it, its elements, and its fill value."""
     kind = "store" if is_strict else pick(["store", "store", "memory", "value"])
     if kind == "store":
-        known = {**STORES, **FILES}
-        name = pick([name for name in known if dtype in outputs_of(known[name][0])])
+        known = [name for name in IMAGES if name not in MEMORY]
+        name = pick([name for name in known if dtype in outputs_of(IMAGES[name].dtype)])
         before, behind = uri_of(name)
         fill = STORES[name][5] if name in STORES else 0
         return {"before": before, "array": behind}, IMAGES[name], fill
@@ -345,8 +409,11 @@ def make_case(number):
 
 def pack(target, cases):
     """One tar of everything, in name order and without times, compressed."""
+    asked = {name: {"type": SHORT[np.dtype(dtype).str[1:]], "shape": shape, "chunk_shape": chunk}
+             for name, (dtype, shape, chunk) in ASKED.items()}
     lines = ",\n".join(json.dumps(case) for case in cases)
-    (ROOT / "cases.json").write_text(f"[\n{lines}\n]\n")
+    text = f'{{"asked": {json.dumps(asked)},\n"cases": [\n{lines}\n]}}\n'
+    (ROOT / "cases.json").write_text(text)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path in sorted(p for p in ROOT.rglob("*") if p.is_file()):
@@ -366,6 +433,9 @@ def main():
         write_stores()
         write_files()
         write_memory()
+        write_folders()
+        write_levels()
+        write_asked()
         cases = [case for number in range(CASES) if (case := make_case(number))]
         pack(sys.argv[1] if len(sys.argv) > 1 else HERE / "samples.tar.zst", cases)
     finally:

@@ -257,3 +257,15 @@ fn a_box_of_one_element_goes_to_any_place_of_a_field() {
     let text = drive::open(&plain).push(&[small], 0).unwrap_err().text;
     assert!(text.as_str().ends_with("where a part is meant, set max_boxes_per_sample"), "{text}");
 }
+
+/// Arrays of every source, more of them in a sample than are known at a time.
+#[test]
+fn arrays_of_every_source_take_turns_in_small_caches() {
+    for case in cases().iter().filter(|case| case.number % 4 == 1) {
+        let config = case.config();
+        let count = [1, 2, 5, 16][case.number / 4 % 4];
+        let small = Config { n_array_meta_cache: count, ..config };
+        case.stream(&Config { thread_mode: THREADS_PUMP, ..small });
+        case.stream(&Config { chunk_cache_bytes: 1 << 20, ..small });
+    }
+}

@@ -14,7 +14,7 @@ use crate::read::{Lease, LeaseOutcome, OpenFault};
 use crate::records::Need;
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
-use crate::state::job::{Job, RUN_BYTES};
+use crate::state::job::{Job, RUN_BYTES, Role};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::fits_slab;
 use crate::state::shared::Shared;
@@ -244,7 +244,7 @@ impl Stream<'_> {
 
 /// The next reads that nobody began, for a thread that decodes what it reads: neighbours in one
 /// file, because what is in the page cache needs no order.
-pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
+pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let mut at = state.waves.first_active();
     while let Some(wave) = at {
         at = state.waves.next_active(wave);
@@ -254,7 +254,10 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
             let mut own = None;
             let record = shared.array_record(read.array).of_file(read.file, &mut own);
             if !record.is_in_files() {
-                // Who has it may wait.
+                // Whoever asks the host for it has to wait.
+                if role == Role::Both {
+                    return lease_read(state, shared, wave, first, false);
+                }
                 state.waves.block(wave, first, 0);
                 state.wakes.work();
                 continue;
