@@ -61,6 +61,8 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
 
 /// Checks a config on this machine.
 pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
+    // pad_value becomes the same element whatever the host set.
+    let _float = FloatEnvironment::enter();
     let mut settings = settings_from_config(config, (SYSTEM.cpu_count)(), why)?;
     settings.limit_derived_threads(open::floor_bytes);
     Ok(settings)
