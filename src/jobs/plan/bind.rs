@@ -23,8 +23,8 @@ pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q Que
     &queue.boxes(number / boxes)[(number % boxes) as usize]
 }
 
-/// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but for
-/// those that read memory of a device, which are no chunks to plan; how many.
+/// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but
+/// for those that read memory of a device, which are no chunks to plan; how many.
 pub fn bind_samples(
     shared: &Shared,
     state: &mut State,
