@@ -12,6 +12,7 @@ pub mod lease;
 pub mod lend;
 pub mod load;
 pub mod look_up;
+pub mod parts;
 pub mod patch;
 pub mod plan;
 pub mod read;

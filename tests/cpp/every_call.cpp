@@ -3,6 +3,7 @@
  */
 #include "wavetrain.hpp"
 #include "wavetrain.hpp"
+#include "wavetrain_tiles.h"
 
 namespace {
 
@@ -36,6 +37,18 @@ struct DLTensor {
     std::int64_t *shape, *strides;
     std::uint64_t byte_offset;
 };
+
+std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files);
+std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files) {
+    std::uint64_t rows = 0;
+    for (wavetrain_rows tile : wavetrain::tiles(split, 0)) {
+        wavetrain::cut pieces(tile, files.data(), files.size());
+        for (const wavetrain_piece &piece : pieces)
+            rows += wavetrain_rows_count(piece.rows);
+        rows += pieces.left();
+    }
+    return rows;
+}
 
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room);
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room) {
