@@ -1004,8 +1004,8 @@ typedef struct wavetrain_config {
     uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
                                       fields the box of a sample has all of its shape; else it may
                                       be a part of it [0] */
-    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up to
-                                      2^24; 64 bytes each [0] */
+    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up
+                                      to 2^24; 64 bytes each [0] */
     uint32_t digest;               /* not built yet [0] */
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */

@@ -155,8 +155,9 @@ struct tensor : sized<wavetrain_tensor> {
     /* What a DLTensor of dlpack.h says, which must live as long as what it names is borrowed; of as
      * many axes as its ndim: tensor::from_dlpack(managed->dl_tensor, made). `behind` as of on. Not
      * taken are, with `made` as it was: more than WAVETRAIN_RANK_MAX axes (WAVETRAIN_RANK),
-     * elements of no type of ours (WAVETRAIN_DTYPE), strides that no memory has (WAVETRAIN_INVALID),
-     * devices but the host and CUDA, and one element over and over (WAVETRAIN_UNSUPPORTED). */
+     * elements of no type of ours (WAVETRAIN_DTYPE), strides that no memory has
+     * (WAVETRAIN_INVALID), devices but the host and CUDA, and one element over and over
+     * (WAVETRAIN_UNSUPPORTED). */
     template <class DLTensor>
     static status from_dlpack(const DLTensor &given, tensor &made,
                               void *behind = nullptr) noexcept {

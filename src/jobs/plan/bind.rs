@@ -7,7 +7,6 @@
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
-use crate::cuda::HAS_DEVICES;
 use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::blanks::{for_each_blank_of, is_covered};
 use crate::jobs::plan::planned::Place;
@@ -43,7 +42,7 @@ pub fn bind_samples(
             lent += u64::from(queued.is_on_device);
         }
     }
-    if HAS_DEVICES && lent > 0 {
+    if lent > 0 {
         state.slots.add_remaining(slot, lent);
         state.device.lend(slot, lent);
         state.wakes.work();
