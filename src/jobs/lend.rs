@@ -124,15 +124,17 @@ fn send_box(
     let mut units = piece.map_or(0, |piece| 1 + u32::from(piece.folds.is_some()));
     for_each_outside(&target, &element, |_: &Unit| units += 1);
     let slab = lock.lock().reserve(shared, SlabNeed::of(0, units))?;
+    let part = slab.map(|mut slab| {
+        piece.iter().for_each(|piece| {
+            slab.push_piece(piece);
+        });
+        for_each_outside(&target, &element, |unit| {
+            slab.push(unit);
+        });
+        slab.finish()
+    });
     // Only a loader with a device has such boxes.
-    let Some(mut slab) = slab else { return Err(NoRoom) };
-    piece.iter().for_each(|piece| {
-        slab.push_piece(piece);
-    });
-    for_each_outside(&target, &element, |unit| {
-        slab.push(unit);
-    });
-    let part = slab.finish();
+    let Some(part) = part else { return Err(NoRoom) };
     let state = &mut *lock.lock();
     let read = piece.map_or(0, |piece| piece.unit.elements * u64::from(piece.unit.source_bytes));
     state.device.lent_bytes[part.slab as usize] += read;
