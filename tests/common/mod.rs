@@ -17,6 +17,7 @@ pub mod hook;
 pub mod layers;
 pub mod lender;
 pub mod mailbox;
+pub mod npy;
 pub mod oracle;
 pub mod pack;
 pub mod ring;
