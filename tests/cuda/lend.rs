@@ -237,6 +237,44 @@ fn an_event_that_fails_ends_the_stream_until_reset() {
 }
 
 #[test]
+fn each_driver_call_that_fails_is_a_status_or_none_and_nothing_wrong_comes_out() {
+    let Some(simulator) = Simulator::take() else { return };
+    let mut failed = 0;
+    for code in [400, 719, 999] {
+        // Ends: a batch takes few calls.
+        for step in 0.. {
+            let gpu = Gpu::new(&simulator, 0);
+            let config = lent_config(&simulator, 2);
+            let loader = Handle::new(&Config { thread_mode: THREADS_PUMP, ..config });
+            let producer = Producer::new(&gpu, 1, false);
+            gpu.synchronize(producer.stream);
+            (0..2).for_each(|_| lend(&loader, 1, &producer));
+            simulator.fail(None, step, code, 1);
+            let popped = loader.try_pop(PATIENCE_NS);
+            let is_over = simulator.is_fault_over();
+            simulator.fail_none();
+            match popped {
+                Ok(batch) => {
+                    check(&loader.view(batch));
+                    // What fails there is told by a later call.
+                    let _ = loader.release(batch, None);
+                }
+                Err((status, text)) => {
+                    failed += 1;
+                    assert_eq!(status, Status::Cuda, "step {step}: {text}");
+                    assert!(text.contains(&format!("({code})")), "step {step}: {text}");
+                }
+            }
+            drop(loader);
+            if !is_over {
+                break;
+            }
+        }
+    }
+    assert!(failed > 20, "{failed} failures");
+}
+
+#[test]
 fn an_event_of_a_capture_is_named_as_one() {
     let Some(simulator) = Simulator::take() else { return };
     let gpu = Gpu::new(&simulator, 0);
