@@ -289,9 +289,12 @@ impl BoxModel {
 
     fn spoil_tensor(&mut self, choices: &mut Choices<'_>) {
         let Some(fed) = &mut self.fed else { return };
-        let has_elements = self.image.shape.iter().all(|extent| *extent > 0);
+        let shape = &self.image.shape;
+        let has_elements = shape.iter().all(|extent| *extent > 0);
+        let axis = choices.below(shape.len().max(1) as u64) as usize;
+        let is_row_major = fed.tensor.strides.iter().all(|stride| *stride == 0);
         self.is_hostile = true;
-        match choices.below(8) {
+        match choices.below(10) {
             0 => fed.kind = choices.one_of(&[3, u32::MAX]),
             1 => fed.tensor.struct_size = choices.one_of(&[0, 7]),
             2 => fed.tensor.dtype = choices.one_of(&[99, u32::MAX]),
@@ -299,6 +302,12 @@ impl BoxModel {
             4 => fed.tensor.device = choices.one_of(&[0, -2, i32::MAX]),
             5 => fed.tensor.reserved = 1,
             6 => fed.tensor.event = std::ptr::dangling_mut(),
+            // Where no memory can be; along an axis of one element it says nothing.
+            7 | 8 if fed.kind == BOX_MEMORY && !shape.is_empty() && !is_row_major => {
+                fed.tensor.strides[axis] =
+                    choices.one_of(&[i64::MIN, i64::MAX, 1 << 58, -(1 << 58), i64::MIN + 1]);
+                self.is_hostile = has_elements && shape[axis] > 1;
+            }
             _ => {
                 fed.tensor.data = std::ptr::null();
                 self.is_hostile = has_elements;

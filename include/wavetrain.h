@@ -333,19 +333,34 @@ enum {
 /* What a box of MEMORY or of a VALUE reads: a tensor of as many axes as the box. Yours; set
  * struct_size. It is read during push; what data points to, too, of a VALUE. Of MEMORY it is
  * borrowed, and must not be written, until the batch of the sample is popped, or reset or close has
- * returned WAVETRAIN_OK. On its way to a device it is copied through pinned memory of ours. The
- * fill value of a tensor is 0. These boxes need fields or max_boxes_per_sample in the config. */
+ * returned WAVETRAIN_OK. The fill value of a tensor is 0. These boxes need fields or
+ * max_boxes_per_sample in the config.
+ *
+ * Memory of the host is copied through pinned memory of ours on its way to a device. Memory of a
+ * device is not copied: the kernel that fills the batch reads it where it lies, when event is over,
+ * and has run when the batch is popped, or reset or close has returned. Nothing outside of the
+ * tensor's elements, from the first in memory to the last, is read. It must be memory that kernels
+ * in the loader's context can read, of the device of its batches: another device is
+ * WAVETRAIN_INVALID, a loader on the host WAVETRAIN_UNSUPPORTED. WHAT IS NO SUCH MEMORY IS FOUND
+ * OUT BY THE KERNEL ALONE, AND THEN THE CONTEXT IS LOST.
+ *
+ * event is borrowed like the memory, and must not be recorded again meanwhile. It is asked for as
+ * often as we look at the device, and no stream of ours waits for it: until it is over it keeps its
+ * batch, and those behind it in the order of pops, but no other is made later. One that fails is
+ * WAVETRAIN_CUDA at pop, whatever on_error says, until reset. DO NOT RECORD IT IN A CAPTURE: to ask
+ * for it may break that, and it stands for no work. */
 typedef struct wavetrain_tensor {
     size_t struct_size;
     const void *data;     /* the first element, of any alignment; the bytes from the first element
                              in memory to the last must be readable */
     uint32_t dtype;       /* WAVETRAIN_F32 ..: one that the field may be made of */
     uint32_t dtype_bytes; /* bytes of an element where dtype is RAW; else 0 */
-    int32_t device;       /* -1: host. Memory of a device is not built yet */
+    int32_t device;       /* -1: host; of MEMORY also the number of the loader's CUDA device */
     uint32_t reserved;    /* 0 */
     uint64_t shape[WAVETRAIN_RANK_MAX];
     int64_t strides[WAVETRAIN_RANK_MAX]; /* bytes from one element to the next; all 0: row-major */
-    void *event;          /* NULL: not built yet */
+    void *event;          /* of a device: a CUevent behind which the elements are there; NULL: they
+                             are, before push is called. Of the host NULL */
 } wavetrain_tensor;
 
 /* A box of an array or a tensor, and where in a field of the sample its elements go. Yours; copied
@@ -990,8 +1005,8 @@ typedef struct wavetrain_config {
     uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
                                       fields the box of a sample has all of its shape; else it may
                                       be a part of it [0] */
-    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up to
-                                      2^24; 64 bytes each [0] */
+    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up
+                                      to 2^24; 64 bytes each [0] */
     uint32_t digest;               /* not built yet [0] */
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */

@@ -126,6 +126,7 @@ struct scratch {
 /* Elements in memory: tensor(labels, { 8 }), tensor(&label, {}). The dtype is that of T: of an
  * arithmetic type, or, with a code, of any. */
 struct tensor : sized<wavetrain_tensor> {
+    tensor() noexcept { device = -1; }
     template <class T>
     tensor(const T *first, span<const std::uint64_t> extents,
            std::uint32_t type = code_of<T>()) noexcept {
@@ -143,7 +144,69 @@ struct tensor : sized<wavetrain_tensor> {
     explicit tensor(const T *one, std::uint32_t type = code_of<T>()) noexcept
         : tensor(one, span<const std::uint64_t>(), type) {}
 
+    /* The same of memory of a CUDA device, which is there when `behind`, a CUevent, is over; NULL:
+     * it is. */
+    tensor &on(std::int32_t number, void *behind = nullptr) noexcept {
+        device = number;
+        event = behind;
+        return *this;
+    }
+
+    /* What a DLTensor of dlpack.h says, which must live as long as what it names is borrowed; of as
+     * many axes as its ndim: tensor::from_dlpack(managed->dl_tensor, made). `behind` as of on. Not
+     * taken are, with `made` as it was: more than WAVETRAIN_RANK_MAX axes (WAVETRAIN_RANK),
+     * elements of no type of ours (WAVETRAIN_DTYPE), strides that no memory has
+     * (WAVETRAIN_INVALID), devices but the host and CUDA, and one element over and over
+     * (WAVETRAIN_UNSUPPORTED). */
+    template <class DLTensor>
+    static status from_dlpack(const DLTensor &given, tensor &made,
+                              void *behind = nullptr) noexcept {
+        enum { CPU = 1, CUDA = 2, CUDA_HOST = 3, ROCM_HOST = 11, CUDA_MANAGED = 13 };
+        const int where = static_cast<int>(given.device.device_type);
+        const bool is_host = where == CPU || where == CUDA_HOST || where == ROCM_HOST;
+        tensor taken;
+        if (given.ndim < 0 || given.ndim > WAVETRAIN_RANK_MAX)
+            return WAVETRAIN_RANK;
+        taken.dtype = given.dtype.lanes == 1 ? code_of(given.dtype.code, given.dtype.bits) : 0;
+        if (taken.dtype == 0)
+            return WAVETRAIN_DTYPE;
+        if (!is_host && where != CUDA && where != CUDA_MANAGED)
+            return WAVETRAIN_UNSUPPORTED;
+        const std::int64_t bytes = given.dtype.bits / 8, most = INT64_MAX / bytes;
+        bool has_step = given.strides == nullptr, has_many = false;
+        for (int axis = 0; axis < given.ndim; axis++) {
+            const std::int64_t elements = given.strides != nullptr ? given.strides[axis] : 0;
+            if (elements < -most || elements > most)
+                return WAVETRAIN_INVALID;
+            taken.shape[axis] = static_cast<std::uint64_t>(given.shape[axis]);
+            taken.strides[axis] = elements * bytes;
+            has_many = has_many || given.shape[axis] > 1;
+            has_step = has_step || elements != 0;
+        }
+        if (has_many && !has_step)
+            return WAVETRAIN_UNSUPPORTED; /* strides of 0 alone stand for row-major ones */
+        taken.data = static_cast<const char *>(given.data) + given.byte_offset;
+        made = is_host ? taken : taken.on(given.device.device_id, behind);
+        return WAVETRAIN_OK;
+    }
+
 private:
+    /* Of a DLDataType; 0: it has none. */
+    static std::uint32_t code_of(unsigned kind, unsigned bits) noexcept {
+        static constexpr std::uint32_t codes[7][5] = {
+            { WAVETRAIN_I8, WAVETRAIN_I16, WAVETRAIN_I32, WAVETRAIN_I64, 0 },
+            { WAVETRAIN_U8, WAVETRAIN_U16, WAVETRAIN_U32, WAVETRAIN_U64, 0 },
+            { 0, WAVETRAIN_F16, WAVETRAIN_F32, WAVETRAIN_F64, 0 },
+            { 0, 0, 0, 0, 0 }, /* handles */
+            { 0, WAVETRAIN_BF16, 0, 0, 0 },
+            { 0, 0, 0, WAVETRAIN_C64, WAVETRAIN_C128 },
+            { WAVETRAIN_BOOL, 0, 0, 0, 0 },
+        };
+        for (unsigned size = 0; kind < 7 && size < 5; size++)
+            if (bits == 8u << size)
+                return codes[kind][size];
+        return 0;
+    }
     template <class T> static constexpr std::uint32_t code_of() noexcept {
         static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "say which dtype it is");
         if (std::is_floating_point_v<T>)

@@ -18,8 +18,7 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs state setup intake assemble batch decode wave records cuda os \
-         simd base",
+        "jobs/plan jobs/read jobs state setup intake batch decode wave records cuda os simd base",
     ),
     // The kinds of work.
     (

@@ -85,10 +85,8 @@ struct Session<'a> {
     fields: Vec<FieldModel>,
     /// The table as that config has it.
     table: Vec<u8>,
-    /// Whether open must refuse it.
+    /// Whether open and memory_need must refuse it.
     is_table_wrong: bool,
-    /// Whether it must because a field cannot hold its pad_value, which memory_need does not ask.
-    is_pad_wrong: bool,
 }
 
 thread_local! {
@@ -125,7 +123,6 @@ pub fn run(data: &[u8]) {
         fields: Vec::new(),
         table: Vec::new(),
         is_table_wrong: false,
-        is_pad_wrong: false,
     };
     session.open();
     for _ in 0..CALLS_MAX {
@@ -250,7 +247,7 @@ impl Session<'_> {
     /// Sometimes a table of fields, or several boxes.
     fn set_fields(&mut self, config: &mut Config) {
         self.fields = Vec::new();
-        (self.is_table_wrong, self.is_pad_wrong) = (false, false);
+        self.is_table_wrong = false;
         let choices = &mut self.choices;
         let how = choices.below(8);
         if how >= 3 {
@@ -318,7 +315,7 @@ impl Session<'_> {
             15 if is_wrong => n_fields = choices.one_of(&[9, u32::MAX]),
             _ => {}
         }
-        (self.is_table_wrong, self.is_pad_wrong) = (is_wrong && kind != 9, is_wrong && kind == 9);
+        self.is_table_wrong = is_wrong;
         Table { fields, n_fields, field_bytes: bytes as u32 }.put(config);
     }
 
@@ -430,7 +427,7 @@ impl Session<'_> {
             check_error(&error, code);
             return assert_eq!(handle, 0x5555, "written by a failed open");
         }
-        assert!(!self.is_table_wrong && !self.is_pad_wrong);
+        assert!(!self.is_table_wrong);
         assert!(handle != 0 && !self.dead.contains(&handle));
         let block = BLOCK.with_borrow_mut(|block| block.as_mut_ptr());
         self.block_is_free &= config.memory.host_block != block.cast();

@@ -1,8 +1,10 @@
-"""What a box is fed with in the place of an array of a store: memory of the process, or a number.
+"""What a box is fed with in the place of an array of a store: memory of the process or of a CUDA
+device, or a number.
 
-In: what speaks __array_interface__ (numpy), DLPack (torch, jax) or the buffer protocol, or a number
-of Python or numpy. Out: a `Fed`, with the address of the elements and what keeps them there, or,
-where they are few, the elements themselves; or a `Number`, which gets its type from its field.
+In: what speaks __array_interface__ (numpy), DLPack (torch, jax), __cuda_array_interface__ (numba)
+or the buffer protocol, or a number of Python or numpy. Out: a `Fed`, with the address of the
+elements and what keeps them there, or, where they are few and of the process, the elements
+themselves; or a `Number`, which gets its type from its field.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, cast
 
-from wavetrain import _native
+from wavetrain import _lent, _native
 from wavetrain._batch import LAYOUTS, NUMPY, python
 from wavetrain._config import Dtype
 
@@ -112,6 +114,8 @@ class Fed:
     strides: tuple[int, ...]  # bytes
     data: int | bytes  # the address of the first element; or all of them, row-major, VALUE_BYTES
     owner: Any = dataclasses.field(default=None, compare=False)  # keeps what is at the address
+    device: int = -1  # of CUDA; -1: memory of the process
+    event: _lent.Event | None = dataclasses.field(default=None, compare=False)  # it is there behind
 
     def __repr__(self) -> str:
         return f"<{' x '.join(map(str, self.shape)) or 'one'} {self.dtype.name.lower()}>"
@@ -135,6 +139,8 @@ class Fed:
         """All bytes from the lowest to the highest."""
         if isinstance(self.data, bytes):
             return self.data
+        if self.device >= 0:
+            raise ValueError(of_device("to be copied or pickled", self.device))
         low, high = self.reach()
         return ctypes.string_at(self.data + low, high - low)
 
@@ -152,7 +158,10 @@ class Fed:
             return [Fed(self.dtype, self.itemsize, shape, strides, part) for part in parts]
         address = self.data
         return [
-            fed(self.dtype, size, shape, strides, address + at * self.strides[0], self.owner)
+            fed(
+                *(self.dtype, size, shape, strides, address + at * self.strides[0], self.owner),
+                *(self.device, self.event),
+            )
             for at in range(self.shape[0])
         ]
 
@@ -220,7 +229,7 @@ def feed(given: Any) -> Fed | Number | None:
     if hasattr(kind, "__dlpack__"):
         return of_dlpack(given)
     if hasattr(given, "__cuda_array_interface__"):
-        raise ValueError(of_device("of CUDA"))
+        return of_cuda_interface(given)
     try:
         held = Held(given, STRIDED_RO)
     except (TypeError, BufferError, ValueError):
@@ -265,19 +274,48 @@ def of_interface(given: Any) -> Fed:
     return fed(dtype, itemsize, shape, strides, address, owner)
 
 
+def of_cuda_interface(given: Any) -> Fed:
+    interface: Any = given.__cuda_array_interface__
+    missing = [name for name in ("typestr", "shape", "data") if name not in interface]
+    if missing:
+        text = "array must be one whose __cuda_array_interface__ is whole"
+        raise TypeError(f"{text} (it lacks {', '.join(missing)})")
+    text, shape, strides = interface["typestr"], interface["shape"], interface.get("strides")
+    if interface.get("mask") is not None:
+        raise TypeError("array must not be a masked one")
+    order, kind, size = text[0], text[1], text[2:].partition("[")[0]
+    itemsize = int(size or 0)
+    dtype = TYPES.get(kind + size)
+    if kind == "V" and 1 <= itemsize <= 16:
+        dtype = Dtype.RAW
+    check(dtype, text, is_native=itemsize == 1 or order in "|" + native_order())
+    address, event = interface["data"][0], None
+    if not all(shape):
+        return fed(dtype, itemsize, shape, strides, 0, None)
+    device = _lent.device_of(address)
+    if interface.get("stream") is not None:  # what is queued there is to be waited for
+        event = _lent.Event(_lent.gpu_of(device), interface["stream"])
+    return fed(dtype, itemsize, shape, strides, address, (given, interface), device, event)
+
+
 def of_dlpack(given: Any) -> Fed:
+    named: Any = {}
+    event = None
     try:
         device, number = given.__dlpack_device__()
-        is_here, capsule = device in HOST_DEVICES, None
-        if is_here:
-            try:
-                capsule = given.__dlpack__(max_version=(1, 0))
-            except TypeError:  # from before 1.0
-                capsule = given.__dlpack__()
+        if device in _lent.CUDA_DEVICES:
+            gpu = _lent.gpu_of(number)
+            named = {"stream": gpu.stream}
+        elif device not in HOST_DEVICES:
+            raise ValueError(f"it is on a device of DLPack's kind {int(device)}")
+        try:
+            capsule = given.__dlpack__(max_version=(1, 0), **named)
+        except TypeError:  # from before 1.0
+            capsule = given.__dlpack__(**named)
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"array must be one that DLPack takes: {error}") from error
-    if not is_here:
-        raise ValueError(of_device(f"number {number} of DLPack's kind {int(device)}"))
+    if named:
+        event = _lent.Event(_lent.gpu_of(number), named["stream"])
     # Who does not take the tensor out of its capsule keeps it with that.
     name = next(name for name in LAYOUTS if python.PyCapsule_IsValid(id(capsule), name))
     tensor = LAYOUTS[name].from_address(python.PyCapsule_GetPointer(id(capsule), name)).dl_tensor
@@ -291,7 +329,8 @@ def of_dlpack(given: Any) -> Fed:
     if tensor.strides:
         strides = [stride * itemsize for stride in words(tensor.strides, rank)]
     address = (tensor.data or 0) + tensor.byte_offset
-    return fed(dtype, itemsize, shape, strides, address, capsule)
+    place = (number, event) if named else (-1, None)
+    return fed(dtype, itemsize, shape, strides, address, capsule, *place)
 
 
 def of_buffer(held: Held) -> Fed:
@@ -306,7 +345,14 @@ def of_buffer(held: Held) -> Fed:
 
 
 def fed(
-    dtype: Any, itemsize: int, shape: Iterable[int], strides: Any, address: int, owner: Any
+    dtype: Any,
+    itemsize: int,
+    shape: Iterable[int],
+    strides: Any,
+    address: int,
+    owner: Any,
+    device: int = -1,
+    event: _lent.Event | None = None,
 ) -> Fed:
     """Those elements; copied where they are few. strides: None where they are row-major."""
     shape = tuple(map(int, shape))
@@ -318,6 +364,12 @@ def fed(
     is_dense = all(
         extent <= 1 or stride == packed for extent, stride, packed in zip(shape, strides, dense)
     )
+    if device >= 0 and elements:
+        if is_dense:
+            strides = dense
+        elif not any(strides):  # which the library takes for row-major ones
+            raise ValueError(of_device("to be one element over and over", device))
+        return Fed(dtype, itemsize, shape, strides, address, owner, device, event)
     if elements * itemsize <= VALUE_BYTES:
         if is_dense:
             data = ctypes.string_at(address, elements * itemsize) if elements else b""
@@ -377,8 +429,8 @@ def check(dtype: Dtype | None, text: str, is_native: bool = True) -> None:
         )
 
 
-def of_device(which: str) -> str:
+def of_device(wish: str, device: int) -> str:
     return (
-        f"array must be in host memory (it is on a device, {which}): memory of a device is not "
-        "fed yet, give array.cpu() of torch, cupy.asnumpy(array), jax.device_get(array)"
+        f"array must be in host memory {wish} (it is on CUDA device {device}): give "
+        "array.cpu() of torch, cupy.asnumpy(array), jax.device_get(array)"
     )

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from wavetrain import _border, _log, _native
+from wavetrain import _border, _lent, _log, _native
 from wavetrain._batch import Batch, python
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
@@ -70,6 +70,7 @@ class Pipeline:
         self._backend, self._reason = stats.backend, stats.backend_text
         self._device = self._find_device()
         if self._device >= 0:
+            _lent.drivers[0] = config.cuda_driver
             warn_of_other_devices(config, self._device)
 
     def _find_device(self) -> int:

@@ -21,13 +21,16 @@ BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
 class Box:
     """A box of an array, and where in a field of its sample it goes.
 
-    `uri` and `aabb` are as a Sample has them. In the place of a uri stands an array in host memory,
-    or a number:
+    `uri` and `aabb` are as a Sample has them. In the place of a uri stands an array in memory, or a
+    number:
 
-        an array: of numpy, torch, jax, or what has __array_interface__, DLPack or a buffer, with
-            any strides. Without aabb all of it; open ends of slices are its own. One of up to 64
-            bytes is copied here. A larger one is not, and must not be written to until its batch is
-            popped or the pipeline reset or closed: until then the pipeline keeps it.
+        an array: of numpy, torch, cupy, jax, or what has __array_interface__, DLPack,
+            __cuda_array_interface__ or a buffer, with any strides. Without aabb all of it; open
+            ends of slices are its own. One of up to 64 bytes is copied here. A larger one is not,
+            and must not be written to until its batch is popped or the pipeline reset or closed:
+            until then the pipeline keeps it. One on a CUDA device goes to a pipeline whose batches
+            are there, and is read in place, behind what was queued for it when the box was made;
+            nothing waits for that but its batch, and arrays that DLPack gives after it.
         a number: of Python or numpy, for one place of a field, a label. It takes the type of the
             field, as it is or not at all; but a float is rounded where the field has floats.
 

@@ -192,7 +192,7 @@ class Window:
             try:
                 fed = self.write_box(first + place * BOX_BYTES, box)
                 if fed is not None and fed.is_borrowed:
-                    held.append(fed.owner)
+                    held.append((fed.owner, fed.event))
             except ValueError as error:
                 raise ValueError(
                     f"box {place} of the sample of tag {sample.tag}: {error}"
@@ -251,8 +251,8 @@ class Window:
             address = fed.data
         size = fed.itemsize if fed.dtype is Dtype.RAW else 0
         TENSORS[len(fed.shape)].pack_into(
-            *(self.feeds, at, TENSOR_BYTES, address, fed.dtype, size, -1, 0),
-            *(*fed.shape, *fed.strides, 0),
+            *(self.feeds, at, TENSOR_BYTES, address, fed.dtype, size, fed.device, 0),
+            *(*fed.shape, *fed.strides, fed.event.handle if fed.event else 0),
         )
         return tensor
 

@@ -261,7 +261,7 @@ c_structs! {
         shape: [u64; RANK_MAX],
         /// Bytes from one element to the next; all 0: row-major.
         strides: [i64; RANK_MAX],
-        /// Always NULL.
+        /// Of a device: the `CUevent` behind which the elements are there, or NULL.
         event: *mut c_void,
     }
 

@@ -5,14 +5,12 @@
 //!
 //! Over 500 lines because the layout of all memory stands in one place.
 
-use crate::assemble::value_element;
 use crate::base::abi::HostJob;
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
-use crate::base::text::Float;
 use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
@@ -34,7 +32,6 @@ use crate::os::workers::Workers;
 use crate::os::{Os, Thread, ThreadStart, start_thread, thread_locals};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::simd::FloatEnvironment;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::{Padding, Paddings, Shared};
@@ -144,9 +141,7 @@ pub fn open(
 ) -> Result<Opened, Status> {
     let (bytes, geometry) = host_bytes(settings, why)?;
     let hook = settings.config.memory;
-    // pad_value rounds to the output type the same way whatever the host set.
-    let _float = FloatEnvironment::enter();
-    let mut values = values_from_settings(settings, why)?;
+    let mut values = values_from_settings(settings);
     let block = Block::take(os, &hook, bytes, why)
         .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
     (values.host_bytes, values.handle) = (bytes, handle);
@@ -198,27 +193,16 @@ struct Values {
     handle: Handle,
 }
 
-fn values_from_settings(settings: &Settings, why: &mut Why) -> Result<Values, Status> {
+fn values_from_settings(settings: &Settings) -> Values {
     let mut values = Values::COUNTED;
     for field in &settings.fields {
-        let Some(element) = value_element(field.pad_value, field.dtype, field.dtype_bytes) else {
-            return Err(fail!(
-                why,
-                Invalid,
-                "{}pad_value = {}: {} cannot hold it",
-                field.of(),
-                Float(field.pad_value),
-                field.dtype.name()
-            ));
-        };
-        let given = field.pads_value.then_some(element);
         values.paddings.push(Padding {
             mode: field.pad_mode,
-            element: given,
-            empty_element: element,
+            element: field.pads_value.then_some(field.pad_element),
+            empty_element: field.pad_element,
         });
     }
-    Ok(values)
+    values
 }
 
 impl Values {

@@ -2,8 +2,9 @@
 //! for.
 //!
 //! In: slabs whose writers are done, boxes whose memory may be there (`lend`), batches that were
-//! given back. Out: chunks that are in their batches, slabs and batch slots that are free. No driver call waits for the device: completion is
-//! polled, by a thread of ours that naps in between, or by the host's threads as they come by.
+//! given back. Out: chunks that are in their batches, slabs and batch slots that are free. No
+//! driver call waits for the device: completion is polled, by a thread of ours that naps in
+//! between, or by the host's threads as they come by.
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
 

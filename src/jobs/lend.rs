@@ -1,10 +1,10 @@
 //! Boxes that read memory of the device: the kernel reads it where it lies.
 //!
-//! In: boxes of batches that are being filled, whose elements the caller lends, each behind an event
-//! or not. Out: units in a slab, which hold the address; nothing of the memory is copied. The event
-//! is asked for, as often as the device is looked at, and no stream is made to wait for it: so what
-//! is queued behind it in a stream of the caller's holds nothing up but its batch. Boxes of a batch
-//! go in their order, and wait for none of another batch.
+//! In: boxes of batches that are being filled, whose elements the caller lends, each behind an
+//! event or not. Out: units in a slab, which hold the address; nothing of the memory is copied. The
+//! event is asked for, as often as the device is looked at, and no stream is made to wait for it:
+//! so what is queued before it in a stream of the caller's holds nothing up but its batch. Boxes of
+//! a batch go in their order, and wait for none of another batch.
 //!
 //! Invariant: a batch is complete only when the kernels have run that read memory for it, and reset
 //! waits for them, so the memory is the caller's again when either is seen.
@@ -27,8 +27,8 @@ use crate::state::shared::Shared;
 /// Boxes of a batch that one look at the device takes: a step stays short.
 const BOXES_MAX: u32 = 64;
 
-/// Sends the boxes whose memory is there on their way; whether there was one. In an entered context,
-/// by one thread at a time.
+/// Sends the boxes whose memory is there on their way; whether there was one. In an entered
+/// context, by one thread at a time.
 pub fn send_boxes(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let (lending, mut progress) = (lock.lock().device.lending, false);
     for slot in bits(lending).map(BatchSlot) {
@@ -124,15 +124,17 @@ fn send_box(
     let mut units = piece.map_or(0, |piece| 1 + u32::from(piece.folds.is_some()));
     for_each_outside(&target, &element, |_: &Unit| units += 1);
     let slab = lock.lock().reserve(shared, SlabNeed::of(0, units))?;
+    let part = slab.map(|mut slab| {
+        piece.iter().for_each(|piece| {
+            slab.push_piece(piece);
+        });
+        for_each_outside(&target, &element, |unit| {
+            slab.push(unit);
+        });
+        slab.finish()
+    });
     // Only a loader with a device has such boxes.
-    let Some(mut slab) = slab else { return Err(NoRoom) };
-    piece.iter().for_each(|piece| {
-        slab.push_piece(piece);
-    });
-    for_each_outside(&target, &element, |unit| {
-        slab.push(unit);
-    });
-    let part = slab.finish();
+    let Some(part) = part else { return Err(NoRoom) };
     let state = &mut *lock.lock();
     let read = piece.map_or(0, |piece| piece.unit.elements * u64::from(piece.unit.source_bytes));
     state.device.lent_bytes[part.slab as usize] += read;

@@ -5,11 +5,12 @@
 //! overlap, and a tensor begins where DLPack wants it.
 
 use crate::assemble::axis::PadMode;
+use crate::assemble::value_element;
 use crate::base::abi::{Blank, FieldSpec, NAME_BYTES};
 use crate::base::limits::{BUFFER_ALIGN, ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::base::math::{align_up, product};
 use crate::base::status::{Status, Why};
-use crate::base::text::Text;
+use crate::base::text::{Float, Text};
 use crate::fail;
 use crate::records::{BoxShape, Dtype};
 use crate::setup::config::{self, Config, range};
@@ -41,8 +42,8 @@ pub struct Field {
     pub offset: u64,
     /// What lies outside of an array.
     pub pad_mode: PadMode,
-    /// pad_value.
-    pub pad_value: f64,
+    /// pad_value as an element.
+    pub pad_element: [u8; ELEMENT_BYTES_MAX],
     /// Constant padding takes it, not the array's fill value.
     pub pads_value: bool,
 }
@@ -115,6 +116,11 @@ impl Field {
         }
         let rank = spec.sample_rank as usize;
         let (dtype, dtype_bytes) = output_type(spec, &of, why)?;
+        let pad_value = spec.pad_value;
+        let Some(pad_element) = value_element(pad_value, dtype, dtype_bytes) else {
+            let (value, name) = (Float(pad_value), dtype.name());
+            return Err(fail!(why, Invalid, "{of}pad_value = {value}: {name} cannot hold it"));
+        };
         let shape = spec.sample_shape;
         if let Some(axis) = shape[..rank].iter().position(|extent| *extent == 0) {
             return Err(fail!(why, Invalid, "{of}sample_shape[{axis}] = 0: must be at least 1"));
@@ -146,7 +152,7 @@ impl Field {
                 config::PAD_REFLECT => PadMode::Reflect,
                 _ => PadMode::None,
             },
-            pad_value: spec.pad_value,
+            pad_element,
             pads_value: spec.pad_value_set == 1,
         })
     }
@@ -277,6 +283,7 @@ fn output_type(spec: &FieldSpec, of: &Of<'_>, why: &mut Why) -> Result<(Dtype, u
 mod tests {
     use super::*;
     use crate::setup::field_table::FieldTable;
+    use std::format;
     use std::string::{String, ToString};
 
     fn spec(name: &str, shape: &[u64], dtype: Dtype) -> FieldSpec {
@@ -321,10 +328,18 @@ mod tests {
         assert_eq!(text, "field mask: sample_shape[1] = 0: must be at least 1");
         let text = told(&[FieldSpec { dtype: 99, ..image }]);
         assert_eq!(text, "field image: dtype = 99: no such element type");
+        let whole = [-0.5, 256.0, f64::NAN]
+            .map(|pad_value| FieldSpec { pad_value, ..spec("m", &[4], Dtype::U8) });
+        for (spec, value) in whole.into_iter().zip(["-0.5", "256", "NaN"]) {
+            assert_eq!(
+                told(&[image, spec]),
+                format!("field m: pad_value = {value}: u8 cannot hold it")
+            );
+        }
         let (status, text) = fields(&[spec("big", &[1 << 43], Dtype::U8), image]).unwrap_err();
         assert_eq!((status, text.contains("over 16 TiB")), (Status::Budget, true), "{text}");
         let many: std::vec::Vec<FieldSpec> =
-            (0..9).map(|n| spec(&std::format!("f{n}"), &[1], Dtype::U8)).collect();
+            (0..9).map(|n| spec(&format!("f{n}"), &[1], Dtype::U8)).collect();
         assert_eq!(told(&many), "n_fields = 9: must be 0 to 8");
         assert_eq!(fields(&many[..8]).unwrap().0.len(), 8);
     }

@@ -65,6 +65,8 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
 /// does not move them out of it, takes that much less stack.
 #[inline(never)] // what is left of a check is not to stand on the stack of all that follows
 pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
+    // pad_value becomes the same element whatever the host set.
+    let _float = FloatEnvironment::enter();
     let mut checked = settings_from_config(config, (SYSTEM.cpu_count)(), why);
     if let Ok(settings) = &mut checked {
         settings.limit_derived_threads(open::floor_bytes);

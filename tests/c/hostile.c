@@ -219,6 +219,10 @@ static void check_config(void) {
     config.metadata_latency.seed = 1;
     refused(&config, WAVETRAIN_UNSUPPORTED, "metadata_latency");
     config = small_config();
+    config.dtype = WAVETRAIN_U8;
+    config.pad_value = 256;
+    refused(&config, WAVETRAIN_INVALID, "pad_value = 256: u8 cannot hold it");
+    config = small_config();
     INIT(need, wavetrain_memory);
     wavetrain_loader loader = 55;
     for (int axis = 0; axis < 3; axis++)

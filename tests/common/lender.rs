@@ -1,5 +1,5 @@
-//! A producer of data in memory of device 0, simulated or not: blocks that are written in the time of
-//! a stream of its own, each behind an event.
+//! A producer of data in memory of device 0, simulated or not: blocks that are written in the time
+//! of a stream of its own, each behind an event.
 //!
 //! In: bytes. Out: where they will be. Invariant: until the event of a block is over its bytes are
 //! others, so whoever reads too early is found out.

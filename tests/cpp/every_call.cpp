@@ -28,6 +28,16 @@ struct sources {
 
 } // namespace
 
+/* As dlpack.h has it. */
+struct DLTensor {
+    void *data;
+    struct { int device_type; std::int32_t device_id; } device;
+    std::int32_t ndim;
+    struct { std::uint8_t code, bits; std::uint16_t lanes; } dtype;
+    std::int64_t *shape, *strides;
+    std::uint64_t byte_offset;
+};
+
 std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files);
 std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files) {
     std::uint64_t rows = 0;
@@ -81,6 +91,22 @@ wavetrain::status call_batch(wavetrain::batch &batch) {
     batch.dlpack(&legacy, nullptr, 0).ignore();
     batch.release().ignore();
     return batch.detach() == 0 ? wavetrain::status() : batch.release(nullptr);
+}
+
+wavetrain::status call_feed(wavetrain::loader &loader, const DLTensor &given, void *event);
+wavetrain::status call_feed(wavetrain::loader &loader, const DLTensor &given, void *event) {
+    static const double weights[2][2] = { { 1, 2 }, { 3, 4 } };
+    wavetrain::tensor label(&weights[1][1]), weight(&weights[0][0], { 2, 2 }), lent, block;
+    if (!wavetrain::tensor::from_dlpack(given, lent) || lent.device >= 0)
+        wavetrain::tensor::from_dlpack(given, lent, event).ignore();
+    block = weight;
+    const wavetrain::box parts[] = {
+        wavetrain::box(label.on(0), 0).into(2),
+        wavetrain::box(block.on(0, event), 2).into(1, { 0, 1 }).steps({ 1, -1 }).along({ 1, 2 }),
+        wavetrain::box(lent, static_cast<std::size_t>(given.ndim)),
+        wavetrain::box(weight, 2, WAVETRAIN_BOX_VALUE).into(3),
+    };
+    return loader.push(wavetrain::boxes{ parts, 7 });
 }
 
 wavetrain::status call_loader(const wavetrain::config &config);

@@ -26,7 +26,8 @@ fn lent_config(simulator: &Simulator, slots: u32) -> Config {
     Config { max_boxes_per_sample: 2, ..device_config(simulator, slots) }
 }
 
-/// Memory of the device that a producer writes on a stream of its own: the crop of places with a tag.
+/// Memory of the device that a producer writes on a stream of its own: the crop of places with a
+/// tag.
 struct Producer<'g, 's> {
     gpu: &'g Gpu<'s>,
     stream: Stream,
@@ -91,7 +92,7 @@ fn push_boxes(loader: &Handle, tag: u64, boxes: &[SampleBox]) -> Result<(), Refu
     let box_bytes = size_of::<SampleBox>() as u32;
     let sample = Sample { boxes: boxes.as_ptr(), n_boxes: boxes.len() as u32, box_bytes, tag };
     let mut taken = 0;
-    // SAFETY: the sample, its boxes and their tensors are whole; what they lend is kept by the test.
+    // SAFETY: the sample, its boxes and their tensors are whole; the test keeps what they lend.
     let code = unsafe {
         wavetrain_push(loader.0, &sample, 1, size_of::<Sample>(), PATIENCE_NS, &mut taken)
     };
@@ -236,6 +237,44 @@ fn an_event_that_fails_ends_the_stream_until_reset() {
 }
 
 #[test]
+fn each_driver_call_that_fails_is_a_status_or_none_and_nothing_wrong_comes_out() {
+    let Some(simulator) = Simulator::take() else { return };
+    let mut failed = 0;
+    for code in [400, 719, 999] {
+        // Ends: a batch takes few calls.
+        for step in 0.. {
+            let gpu = Gpu::new(&simulator, 0);
+            let config = lent_config(&simulator, 2);
+            let loader = Handle::new(&Config { thread_mode: THREADS_PUMP, ..config });
+            let producer = Producer::new(&gpu, 1, false);
+            gpu.synchronize(producer.stream);
+            (0..2).for_each(|_| lend(&loader, 1, &producer));
+            simulator.fail(None, step, code, 1);
+            let popped = loader.try_pop(PATIENCE_NS);
+            let is_over = simulator.is_fault_over();
+            simulator.fail_none();
+            match popped {
+                Ok(batch) => {
+                    check(&loader.view(batch));
+                    // What fails there is told by a later call.
+                    let _ = loader.release(batch, None);
+                }
+                Err((status, text)) => {
+                    failed += 1;
+                    assert_eq!(status, Status::Cuda, "step {step}: {text}");
+                    assert!(text.contains(&format!("({code})")), "step {step}: {text}");
+                }
+            }
+            drop(loader);
+            if !is_over {
+                break;
+            }
+        }
+    }
+    assert!(failed > 20, "{failed} failures");
+}
+
+#[test]
 fn an_event_of_a_capture_is_named_as_one() {
     let Some(simulator) = Simulator::take() else { return };
     let gpu = Gpu::new(&simulator, 0);
@@ -301,8 +340,8 @@ fn close_drops_what_waits_for_its_event() {
         let producer = Producer::new(&gpu, 1, true);
         (0..2).for_each(|_| lend(&loader, 1, &producer));
         assert_eq!(loader.try_pop(100_000).unwrap_err().0, Status::Starved);
-        // To unload kernels the driver itself waits for all of the context's work, and close is over
-        // but for that.
+        // To unload kernels the driver itself waits for all of the context's work, and close is
+        // over but for that.
         let close = || loader.close(PATIENCE_NS);
         let closed = simulator.amid(c"cuModuleUnload", close, || producer.go_on());
         assert_eq!(closed, (Some(Status::Ok), 0));
@@ -338,7 +377,7 @@ fn memory_of_another_device_or_for_a_host_is_refused_with_the_way_out() {
             Tensor { reserved: 1, ..tensor },
             BOX_MEMORY,
             Status::Invalid,
-            "tensor.device = 0: must be -1, for the host, or the number of a device, and reserved 0",
+            "must be -1, for the host, or the number of a device, and reserved 0",
         ),
         (
             tensor,
@@ -364,8 +403,8 @@ fn memory_of_another_device_or_for_a_host_is_refused_with_the_way_out() {
     let host = Handle::new(&host);
     let (status, text) = refused(&host, &tensor, BOX_MEMORY);
     assert_eq!(status, Status::Unsupported);
-    let says = "tensor.device = 0, but batches are made in host memory: copy it to the host, or set \
-                backend = cuda";
+    let says = "tensor.device = 0, but batches are made in host memory: copy it to the host, or \
+                set backend = cuda";
     assert!(text.contains(says), "{text}");
     (0..2).for_each(|_| lend(&loader, 1, &producer));
     assert_eq!(pop_whole(&loader), [1, 1]);

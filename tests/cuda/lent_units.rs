@@ -1,5 +1,5 @@
-//! Units that read memory of the caller's by its address: the bytes of the same units of a wave, and
-//! not a byte outside.
+//! Units that read memory of the caller's by its address: the bytes of the same units of a wave,
+//! and not a byte outside.
 //!
 //! Without a C++ compiler the tests skip, and say so.
 

@@ -7,11 +7,13 @@ use crate::common::synth::Meta;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
 use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
+use wavetrain::setup::field_table::FieldTable;
 use wavetrain::status::Status;
 
 static MAPPED: AtomicI64 = AtomicI64::new(0);
@@ -182,6 +184,25 @@ fn config_fit_raises_the_chunk_cap_to_the_largest_chunk_and_lowers_nothing() {
     fit(&mut fitted, &uris[..1], &mut scratch_block);
     assert_eq!(fitted.max_chunk_uncompressed_bytes, before.max_chunk_uncompressed_bytes);
     assert_eq!(fitted.max_host_memory_bytes, before.max_host_memory_bytes);
+}
+
+#[test]
+fn a_pad_value_that_its_type_cannot_hold_is_refused_by_the_bill_as_by_open() {
+    let spec = FieldSpec { dtype: Dtype::I8 as u32, pad_value: -129.0, ..FieldSpec::BLANK };
+    let mut mask = FieldSpec { sample_rank: 1, ..spec };
+    (mask.name[0], mask.sample_shape[0]) = (b'm', 5);
+    let table = FieldTable::from_static(vec![mask].leak());
+    let own = config(Dtype::U16, &[8, 8], 2);
+    let fields = Config { fields: table, samples_per_batch: 2, ..Config::DEFAULT };
+    for (config, says) in [
+        (Config { pad_value: 0.25, ..own }, "pad_value = 0.25: u16 cannot hold it"),
+        (fields, "field m: pad_value = -129: i8 cannot hold it"),
+    ] {
+        let bill = memory_need(&config).err().expect("a refusal");
+        let open = Loader::open(&config).err().expect("a refusal");
+        assert_eq!((bill.status, bill.text.as_str()), (Status::Invalid, says));
+        assert_eq!((open.status, open.text.as_str()), (Status::Invalid, says));
+    }
 }
 
 // Nobody calls a hook that is refused.

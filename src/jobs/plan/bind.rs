@@ -7,7 +7,6 @@
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
-use crate::cuda::HAS_DEVICES;
 use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::blanks::{for_each_blank_of, is_covered};
 use crate::jobs::plan::planned::Place;
@@ -23,8 +22,8 @@ pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q Que
     &queue.boxes(number / boxes)[(number % boxes) as usize]
 }
 
-/// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but for
-/// those that read memory of a device, which are no chunks to plan; how many.
+/// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but
+/// for those that read memory of a device, which are no chunks to plan; how many.
 pub fn bind_samples(
     shared: &Shared,
     state: &mut State,
@@ -43,7 +42,7 @@ pub fn bind_samples(
             lent += u64::from(queued.is_on_device);
         }
     }
-    if HAS_DEVICES && lent > 0 {
+    if lent > 0 {
         state.slots.add_remaining(slot, lent);
         state.device.lend(slot, lent);
         state.wakes.work();

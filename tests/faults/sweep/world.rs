@@ -117,8 +117,8 @@ impl World {
         found.filter(|(_, key)| World::is_metadata(path) || key.split('/').next() == Some("c"))
     }
 
-    /// Whether a path is the metadata of an array, or what would be that of another format. All of a
-    /// flat array is, and the folder of its files: where it is absent there is no array.
+    /// Whether a path is the metadata of an array, or what would be that of another format. All of
+    /// a flat array is, and the folder of its files: where it is absent there is no array.
     pub fn is_metadata(path: &str) -> bool {
         let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs", NUMBERED];
         path.ends_with(".npy")
