@@ -36,11 +36,11 @@
  *
  * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
  * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or
- * without. Its files share type, byte order, order and all extents but the first; DIR alone stands for
- * the one such sequence in it. Every header is read and checked when the array is first used, by as
- * many threads as there are, and what is wrong with one names its file. max_parts is how many files
- * the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot list folders
- * and has no such arrays.
+ * without. Its files share type, byte order, order and all extents but the first; DIR alone stands
+ * for the one such sequence in it. Every header is read and checked when the array is first used,
+ * by as many threads as there are, and what is wrong with one names its file. max_parts is how many
+ * files the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot list
+ * folders and has no such arrays.
  *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
