@@ -676,7 +676,7 @@ private:
     source_parts::extents extents_of(const config &of,
                                      const source_settings &settings) const noexcept;
     static std::uint64_t bytes_of(const source_parts::extents &of) noexcept;
-    const char *wrong_setting() const noexcept;
+    const char *wrong_setting(std::size_t fields) const noexcept;
     void note_fields(const config &of) noexcept;
     void carve(unsigned char *room, const source_parts::extents &of) noexcept;
 
@@ -891,8 +891,7 @@ inline bool given_sample::copy(wavetrain_box &box, wavetrain_tensor &from) noexc
 inline void given_sample::put(wavetrain_box box, const wavetrain_tensor &from) noexcept {
     if (count_ < core_->boxes_) {
         wavetrain_tensor &kept = tensors_[count_];
-        kept = {};
-        std::memcpy(&kept, &from, from.struct_size < sizeof kept ? from.struct_size : sizeof kept);
+        kept = from;
         if (!copy(box, kept))
             return;
         box.tensor = &kept;
@@ -1091,7 +1090,7 @@ inline std::uint64_t source_core::bytes_of(const source_parts::extents &of) noex
 }
 
 /* What open refuses of settings_; NULL where nothing is wrong. */
-inline const char *source_core::wrong_setting() const noexcept {
+inline const char *source_core::wrong_setting(std::size_t fields) const noexcept {
     const bool begins_once = caller_.is_fed || (caller_.is_ordered && caller_.rewind == nullptr);
     if (settings_.cycle > cycle::raise)
         return "cycle must be no, quiet or raise";
@@ -1106,9 +1105,11 @@ inline const char *source_core::wrong_setting() const noexcept {
         return "parallel must be 1 or more: the jobs of use_workers at a time";
     if (settings_.prefetch == 0)
         return "prefetch must be 1 or more";
-    if (settings_.is_beyond)
-        return "expect and layout: there is no such field";
-    for (const source_settings::expectation &field : settings_.expected) {
+    for (std::size_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
+        const source_settings::expectation &field = settings_.expected[number];
+        const bool is_told = field.dtype != 0 || field.axes >= 0 || field.layout != nullptr;
+        if (settings_.is_beyond || (number >= fields && is_told))
+            return "expect and layout: the config has no such field";
         if (field.dtype > WAVETRAIN_RAW || field.axes > WAVETRAIN_RANK_MAX)
             return "expect: there is no such dtype, or an array cannot have as many axes";
         const char *const letters = field.layout;
@@ -1171,7 +1172,8 @@ inline status source_core::open(const config &of, const source_settings &setting
                                 span<unsigned char> room, wavetrain::error *why) noexcept {
     close();
     settings_ = settings;
-    if (const char *const wrong = wrong_setting())
+    const std::size_t named = table_of(of).size();
+    if (const char *const wrong = wrong_setting(named != 0 ? named : 1))
         return ended(WAVETRAIN_INVALID, wrong, why);
     config changed = of;
     if (changed.n_fields == 0 && changed.max_boxes_per_sample == 0)
@@ -1370,7 +1372,8 @@ inline void source_core::check(slot &at, std::uint32_t row, wavetrain::status wi
                                  with.failed() ? with.value() : WAVETRAIN_INVALID);
         text << "the source returned " << with.name();
         if (!with.failed())
-            text << ": OK, END or an error is wanted";
+            text << (caller_.is_fed ? ": OK or an error is wanted"
+                                    : ": OK, END or an error is wanted");
         note(at, row, made);
         return;
     }

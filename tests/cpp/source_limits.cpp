@@ -376,10 +376,6 @@ static void what_does_not_fit_is_refused_by_its_name() {
 
 static void types_axes_and_layouts_are_checked() {
     static const std::uint8_t bytes[8] = {};
-    const auto image = [](given_sample &out) {
-        out.array("image", images[0].elements, { 2, 2 });
-        return WAVETRAIN_OK;
-    };
     const auto cubic = [](given_sample &out) {
         out.array("image", images[0].elements, { 2, 2, 1 });
         return WAVETRAIN_OK;
@@ -402,13 +398,12 @@ static void types_axes_and_layouts_are_checked() {
     settings.layout(0, "HWC");
     open(made, settings);
     check_fails(made, WAVETRAIN_RANK, "sample 0 of batch 0 of epoch 0: field 'image' must have 3");
-    static_cast<void>(image);
 }
 
 static void the_first_sample_that_is_wrong_counts() {
     source made([](const sample_info &info, given_sample &out) -> status {
         if (info.idx_in_batch == 0)
-            return WAVETRAIN_OK + 0 * out.value(1, 1).fail(WAVETRAIN_IO, "zero").value();
+            return out.value(1, 1).fail(WAVETRAIN_IO, "zero");
         return out.fail(WAVETRAIN_DECODE, "another");
     });
     source_settings settings;
@@ -493,7 +488,9 @@ static void settings_that_are_wrong_are_refused() {
     settings.layout(0, "HWC").expect(0, 0, 2);
     refused(any, settings, "layout must have as many letters");
     settings = {};
-    refused(any, settings.expect(8, 0), "there is no such field");
+    refused(any, settings.expect(8, 0), "the config has no such field");
+    settings = {};
+    refused(any, settings.layout(2, "HW"), "the config has no such field");
     settings = {};
     refused(any, settings.expect(0, 17), "there is no such dtype");
 

@@ -100,8 +100,7 @@ fn check_that_it_is_light(name: &str, light: &[&str]) -> String {
             word => assert!(["#ifndef", "#endif"].contains(&word), "{line}"),
         }
     }
-    for word in
-        ["virtual", "throw ", "dynamic_cast", "typeid", "using namespace", "std::function"]
+    for word in ["virtual", "throw ", "dynamic_cast", "typeid", "using namespace", "std::function"]
     {
         assert!(!code.contains(word), "{word}");
     }
