@@ -33,6 +33,11 @@
  * be left out. Both have a fill value of 0, and of them no more is read than boxes need. Of a .npy
  * file that changes while the loader is open nothing is read any more.
  *
+ * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
+ * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
+ * axis; boxes are in its voxels. Where something has a path with such an ending, that is meant.
+ * hook:NAME is an array of yours (wavetrain_source_hook).
+ *
  * Of zarr, filters and checksums of numcodecs are undone, on the host and of whole chunks: shuffle,
  * delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either end;
  * bitround and quantize need no undoing. What comes out is what numcodecs gives; a float
@@ -660,6 +665,43 @@ typedef struct wavetrain_files_hook {
                           uint64_t offset, void *target, uint64_t bytes);
 } wavetrain_files_hook;
 
+/* What an array of yours is, for wavetrain_source_hook. All zeros but struct_size when describe
+ * gets it. */
+typedef struct wavetrain_source_info {
+    size_t struct_size;
+    uint32_t rank;            /* 0: one element; then begin and end of read have no numbers */
+    uint32_t dtype;           /* WAVETRAIN_ element type, in this machine's byte order */
+    uint32_t dtype_bytes;     /* as of a config */
+    uint32_t reserved;        /* 0 */
+    uint64_t shape[16];       /* at most 2^63 - 1 elements in all */
+    uint64_t chunk_shape[16]; /* Reads never cross a chunk, and bring all of it that lies in the
+                               * array: it is read once for all boxes that need it, and may be kept.
+                               * At most max_chunk_uncompressed_bytes. All 0: any box is one read,
+                               * of what it needs from its first element to its last, or several
+                               * where that is more than a chunk may have. */
+    uint8_t fill[16];         /* one element that absent chunks read as */
+} wavetrain_source_info;
+
+/* Arrays that only you can read, element by element: HDF5 files, databases, what is computed. Uri
+ * "hook:NAME" is the array that you know as NAME, a UTF-8 text without the slash at its end,
+ * borrowed during the call. Both functions return 0, WAVETRAIN_FILE_ABSENT or
+ * WAVETRAIN_FILE_FAILED; everything else counts as failed. They may wait, and are called from
+ * several threads at once, on those that a files hook is called on; without threads of ours from
+ * those that pump, pop, push and run jobs. What they read must not change while the loader is open.
+ * Reset and close wait for a call. Set both, or neither. */
+typedef struct wavetrain_source_hook {
+    size_t struct_size;
+    void *user;
+    /* Says what the array is. Absent: WAVETRAIN_NOT_FOUND. Called once for each array, and again
+     * where it was forgotten for others (n_array_meta_cache). */
+    int64_t (*describe)(void *user, const char *name, wavetrain_source_info *info);
+    /* Writes the elements from begin to before end, `rank` numbers each, row-major to `target`,
+     * which has `bytes` bytes: as many as they are. Absent: they are missing data, `fill` or, with
+     * missing_chunks = ERROR, WAVETRAIN_NOT_FOUND. */
+    int64_t (*read)(void *user, const char *name, const uint64_t *begin, const uint64_t *end,
+                    void *target, uint64_t bytes);
+} wavetrain_source_hook;
+
 /* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
  * bytes and a NUL, without a newline, borrowed during the call. `tag` is the sample's, else 0. */
 typedef struct wavetrain_log_hook {
@@ -940,6 +982,10 @@ typedef struct wavetrain_config {
                                       fields the box of a sample has all of its shape; else it may
                                       be a part of it [0] */
     uint32_t max_parts;            /* not built yet [0] */
+    uint32_t digest;               /* not built yet [0] */
+    uint32_t augment;              /* not built yet [0] */
+    uint64_t max_resample_bytes;   /* not built yet [0] */
+    wavetrain_source_hook source;  /* hook:NAME; copied by open [none] */
 } wavetrain_config;
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */

@@ -29,8 +29,8 @@ const ROOMS: &[(&str, &str)] = &[
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "state setup intake source/flat source/zarr assemble batch decode device read wave records \
-         cuda os base",
+        "state setup intake source/flat source/zarr source assemble batch decode device read wave \
+         records cuda os base",
     ),
     // What the lock guards.
     (
@@ -43,7 +43,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("source/flat", "source/zarr records base"),
     ("source/zarr", "source/json assemble records base"),
     ("source/json", "base"),
-    ("source", ""),
+    ("source", "records base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
     ("batch", "records base"),

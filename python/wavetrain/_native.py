@@ -610,6 +610,49 @@ class FilesHook(Structure):
     ]
 
 
+class SourceInfo(Structure):
+    struct_size: int
+    rank: int
+    dtype: int
+    dtype_bytes: int
+    reserved: int
+    shape: Array[c_uint64]
+    chunk_shape: Array[c_uint64]
+    fill: Array[c_uint8]
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_uint32),
+        ("dtype", c_uint32),
+        ("dtype_bytes", c_uint32),
+        ("reserved", c_uint32),
+        ("shape", c_uint64 * 16),
+        ("chunk_shape", c_uint64 * 16),
+        ("fill", c_uint8 * 16),
+    ]
+
+
+SourceHook_describe = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_void_p
+)
+SourceHook_read = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_uint64
+)
+
+class SourceHook(Structure):
+    struct_size: int
+    user: int | None
+    describe: Any
+    read: Any
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("user", c_void_p),
+        ("describe", SourceHook_describe),
+        ("read", SourceHook_read),
+    ]
+
+
 LogHook_log = CFUNCTYPE(
     None, c_void_p, c_uint32, c_uint64, c_char_p, c_uint64
 )
@@ -751,6 +794,10 @@ class Config(Structure):
     field_bytes: int
     max_boxes_per_sample: int
     max_parts: int
+    digest: int
+    augment: int
+    max_resample_bytes: int
+    source: SourceHook
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -808,6 +855,10 @@ class Config(Structure):
         ("field_bytes", c_uint32),
         ("max_boxes_per_sample", c_uint32),
         ("max_parts", c_uint32),
+        ("digest", c_uint32),
+        ("augment", c_uint32),
+        ("max_resample_bytes", c_uint64),
+        ("source", SourceHook),
     ]
 
 

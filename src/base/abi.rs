@@ -495,6 +495,46 @@ c_structs! {
         >,
     }
 
+    /// `wavetrain_source_info`: what the host says of an array of its own.
+    struct SourceInfo, EMPTY {
+        /// Number of axes.
+        rank: u32,
+        /// Element type by number; elements are in this machine's byte order.
+        dtype: u32,
+        /// Bytes of one element; 0 where the type says so.
+        dtype_bytes: u32,
+        /// 0.
+        reserved: u32,
+        /// Extents.
+        shape: [u64; RANK_MAX],
+        /// Extents of a chunk, which no read crosses; all 0: any box is one read.
+        chunk_shape: [u64; RANK_MAX],
+        /// One element that absent chunks read as.
+        fill: [u8; 16],
+    }
+
+    /// `wavetrain_source_hook`: arrays that only the host can read. All zero: there are none.
+    ///
+    /// Both functions may block and are called from several threads at once.
+    struct SourceHook, NONE {
+        /// Handed to the functions.
+        user: *mut c_void,
+        /// Says what the array of that name is: 0, FILE_ABSENT or FILE_FAILED.
+        describe: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, name: *const c_char, info: *mut SourceInfo,
+            ) -> i64
+        >,
+        /// Writes the elements `[begin, end)`, of `bytes` bytes, row-major: 0, or FILE_ABSENT or
+        /// FILE_FAILED.
+        read: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, name: *const c_char, begin: *const u64, end: *const u64,
+                target: *mut c_void, bytes: u64,
+            ) -> i64
+        >,
+    }
+
     /// `wavetrain_log_hook`: where log lines go. All zero: nowhere.
     struct LogHook, NONE {
         /// Handed to the function.

@@ -24,6 +24,7 @@ use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
 use crate::jobs::plan::window::Planner;
 use crate::jobs::read::ring::{RingReader, open_ring};
+use crate::os::asked::Asked;
 use crate::os::memory::Block;
 use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
@@ -279,6 +280,7 @@ fn layout(
         process_id: (os.process_id)(),
         token: values.handle.token,
         store: Store::new(os, config.files, settings.reads_direct),
+        asked: Asked(config.source),
         sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
         profiler: Profiler::new(config.profiler),
         stats,

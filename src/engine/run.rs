@@ -4,7 +4,7 @@
 //! lock is held while files are read, chunks decoded or rows written.
 
 use crate::engine::Engine;
-use crate::jobs::read::{cached, wait};
+use crate::jobs::read::{ask, cached, wait};
 use crate::jobs::{assemble, device, load, look_up, patch, plan};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
@@ -33,6 +33,7 @@ impl Engine {
             Job::Read { wave, op, read, target, lease, cached_only, ticket } => {
                 wait::run(lock, (wave, op), (&read, target), &lease, (cached_only, ticket))
             }
+            Job::Ask { wave, op, read, target } => ask::run(lock, (wave, op), &read, target),
             Job::Stream { wave, first, count, lease, slab } => {
                 cached::run(lock, worker, (wave, first, count), &lease, slab)
             }

@@ -1,14 +1,14 @@
 //! The cache of array metadata: one entry per uri, loaded once however many samples wait for it.
 //!
-//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading ->
-//! Ready or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
+//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading -> Ready,
+//! Alias or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
 //! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
-use crate::base::cache::{Cache, Fifo};
+use crate::base::cache::{Cache, Fifo, hash_bytes};
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
 use crate::base::status::{Status, Why};
@@ -32,6 +32,8 @@ pub enum ArrayState {
     Loading,
     /// The record may be used.
     Ready,
+    /// The uri is another spelling of one that `why` says.
+    Alias,
     /// It could not be loaded.
     Failed(Status),
 }
@@ -103,6 +105,16 @@ impl Arrays {
         Some(ArraySlot(slot))
     }
 
+    /// The entry of a uri, or of the one that it stands for, made the youngest.
+    pub fn find_target(&mut self, uri: &[u8], hash: u64) -> Option<ArraySlot> {
+        let slot = self.find(uri, hash)?;
+        if self.state(slot) != ArrayState::Alias {
+            return Some(slot);
+        }
+        let target = *self.why(slot);
+        self.find(target.as_bytes(), hash_bytes(target.as_bytes()))
+    }
+
     /// Begins to load a uri. `spare_from`: entries that a sample of at least this number waits for
     /// are not given up for it. None while no slot can be had.
     pub fn load(&mut self, uri: &[u8], hash: u64, spare_from: Option<u64>) -> Option<ArraySlot> {
@@ -146,7 +158,7 @@ impl Arrays {
         core::mem::replace(&mut self.entries[slot.at()].is_used, true)
     }
 
-    /// Why the entry could not be loaded.
+    /// Why the entry could not be loaded; of an alias the uri that it stands for.
     pub fn why(&self, slot: ArraySlot) -> &Why {
         &self.entries[slot.at()].why
     }
@@ -174,16 +186,14 @@ impl Arrays {
         queue.push(slot.0);
     }
 
-    /// Ends a load.
-    pub fn finish(&mut self, slot: ArraySlot, result: Result<(), Status>, why: &Why) {
+    /// Ends a load: Ready, or Alias or Failed with a text.
+    pub fn finish(&mut self, slot: ArraySlot, end: ArrayState, why: &Why) {
         let entry = &mut self.entries[slot.at()];
         assert!(entry.state == ArrayState::Loading);
-        match result {
-            Ok(()) => entry.state = ArrayState::Ready,
-            Err(status) => {
-                entry.state = ArrayState::Failed(status);
-                entry.why = *why;
-            }
+        assert!(matches!(end, ArrayState::Ready | ArrayState::Alias | ArrayState::Failed(_)));
+        entry.state = end;
+        if end != ArrayState::Ready {
+            entry.why = *why;
         }
         self.cache.unpin(slot.0, 1);
     }
@@ -224,7 +234,7 @@ impl Arrays {
             let entry = &mut self.entries[slot.at()];
             entry.wanted_by = 0;
             entry.checked_batch = None;
-            if entry.state != ArrayState::Ready {
+            if !matches!(entry.state, ArrayState::Ready | ArrayState::Alias) {
                 entry.state = ArrayState::Empty;
                 self.cache.forget(slot.0);
             }

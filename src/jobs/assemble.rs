@@ -166,7 +166,7 @@ impl<'a> Assembler<'a> {
         let _range = shared.profiler.range(profiler::DECODE);
         let start = (shared.os.now_ns)();
         let mut own = None;
-        let record = self.record.of_file(head.file, &mut own);
+        let record = self.record.of_chunk((head.file, head.chunk), &mut own);
         let whole = ChunkTask { need: Need::of(span), ..head };
         let chunk = self.decoded(context, record, &whole, encoded).ok()?;
         let ns = (shared.os.now_ns)() - start;
@@ -190,7 +190,7 @@ impl<'a> Assembler<'a> {
         let record = match task.kind {
             // What is not read belongs to no file, and an array without elements has none.
             ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => self.record,
-            _ => self.record.of_file(task.file, &mut own),
+            _ => self.record.of_chunk((task.file, task.chunk), &mut own),
         };
         let (mut chunk, mut in_slab) = (ChunkBytes { bytes: &[], first: 0 }, None);
         let mut decoded = start;

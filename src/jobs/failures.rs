@@ -130,6 +130,13 @@ pub fn chunk_failure(
     if record.flat.is_some() {
         return sample_failure(shared, array, status, why);
     }
+    if !record.is_in_files() {
+        let (low, last) = (record.element_at(file), record.element_at(chunk));
+        let (low, last) = (List(&low[..record.axes()]), List(&last[..record.axes()]));
+        let mut text = Why::new();
+        text.fail(status, format_args!("elements {low} to {last}: {why}"));
+        return sample_failure(shared, array, status, &text);
+    }
     let coordinates = chunk_coordinates(record, file, chunk);
     let coordinates = &coordinates[..record.axes()];
     let uri = shared.array_uri(array);

@@ -5,15 +5,19 @@
 
 use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX};
 use crate::base::status::{Status, Why};
+use crate::base::text::Tail;
+use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
 use crate::read::{
-    ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME, Listing, list_folders, read_beside, read_document,
+    ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME, Document, Listing, SHOWN_BYTES, list_folders,
+    read_beside, read_document,
 };
 use crate::records::DocumentKind;
 use crate::source::zarr::{
-    Detail, Entry, GroupDocuments, GroupRefusal, NodeKind, Visit, group_from_documents, node_kind,
+    Detail, Entry, GroupDocuments, GroupRefusal, LevelFinder, NodeKind, Selection, Visit,
+    group_from_documents, node_kind, split_selection,
 };
 
 /// What opens documents.
@@ -58,6 +62,52 @@ pub fn read_group<'b>(
         }
     }
     Ok(Some((documents, rest)))
+}
+
+/// The uri of the array that a level of an image is, for a uri that names no node itself: it goes
+/// to `why`. None where `buffer` is too small for the documents of the group, unless it is
+/// `largest`, and Some(None) where the uri selects no level.
+pub fn select_level(
+    store: &Store,
+    open: &mut Open<'_>,
+    uri: &str,
+    (buffer, largest): (&mut [u8], bool),
+    why: &mut Why,
+) -> Option<Option<Result<(), Status>>> {
+    let Some((group, text)) = split_selection(uri) else { return Some(None) };
+    why.clear();
+    let selected = Selection::read(text, uri, why).and_then(|selection| {
+        let Some(Document { kind, bytes }) = read_document(store, &mut *open, group, buffer, why)?
+        else {
+            return Ok(false);
+        };
+        if node_kind(kind, bytes) == NodeKind::Array {
+            let way = "is an array: leave out what begins with #";
+            return Err(fail!(why, Invalid, "{}: {way}", Tail(group, SHOWN_BYTES)));
+        }
+        let place = GroupPlace { store, uri: group, kind, document_bytes: bytes.len() };
+        let Some((documents, _)) = read_group(&place, open, buffer, why)? else { return Ok(false) };
+        let mut finder = LevelFinder::new(selection);
+        group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
+        let path = finder.finish(group, why)?;
+        why.clear();
+        write!(why, "{group}/{path}");
+        if why.is_cut() {
+            let text = "the path of that level is too long: name its array";
+            why.clear();
+            return Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)));
+        }
+        Ok(true)
+    });
+    match selected {
+        Ok(true) => Some(Some(Ok(()))),
+        Ok(false) if largest => {
+            let text = "its documents are too large to be looked at: name an array";
+            Some(Some(Err(fail!(why, Unsupported, "{}: {text}", Tail(group, SHOWN_BYTES)))))
+        }
+        Ok(false) => None,
+        Err(status) => Some(Some(Err(status))),
+    }
 }
 
 /// The refusal of a group in place of an array: NOT_FOUND, with the names of arrays in it. None

@@ -261,7 +261,8 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
     chunks.map(bytes).sum()
 }
 
-/// A read on its own, into the slab; where its file is busy it waits among the blocking ones.
+/// A read on its own, into the slab; where its file is busy it waits among the blocking ones. What
+/// the host has is asked for.
 pub fn lease_read(
     state: &mut State,
     shared: &Shared,
@@ -270,6 +271,10 @@ pub fn lease_read(
     cached_only: bool,
 ) -> Option<Job> {
     let read = rest_of_read(state, shared, wave, op);
+    if !shared.array_record(read.array).is_in_files() {
+        let target = state.claim_read(shared, wave, op, &read);
+        return Some(Job::Ask { wave, op, read, target });
+    }
     match state.files.lease(read.array_id, read.file, None) {
         LeaseOutcome::Leased(lease) => {
             let ticket = if cached_only { None } else { state.async_reads.take() };

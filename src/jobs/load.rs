@@ -3,8 +3,10 @@
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
+use crate::intake::arrays::ArrayState;
+use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, refuse_group};
+use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
 use crate::os::store::{Fault, Path};
 use crate::os::{FileStat, profiler};
@@ -57,6 +59,9 @@ fn load(
         is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
+    if let Some(asked) = ask_for(&shared.asked, uri, why) {
+        return loaded_as(shared, array, (start, 0), asked);
+    }
     let mut bytes = 0;
     let most = shared.settings.config.max_chunk_uncompressed_bytes;
     let flat = read_flat(&shared.store, &mut open, (uri, most), buffer, is_large, why);
@@ -85,6 +90,17 @@ fn load(
         }
         Ok(None) => None,
         Err(_) if is_later.get() => return Outcome::Later,
+        // A mark in the name of something that is there is a part of the name.
+        Err(Status::NotFound) => {
+            let buffer = (buffer, is_large);
+            match select_level(&shared.store, &mut open, uri, buffer, why) {
+                _ if is_later.get() => return Outcome::Later,
+                Some(Some(Ok(()))) => return Outcome::Alias,
+                Some(Some(Err(status))) => Some(Err(status)),
+                Some(None) => Some(Err(Status::NotFound)),
+                None => None,
+            }
+        }
         Err(status) => Some(Err(status)),
     };
     let Some(loaded) = loaded else { return Outcome::TooLarge };
@@ -114,6 +130,8 @@ fn loaded_as(
 enum Outcome {
     /// The record is there; or why there is none.
     Loaded(Result<(), Status>),
+    /// The uri stands for another one, which the text is.
+    Alias,
     /// The documents want the large buffer.
     TooLarge,
     /// No descriptor was to be had.
@@ -123,7 +141,12 @@ enum Outcome {
 fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome, why: &Why) {
     match outcome {
         Outcome::Loaded(result) => {
-            state.arrays.finish(array, result, why);
+            let end = result.map_or_else(ArrayState::Failed, |()| ArrayState::Ready);
+            state.arrays.finish(array, end, why);
+            state.plan_wanted = true;
+        }
+        Outcome::Alias => {
+            state.arrays.finish(array, ArrayState::Alias, why);
             state.plan_wanted = true;
         }
         Outcome::TooLarge => state.arrays.requeue(array, true),

@@ -3,6 +3,7 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of a loader.
 
+pub mod asked;
 #[cfg(any(test, all(wavetrain_archive, not(wavetrain_panic_texts))))]
 pub mod calls;
 pub mod cancel;

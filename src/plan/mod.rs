@@ -5,9 +5,11 @@
 //! [`Cursor`] walks the chunk grid of each sample, and [`Merge`] brings equal positions together,
 //! so a box over a million chunks takes the memory of a box over one.
 
+mod asked;
 mod cursor;
 mod merge;
 mod need;
 
+pub use asked::asked_chunk;
 pub use cursor::{Cursor, Reach};
 pub use merge::Merge;

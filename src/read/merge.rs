@@ -34,6 +34,8 @@ pub struct Piece {
     pub offset: u64,
     /// Number of bytes, at least 1.
     pub bytes: u64,
+    /// Of a chunk that somebody is asked for: its number, because no other is read with it.
+    pub asked: Option<u64>,
 }
 
 /// Calls `emit(first, limit, bytes)` for every read: pieces `[first, limit)`, `bytes` in all.
@@ -50,7 +52,8 @@ pub fn merge_pieces(
         let mut limit = first + 1;
         while limit < count {
             let next = piece(limit);
-            let same_file = (next.array_id, next.file) == (start.array_id, start.file);
+            let of = |piece: &Piece| (piece.array_id, piece.file, piece.asked);
+            let same_file = of(&next) == of(&start);
             let merged_end = end.max(next.offset + next.bytes);
             let is_too_much = merged_end > end && merged_end - start.offset > read_bytes_max;
             if !same_file || next.offset > end || is_too_much {
@@ -86,7 +89,7 @@ mod tests {
         let mut reads = Vec::new();
         let piece = |at: usize| {
             let (file, offset, bytes) = pieces[at];
-            Piece { array_id: 1, file, offset, bytes }
+            Piece { array_id: 1, file, offset, bytes, asked: None }
         };
         merge_pieces(pieces.len(), piece, cap, |first, limit, bytes| {
             reads.push((first, limit, bytes));

@@ -8,6 +8,7 @@
 //! file grid has files of different extents along some axis: what the record says of a file or of a
 //! chunk then holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
+mod asked;
 mod boxes;
 mod codec;
 mod dtype;
@@ -15,6 +16,7 @@ mod fed;
 pub mod grid;
 mod time;
 
+pub use asked::Numbering;
 pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
@@ -211,6 +213,8 @@ pub struct ArrayRecord {
     /// Bytes of that file and its time of change in nanoseconds when it said so itself: of another
     /// state of the file this record says nothing.
     pub flat_state: Option<(u64, i128)>,
+    /// How its chunks are told from each other: those of files by their grid.
+    pub numbering: Numbering,
     /// How paths are made.
     pub key_encoding: KeyEncoding,
     /// Between the coordinates in a path: b'/' or b'.'.
@@ -242,6 +246,7 @@ impl ArrayRecord {
         fill: [0; ELEMENT_BYTES_MAX],
         flat: None,
         flat_state: None,
+        numbering: Numbering::Grid,
         key_encoding: KeyEncoding::Default,
         separator: b'/',
     };
@@ -407,9 +412,9 @@ impl ArrayRecord {
     }
 
     /// Whether the bytes of a chunk in its file are the decoded bytes, and nothing checks them:
-    /// then only what is needed is read.
+    /// then only what is needed is read, and the system keeps it.
     pub fn is_read_partly(&self) -> bool {
-        self.codecs.is_empty()
+        self.codecs.is_empty() && self.is_in_files()
     }
 
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
@@ -439,6 +444,9 @@ impl ArrayRecord {
     }
 }
 
+/// What stands before the name of an array that the host describes.
+pub const HOOK_PREFIX: &str = "hook:";
+
 /// What stands before the path of a raw file in its uri.
 pub const RAW_PREFIX: &str = "raw:";
 
@@ -464,6 +472,9 @@ pub fn file_and_chunk(
 
 /// First element of a chunk along each axis of the array.
 pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    if !record.is_in_files() {
+        return record.element_at(file);
+    }
     let (files, chunks) = file_and_chunk(record, file, chunk);
     record.by_axis(&[0; RANK_MAX], |axis| {
         record.file_cell(axis, files[axis]).first + chunks[axis] * record.chunk_shape[axis]

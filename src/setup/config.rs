@@ -5,7 +5,7 @@
 //! no option is ever accepted and ignored.
 
 use crate::base::abi::{
-    FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, WorkersHook, c_structs,
+    FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, SourceHook, WorkersHook, c_structs,
 };
 use crate::base::limits::{BOXES_MAX, CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
 use crate::base::status::{Status, Why};
@@ -303,6 +303,14 @@ macro_rules! config_table {
         /// Rows of the table of files of arrays that lie in many. Not built yet, so only 0 is
         /// taken.
         max_parts: u32 = 0 => Count "files of arrays that lie in many; not built yet";
+        /// 1: each sample gets a digest. Not built yet, so only 0 is taken.
+        digest: u32 = 0, [0, 1] => Count "a digest of each sample; not built yet";
+        /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.
+        augment: u32 = 0, [0, 1] => Count "changes as boxes are cast; not built yet";
+        /// Memory for boxes that are resampled. Not built yet, so only 0 is taken.
+        max_resample_bytes: u64 = 0 => Bytes "memory for resampled boxes; not built yet";
+        /// Arrays that only the host can read: `hook:NAME`. Default none.
+        source: SourceHook = SourceHook::NONE, Hook;
     } };
 }
 config_table!(config);

@@ -194,6 +194,8 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     refuse(has_half_a_block, "memory: host_block and host_block_bytes contradict", why)?;
     refuse(has_half_a_range, "profiler: begin and end must be set together", why)?;
     check_files(&config.files, why)?;
+    let has_half_a_source = config.source.describe.is_some() != config.source.read.is_some();
+    refuse(has_half_a_source, "source: describe and read must be set together", why)?;
     refuse(runs_jobs && !has_run, "thread_mode = hook needs workers.run", why)?;
     refuse(has_run && !runs_jobs, "workers.run is set, but thread_mode is not hook", why)
 }
@@ -233,6 +235,9 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("numa_node", c.numa_node != default.numa_node),
         ("metadata_latency", c.metadata_latency != default.metadata_latency),
         ("max_parts", c.max_parts != default.max_parts),
+        ("digest", c.digest != default.digest),
+        ("augment", c.augment != default.augment),
+        ("max_resample_bytes", c.max_resample_bytes != default.max_resample_bytes),
     ];
     let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
         return Ok(());

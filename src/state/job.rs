@@ -64,6 +64,17 @@ pub enum Job {
         /// Let the host begin it, and complete it by this ticket.
         ticket: Option<u64>,
     },
+    /// Ask the host for a chunk.
+    Ask {
+        /// Wave of the read.
+        wave: WaveIndex,
+        /// Its number in the wave.
+        op: u32,
+        /// The read.
+        read: ReadOp,
+        /// Where its bytes go.
+        target: Claim<'static>,
+    },
     /// Read small chunks, and decode and assemble each as soon as it is here.
     Stream {
         /// Wave of the reads.

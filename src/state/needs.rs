@@ -89,7 +89,8 @@ impl State {
             ChunkKind::Fed => task.bytes,
             ChunkKind::Data | ChunkKind::Kept => {
                 let mut own = None;
-                let record = shared.array_record(task.array).of_file(task.file, &mut own);
+                let record =
+                    shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
                 whole_bytes(shared, record, task).unwrap_or(task.need.span.bytes())
             }
             _ => 0,
@@ -146,7 +147,7 @@ pub fn fits_slab(shared: &Shared, need: SlabNeed) -> bool {
 /// block before its filter is undone: 0 where a worker's own is enough.
 pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
     let mut own = None;
-    let record = shared.array_record(task.array).of_file(task.file, &mut own);
+    let record = shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
     let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
     let is_whole = whole_bytes(shared, record, task).is_some();
     let is_elsewhere = task.kept.is_some() || is_whole;

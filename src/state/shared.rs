@@ -9,6 +9,7 @@ use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::intake::arrays::Uri;
 use crate::os::Os;
+use crate::os::asked::Asked;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
@@ -37,6 +38,8 @@ pub struct Shared {
     pub token: u64,
     /// Files.
     pub store: Store,
+    /// Arrays that the host has.
+    pub asked: Asked,
     /// Log.
     pub sink: Sink,
     /// Ranges of the host's profiler.

@@ -3,7 +3,7 @@
 //!
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
 
-use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, write_text};
+use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
 use crate::base::arena::split_end;
 use crate::base::bill::Kind;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
@@ -12,9 +12,11 @@ use crate::base::status::{Status, Why};
 use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
+use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
+use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group, select_level};
 use crate::os::SYSTEM;
+use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Path, Store};
@@ -77,7 +79,7 @@ pub fn fit<'a>(
     let mut fitted = *config;
     for number in 0..count {
         let mut normal = Uri::new();
-        match read(uri(number, why)?, &store, &mut normal, scratch, why)? {
+        match read(uri(number, why)?, (&store, &Asked(config.source)), &mut normal, scratch, why)? {
             Found::Array(record) => {
                 let chunk_bytes = &mut fitted.max_chunk_uncompressed_bytes;
                 let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
@@ -120,13 +122,14 @@ pub fn fill_node(
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
     let (store, mut normal) = (Store::new(&SYSTEM, *files, false), Uri::new());
-    let (kind, document_bytes) = match read(uri, &store, &mut normal, scratch, why)? {
-        Found::Array(record) => {
-            fill_array(&record, info);
-            return Ok(());
-        }
-        Found::Group(kind, document_bytes) => (kind, document_bytes),
-    };
+    let (kind, document_bytes) =
+        match read(uri, (&store, &Asked(SourceHook::NONE)), &mut normal, scratch, why)? {
+            Found::Array(record) => {
+                fill_array(&record, info);
+                return Ok(());
+            }
+            Found::Group(kind, document_bytes) => (kind, document_bytes),
+        };
     let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
     match knows_groups {
         true => fill_group(&place, scratch, info, why),
@@ -212,7 +215,7 @@ enum Found {
 /// Reads the document at `uri`, which is left in `normal`, into the start of `scratch`.
 fn read(
     uri: &str,
-    store: &Store,
+    (store, asked): (&Store, &Asked),
     normal: &mut Uri,
     scratch: &mut [u8],
     why: &mut Why,
@@ -226,16 +229,32 @@ fn read(
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
     let uri = normal.as_str();
+    if let Some(record) = ask_for(asked, uri, why) {
+        return record.map(Found::Array);
+    }
     // Chunks of a flat file are as small as whoever reads it wants them.
     let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), buffer, true, why);
     if let Some(Some(record)) = flat {
         return record.map(Found::Array);
     }
-    let Some(document) = read_document(store, |path| store.open(path), uri, buffer, why)? else {
+    let _float = FloatEnvironment::enter();
+    let open = &mut |path: &Path| store.open(path);
+    let document = match read_document(store, &mut *open, uri, buffer, why) {
+        Err(Status::NotFound) => {
+            let selected = select_level(store, open, uri, (&mut *buffer, true), why).flatten();
+            selected.unwrap_or(Err(Status::NotFound))?;
+            normal.clear();
+            normal.push_str(why.as_str());
+            why.clear();
+            read_document(store, open, normal.as_str(), buffer, why)?
+        }
+        read => read?,
+    };
+    let uri = normal.as_str();
+    let Some(document) = document else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
     };
-    let _float = FloatEnvironment::enter();
     let (kind, bytes) = (document.kind, document.bytes);
     match array_from_document(kind, bytes, uri, table, why) {
         Ok(record) => Ok(Found::Array(record)),

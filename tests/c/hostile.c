@@ -427,7 +427,7 @@ static void check_samples(wavetrain_loader loader) {
         push_refused(loader, &sample, sizeof sample);
     }
     sample = sample_of(&good, 7);
-    const uint32_t box_sizes[] = { 0, 1, sizeof good - 1, UINT32_MAX };
+    const uint32_t box_sizes[] = { 0, 1, offsetof(wavetrain_box, field) - 1, UINT32_MAX };
     for (size_t i = 0; i < sizeof box_sizes / sizeof box_sizes[0]; i++) {
         sample.box_bytes = box_sizes[i];
         push_refused(loader, &sample, sizeof sample);

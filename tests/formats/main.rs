@@ -1,6 +1,7 @@
 //! What stores may hold: every format, codec and type bit for bit, on the host and on the simulated
 //! device, and everything that is refused or damaged, by name.
 
+mod asked;
 mod bad_chunks;
 mod bad_data;
 mod bad_metadata;
@@ -14,6 +15,7 @@ mod flat;
 mod forms;
 mod groups;
 mod identity;
+mod levels;
 mod metadata_files;
 mod nested_bad;
 mod oracle;

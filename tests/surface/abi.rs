@@ -23,7 +23,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 21] {
+fn rust_layouts() -> [Layout; 23] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -45,6 +45,8 @@ fn rust_layouts() -> [Layout; 21] {
         GroupEntry: "wavetrain_group_entry",
         MemoryHook: "wavetrain_memory_hook",
         FilesHook: "wavetrain_files_hook",
+        SourceInfo: "wavetrain_source_info",
+        SourceHook: "wavetrain_source_hook",
         LogHook: "wavetrain_log_hook",
         FatalHook: "wavetrain_fatal_hook",
         WorkersHook: "wavetrain_workers_hook",

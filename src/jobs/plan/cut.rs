@@ -195,9 +195,11 @@ impl Planner {
         let piece = |task: usize| {
             let entry = self.task(task);
             let Place::Data { offset, bytes, .. } = entry.place else {
-                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0 };
+                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0, asked: None };
             };
-            Piece { array_id: entry.array_id, file: entry.file, offset, bytes }
+            let is_in_files = shared.array_record(entry.array).is_in_files();
+            let asked = (!is_in_files).then_some(entry.chunk);
+            Piece { array_id: entry.array_id, file: entry.file, offset, bytes, asked }
         };
         merge_pieces(data, piece, shared.settings.config.max_read_op_bytes, emit);
     }

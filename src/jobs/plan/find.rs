@@ -26,12 +26,12 @@ use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
 use crate::read::{IndexPage, Outcome, Question};
-use crate::records::{ArrayRecord, Need, Span, chunk_origin};
+use crate::records::{ArrayRecord, Need, Numbering, Span, chunk_origin};
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
-use crate::wave::Kept;
+use crate::wave::{Kept, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
@@ -73,9 +73,11 @@ impl Planner {
                 continue;
             }
             let mut own = None;
-            let record = lock.shared.array_record(entry.array).of_file(entry.file, &mut own);
+            let record = lock.shared.array_record(entry.array);
+            let record = record.of_chunk((entry.file, entry.chunk), &mut own);
             let mut why = Why::new();
-            let is_chunk = record.shard_levels == 0 && record.flat.is_none();
+            let is_chunk =
+                record.shard_levels == 0 && record.flat.is_none() && record.is_in_files();
             let is_ahead = is_chunk && at - self.first >= files_left;
             if is_new && is_ahead {
                 full.get_or_insert(at);
@@ -177,6 +179,11 @@ fn look_up(
     record: &ArrayRecord,
     why: &mut Why,
 ) -> Result<LookUp, Status> {
+    if !record.is_in_files() {
+        let (bytes, stat) = (record.chunk_bytes, ReadOp::EMPTY.stat);
+        entry.place = Place::Data { offset: 0, bytes, stat };
+        return Ok(LookUp::Settled);
+    }
     if matches!(entry.place, Place::Waiting(_)) && !has_answer(state, entry) {
         return Ok(LookUp::Pending);
     }
@@ -338,7 +345,8 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
 /// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
 /// cache keeps as well.
 fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
-    shared.settings.cache_memory_bytes > 0 && !record.is_read_partly()
+    let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
+    shared.settings.cache_memory_bytes > 0 && !is_own
 }
 
 /// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an

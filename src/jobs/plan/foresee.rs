@@ -4,13 +4,15 @@
 //! decoded chunks foresees. It stops where the cache can take no more and goes on there when uses
 //! are over; a bounded number of chunks a run.
 
+use crate::base::limits::RANK_MAX;
 use crate::base::status::Why;
 use crate::chunk_cache::ChunkKey;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::plan::boxes::source_box;
 use crate::jobs::plan::planned::Scouted;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
-use crate::plan::Cursor;
+use crate::plan::{Cursor, asked_chunk};
+use crate::records::Numbering;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -65,14 +67,14 @@ fn foresee_box(
         return Step::Over;
     }
     let (uri, hash) = state.queue.uri(&queued);
-    let Some(array) = state.arrays.find(uri, hash) else { return Step::Later };
+    let Some(array) = state.arrays.find_target(uri, hash) else { return Step::Later };
     match state.arrays.state(array) {
         ArrayState::Ready => {}
         ArrayState::Failed(_) => return Step::Over,
         _ => return Step::Later,
     }
     let (record, array_id) = (shared.array_record(array), state.arrays.id(array));
-    if record.is_read_partly() {
+    if record.is_read_partly() || record.numbering == Numbering::Boxes {
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
@@ -83,7 +85,10 @@ fn foresee_box(
     };
     let Some(mut cursor) = begun.or_else(start) else { return Step::Over };
     loop {
-        let (file, chunk) = cursor.position();
+        let (mut file, mut chunk) = cursor.position();
+        if !record.is_in_files() {
+            ((file, chunk), _) = asked_chunk(record, &[0; RANK_MAX], record, file);
+        }
         let key = ChunkKey { array_id, file, chunk };
         if *budget == 0 || !state.chunks.foresee(key, scouted.sample) {
             scouted.cursor = Some((array_id, cursor));

@@ -19,18 +19,16 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::sort::sort;
-use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
-use crate::intake::arrays::ArrayState;
-use crate::jobs::failures::{fail_sample, sample_failure};
+use crate::intake::arrays::Uri;
 use crate::jobs::plan::bind::{bind_boxes, queued_box};
-use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
-use crate::plan::{Cursor, Merge};
-use crate::records::{ArrayRecord, Need};
+use crate::plan::{Merge, asked_chunk};
+use crate::records::{ArrayRecord, Need, Numbering};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -41,7 +39,7 @@ use core::sync::atomic::Ordering::Relaxed;
 pub const RUN_CHUNKS: u64 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// The group's array is not known yet.
     Resolve,
     /// The group's chunks are being walked.
@@ -56,17 +54,19 @@ pub struct Current {
     batch_id: u64,
     pub(super) sample_count: u32,
     /// Boxes in `order`.
-    box_count: u32,
-    group_first: u32,
-    group_limit: u32,
+    pub(super) box_count: u32,
+    pub(super) group_first: u32,
+    pub(super) group_limit: u32,
     /// Next box of the group to look at for outside padding.
-    pad_next: u32,
+    pub(super) pad_next: u32,
     /// Next field of the next sample to look at for what no box covers, and the first block of it
     /// that is not planned.
     pub(super) blank_next: (u32, u64),
-    phase: Phase,
-    array: ArraySlot,
-    array_id: u64,
+    pub(super) phase: Phase,
+    pub(super) array: ArraySlot,
+    pub(super) array_id: u64,
+    /// The group's array is the one at the planner's `target`.
+    pub(super) is_alias: bool,
     chunk_number: u64,
     /// Number of the sample behind the batch.
     sample_limit: u64,
@@ -76,9 +76,18 @@ pub struct Current {
 pub struct Planner {
     pub current: Option<Current>,
     /// Numbers of the boxes of the batch, grouped by uri.
-    order: &'static mut [u32],
-    merge: Merge,
-    record: ArrayRecord,
+    pub(super) order: &'static mut [u32],
+    pub(super) merge: Merge,
+    /// What the walks of the group are over: its array, or the part of it that its one box reads
+    /// of an array that is asked for boxes.
+    pub(super) record: ArrayRecord,
+    /// First element of that part.
+    pub(super) origin: [u64; RANK_MAX],
+    /// Extents of the array.
+    pub(super) shape: [u64; RANK_MAX],
+    /// The uri that the group's own stands for. Kept here because either entry may go while the
+    /// other one is loaded.
+    pub(super) target: Uri,
     pub window: &'static mut [Planned],
     pub first: u64,
     pub limit: u64,
@@ -133,6 +142,9 @@ impl Planner {
             order: carver.slice(Item::PlanCursors, boxes as u64, &0),
             merge: Merge::carve(carver, boxes),
             record: ArrayRecord::EMPTY,
+            origin: [0; RANK_MAX],
+            shape: [0; RANK_MAX],
+            target: Uri::new(),
             window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
             limit: 0,
@@ -224,112 +236,21 @@ impl Planner {
             phase: Phase::Resolve,
             array: ArraySlot(0),
             array_id: 0,
+            is_alias: false,
             chunk_number: 0,
             sample_limit: queue.front_number() + count as u64,
         });
         true
     }
 
-    /// Finds the array of the next group, or asks for it.
-    fn resolve(&mut self, lock: &Lock) -> bool {
-        let Some(mut current) = self.current else { return false };
-        if current.phase != Phase::Resolve {
-            return false;
-        }
-        let mut guard = lock.lock();
-        let state = &mut *guard;
-        let queue = &state.queue;
-        let uri_of = |at: u32| queue.uri(queued_box(lock.shared, queue, self.order[at as usize]));
-        let first = current.group_first;
-        let mut limit = first + 1;
-        let number = self.order[first as usize];
-        let is_fed = queued_box(lock.shared, queue, number).is_fed;
-        while !is_fed && limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
-            limit += 1;
-        }
-        current.group_limit = limit;
-        if is_fed {
-            let boxes = lock.shared.settings.per_sample.boxes;
-            self.record = lock.shared.fed_record(queue.fed(number / boxes, number % boxes));
-            (current.array, current.array_id) = (ArraySlot::NONE, 0);
-            drop(guard);
-            self.begin_group(lock, current);
-            return true;
-        }
-        let (uri, hash) = uri_of(first);
-        let Some(array) = state.arrays.find(uri, hash) else {
-            let loaded = state.arrays.load(uri, hash, None);
-            if let Some(array) = loaded {
-                // Loading ahead must not take its place before it was used.
-                state.arrays.want(array, queue.front_number());
-            }
-            return loaded.is_some();
-        };
-        match state.arrays.state(array) {
-            ArrayState::Ready => {
-                // The first use of a load is the lookup that missed.
-                let is_hit = state.arrays.is_used_again(array) as u64;
-                lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
-                state.arrays.pin(array, 1);
-                current.array = array;
-                current.array_id = state.arrays.id(array);
-                self.record = state.arrays.records.read(array.at());
-                drop(guard);
-                self.begin_group(lock, current);
-                true
-            }
-            ArrayState::Failed(status) => {
-                let failure = Failure::because(status, state.arrays.why(array));
-                state.arrays.forget_failed(array);
-                drop(guard);
-                for at in first..limit {
-                    let record = lock.shared.box_record(current.slot, self.order[at as usize]);
-                    fail_sample(lock, record.to(current.slot), 0, &failure);
-                }
-                self.end_group(lock, current, false);
-                true
-            }
-            ArrayState::Empty
-            | ArrayState::Queued
-            | ArrayState::QueuedLarge
-            | ArrayState::Loading => false,
-        }
-    }
-
-    /// Starts a walk for every box of the group that fits the array and its field.
-    fn begin_group(&mut self, lock: &Lock, mut current: Current) {
-        (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
-        self.current = Some(current);
-        let (shared, mut why) = (lock.shared, Why::new());
-        for at in current.group_first..current.group_limit {
-            let number = self.order[at as usize];
-            let queued = *queued_box(shared, &lock.lock().queue, number);
-            let field = shared.field(u32::from(queued.field));
-            let reach = check_record(shared, &self.record, field, &mut why)
-                .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
-            match reach {
-                Ok(reach) => {
-                    if !reach.is_empty(self.record.axes()) {
-                        self.merge.add(number, Cursor::start(&self.record, &reach));
-                    }
-                }
-                Err(status) => {
-                    let failure = sample_failure(shared, current.array, status, &why);
-                    let to = shared.box_record(current.slot, number).to(current.slot);
-                    fail_sample(lock, to, 0, &failure);
-                }
-            }
-        }
-    }
-
     /// The group is planned; the next one, what no box covers, or the end of the batch.
-    fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
+    pub(super) fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
         let state = &mut *lock.lock();
         if is_pinned && current.array != ArraySlot::NONE {
             state.arrays.unpin(current.array, 1);
         }
         current.group_first = current.group_limit;
-        current.phase = Phase::Resolve;
+        (current.phase, current.is_alias) = (Phase::Resolve, false);
         if current.group_first < current.box_count {
             self.current = Some(current);
             return;
@@ -378,7 +299,11 @@ impl Planner {
                 pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;
             });
-            let Some((position, need)) = position else { break };
+            let Some((mut position, mut need)) = position else { break };
+            if !self.record.is_in_files() {
+                let array = shared.array_record(current.array);
+                (position, need) = asked_chunk(&self.record, &self.origin, array, position.0);
+            }
             uses += self.pair_limit - pair_first;
             self.plan(&mut current, place, position, need, pair_first);
             if is_shared {
@@ -425,7 +350,7 @@ impl Planner {
             };
             let reaches_out = (0..self.record.axes()).any(|axis| {
                 let (begin, end) = source.shape.axes[axis].range();
-                begin < 0 || end as i128 > self.record.shape[axis] as i128
+                begin < 0 || end as i128 > self.shape[axis] as i128
             });
             if is_failed || !reaches_out {
                 continue;
@@ -496,5 +421,6 @@ impl Planner {
 /// where the chunk is not kept or taken to a device batch by batch.
 fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
     let is_kept = shared.settings.cache_memory_bytes > 0;
-    shared.engine().is_none() && !is_kept && !record.is_read_partly()
+    let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
+    shared.engine().is_none() && !is_kept && !is_own
 }

@@ -253,6 +253,12 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
             let read = shared.tables.ops.read(shared.wave_row(wave, first));
             let mut own = None;
             let record = shared.array_record(read.array).of_file(read.file, &mut own);
+            if !record.is_in_files() {
+                // Who has it may wait.
+                state.waves.block(wave, first, 0);
+                state.wakes.work();
+                continue;
+            }
             let need = state.read_need(shared, wave, &read);
             // Of a chunk that is read partly a worker's place holds what is read.
             let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES

@@ -1,6 +1,7 @@
 //! Ways from a chunk's place in a file to its bytes in memory. What the two have in common whose
 //! reads end later, the ring and the host, stands here.
 
+pub mod ask;
 pub mod cached;
 pub mod hook;
 pub mod ring;

@@ -129,6 +129,10 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
         for _ in 0..state.waves.waves[wave.at()].for_io.len() {
             let Some(op) = state.waves.take_for_io(wave) else { break };
             let read = rest_of_read(state, shared, wave, op);
+            if !shared.array_record(read.array).is_in_files() {
+                let target = state.claim_read(shared, wave, op, &read);
+                return Some(Job::Ask { wave, op, read, target });
+            }
             match state.files.lease(read.array_id, read.file, None) {
                 LeaseOutcome::Leased(lease) => {
                     let (cached_only, ticket) = (false, None);

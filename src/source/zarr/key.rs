@@ -60,15 +60,27 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
     }
     let mut buffer = [0; URI_BYTES_MAX];
+    // Of a file:// uri alone it is certain that a mark is no part of the path.
+    let is_selection =
+        |(_, text): &(&str, &str)| ["level=", "scale="].iter().any(|key| text.starts_with(key));
     // The first slash of a path stays, and those of a scheme.
-    let (path, least) = match scheme(uri) {
-        Some(name) if name.eq_ignore_ascii_case("file") => (file_path(uri, &mut buffer, why)?, 1),
-        Some(name) => (uri, name.len() + "://".len()),
-        None => (uri, 1),
+    let (path, least, selection) = match scheme(uri) {
+        Some(name) if name.eq_ignore_ascii_case("file") => {
+            let (uri, selection) = match uri.split_once('#').filter(is_selection) {
+                Some((uri, text)) => (uri, Some(text)),
+                None => (uri, None),
+            };
+            (file_path(uri, &mut buffer, why)?, 1, selection)
+        }
+        Some(name) => (uri, name.len() + "://".len(), None),
+        None => (uri, 1, None),
     };
     let trimmed = path.trim_end_matches('/').len().max(least);
     out.clear();
     out.push_str(path.get(..trimmed).unwrap_or(path));
+    if let Some(text) = selection {
+        write!(out, "#{text}");
+    }
     assert!(!out.is_cut());
     Ok(())
 }
@@ -198,6 +210,8 @@ mod tests {
             ("file://LocalHost/a", "/a"),
             ("file:///a%20b%2Fc%25%c4%8D", "/a b/c%č"),
             ("file:///", "/"),
+            ("file:///a%23b#level=1", "/a#b#level=1"),
+            ("file:///a/#scale=1,2", "/a#scale=1,2"),
         ] {
             assert_eq!(normal(uri).as_deref(), Ok(path));
         }

@@ -19,6 +19,7 @@ mod named_codecs;
 mod ngff;
 mod node;
 mod refusal;
+mod selection;
 mod zarr2;
 mod zarr3;
 
@@ -29,6 +30,7 @@ pub use group::{
 };
 pub use key::{normalize_uri, write_file_key, write_folder_key};
 pub use refusal::GroupRefusal;
+pub use selection::{LevelFinder, Selection, split_selection};
 pub use zarr2::{array_from_zarr2, element_of_kind};
 pub use zarr3::array_from_zarr3;
 

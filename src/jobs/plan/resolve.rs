@@ -1,0 +1,131 @@
+//! The planner's question for arrays: which one each group of boxes reads.
+//!
+//! In: boxes of a batch, in the order of their uris. Out: a group whose array is loaded; failed
+//! samples where it cannot be.
+
+use crate::base::cache::hash_bytes;
+use crate::base::indexes::ArraySlot;
+use crate::base::limits::RANK_MAX;
+use crate::base::status::{Failure, Why};
+use crate::intake::arrays::ArrayState;
+use crate::jobs::failures::{fail_sample, sample_failure};
+use crate::jobs::plan::bind::queued_box;
+use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::jobs::plan::window::{Current, Phase, Planner};
+use crate::plan::Cursor;
+use crate::records::Numbering;
+use crate::state::lock::Lock;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl Planner {
+    /// Finds the array of the next group, or asks for it.
+    pub(super) fn resolve(&mut self, lock: &Lock) -> bool {
+        let Some(mut current) = self.current else { return false };
+        if current.phase != Phase::Resolve {
+            return false;
+        }
+        let mut guard = lock.lock();
+        let state = &mut *guard;
+        let queue = &state.queue;
+        let uri_of = |at: u32| queue.uri(queued_box(lock.shared, queue, self.order[at as usize]));
+        let first = current.group_first;
+        let mut limit = first + 1;
+        let number = self.order[first as usize];
+        let is_fed = queued_box(lock.shared, queue, number).is_fed;
+        while !is_fed && limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
+            limit += 1;
+        }
+        current.group_limit = limit;
+        if is_fed {
+            let boxes = lock.shared.settings.per_sample.boxes;
+            self.record = lock.shared.fed_record(queue.fed(number / boxes, number % boxes));
+            (current.array, current.array_id) = (ArraySlot::NONE, 0);
+            drop(guard);
+            self.begin_group(lock, current);
+            return true;
+        }
+        let (uri, hash) = match current.is_alias {
+            true => (self.target.as_bytes(), hash_bytes(self.target.as_bytes())),
+            false => uri_of(first),
+        };
+        let Some(array) = state.arrays.find(uri, hash) else {
+            let loaded = state.arrays.load(uri, hash, None);
+            if let Some(array) = loaded {
+                // Loading ahead must not take its place before it was used.
+                state.arrays.want(array, queue.front_number());
+            }
+            return loaded.is_some();
+        };
+        match state.arrays.state(array) {
+            ArrayState::Ready => {
+                // The first use of a load is the lookup that missed.
+                let is_hit = state.arrays.is_used_again(array) as u64;
+                lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
+                state.arrays.pin(array, 1);
+                current.array = array;
+                current.array_id = state.arrays.id(array);
+                self.record = state.arrays.records.read(array.at());
+                drop(guard);
+                self.begin_group(lock, current);
+                true
+            }
+            ArrayState::Alias => {
+                self.target.clear();
+                self.target.push_str(state.arrays.why(array).as_str());
+                current.is_alias = true;
+                self.current = Some(current);
+                true
+            }
+            ArrayState::Failed(status) => {
+                let failure = Failure::because(status, state.arrays.why(array));
+                state.arrays.forget_failed(array);
+                drop(guard);
+                for at in first..limit {
+                    let record = lock.shared.box_record(current.slot, self.order[at as usize]);
+                    fail_sample(lock, record.to(current.slot), 0, &failure);
+                }
+                self.end_group(lock, current, false);
+                true
+            }
+            ArrayState::Empty
+            | ArrayState::Queued
+            | ArrayState::QueuedLarge
+            | ArrayState::Loading => false,
+        }
+    }
+
+    /// Starts a walk for every box of the group that fits the array and its field.
+    fn begin_group(&mut self, lock: &Lock, mut current: Current) {
+        (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
+        (self.shape, self.origin) = (self.record.shape, [0; RANK_MAX]);
+        let is_boxes = self.record.numbering == Numbering::Boxes;
+        if is_boxes {
+            current.group_limit = current.group_first + 1;
+        }
+        self.current = Some(current);
+        let (shared, mut why) = (lock.shared, Why::new());
+        for at in current.group_first..current.group_limit {
+            let number = self.order[at as usize];
+            let queued = *queued_box(shared, &lock.lock().queue, number);
+            let field = shared.field(u32::from(queued.field));
+            let reach = check_record(shared, &self.record, field, &mut why)
+                .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
+            match reach {
+                Ok(reach) if reach.is_empty(self.record.axes()) => {}
+                Ok(mut reach) => {
+                    if is_boxes {
+                        self.origin = reach.lo;
+                        let most = shared.settings.config.max_chunk_uncompressed_bytes;
+                        reach.turn_to_box(&mut self.record, most);
+                    }
+                    self.merge.add(number, Cursor::start(&self.record, &reach));
+                }
+                Err(status) => {
+                    let failure = sample_failure(shared, current.array, status, &why);
+                    let to = shared.box_record(current.slot, number).to(current.slot);
+                    fail_sample(lock, to, 0, &failure);
+                }
+            }
+        }
+    }
+}

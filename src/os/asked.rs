@@ -1,0 +1,56 @@
+//! Arrays that only the host can read, through its hook.
+//!
+//! In: names, boxes. Out: what the host says of an array, its elements, or a [`Fault`].
+
+use crate::base::abi::{FILE_ABSENT, SourceHook, SourceInfo};
+use crate::os::store::{Fault, Path};
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Asked(pub SourceHook);
+
+// SAFETY: the hook's contract is that its functions may be called from any thread.
+unsafe impl Send for Asked {}
+// SAFETY: by the same contract several threads may call it at once.
+unsafe impl Sync for Asked {}
+
+impl Asked {
+    /// Whether there is a host to ask.
+    pub fn is_there(&self) -> bool {
+        self.0.describe.is_some()
+    }
+
+    /// What the array of that name is.
+    pub fn describe(&self, name: &Path) -> Result<SourceInfo, Fault> {
+        let Some(describe) = self.0.describe else { return Err(Fault::Absent) };
+        let mut info = SourceInfo::EMPTY;
+        // SAFETY: the name is NUL-terminated, the info is writable; both outlive the call.
+        let answer =
+            unsafe { describe(self.0.user, name.as_bytes_nul().as_ptr().cast(), &raw mut info) };
+        fault_of(answer).map(|()| info)
+    }
+
+    /// Fills `target` with the elements from `begin` to before `end`, row-major.
+    pub fn read(
+        &self,
+        name: &Path,
+        (begin, end): (&[u64], &[u64]),
+        target: &mut [u8],
+    ) -> Result<(), Fault> {
+        let Some(read) = self.0.read else { return Err(Fault::Absent) };
+        let name = name.as_bytes_nul().as_ptr().cast();
+        let (start, bytes) = (target.as_mut_ptr().cast(), target.len() as u64);
+        // SAFETY: the name is NUL-terminated, `begin` and `end` have as many numbers as the host
+        // said that the array has axes, `target` is writable for `bytes` bytes; all outlive the
+        // call.
+        fault_of(unsafe { read(self.0.user, name, begin.as_ptr(), end.as_ptr(), start, bytes) })
+    }
+}
+
+fn fault_of(answer: i64) -> Result<(), Fault> {
+    match answer {
+        0 => Ok(()),
+        FILE_ABSENT => Err(Fault::Absent),
+        _ => Err(Fault::HookFailed),
+    }
+}

@@ -1,0 +1,241 @@
+//! Levels of an image by number or by size: `GROUP#level=2`, `GROUP#scale=0.5,0.5,0.5`.
+//!
+//! In: what stands behind the last '#' of a uri, and the levels of the group before it. Out: the
+//! path of one of them. Invariant: a level that is coarser than what was asked for is never taken.
+
+use super::group::{Detail, Entry, Level};
+use crate::base::limits::{ENTRY_PATH_BYTES, RANK_MAX};
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Text};
+use crate::fail;
+use crate::source::json;
+use arrayvec::ArrayVec;
+
+/// Bytes of a uri that an error text shows.
+const SHOWN_BYTES: usize = 200;
+/// A level counts as fine enough where rounding made its scale coarser by no more than this part.
+const ROUNDING: f64 = 1e-6;
+
+/// Which level of an image is meant.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Selection<'a> {
+    /// That number, 0 the finest.
+    Level(u32),
+    /// The coarsest whose voxels are no longer than these, by axis; as they were written, too.
+    Scale(&'a str, ArrayVec<f64, RANK_MAX>),
+}
+
+/// Splits a uri at its last '#'. None where there is none, or nothing stands before it.
+pub fn split_selection(uri: &str) -> Option<(&str, &str)> {
+    let (group, text) = uri.rsplit_once('#')?;
+    let group = group.trim_end_matches('/');
+    (!group.is_empty()).then_some((group, text))
+}
+
+impl<'a> Selection<'a> {
+    /// What a text asks for; `uri` names it in texts.
+    pub fn read(text: &'a str, uri: &str, why: &mut Why) -> Result<Selection<'a>, Status> {
+        let length = |text: &str| {
+            let number = json::parse(text.as_bytes()).ok()?.as_f64();
+            number.filter(|number| *number > 0.0 && number.is_finite())
+        };
+        let found = match text.split_once('=') {
+            Some(("level", number)) => number.parse().ok().map(Selection::Level),
+            Some(("scale", list)) if list.split(',').count() <= RANK_MAX => {
+                let lengths = list.split(',').map(length).collect::<Option<_>>();
+                lengths.map(|lengths| Selection::Scale(list, lengths))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let (shown, text) = (Tail(uri, SHOWN_BYTES), Tail(text, 60));
+            let way = "write #level=2 or #scale=0.5,0.5,0.5";
+            fail!(why, Invalid, "{shown}: '#{text}' is not understood: {way}")
+        })
+    }
+}
+
+/// Looks for a level among the entries of a group.
+pub struct LevelFinder<'a> {
+    selection: Selection<'a>,
+    path: Text<ENTRY_PATH_BYTES>,
+    /// Volume of a voxel of the level found.
+    volume: f64,
+    levels: u32,
+    fault: Option<&'static str>,
+}
+
+impl<'a> LevelFinder<'a> {
+    /// Nothing was looked at.
+    pub fn new(selection: Selection<'a>) -> LevelFinder<'a> {
+        LevelFinder { selection, path: Text::new(), volume: 0.0, levels: 0, fault: None }
+    }
+
+    /// Takes an entry of the group.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let Detail::Level(level) = &entry.detail else { return };
+        self.levels += 1;
+        if level.image > 0 {
+            self.fault = Some("it has several images: name the array of the level");
+            return;
+        }
+        let is_found = match &self.selection {
+            Selection::Level(number) => *number == level.level,
+            Selection::Scale(_, wanted) => match scales_of(level, wanted.len()) {
+                Err(fault) => {
+                    self.fault = Some(fault);
+                    false
+                }
+                Ok(scales) => {
+                    let mut both = scales.iter().zip(wanted);
+                    let is_fine = both.all(|(is, most)| *is <= *most * (1.0 + ROUNDING));
+                    let volume = scales.iter().product::<f64>();
+                    let is_coarsest = is_fine && volume > self.volume;
+                    self.volume = if is_coarsest { volume } else { self.volume };
+                    is_coarsest
+                }
+            },
+        };
+        if is_found {
+            self.path.clear();
+            self.path.push_str(entry.path);
+        }
+    }
+
+    /// The path of the level, from the group on; `uri` is that of the group.
+    pub fn finish(&self, uri: &str, why: &mut Why) -> Result<&str, Status> {
+        let (shown, levels) = (Tail(uri, SHOWN_BYTES), self.levels);
+        if levels == 0 {
+            let way = "name one of the arrays in it";
+            return Err(fail!(why, NotFound, "{shown}: is no image with levels: {way}"));
+        }
+        if let Some(fault) = self.fault {
+            return Err(fail!(why, Unsupported, "{shown}: {fault}"));
+        }
+        match &self.selection {
+            _ if !self.path.is_empty() => Ok(self.path.as_str()),
+            Selection::Level(number) => {
+                Err(fail!(why, NotFound, "{shown}: has no level {number}, there are {levels}"))
+            }
+            Selection::Scale(wanted, _) => {
+                let way = "#level=0 is the finest";
+                Err(fail!(why, NotFound, "{shown}: no level is as fine as {wanted}: {way}"))
+            }
+        }
+    }
+}
+
+/// Lengths of a level's voxels along all of its axes, or along those of space, whichever are as
+/// many as `count`.
+fn scales_of(level: &Level<'_>, count: usize) -> Result<ArrayVec<f64, RANK_MAX>, &'static str> {
+    if !level.transform.is_given {
+        return Err("its levels say no scale: write #level=2");
+    }
+    let scales = level.transform.scale.iter().map(|scale| scale.abs());
+    let axes = level.axes.iter().zip(scales);
+    let is_space = |kind: &str| kind.chars().eq("space".chars());
+    let spaces = axes.clone().filter(|(axis, _)| is_space(axis.kind.to_text::<16>().as_str()));
+    match count {
+        _ if count == level.axes.len() => Ok(axes.map(|(_, scale)| scale).collect()),
+        _ if count == spaces.clone().count() => Ok(spaces.map(|(_, scale)| scale).collect()),
+        _ => Err("#scale= needs a number for each axis of space, or for each axis"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::DocumentKind;
+    use crate::source::zarr::{GroupDocuments, group_from_documents};
+    use std::format;
+    use std::string::{String, ToString};
+
+    fn image(scales: &[&str], images: usize) -> String {
+        let datasets: std::vec::Vec<String> = (0..scales.len())
+            .map(|level| match scales[level] {
+                "" => format!(r#"{{"path":"s{level}"}}"#),
+                list => format!(
+                    r#"{{"path":"s{level}","coordinateTransformations":[
+                        {{"type":"scale","scale":[1,{list}]}}]}}"#
+                ),
+            })
+            .collect();
+        let one = format!(
+            r#"{{"axes":[{{"name":"c","type":"channel"}},{{"name":"y","type":"space"}},
+                {{"name":"x","type":"space"}}],"datasets":[{}]}}"#,
+            datasets.join(",")
+        );
+        let all = std::vec![one; images].join(",");
+        format!(
+            r#"{{"zarr_format":3,"node_type":"group","attributes":{{"ome":{{"version":"0.5",
+                "multiscales":[{all}]}}}}}}"#
+        )
+    }
+
+    fn select(document: &str, text: &str) -> Result<String, (Status, String)> {
+        let mut why = Why::new();
+        let documents = GroupDocuments {
+            kind: DocumentKind::Zarr3,
+            group: document.as_bytes(),
+            attributes: b"{}",
+            consolidated: b"{}",
+        };
+        let found = Selection::read(text, "/a", &mut why).and_then(|selection| {
+            let mut finder = LevelFinder::new(selection);
+            group_from_documents(&documents, "/a", &mut why, &mut |entry| finder.add(entry))?;
+            finder.finish("/a", &mut why).map(ToString::to_string)
+        });
+        found.map_err(|status| (status, why.to_string()))
+    }
+
+    #[test]
+    fn a_level_is_found_by_its_number_and_by_its_scale() {
+        let image = image(&["0.25,0.25", "0.5,0.5", "1,1"], 1);
+        for (text, path) in [
+            ("level=0", "s0"),
+            ("level=2", "s2"),
+            ("scale=0.25,0.25", "s0"),
+            ("scale=0.49,9", "s0"),
+            ("scale=0.5,0.5", "s1"),
+            ("scale=0.4999999999,0.5", "s1"),
+            ("scale=1,0.5,0.7", "s1"),
+            ("scale=8e0,8e0", "s2"),
+        ] {
+            assert_eq!(select(&image, text), Ok(path.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_said_is_refused() {
+        let (sound, bare) = (image(&["0.25,0.25", "0.5,0.5"], 1), image(&["", ""], 1));
+        let several = image(&["1,1"], 2);
+        for (document, text, status, reason) in [
+            (&sound, "level=2", Status::NotFound, "has no level 2, there are 2"),
+            (&sound, "scale=0.2,0.25", Status::NotFound, "as fine as 0.2,0.25: #level=0"),
+            (&sound, "scale=1", Status::Unsupported, "a number for each axis"),
+            (&sound, "scale=1,1,1,1", Status::Unsupported, "a number for each axis"),
+            (&sound, "scale=0,1", Status::Invalid, "'#scale=0,1' is not understood"),
+            (&sound, "scale=nan,1", Status::Invalid, "is not understood"),
+            (&sound, "scale=", Status::Invalid, "is not understood"),
+            (&sound, "level=-1", Status::Invalid, "is not understood"),
+            (&sound, "level", Status::Invalid, "write #level=2 or"),
+            (&bare, "scale=1,1", Status::Unsupported, "say no scale: write #level=2"),
+            (&several, "level=0", Status::Unsupported, "several images"),
+        ] {
+            let refused = select(document, text).expect_err(text);
+            assert_eq!(refused.0, status, "{text}: {}", refused.1);
+            assert!(refused.1.starts_with("/a: ") && refused.1.contains(reason), "{}", refused.1);
+        }
+        assert_eq!(select(&bare, "level=1"), Ok("s1".to_string()));
+        let group = r#"{"zarr_format":3,"node_type":"group"}"#;
+        assert_eq!(select(group, "level=0").unwrap_err().0, Status::NotFound);
+    }
+
+    #[test]
+    fn a_uri_is_split_at_its_last_mark() {
+        assert_eq!(split_selection("/a#b/c#level=1"), Some(("/a#b/c", "level=1")));
+        assert_eq!(split_selection("/a/#level=1"), Some(("/a", "level=1")));
+        assert_eq!(split_selection("#level=1"), None);
+        assert_eq!(split_selection("/a"), None);
+    }
+}
