@@ -5,6 +5,7 @@
 #include "wavetrain.hpp"
 #include "wavetrain_source.hpp"
 #include "wavetrain_source.hpp"
+#include "wavetrain_tiles.h"
 
 namespace {
 
@@ -28,6 +29,18 @@ struct sources {
 };
 
 } // namespace
+
+std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files);
+std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::uint64_t> files) {
+    std::uint64_t rows = 0;
+    for (wavetrain_rows tile : wavetrain::tiles(split, 0)) {
+        wavetrain::cut pieces(tile, files.data(), files.size());
+        for (const wavetrain_piece &piece : pieces)
+            rows += wavetrain_rows_count(piece.rows);
+        rows += pieces.left();
+    }
+    return rows;
+}
 
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room);
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room) {

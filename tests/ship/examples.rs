@@ -173,7 +173,18 @@ fn mpi_program() -> Option<&'static Path> {
 
 /// What rank 0 printed.
 fn mpirun(program: &Path, ranks: u32, arguments: &[&str]) -> String {
+    mpirun_with(&[], program, ranks, arguments)
+}
+
+/// The same with variables of the environment.
+fn mpirun_with(
+    environment: &[(&str, &str)],
+    program: &Path,
+    ranks: u32,
+    arguments: &[&str],
+) -> String {
     let mut command = Command::new("mpirun");
+    command.envs(environment.iter().copied());
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
     // A container may forbid what this transport asks of the kernel; it only costs a copy.
     command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
@@ -236,6 +247,34 @@ fn ranks_beyond_the_chunks_have_empty_tiles() {
     assert_eq!(checksum(&output), expected.fold(0, u64::wrapping_add));
     let shares = (0..3).map(|rank| number_behind(&output, &format!("rank {rank}:")) as u64);
     assert_eq!(shares.filter(|&share| share == 0).count(), 2, "{output}");
+}
+
+#[test]
+fn each_rank_takes_a_device_of_its_machine_or_the_host() {
+    let Some(program) = mpi_program() else { return };
+    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let (cube, driver) = (cube("mpi-devices"), format!("driver={}", driver.display()));
+    let expected = store::places(CUBE.edge).zip(0..).map(|(at, i)| hash_element(i, element(at)));
+    let expected = expected.fold(0, u64::wrapping_add);
+    let (two, second) = (("SIMCUDA_DEVICES", "2"), ("LOCAL_RANK", "1"));
+    for (environment, places) in [
+        (&[two][..], ["CUDA device 0", "CUDA device 1", "CUDA device 0"]),
+        (&[two, second], ["CUDA device 1"; 3]),
+        (&[("SIMCUDA_DEVICES", "0")], ["the host"; 3]),
+        // Too old for the library.
+        (&[("SIMCUDA_CAPABILITY", "75")], ["the host"; 3]),
+    ] {
+        let arguments = ["tiles", &cube, &driver, "verify=1"];
+        let output = mpirun_with(environment, program, 3, &arguments);
+        assert_eq!(checksum(&output), expected);
+        for (rank, place) in places.iter().enumerate() {
+            let line = output.lines().find(|line| line.starts_with(&format!("rank {rank}: ")));
+            assert!(line.unwrap().ends_with(&format!(" voxels, on {place}")), "{output}");
+        }
+    }
+    let list = ["samples", &cube, &driver, "samples=50", "batch=16", "edge=6", "seed=7"];
+    let output = mpirun_with(&[two], program, 4, &list);
+    assert_eq!(checksum(&output), samples_checksum(50, 6, 7, 2));
 }
 
 /// The checksum of whole epochs of mode samples: the order does not matter to it.

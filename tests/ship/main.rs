@@ -11,4 +11,5 @@ mod packages;
 mod panics;
 mod python;
 mod shipping;
+mod tiles;
 mod wheel;

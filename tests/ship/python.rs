@@ -8,6 +8,7 @@ use crate::common::{cc, cuda_sim, header};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Python 3.10 or later: $PYTHON, else python3.
 pub fn python() -> Option<Command> {
@@ -25,18 +26,22 @@ pub fn python() -> Option<Command> {
 }
 
 /// The archive as a shared library.
-fn shared_library() -> Option<PathBuf> {
-    let (folder, place) = (archive()?, cc::folder("python"));
-    let library = place.join("libwavetrain.so.0");
-    cc::run(
-        Command::new("gcc")
-            .args(["-shared", "-o"])
-            .arg(&library)
-            .arg("-Wl,--whole-archive")
-            .arg(folder.join("libwavetrain.a"))
-            .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl"]),
-    );
-    Some(library)
+pub fn shared_library() -> Option<&'static Path> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = LIBRARY.get_or_init(|| {
+        let (folder, place) = (archive()?, cc::folder("python"));
+        let library = place.join("libwavetrain.so.0");
+        cc::run(
+            Command::new("gcc")
+                .args(["-shared", "-o"])
+                .arg(&library)
+                .arg("-Wl,--whole-archive")
+                .arg(folder.join("libwavetrain.a"))
+                .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl"]),
+        );
+        Some(library)
+    });
+    made.as_deref()
 }
 
 #[test]

@@ -299,14 +299,14 @@ fn header_is_warning_free_in_every_c_and_cxx() {
     let c = ["c99", "c11", "c17", "c2x"];
     let cxx = ["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"];
     let folder = cc::folder("matrix");
-    let source =
-        "#include \"wavetrain.h\"\n#include \"wavetrain.h\"\nint main(void) { return 0; }\n";
+    let includes = "#include \"wavetrain.h\"\n#include \"wavetrain_tiles.h\"\n".repeat(2);
+    let source = format!("{includes}int main(void) {{ return 0; }}\n");
     let compilers: [(&str, &str, &[&str]); 4] =
         [("gcc", "c", &c), ("g++", "c++", &cxx), ("clang", "c", &c), ("clang++", "c++", &cxx)];
     for (compiler, language, standards) in compilers {
         let Some(compiler) = cc::find(compiler, &[compiler]) else { continue };
         let file = folder.join(format!("matrix.{language}"));
-        std::fs::write(&file, source).unwrap();
+        std::fs::write(&file, &source).unwrap();
         for standard in standards {
             cc::run(
                 std::process::Command::new(&compiler)

@@ -654,20 +654,49 @@ fn inspect_of_a_group_tells_every_array_and_what_is_rejected() {
 }
 
 #[test]
-fn the_demo_passes_and_finds_a_damaged_store() {
+fn the_demo_passes_draws_what_it_streamed_and_finds_a_damaged_store() {
     let folder = folder("demo");
     let path = folder.to_str().unwrap();
-    let command = ["demo", "--dir", path, "--crops", "24"];
+    let command = ["demo", "--dir", path, "--crops", "8"];
     let text = good(&command);
-    assert!(text.contains(path) && text.contains("all 25165824 voxels"), "{text}");
+    assert!(text.contains(path) && text.contains("8 samples of image, mask and label"), "{text}");
+    assert!(text.contains("all 25165824 voxels and every label"), "{text}");
+    let drawn = text.split_once("\nimage ").unwrap().1.lines().skip(1).take(16);
+    let (images, masks): (Vec<&str>, Vec<&str>) =
+        drawn.map(|line| (&line[..32.min(line.len())], line.get(34..).unwrap_or(""))).unzip();
+    assert!(images.concat().contains('@') && masks[0].ends_with(" cells"), "{text}");
+    // Where the mask has nuclei the image is bright.
+    let dark = |(image, mask): (&&str, &&str)| {
+        let pairs = image.chars().zip(mask.chars().take(32));
+        pairs.filter(|(light, kind)| *kind == '#' && " .".contains(*light)).count()
+    };
+    let nuclei = masks.concat().matches('#').count();
+    let dark: usize = images.iter().zip(&masks).map(dark).sum();
+    assert!(nuclei > 50 && dark < nuclei / 10, "{dark} of {nuclei}\n{text}");
+
     let picture = fs::read(folder.join("montage.png")).unwrap();
-    assert_eq!(&picture[..8], b"\x89PNG\r\n\x1a\n");
-    let shard = folder.join("fibres/c/0/0/0");
+    let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let width = reader.next_frame(&mut pixels).unwrap().width as usize;
+    let colours = |columns: std::ops::Range<usize>| -> std::collections::BTreeSet<&[u8]> {
+        let rows = pixels.chunks(3 * width).skip(6).take(256);
+        rows.flat_map(|row| row.chunks(3).skip(columns.start).take(columns.len())).collect()
+    };
+    let kinds: [&[u8]; 3] = [&[10, 10, 16], &[38, 92, 110], &[244, 180, 60]];
+    assert!(colours(12..268).len() > 1000);
+    assert_eq!(colours(274..530), kinds.into());
+    assert_eq!(colours(536..648), [&[3, 3, 5][..], kinds[2]].into());
+
+    let (_, error) = bad(2, &["demo", "--dir", path, "--crops", "5"]);
+    assert!(error.contains("at least 6"), "{error}");
+    // Most crops at the corner reach into the second shard along z.
+    let shard = folder.join("mask/c/1/0/0");
     let mut bytes = fs::read(&shard).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle..middle + 64].reverse();
+    let frames = bytes.len() - (32 * 16 + 4);
+    bytes[..frames].reverse();
     fs::write(&shard, bytes).unwrap();
-    bad(1, &command);
+    let (_, error) = bad(1, &command);
+    assert!(error.contains("request ") && error.contains("mask"), "{error}");
 }
 
 // ---- On a device --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-//! `wavetrain crop --fields`: samples of several boxes as files, and what is wrong with them.
+//! `wavetrain crop --fields` and `bench --fields`: samples of several boxes as files and as
+//! figures, and what is wrong with them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -24,22 +25,26 @@ fn array(folder: &Path) -> String {
     path.to_str().unwrap().to_string()
 }
 
-fn crop(
-    folder: &Path,
-    fields: &serde_json::Value,
-    lines: &[serde_json::Value],
-    more: &[&str],
-) -> Output {
+/// Runs a command on a table of fields and lines of requests.
+fn run(folder: &Path, command: &[&str], fields: &Value, lines: &[Value]) -> Output {
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(folder.join("fields.json"), fields.to_string()).unwrap();
     fs::write(folder.join("requests.jsonl"), lines.join("\n")).unwrap();
     Command::new(env!("CARGO_BIN_EXE_wavetrain"))
         .current_dir(folder)
-        .args(["crop", "--fields", "fields.json", "--requests", "requests.jsonl"])
-        .args(["--out-dir", "out"])
-        .args(more)
+        .args(command)
+        .args(["--requests", "requests.jsonl"])
         .output()
         .unwrap()
+}
+
+fn crop(folder: &Path, fields: &Value, lines: &[Value], more: &[&str]) -> Output {
+    let command = ["crop", "--fields", "fields.json", "--out-dir", "out"];
+    run(folder, &[&command, more].concat(), fields, lines)
+}
+
+fn bench(folder: &Path, fields: &Value, lines: &[Value], more: &[&str]) -> Output {
+    run(folder, &[&["bench", "--fields", "fields.json"], more].concat(), fields, lines)
 }
 
 /// The header's dictionary and the elements of a file.
@@ -182,4 +187,104 @@ fn samples_that_fail_have_no_file_and_the_others_have() {
     );
     assert!(!folder.join("out/image.000000.npy").exists());
     assert_eq!(npy(&folder, "image.000001.npy").1, [0, 1, 2, 10, 11, 12]);
+}
+
+/// Images of two boxes, one of them backwards, a number, and what nobody fills.
+fn bench_samples(folder: &Path) -> (Value, Vec<Value>, [Vec<Vec<u8>>; 3]) {
+    let uri = array(folder);
+    let fields = json!([
+        {"name": "image", "sample_shape": [2, 2, 3], "dtype": "f32"},
+        {"name": "label", "dtype": "i64"},
+        {"name": "nothing", "sample_shape": [4], "dtype": "u8", "pad_value": 9},
+    ]);
+    let mut expected = [const { Vec::new() }; 3];
+    let lines = (0..5u8).map(|y| {
+        let label = i64::from(y) - 2;
+        let channel = |y: u8, step: i8| {
+            let column = move |x: i8| if step > 0 { x } else { 2 * (2 - x) };
+            let element = move |y: u8, x: i8| f32::from(10 * y + column(x) as u8);
+            (y..y + 2).flat_map(move |y| (0..3).flat_map(move |x| element(y, x).to_le_bytes()))
+        };
+        expected[0].push(channel(y, 1).chain(channel(0, -1)).collect());
+        expected[1].push(label.to_le_bytes().to_vec());
+        expected[2].push(vec![9; 4]);
+        json!({"tag": 40 + y, "boxes": [
+            {"field": "image", "uri": uri, "box": [[y, y + 2], [0, 3]], "axes": [1, 2]},
+            {"field": 0, "uri": uri, "box": [[0, 2], [0, 5]], "step": [1, -2], "axes": [1, 2],
+                "at": [1, 0, 0]},
+            {"field": "label", "value": label},
+        ]})
+    });
+    (fields, lines.collect(), expected)
+}
+
+#[test]
+fn a_bench_of_fields_has_the_same_figures_and_a_crc_of_each_field_of_each_batch() {
+    let folder = folder("bench");
+    let (fields, lines, expected) = bench_samples(&folder);
+    let figures = |more: &[&str]| -> Value {
+        let output = bench(&folder, &fields, &lines, &[&["--json", "--batch", "2"], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let of_batch = |batch: usize| -> Vec<u32> {
+        let rows = |field: &Vec<Vec<u8>>| field.chunks(2).nth(batch).unwrap().concat();
+        expected.iter().map(|field| crc32fast::hash(&rows(field))).collect()
+    };
+    let crcs: Vec<Vec<u32>> = (0..3).map(of_batch).collect();
+    let told = figures(&["--verify", "--repeat", "3"]);
+    assert_eq!(told["crcs"], json!(crcs));
+    assert_eq!(figures(&["--verify", "--thread-mode", "pump"])["crcs"], json!(crcs));
+    assert_eq!(told["samples"], 5);
+    let plain = figures(&[]);
+    assert!(plain["crcs"].is_null());
+    // Boxes of arrays alone are source voxels: 6 of each, in u8, also where every second is read.
+    let source = plain["voxel_gb_per_s"].as_f64().unwrap() * plain["seconds"].as_f64().unwrap();
+    assert!((source * 1e9 - 60.0).abs() < 1e-3, "{source}");
+    let keys = |figures: &Value| -> Vec<String> {
+        figures.as_object().unwrap().keys().filter(|key| *key != "crcs").cloned().collect()
+    };
+    let uri = array(&folder);
+    let line = json!({"uri": uri, "box": [[0, 2], [0, 3]]});
+    let output = run(&folder, &["bench", "--json"], &fields, &[line]);
+    assert_eq!(keys(&plain), keys(&serde_json::from_slice(&output.stdout).unwrap()));
+
+    let output = bench(&folder, &fields, &lines, &["--batch", "2", "--verify"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    for (field, name) in ["image", "label", "nothing"].into_iter().enumerate() {
+        let list: Vec<String> = crcs.iter().map(|batch| format!("{:08x}", batch[field])).collect();
+        assert!(table.contains(&format!("CRC-32 of {name}: {}\n", list.join(" "))), "{table}");
+    }
+}
+
+#[test]
+fn a_bench_of_fields_names_what_is_wrong_and_the_way_out() {
+    let folder = folder("bench-wrong");
+    let (fields, lines, _) = bench_samples(&folder);
+    let lost = json!({"tag": 7, "boxes": [{"uri": "no/such.npy", "box": [[0, 1]]}]});
+    let told = |output: &Output, code: i32| {
+        assert_eq!(output.status.code(), Some(code));
+        String::from_utf8(output.stderr.clone()).unwrap()
+    };
+    for (more, code, text) in [
+        (&["--sample-shape", "4"][..], 1, "INVALID: sample_rank is set, and so is fields"),
+        (&["--out-dir", "out"], 2, "unknown flag '--out-dir': wavetrain bench --help lists them"),
+        (&["--max-host-memory-bytes", "1k"], 1, "raise"),
+        (&["--fields", "other.json"], 1, "other.json: No such file"),
+    ] {
+        let error = told(&bench(&folder, &fields, &lines, more), code);
+        assert!(error.contains(text), "{error}");
+    }
+    let output = run(&folder, &["bench"], &fields, &lines);
+    let error = told(&output, 1);
+    assert!(error.contains("line 1: a request of several boxes needs --fields FILE"), "{error}");
+    let output = bench(&folder, &fields, std::slice::from_ref(&lost), &[]);
+    assert!(told(&output, 1).contains("request 0 (tag 7): "), "{output:?}");
+    let all = [&lines[..], &[lost]].concat();
+    let output = bench(&folder, &fields, &all, &["--on-error", "skip", "--json"]);
+    let error = told(&output, 1);
+    assert!(error.contains("request 5 (tag 7): "), "{error}");
+    assert!(error.ends_with("1 of 6 samples failed\n"), "{error}");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["samples"], 6);
 }

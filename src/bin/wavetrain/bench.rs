@@ -6,10 +6,11 @@
 
 use crate::budget;
 use crate::fault::{Fault, Outcome, failed, usage};
-use crate::feed::{self, ElementType, Stop};
+use crate::feed::{self, ElementType, List, Stop};
 use crate::fields::{ConfigFlags, fields_help};
 use crate::report;
 use crate::requests::Requests;
+use crate::samples::{Fields, Samples};
 use crate::system;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -22,17 +23,22 @@ const HELP: &str = "\
 Streams the boxes of a request list and measures.
 
   wavetrain bench --requests REQS.jsonl --batch 8 [--json] [--repeat R] [--verify] [config flags]
+  wavetrain bench --fields FIELDS.json --requests REQS.jsonl --batch 8 [..]
 
 A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have one shape.
 
       --requests FILE   the list; '-' reads standard input
+      --fields FILE     samples of several boxes, which go to fields: a table and requests as
+                        wavetrain crop --help shows them; each field has its own shape and type
       --repeat R        replay the list R times through one instance [1]; figures are those of the
                         repeat of median time, open_seconds and first_batch_seconds of the first
-      --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; not for timing
+      --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; with --fields
+                        of each batch a list, of each field in the table's order; not for timing
       --json            one JSON object on standard output
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
-instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes.
+instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes;
+values are none.
 peak_rss_bytes: of the process, from before open. backend: where batches are made, and why. reader:
 who read chunk data, and why.
 decoded_for_device (on a device): chunks that threads of the CPU decoded, by codec; those of them
@@ -47,7 +53,8 @@ Config (sizes take suffixes: 64MiB, 4k):
 
 struct Options {
     flags: ConfigFlags,
-    requests: Requests,
+    requests: PathBuf,
+    fields: Option<PathBuf>,
     repeat: u32,
     verify: bool,
     json: bool,
@@ -60,15 +67,31 @@ struct Repeat {
     seconds: f64,
     first_batch_seconds: f64,
     cpu_seconds: f64,
-    crcs: Vec<u32>,
+    /// Of each batch, those of its fields.
+    crcs: Vec<Vec<u32>>,
     stats: Stats,
 }
 
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
-    let types = feed::element_types(&options.requests.uris);
-    prepare(&mut options, &types)?;
+    match &options.fields {
+        None => {
+            let requests = Requests::read(&options.requests, false)?;
+            let types = feed::element_types(&requests.uris);
+            prepare(&mut options.flags, &requests, &types)?;
+            measure(&options, &requests, requests.source_bytes(&types))
+        }
+        Some(fields) => {
+            let samples = Samples::read(&options.requests, Fields::read(fields)?)?;
+            let types = samples.prepare(&mut options.flags)?;
+            measure(&options, &samples, samples.source_bytes(&types))
+        }
+    }
+}
+
+/// Streams the list as often as it is to be, and tells the figures.
+fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<()> {
     let config = options.flags.config;
     let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
@@ -77,13 +100,13 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let open_seconds = begin.elapsed().as_secs_f64();
     let mut repeats = Vec::new();
     for _ in 0..options.repeat {
-        let repeat = replay(&loader, &options);
-        repeats.push(repeat.map_err(|stop| feed::stop_fault(stop, &options.requests))?);
+        let repeat = replay(&loader, options, list);
+        repeats.push(repeat.map_err(|stop| feed::stop_fault(stop, list))?);
     }
     let peak_rss_bytes = system::peak_rss_bytes();
     loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
 
-    check_repeats(&repeats)?;
+    check_repeats(&repeats, list.fields())?;
     let mut order: Vec<usize> = (0..repeats.len()).collect();
     order.sort_by(|a, b| repeats[*a].seconds.total_cmp(&repeats[*b].seconds));
     let median = &repeats[order[(order.len() - 1) / 2]];
@@ -94,7 +117,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "samples_per_s": median.samples as f64 / median.seconds,
         "open_seconds": open_seconds,
         "first_batch_seconds": repeats[0].first_batch_seconds,
-        "voxel_gb_per_s": source_bytes(&options.requests, &types) / median.seconds * 1e-9,
+        "voxel_gb_per_s": source_bytes / median.seconds * 1e-9,
         "cpu_seconds": median.cpu_seconds,
         "peak_rss_bytes": peak_rss_bytes,
         "bill_bytes": budget::total(&bill),
@@ -103,7 +126,27 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         "reader": report::name_text(&median.stats.reader_text),
         "stages": report::stages_json(&median.stats),
     });
-    if config.chunk_cache_bytes > 0 {
+    add_where_asked(&mut figures, options, &repeats, median);
+    if options.verify {
+        figures["crcs"] = match list.fields() {
+            [] => median.crcs.iter().flatten().copied().collect(),
+            _ => json!(median.crcs),
+        };
+    }
+    if options.json {
+        report::print_json(&figures)?;
+    } else {
+        report::print(&table(&figures, &median.stats, list.fields()))?;
+    }
+    match median.failed {
+        0 => Ok(()),
+        count => failed(format!("{count} of {} samples failed", median.samples)),
+    }
+}
+
+/// Adds the figures of what not every bench has.
+fn add_where_asked(figures: &mut Value, options: &Options, repeats: &[Repeat], median: &Repeat) {
+    if options.flags.config.chunk_cache_bytes > 0 {
         figures["chunk_cache"] = json!({
             "hits": median.stats.chunk_cache_hits,
             "misses": median.stats.chunk_cache_misses,
@@ -118,24 +161,12 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     if options.repeat > 1 {
         figures["repeat_seconds"] = repeats.iter().map(|repeat| repeat.seconds).collect();
     }
-    if options.verify {
-        figures["crcs"] = median.crcs.iter().copied().collect();
-    }
-    if options.json {
-        report::print_json(&figures)?;
-    } else {
-        report::print(&table(&figures, &median.stats))?;
-    }
-    match median.failed {
-        0 => Ok(()),
-        count => failed(format!("{count} of {} samples failed", median.samples)),
-    }
 }
 
 fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     use lexopt::Arg::{Long, Short};
     let mut flags = ConfigFlags::new();
-    let (mut file, mut repeat, mut verify, mut json) = (None, 1, false, false);
+    let (mut file, mut fields, mut repeat, mut verify, mut json) = (None, None, 1, false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
@@ -143,6 +174,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
                 return Ok(None);
             }
             Long("requests") => file = Some(PathBuf::from(parser.value()?)),
+            Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
             Long("repeat") => {
                 let text = parser.value()?.to_string_lossy().into_owned();
                 repeat = match text.parse::<u32>() {
@@ -159,15 +191,17 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let Some(file) = file else { return usage("bench needs --requests FILE") };
-    let requests = Requests::read(&file, false)?;
-    Ok(Some(Options { flags, requests, repeat, verify, json }))
+    let Some(requests) = file else { return usage("bench needs --requests FILE") };
+    Ok(Some(Options { flags, requests, fields, repeat, verify, json }))
 }
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
 /// the failure of another comes out of the stream, in order.
-fn prepare(options: &mut Options, types: &[Option<ElementType>]) -> Outcome<()> {
-    let requests = &options.requests;
+fn prepare(
+    flags: &mut ConfigFlags,
+    requests: &Requests,
+    types: &[Option<ElementType>],
+) -> Outcome<()> {
     let shape = requests.items[0].1.shape();
     if let Some(other) = requests.items.iter().position(|item| item.1.shape() != shape) {
         return failed(format!(
@@ -176,25 +210,22 @@ fn prepare(options: &mut Options, types: &[Option<ElementType>]) -> Outcome<()> 
             requests.name(other)
         ));
     }
-    feed::set_shape(&mut options.flags.config, &shape)?;
-    if !options.flags.caps_given() {
-        let readable = requests.uris.iter().zip(types).filter(|(_, found)| found.is_some());
-        let uris: Vec<&str> = readable.map(|(uri, _)| uri.as_str()).collect();
-        feed::fit(&mut options.flags.config, &uris).map_err(|failure| Fault::library(&failure))?;
+    feed::set_shape(&mut flags.config, &shape)?;
+    if !flags.caps_given() {
+        feed::fit_readable(&mut flags.config, &requests.uris, types)?;
     }
     Ok(())
 }
 
-fn replay(loader: &Loader, options: &Options) -> Result<Repeat, Stop> {
+fn replay<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Repeat, Stop> {
     loader.stats_reset()?;
     let (mut samples, mut failed) = (0, 0);
     let mut crcs = Vec::new();
     let mut first_batch_seconds = None;
     let cpu = system::cpu_seconds();
     let begin = Instant::now();
-    let indexes = 0..options.requests.items.len();
     let timeout_ns = options.flags.config.pop_timeout_ns;
-    feed::stream(loader, &options.requests, indexes, timeout_ns, &mut |batch: &Batch<'_>| {
+    feed::stream(loader, list, 0..list.len(), timeout_ns, &mut |batch: &Batch<'_>| {
         first_batch_seconds.get_or_insert_with(|| begin.elapsed().as_secs_f64());
         samples += batch.tags().len() as u64;
         for (tag, code) in batch.tags().iter().zip(batch.statuses()) {
@@ -202,11 +233,11 @@ fn replay(loader: &Loader, options: &Options) -> Result<Repeat, Stop> {
                 failed += 1;
                 let text = system::take_text(*tag).unwrap_or_default();
                 let index = (*tag - 1) as usize;
-                report::warn(&format!("{}: {text}", options.requests.name(index)));
+                report::warn(&format!("{}: {text}", list.name(index)));
             }
         }
         if options.verify {
-            crcs.push(crc32fast::hash(&feed::samples(batch)?));
+            crcs.push(feed::each_field(batch, list.fields().len(), crc32fast::hash)?);
         }
         Ok(())
     })?;
@@ -223,12 +254,17 @@ fn replay(loader: &Loader, options: &Options) -> Result<Repeat, Stop> {
 }
 
 /// The same pushes give the same bytes: a repeat that differs is a failure.
-fn check_repeats(repeats: &[Repeat]) -> Outcome<()> {
+fn check_repeats(repeats: &[Repeat], fields: &[String]) -> Outcome<()> {
     let first = &repeats[0];
     for (number, repeat) in repeats.iter().enumerate() {
         let mut pairs = first.crcs.iter().zip(&repeat.crcs);
         if let Some(batch) = pairs.position(|(a, b)| a != b) {
-            return failed(format!("batch {batch} of repeat {number} differs from repeat 0"));
+            let (a, b) = (&first.crcs[batch], &repeat.crcs[batch]);
+            let differing = fields.iter().zip(a.iter().zip(b)).find(|(_, (a, b))| a != b);
+            let field = differing.map_or(String::new(), |(name, _)| format!("field {name} of "));
+            return failed(format!(
+                "{field}batch {batch} of repeat {number} differs from repeat 0"
+            ));
         }
         if repeat.samples != first.samples {
             return failed(format!("repeat {number} gave {} samples", repeat.samples));
@@ -237,16 +273,7 @@ fn check_repeats(repeats: &[Repeat]) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of the requested voxels in the types of their arrays.
-fn source_bytes(requests: &Requests, types: &[Option<ElementType>]) -> f64 {
-    let of_item = |(uri, extent): &(usize, crate::requests::Extent)| {
-        let element = types[*uri].map_or(0, |(_, bytes)| bytes);
-        extent.shape().iter().fold(f64::from(element), |all, axis| all * *axis as f64)
-    };
-    requests.items.iter().map(of_item).sum()
-}
-
-fn table(figures: &Value, stats: &Stats) -> String {
+fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
     let real = |name: &str| figures[name].as_f64().unwrap_or(0.0);
     let bytes = |name: &str| report::bytes_long(figures[name].as_u64().unwrap_or(0));
     let mut text = format!(
@@ -280,9 +307,15 @@ fn table(figures: &Value, stats: &Stats) -> String {
     }
     text.push_str(&report::stages_table(stats));
     if let Some(crcs) = figures["crcs"].as_array() {
-        let list: Vec<String> =
-            crcs.iter().map(|crc| format!("{:08x}", crc.as_u64().unwrap_or(0))).collect();
-        text.push_str(&format!("\n  CRC-32 of the batches: {}\n", list.join(" ")));
+        let hex = |crc: &Value| format!("{:08x}", crc.as_u64().unwrap_or(0));
+        let line =
+            |what: &str, list: Vec<String>| format!("\n  CRC-32 of {what}: {}\n", list.join(" "));
+        if fields.is_empty() {
+            text.push_str(&line("the batches", crcs.iter().map(hex).collect()));
+        }
+        for (number, name) in fields.iter().enumerate() {
+            text.push_str(&line(name, crcs.iter().map(|batch| hex(&batch[number])).collect()));
+        }
     }
     text
 }

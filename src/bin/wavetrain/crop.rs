@@ -177,7 +177,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             flags.config.on_error = ON_ERROR_SKIP;
         }
         let samples = Samples::read(file, Fields::read(&fields)?)?;
-        samples::crop(flags.config, flags.caps_given(), &samples, folder)?;
+        samples::crop(&mut flags, &samples, folder)?;
         return Ok(None);
     }
     let target = match (out, folder) {

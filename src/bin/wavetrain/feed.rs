@@ -4,12 +4,12 @@
 //! would make.
 
 use crate::fault::{Fault, Outcome, failed};
-use crate::requests::Requests;
+use crate::requests::{Extent, Requests};
 use crate::system;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use wavetrain::config::Config;
-use wavetrain::loader::{self, Batch, Failure, Loader, Pop, Request};
+use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Pop, Request};
 use wavetrain::records::Dtype;
 
 /// Most requests that are offered in one push.
@@ -45,6 +45,31 @@ pub fn samples<'b>(batch: &'b Batch<'_>) -> Outcome<Cow<'b, [u8]>> {
     }
     let mut copy = vec![0; batch.bytes() as usize];
     batch.copy_to(&mut copy).map_err(|failure| Fault::library(&failure))?;
+    Ok(Cow::Owned(copy))
+}
+
+/// The bytes of each field of a batch, in the order of the table; without a table of the only one.
+pub fn each_field<T>(
+    batch: &Batch<'_>,
+    count: usize,
+    mut use_bytes: impl FnMut(&[u8]) -> T,
+) -> Outcome<Vec<T>> {
+    let library = |failure: Failure| Fault::library(&failure);
+    (0..count.max(1) as u32)
+        .map(|number| {
+            let field = batch.field(number).map_err(library)?;
+            Ok(use_bytes(&elements(batch, &field)?))
+        })
+        .collect()
+}
+
+/// The same of a field.
+pub fn elements<'f>(batch: &Batch<'_>, field: &'f FieldView<'_>) -> Outcome<Cow<'f, [u8]>> {
+    if batch.ready_stream().is_none() {
+        return Ok(Cow::Borrowed(field.data()));
+    }
+    let mut copy = vec![0; field.bytes() as usize];
+    field.copy_to(&mut copy).map_err(|failure| Fault::library(&failure))?;
     Ok(Cow::Owned(copy))
 }
 
@@ -88,6 +113,12 @@ pub trait List {
 
     /// What people call one.
     fn name(&self, index: usize) -> String;
+
+    /// The fields that its samples have, by name; none without a table of fields.
+    fn fields(&self) -> &[String];
+
+    /// Bytes that its boxes have of arrays, in the types of those, as `element_types` told them.
+    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64;
 }
 
 impl List for Requests {
@@ -111,6 +142,18 @@ impl List for Requests {
 
     fn name(&self, index: usize) -> String {
         self.name(index)
+    }
+
+    fn fields(&self) -> &[String] {
+        &[]
+    }
+
+    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
+        let of_item = |(uri, extent): &(usize, Extent)| {
+            let element = types[*uri].map_or(0, |(_, bytes)| bytes);
+            extent.shape().iter().fold(f64::from(element), |all, axis| all * *axis as f64)
+        };
+        self.items.iter().map(of_item).sum()
     }
 }
 
@@ -212,6 +255,18 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
 pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
     loader::config_fit(config, uris, &mut scratch)
+}
+
+/// The same for those of the arrays that can be read: what is wrong with another fails its samples,
+/// in order.
+pub fn fit_readable(
+    config: &mut Config,
+    uris: &[impl AsRef<str>],
+    types: &[Option<ElementType>],
+) -> Outcome<()> {
+    let readable = uris.iter().zip(types).filter(|(_, found)| found.is_some());
+    let uris: Vec<&str> = readable.map(|(uri, _)| uri.as_ref()).collect();
+    fit(config, &uris).map_err(|failure| Fault::library(&failure))
 }
 
 /// Sets the sample shape of `config`, unless the command line gave one.

@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn every_config_field_has_a_flag() {
-        // `crop` takes the table of fields from a file.
+        // `crop` and `bench` take the table of fields from a file.
         let without = ["struct_size", "reserved", "reserved2", "consumer_stream", "fields"];
         let hooks = ["memory", "files", "log", "fatal", "workers", "profiler", "source"];
         let names = Config::FIELDS.iter().map(|(name, _)| *name);

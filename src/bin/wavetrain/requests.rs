@@ -182,6 +182,11 @@ fn extent_from_text(text: &str) -> Option<Result<Extent, String>> {
 fn request_from_line(line: &str) -> Result<(String, Extent), String> {
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let object = value.as_object().ok_or("not a JSON object")?;
+    if object.contains_key("boxes") {
+        return Err(
+            "a request of several boxes needs --fields FILE, a table of what they go to".into()
+        );
+    }
     if let Some(key) = object.keys().find(|key| *key != "uri" && *key != "box") {
         return Err(format!("unknown key '{key}': a request has uri and box"));
     }

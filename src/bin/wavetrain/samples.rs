@@ -1,22 +1,25 @@
-//! Samples of several boxes, and the fields that they go to: `wavetrain crop --fields FILE`.
+//! Samples of several boxes, and the fields that they go to: `--fields FILE` of crop and bench, and
+//! what the demo streams.
 //!
 //! In: a table of fields in JSON, and lines `{"boxes": [{"field": 0, "uri": "..", "box": [[0,64]],
-//! "at": [..], "step": [..], "axes": [..]}, {"field": "label", "value": 3}], "tag": 7}`. Out: a
-//! .npy file of each field and sample. What a line says is only looked at here as far as it must be
-//! to be handed on: whether boxes fit is for the library to say.
+//! "at": [..], "step": [..], "axes": [..]}, {"field": "label", "value": 3}], "tag": 7}`. Out: what
+//! push takes; of crop a .npy file of each field and sample. What a line says is only looked at as
+//! far as it must be to be handed on: whether boxes fit is for the library to say.
 //!
 //! Fields, boxes and what they borrow live as long as the process: the library borrows them.
 
 use crate::fault::{Fault, Outcome, failed};
-use crate::feed::{self, List, Stop};
+use crate::feed::{self, ElementType, List, Stop};
+use crate::fields::ConfigFlags;
 use crate::npy::Writer;
 use crate::report;
 use crate::requests::{extent_from_value, lines};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
-use wavetrain::config::{self, Config, FieldTable};
+use wavetrain::config::{self, FieldTable};
 use wavetrain::loader::{Batch, Failure, Feed, Loader, Part, Sample};
 use wavetrain::records::{DTYPES, Dtype};
 use wavetrain::status::Status;
@@ -61,24 +64,24 @@ impl Fields {
         let text = std::fs::read_to_string(path).map_err(|error| Fault::path(path, &error))?;
         let told = |reason: String| Fault::Failed(format!("{}: {reason}", path.display()));
         let value: Value = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
+        Fields::from_value(&value).map_err(told)
+    }
+
+    /// The same of a value.
+    pub fn from_value(value: &Value) -> Result<Fields, String> {
         let list = value.as_array().filter(|list| !list.is_empty());
-        let list = list.ok_or_else(|| told("no list of fields".to_owned()))?;
+        let list = list.ok_or("no list of fields")?;
         let mut fields = Fields { specs: &[], names: Vec::new(), dtypes: Vec::new() };
         let mut specs = Vec::new();
         for (number, value) in list.iter().enumerate() {
             let (name, dtype, spec) =
-                field(value).map_err(|reason| told(format!("field {number}: {reason}")))?;
+                field(value).map_err(|reason| format!("field {number}: {reason}"))?;
             fields.names.push(name);
             fields.dtypes.push(dtype);
             specs.push(spec);
         }
         fields.specs = leak(specs);
         Ok(fields)
-    }
-
-    /// Puts the table into a config.
-    pub fn set(&self, config: &mut Config) {
-        config.fields = FieldTable::from_static(self.specs);
     }
 
     fn number(&self, value: Option<&Value>) -> Result<u32, String> {
@@ -146,11 +149,18 @@ fn list<T>(
 }
 
 impl Samples {
+    /// None yet.
+    pub fn new(fields: Fields) -> Samples {
+        Samples { fields, items: Vec::new(), tags: Vec::new(), uris: Vec::new() }
+    }
+
     /// Reads a file of JSON lines, or standard input for "-".
     pub fn read(path: &Path, fields: Fields) -> Outcome<Samples> {
-        let mut samples = Samples { fields, items: Vec::new(), tags: Vec::new(), uris: Vec::new() };
+        let mut samples = Samples::new(fields);
         lines(path, |index, line| {
-            let added = line.and_then(|line| samples.add(line));
+            let value =
+                line.and_then(|line| serde_json::from_str(line).map_err(|error| error.to_string()));
+            let added = value.and_then(|value| samples.add(&value));
             added.or_else(|reason| {
                 failed(format!("{}, line {}: {reason}", path.display(), index + 1))
             })
@@ -161,14 +171,14 @@ impl Samples {
         Ok(samples)
     }
 
-    fn add(&mut self, line: &str) -> Result<(), String> {
-        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    /// Appends what a line says.
+    pub fn add(&mut self, value: &Value) -> Result<(), String> {
         let tag = self.items.len() as u64 + 1;
         let mut own_tag = None;
         let parts = match value.get("boxes") {
-            None => vec![self.part(&value)?],
+            None => vec![self.part(value)?],
             Some(boxes) => {
-                let object = object(&value, &["boxes", "tag"], "a request")?;
+                let object = object(value, &["boxes", "tag"], "a request")?;
                 let whole = |tag: &Value| tag.as_u64().ok_or("'tag' is no whole number");
                 own_tag = object.get("tag").map(whole).transpose()?;
                 let boxes = boxes.as_array().ok_or("'boxes' is no list")?;
@@ -210,6 +220,23 @@ impl Samples {
             }
             _ => Err("a box has a uri and a box, or a value".to_owned()),
         }
+    }
+
+    /// Puts the table of fields into a config, room for the boxes, and, unless the command line
+    /// gave caps, caps that do for the arrays. Gives the types of these.
+    pub fn prepare(&self, flags: &mut ConfigFlags) -> Outcome<Vec<Option<ElementType>>> {
+        let has_caps = flags.caps_given();
+        let config = &mut flags.config;
+        config.fields = FieldTable::from_static(self.fields.specs);
+        let most = self.items.iter().map(|sample| sample.parts.len()).max().unwrap_or(1);
+        if config.max_boxes_per_sample == 0 {
+            config.max_boxes_per_sample = most.max(self.fields.names.len()) as u32;
+        }
+        let types = feed::element_types(&self.uris);
+        if !has_caps {
+            feed::fit_readable(config, &self.uris, &types)?;
+        }
+        Ok(types)
     }
 
     fn known_uri(&mut self, uri: &str) -> &'static str {
@@ -286,33 +313,40 @@ impl List for Samples {
             None => format!("request {index}"),
         }
     }
+
+    fn fields(&self) -> &[String] {
+        &self.fields.names
+    }
+
+    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
+        let types: HashMap<&str, _> = self.uris.iter().copied().zip(types).collect();
+        let of_part = |part: &Part<'static>| {
+            let known = types.get(part.uri).copied().copied().flatten();
+            let element = known.map_or(0.0, |(_, bytes)| f64::from(bytes));
+            let places = part.begin.iter().zip(part.end).enumerate().map(|(axis, (begin, end))| {
+                let step = part.step.get(axis).map_or(1, |step| step.unsigned_abs().max(1));
+                end.abs_diff(*begin).div_ceil(step) as f64
+            });
+            element * places.product::<f64>()
+        };
+        self.items.iter().flat_map(|sample| sample.parts).map(of_part).sum()
+    }
 }
 
 /// Streams all samples, and writes NAME.000000.npy, NAME.000001.npy, .. of each field to a folder.
 /// Samples that failed have no file; how many they are is the error.
-pub fn crop(mut config: Config, has_caps: bool, samples: &Samples, folder: &Path) -> Outcome<()> {
+pub fn crop(flags: &mut ConfigFlags, samples: &Samples, folder: &Path) -> Outcome<()> {
     std::fs::create_dir_all(folder).map_err(|error| Fault::path(folder, &error))?;
-    samples.fields.set(&mut config);
-    let most = samples.items.iter().map(|sample| sample.parts.len()).max().unwrap_or(1);
-    if config.max_boxes_per_sample == 0 {
-        config.max_boxes_per_sample = most.max(samples.fields.names.len()) as u32;
-    }
+    samples.prepare(flags)?;
+    let config = &flags.config;
     let library = |failure: Failure| Fault::library(&failure);
-    if !has_caps {
-        // What cannot be read fails its samples, in order.
-        let types = feed::element_types(&samples.uris);
-        let readable = samples.uris.iter().zip(types).filter(|(_, found)| found.is_some());
-        let uris: Vec<&str> = readable.map(|(uri, _)| *uri).collect();
-        feed::fit(&mut config, &uris).map_err(library)?;
-    }
-    let loader = feed::open(&config).map_err(library)?;
+    let loader = feed::open(config).map_err(library)?;
     let mut failures = 0;
     let indexes = 0..samples.items.len();
     let mut write = |batch: &Batch<'_>| -> Outcome<()> {
         for (number, name) in samples.fields.names.iter().enumerate() {
             let field = batch.field(number as u32).map_err(library)?;
-            let mut data = vec![0; field.bytes() as usize];
-            field.copy_to(&mut data).map_err(library)?;
+            let data = feed::elements(batch, &field)?;
             let spec = &samples.fields.specs[number];
             let rows = data.chunks(data.len() / batch.tags().len());
             for ((tag, code), row) in batch.tags().iter().zip(batch.statuses()).zip(rows) {

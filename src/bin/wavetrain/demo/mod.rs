@@ -1,9 +1,11 @@
 //! `wavetrain demo`: one command that shows everything at work on data it makes itself.
 //!
-//! It makes a store (or finds it), streams crops and compares every voxel of every batch with the
-//! procedure, streams the same crops again at full speed and compares every batch with the first
-//! time, prints the rates of that second pass, and draws a picture of what came out.
+//! It makes a store (or finds it), streams samples of an image, its mask and a label and compares
+//! every element of every batch with the procedure. Then it streams them again at full speed,
+//! compares every batch with the first time, prints the rates of that second pass, and draws what
+//! came out.
 
+mod check;
 mod picture;
 mod specimen;
 mod store;
@@ -12,29 +14,33 @@ use crate::fault::{Fault, Outcome, failed, usage};
 use crate::feed;
 use crate::fields::{ConfigFlags, fields_help};
 use crate::report;
-use crate::requests::{Extent, Requests};
+use crate::samples::{Fields, Samples};
+use check::{Checker, Elements};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use picture::Fold;
-use specimen::Painter;
+use picture::Tile;
+use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use wavetrain::loader::{Batch, Loader};
-use wavetrain::records::Dtype;
 
 const HELP: &str = "\
-Makes a small store, streams random crops from it, checks every voxel, prints rates and draws.
+Makes a small store, streams random samples from it, checks every element, prints rates and draws.
 
   wavetrain demo [--dir DIR] [--png FILE] [--crops N] [config flags]
 
       --dir DIR         where the store is kept [$XDG_CACHE_HOME/wavetrain/demo, else
-                        ~/.cache/wavetrain/demo]; about 90 MB
+                        ~/.cache/wavetrain/demo]; about 95 MB
       --png FILE        where the picture goes [montage.png in DIR]
-      --crops N         crops of 64 x 128 x 128 voxels to stream [256]
+      --crops N         samples to stream [128]
 
-The store is two volumes of 192 x 512 x 512 u16 voxels, zarr v3, sharded, zstd. Exit code 0 only
-if every voxel is what it must be.
+The store is two volumes of 192 x 512 x 512 u16 voxels and their mask in u8, zarr v3, sharded, zstd.
+A sample is four boxes that go to three fields:
+  image   f32, 2 x 64 x 128 x 128: the same place of both volumes
+  mask    u8, 64 x 128 x 128: that place of the mask, 1 in a cell and 2 in its nucleus
+  label   i64: the number of cells in it, a value that is pushed with the boxes
+The picture has image, mask and label side by side; the first ones are drawn as text, too. Exit code
+0 only if every element is what it must be.
 
 Config (sizes take suffixes: 64MiB, 4k); sample shape and dtype are the demo's own:
 ";
@@ -42,8 +48,10 @@ Config (sizes take suffixes: 64MiB, 4k); sample shape and dtype are the demo's o
 /// Extents of a crop.
 const CROP: [usize; 3] = [64, 128, 128];
 const CROP_ELEMENTS: usize = CROP[0] * CROP[1] * CROP[2];
-/// The first crops are for the picture: one place after the other, each in both volumes.
-const PICTURE_CROPS: usize = 2 * picture::TILES[0] * picture::TILES[1];
+/// Bytes of a sample in a batch.
+const SAMPLE_BYTES: usize = (2 * 4 + 1) * CROP_ELEMENTS + 8;
+/// The first samples are for the picture.
+const PICTURE_SAMPLES: usize = picture::TILES[0] * picture::TILES[1];
 
 struct Options {
     flags: ConfigFlags,
@@ -54,30 +62,30 @@ struct Options {
 
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
-    let Some(options) = options(parser)? else { return Ok(()) };
+    let Some(mut options) = options(parser)? else { return Ok(()) };
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     prepare_store(&options, cpus)?;
 
-    let requests = requests(&options);
+    let places: Vec<_> = (0..options.crops).map(place).collect();
+    let samples = samples(&options, &places)?;
+    samples.prepare(&mut options.flags)?;
     let loader = feed::open(&options.flags.config).map_err(|failure| Fault::library(&failure))?;
-    let (crcs, folds) = check_pass(&loader, &options, &requests, cpus)?;
-    timed_pass(&loader, &options, &requests, &crcs)?;
+    let (crcs, tiles) = check_pass(&loader, &options, (&samples, &places), cpus)?;
+    timed_pass(&loader, &options, &samples, &crcs)?;
     loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
-
-    let (mut bodies, mut fibres) = (Vec::new(), Vec::new());
-    for (number, fold) in folds.into_iter().enumerate() {
-        let Some(fold) = fold else { return failed("a crop of the picture did not come out") };
-        if number % 2 == 0 { bodies.push(fold) } else { fibres.push(fold) }
+    if tiles.len() != PICTURE_SAMPLES {
+        return failed("a sample of the picture did not come out");
     }
-    picture::write(&options.png, &bodies, &fibres)?;
-    report::print(&format!("\npicture  {}\n", options.png.display()))
+    picture::write(&options.png, &tiles)?;
+    let drawn = picture::text(&tiles[0]);
+    report::print(&format!("\n{drawn}\npicture  {}\n", options.png.display()))
 }
 
 fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     use lexopt::Arg::{Long, Short};
     let mut flags = ConfigFlags::new();
     flags.config.samples_per_batch = 8;
-    let (mut folder, mut png, mut crops) = (None, None, 256);
+    let (mut folder, mut png, mut crops) = (None, None, 128);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
@@ -89,8 +97,8 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Long("crops") => {
                 let text = parser.value()?.to_string_lossy().into_owned();
                 crops = match text.parse() {
-                    Ok(count) if (PICTURE_CROPS..=1 << 20).contains(&count) => count,
-                    _ => return usage(format!("--crops {text}: at least {PICTURE_CROPS}")),
+                    Ok(count) if (PICTURE_SAMPLES..=1 << 20).contains(&count) => count,
+                    _ => return usage(format!("--crops {text}: at least {PICTURE_SAMPLES}")),
                 };
             }
             Long(name @ ("dtype" | "dtype-bytes" | "sample-rank" | "sample-shape")) => {
@@ -103,8 +111,6 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    feed::set_shape(&mut flags.config, &CROP.map(|extent| extent as u64))?;
-    flags.config.dtype = Dtype::F32 as u32;
     let folder = match folder {
         Some(folder) => folder,
         None => cache_folder()?,
@@ -136,7 +142,7 @@ fn prepare_store(options: &Options, cpus: usize) -> Outcome<()> {
         }
     };
     report::print(&format!(
-        "store    {}\n         2 volumes of {} u16, {} in {}; {how}\n",
+        "store    {}\n         2 volumes of {} u16 and their mask, {} in {}; {how}\n",
         options.folder.display(),
         report::crosses(&store::SHAPE.map(|extent| extent as u64)),
         report::bytes_long(store::DECODED_BYTES),
@@ -158,85 +164,91 @@ fn progress(count: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// The crops of the picture, then crops at random places.
-fn requests(options: &Options) -> Requests {
-    let uris =
-        store::VOLUMES.map(|(name, _)| options.folder.join(name).to_string_lossy().into_owned());
-    let mut requests = Requests::default();
-    for number in 0..options.crops {
-        let room = |axis: usize| (store::SHAPE[axis] - CROP[axis]) as i64;
-        let random = |axis: usize| {
-            specimen::random(number as u64, axis as u64, room(axis) as u64 + 1) as i64
-        };
-        let (begin, volume) = if number < PICTURE_CROPS {
-            // Side by side in the specimen, at depths of their own, so that no cell shows twice.
-            let (tile, [columns, rows]) = (number / 2, picture::TILES);
-            let depth = specimen::random(tile as u64, 9, room(0) as u64 + 1) as i64;
-            let across =
-                |axis: usize, at: usize, count: usize| room(axis) * at as i64 / (count as i64 - 1);
-            let y = across(1, tile / columns, rows);
-            (vec![depth, y, across(2, tile % columns, columns)], number % 2)
-        } else {
-            ((0..3).map(random).collect(), specimen::random(number as u64, 3, 2) as usize)
-        };
-        let end = begin.iter().zip(CROP).map(|(begin, extent)| begin + extent as i64).collect();
-        requests.add(&uris[volume], Extent { begin, end });
+/// Where a sample begins: those of the picture side by side in the specimen, at depths of their
+/// own, so that no cell shows twice; the others at random.
+fn place(number: usize) -> [i64; 3] {
+    let room = |axis: usize| (store::SHAPE[axis] - CROP[axis]) as u64;
+    let random = |axis: usize| specimen::random(number as u64, axis as u64, room(axis) + 1) as i64;
+    if number >= PICTURE_SAMPLES {
+        return [random(0), random(1), random(2)];
     }
-    requests
+    let [columns, rows] = picture::TILES;
+    let across = |axis: usize, at: usize, count: usize| room(axis) as usize * at / (count - 1);
+    let [y, x] = [across(1, number / columns, rows), across(2, number % columns, columns)];
+    [random(0), y as i64, x as i64]
 }
 
-/// Streams all crops, compares every voxel with the procedure, and returns the checksum of every
-/// batch and the folded crops of the picture.
+/// The samples, as `crop --fields` reads them from its files.
+fn samples(options: &Options, places: &[[i64; 3]]) -> Outcome<Samples> {
+    let fields = json!([
+        {"name": "image", "sample_shape": [2, CROP[0], CROP[1], CROP[2]], "dtype": "f32"},
+        {"name": "mask", "sample_shape": CROP, "dtype": "u8"},
+        {"name": "label", "dtype": "i64"},
+    ]);
+    let uris = store::VOLUMES.map(|(name, _)| options.folder.join(name));
+    let mut samples = Samples::new(Fields::from_value(&fields).map_err(Fault::Failed)?);
+    for place in places {
+        let crop: [_; 3] =
+            std::array::from_fn(|axis| [place[axis], place[axis] + CROP[axis] as i64]);
+        let sample = json!({"boxes": [
+            {"field": "image", "uri": uris[0], "box": crop, "axes": [1, 2, 3]},
+            {"field": "image", "uri": uris[1], "box": crop, "axes": [1, 2, 3], "at": [1, 0, 0, 0]},
+            {"field": "mask", "uri": uris[2], "box": crop},
+            {"field": "label", "value": specimen::cells_in(*place, CROP)},
+        ]});
+        samples.add(&sample).map_err(Fault::Failed)?;
+    }
+    Ok(samples)
+}
+
+/// Streams all samples, compares every element with the procedure, and returns the checksums of
+/// every batch and the tiles of the picture.
 fn check_pass(
     loader: &Loader,
     options: &Options,
-    requests: &Requests,
+    (samples, places): (&Samples, &[[i64; 3]]),
     cpus: usize,
-) -> Outcome<(Vec<u32>, Vec<Option<Fold>>)> {
+) -> Outcome<(Vec<[u32; 3]>, Vec<Tile>)> {
     let bar = progress(options.crops as u64, "checking every voxel");
     let mut checkers: Vec<Checker> = (0..cpus).map(|_| Checker::new()).collect();
-    let mut crcs = Vec::new();
-    let mut folds: Vec<Option<Fold>> = (0..PICTURE_CROPS).map(|_| None).collect();
-    let mut voxels = 0u64;
-    stream(loader, options, requests, |batch| {
-        check_batch(batch, requests, &mut checkers)?;
-        let data = feed::samples(batch)?;
-        crcs.push(crc32fast::hash(&data));
-        voxels += (batch.tags().len() * CROP_ELEMENTS) as u64;
-        for (tag, sample) in batch.tags().iter().zip(data.chunks_exact(4 * CROP_ELEMENTS)) {
-            if let Some(fold) = folds.get_mut((*tag - 1) as usize) {
-                *fold = Some(picture::fold(sample, CROP));
-            }
+    let (mut crcs, mut tiles) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    stream(loader, options, samples, |tags, elements| {
+        check::check_batch(tags, elements, (samples, places), &mut checkers)?;
+        crcs.push(elements.map(crc32fast::hash));
+        for number in 0..tags.len().min(PICTURE_SAMPLES - tiles.len()) {
+            tiles.push(Tile::of(check::row(elements, number, tags.len()), CROP));
         }
-        bar.inc(batch.tags().len() as u64);
+        count += tags.len();
+        bar.inc(tags.len() as u64);
         Ok(())
     })?;
     bar.finish_and_clear();
     report::print(&format!(
-        "checked  {} crops of {}: all {voxels} voxels are what the procedure says\n",
-        options.crops,
-        report::crosses(&CROP.map(|extent| extent as u64)),
+        "checked  {count} samples of image, mask and label: all {} voxels and every label are what \
+         the procedure says\n",
+        3 * count * CROP_ELEMENTS,
     ))?;
-    Ok((crcs, folds))
+    Ok((crcs, tiles))
 }
 
-/// Streams all crops again, with nothing but a checksum per batch, and prints the rates.
+/// Streams all samples again, with nothing but checksums, and prints the rates.
 fn timed_pass(
     loader: &Loader,
     options: &Options,
-    requests: &Requests,
-    crcs: &[u32],
+    samples: &Samples,
+    crcs: &[[u32; 3]],
 ) -> Outcome<()> {
     let bar = progress(options.crops as u64, "streaming");
     loader.stats_reset().map_err(|failure| Fault::library(&failure))?;
     let mut number = 0;
     let begin = Instant::now();
-    stream(loader, options, requests, |batch| {
-        if crcs.get(number) != Some(&crc32fast::hash(&feed::samples(batch)?)) {
+    stream(loader, options, samples, |tags, elements| {
+        if crcs.get(number) != Some(&elements.map(crc32fast::hash)) {
             return failed(format!("batch {number} differs from the same batch before"));
         }
         number += 1;
-        bar.inc(batch.tags().len() as u64);
+        bar.inc(tags.len() as u64);
         Ok(())
     })?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -247,89 +259,33 @@ fn timed_pass(
     let stats = loader.stats().map_err(|failure| Fault::library(&failure))?;
     let rate = options.crops as f64 / seconds;
     report::print(&format!(
-        "streamed {} crops in {}: {rate:.1} samples/s, {:.2} GB/s of u16 voxels, {:.2} GB/s of \
-         f32 out\n\n{}",
+        "streamed {} samples in {}: {rate:.1} samples/s, {:.2} GB/s of source voxels, {:.2} GB/s \
+         out\n\n{}",
         options.crops,
         report::seconds_long(seconds),
-        rate * CROP_ELEMENTS as f64 * 2e-9,
-        rate * CROP_ELEMENTS as f64 * 4e-9,
+        rate * (store::VOXEL_BYTES as usize * CROP_ELEMENTS) as f64 * 1e-9,
+        rate * SAMPLE_BYTES as f64 * 1e-9,
         report::stages_table(&stats),
     ))
 }
 
+/// Hands tags and fields of every batch to `take`.
 fn stream(
     loader: &Loader,
     options: &Options,
-    requests: &Requests,
-    mut take: impl FnMut(&Batch<'_>) -> Outcome<()>,
+    samples: &Samples,
+    mut take: impl FnMut(&[u64], &Elements<'_>) -> Outcome<()>,
 ) -> Outcome<()> {
-    let indexes = 0..requests.items.len();
+    let mut receive = |batch: &Batch<'_>| {
+        if batch.statuses().iter().any(|status| *status != 0) {
+            return failed("a sample of the demo's own store failed");
+        }
+        let field = |number| batch.field(number).map_err(|failure| Fault::library(&failure));
+        let views = [field(0)?, field(1)?, field(2)?];
+        let [image, mask, label] = views.each_ref().map(|view| feed::elements(batch, view));
+        take(batch.tags(), &[&image?, &mask?, &label?])
+    };
     let timeout_ns = options.flags.config.pop_timeout_ns;
-    feed::stream(loader, requests, indexes, timeout_ns, &mut take)
-        .map_err(|stop| feed::stop_fault(stop, requests))
-}
-
-/// What a thread needs to paint a crop again.
-struct Checker {
-    painters: [Painter; 2],
-    voxels: Vec<u16>,
-}
-
-impl Checker {
-    fn new() -> Checker {
-        Checker {
-            painters: store::VOLUMES.map(|(_, stain)| Painter::new(stain)),
-            voxels: vec![0; CROP_ELEMENTS],
-        }
-    }
-
-    /// Compares the f32 bytes of a crop with the procedure.
-    fn check(&mut self, sample: &[u8], requests: &Requests, index: usize) -> Outcome<()> {
-        let (volume, extent) = &requests.items[index];
-        let begin = [extent.begin[0], extent.begin[1], extent.begin[2]];
-        // The first request for the picture is of volume 0, the second of volume 1.
-        self.painters[*volume].paint(begin, CROP, &mut self.voxels);
-        let pairs = sample.chunks_exact(4).zip(&self.voxels);
-        for (number, (bytes, voxel)) in pairs.enumerate() {
-            let expected = f32::from(*voxel);
-            if bytes != expected.to_le_bytes() {
-                let value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                let [z, y, x] =
-                    [number / CROP[2] / CROP[1], number / CROP[2] % CROP[1], number % CROP[2]];
-                return failed(format!(
-                    "{}: voxel [{z}, {y}, {x}] is {value}, not {expected}",
-                    requests.name(index)
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Checks the samples of a batch, on as many threads as there are checkers.
-fn check_batch(batch: &Batch<'_>, requests: &Requests, checkers: &mut [Checker]) -> Outcome<()> {
-    let data = feed::samples(batch)?;
-    let samples = data.chunks_exact(4 * CROP_ELEMENTS).zip(batch.tags());
-    if batch.statuses().iter().any(|status| *status != 0) {
-        return failed("a crop of the demo's own store failed");
-    }
-    let waiting = Mutex::new(samples);
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = checkers
-            .iter_mut()
-            .map(|checker| {
-                scope.spawn(|| {
-                    while let Some((sample, tag)) = next() {
-                        checker.check(sample, requests, (*tag - 1) as usize)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let outcomes = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|_| failed("a checking thread panicked")));
-        outcomes.collect()
-    })
+    feed::stream(loader, samples, 0..options.crops, timeout_ns, &mut receive)
+        .map_err(|stop| feed::stop_fault(stop, samples))
 }

@@ -1,6 +1,6 @@
 //! The procedure behind the demo's volumes: a tissue of cells as a light microscope sees it, in two
-//! stains. Every voxel is a pure function of its coordinates, so that any box can be painted again
-//! and compared.
+//! stains, and what of it is cell or nucleus. Every voxel is a pure function of its coordinates, so
+//! that any box can be painted again and compared.
 //!
 //! Only additions, multiplications, divisions and square roots of f32 are used, in an order that
 //! depends on the voxel alone: the same bits come out for every box around it, on every machine.
@@ -14,6 +14,8 @@ pub enum Stain {
     Bodies,
     /// Filaments that run through the same cells and around their nuclei.
     Fibres,
+    /// No stain but the truth: 1 in a cell, 2 in its nucleus, 0 elsewhere.
+    Mask,
 }
 
 /// Distance of the grid places that may hold a cell each.
@@ -270,8 +272,10 @@ impl Painter {
             row.resize(count, 0.0);
         }
         self.outline.row(place, &mut rows.outline);
-        self.grain.row(place, &mut rows.grain);
-        self.haze.row(place, &mut rows.haze);
+        if self.stain != Stain::Mask {
+            self.grain.row(place, &mut rows.grain);
+            self.haze.row(place, &mut rows.haze);
+        }
         for row in [&mut rows.body, &mut rows.nucleus] {
             row.clear();
             row.resize(count, 0.0);
@@ -285,16 +289,34 @@ impl Painter {
                 add_cell(cell, place, is_bodies, rows);
             }
         }
-        if is_bodies {
-            expose(place, &rows.haze, out, |at| bodies(rows, at));
-        } else {
-            for (noise, row) in self.fibre.iter_mut().zip(&mut rows.fibre) {
-                row.resize(count, 0.0);
-                noise.row(place, row);
+        match self.stain {
+            Stain::Bodies => expose(place, &rows.haze, out, |at| bodies(rows, at)),
+            Stain::Fibres => {
+                for (noise, row) in self.fibre.iter_mut().zip(&mut rows.fibre) {
+                    row.resize(count, 0.0);
+                    noise.row(place, row);
+                }
+                expose(place, &rows.haze, out, |at| fibres(rows, at));
             }
-            expose(place, &rows.haze, out, |at| fibres(rows, at));
+            Stain::Mask => {
+                for (at, kind) in out.iter_mut().enumerate() {
+                    *kind =
+                        u16::from(rows.body[at] > 0.0).max(2 * u16::from(rows.nucleus[at] > 0.0));
+                }
+            }
         }
     }
+}
+
+/// How many cells have their centre in a box.
+pub fn cells_in(begin: [i64; 3], shape: [usize; 3]) -> usize {
+    let is_in = |cell: &&Cell| {
+        (0..3).all(|axis| {
+            let first = begin[axis] as f32;
+            (first..first + shape[axis] as f32).contains(&cell.body.centre[axis])
+        })
+    };
+    cells_of(begin, shape).iter().filter(is_in).count()
 }
 
 /// All cells that may reach into a box, in the order of the grid.
@@ -403,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_voxel_is_the_same_in_every_box_around_it() {
-        for stain in [Stain::Bodies, Stain::Fibres] {
+        for stain in [Stain::Bodies, Stain::Fibres, Stain::Mask] {
             let mut painter = Painter::new(stain);
             let mut large = vec![0; 9 * 70 * 131];
             painter.paint([20, 100, 30], [9, 70, 131], &mut large);
@@ -414,6 +436,17 @@ mod tests {
                 assert_eq!(*value, large[(z * 70 + y) * 131 + x], "{stain:?} {z} {y} {x}");
             }
         }
+    }
+
+    #[test]
+    fn cells_are_counted_once_by_boxes_side_by_side() {
+        let whole = cells_in([0; 3], [120, 300, 300]);
+        let parts = (0..8).map(|part| {
+            let place = [part / 4 * 60, part / 2 % 2 * 150, part % 2 * 150];
+            cells_in(place, [60, 150, 150])
+        });
+        assert_eq!(parts.sum::<usize>(), whole);
+        assert!((40..70).contains(&whole), "{whole}");
     }
 
     #[test]

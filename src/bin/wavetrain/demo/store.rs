@@ -1,5 +1,5 @@
-//! The demo's store: a zarr v3 group of two sharded u16 volumes, written here and kept for the next
-//! run.
+//! The demo's store: a zarr v3 group of two sharded u16 volumes and their mask in u8, written here
+//! and kept for the next run.
 //!
 //! Invariant: the marker file is written last, and names every file with its size and a fingerprint
 //! of the procedure. A store without a marker that fits is written again; files get their name when
@@ -21,11 +21,14 @@ const SHARD: [usize; 3] = [64, 256, 256];
 /// Extents of a chunk.
 const CHUNK: [usize; 3] = [32, 64, 64];
 /// The volumes: name and stain.
-pub const VOLUMES: [(&str, Stain); 2] = [("bodies", Stain::Bodies), ("fibres", Stain::Fibres)];
+pub const VOLUMES: [(&str, Stain); 3] =
+    [("bodies", Stain::Bodies), ("fibres", Stain::Fibres), ("mask", Stain::Mask)];
 /// Chunks of the whole store: what progress counts.
-pub const CHUNKS: u64 = 2 * 6 * 8 * 8;
+pub const CHUNKS: u64 = 3 * 6 * 8 * 8;
+/// Decoded bytes of a voxel of all volumes.
+pub const VOXEL_BYTES: u64 = 2 + 2 + 1;
 /// Decoded bytes of the whole store.
-pub const DECODED_BYTES: u64 = 2 * 2 * (SHAPE[0] * SHAPE[1] * SHAPE[2]) as u64;
+pub const DECODED_BYTES: u64 = VOXEL_BYTES * (SHAPE[0] * SHAPE[1] * SHAPE[2]) as u64;
 
 const MARKER: &str = "demo.json";
 const ZSTD_LEVEL: i32 = 1;
@@ -53,8 +56,8 @@ pub fn existing(folder: &Path) -> Option<u64> {
 /// Writes the store on all cores and returns its bytes on disk.
 pub fn make(folder: &Path, threads: usize, progress: &ProgressBar) -> Outcome<u64> {
     write(folder, "zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string())?;
-    for (name, _) in VOLUMES {
-        write(folder, &format!("{name}/zarr.json"), metadata().to_string())?;
+    for (name, stain) in VOLUMES {
+        write(folder, &format!("{name}/zarr.json"), metadata(stain).to_string())?;
     }
     let shards = shards();
     let next = AtomicUsize::new(0);
@@ -138,7 +141,10 @@ fn write_shard(
             (shard.place[axis] * SHARD[axis] + place[axis] * CHUNK[axis]) as i64
         });
         painter.paint(begin, CHUNK, &mut voxels);
-        let bytes: Vec<u8> = voxels.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+        let bytes: Vec<u8> = match VOLUMES[shard.volume].1 {
+            Stain::Mask => voxels.iter().map(|voxel| *voxel as u8).collect(),
+            _ => voxels.iter().flat_map(|voxel| voxel.to_le_bytes()).collect(),
+        };
         let frame = zstd::bulk::compress(&bytes, ZSTD_LEVEL)
             .map_err(|error| Fault::Failed(format!("zstd: {error}")))?;
         index.extend_from_slice(&(file.len() as u64).to_le_bytes());
@@ -170,12 +176,12 @@ fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Outcome<()> {
     })
 }
 
-fn metadata() -> Value {
+fn metadata(stain: Stain) -> Value {
     json!({
         "zarr_format": 3,
         "node_type": "array",
         "shape": SHAPE,
-        "data_type": "uint16",
+        "data_type": if stain == Stain::Mask { "uint8" } else { "uint16" },
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": SHARD}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": 0,
@@ -198,8 +204,9 @@ fn metadata() -> Value {
 
 /// A checksum over the metadata and a sample of each stain: it changes when the procedure does.
 fn fingerprint() -> Value {
-    let mut crc = crc32c::crc32c(metadata().to_string().as_bytes());
+    let mut crc = 0;
     for (_, stain) in VOLUMES {
+        crc = crc32c::crc32c_append(crc, metadata(stain).to_string().as_bytes());
         let mut voxels = vec![0; 8 * 24 * 200];
         Painter::new(stain).paint([14, 40, 60], [8, 24, 200], &mut voxels);
         for voxel in voxels {
