@@ -373,6 +373,21 @@ struct config : wavetrain_config {
         set_read_async<T>(0);
         return *this;
     }
+    /* host.describe(name, info) and host.read(name, begin, end, target, bytes), with the results of
+     * wavetrain_source_hook: hook:NAME. */
+    template <class T> config &use_source(T &host) noexcept {
+        source.user = address(host);
+        source.describe = [](void *user, const char *name,
+                             wavetrain_source_info *info) noexcept -> std::int64_t {
+            return at<T>(user).describe(name, *info);
+        };
+        source.read = [](void *user, const char *name, const std::uint64_t *begin,
+                         const std::uint64_t *end, void *target,
+                         std::uint64_t bytes) noexcept -> std::int64_t {
+            return at<T>(user).read(name, begin, end, target, bytes);
+        };
+        return *this;
+    }
     /* sink(level, tag, text, text_bytes). */
     template <class T> config &use_log(T &sink) noexcept {
         log.user = address(sink);

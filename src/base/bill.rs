@@ -42,6 +42,7 @@ items! {
     SampleQueue "sample queue"
     Uris "uris"
     ArrayMetadata "array metadata"
+    PartTable "part table"
     FileLayouts "file layouts"
     IndexPages "index pages"
     IndexLookups "index lookups"

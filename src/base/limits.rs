@@ -31,6 +31,9 @@ pub const ERROR_TEXT_BYTES: usize = 512;
 /// short names; a longer path is refused by name.
 pub const ENTRY_PATH_BYTES: usize = 1024;
 
+/// Most numbered files of all arrays.
+pub const PARTS_MAX: u32 = 1 << 24;
+
 /// Most levels of all multiscales of one group. Halving once per level, 2^63 elements end after 63;
 /// writers stop near 10.
 pub const GROUP_LEVELS_MAX: usize = 64;

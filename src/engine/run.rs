@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::jobs::read::{ask, cached, wait};
-use crate::jobs::{assemble, device, load, look_up, patch, plan};
+use crate::jobs::{assemble, device, load, look_up, parts, patch, plan};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
 use crate::state::worker::Worker;
@@ -27,6 +27,7 @@ impl Engine {
                 plan::settle(lock, progress)
             }
             Job::LoadArray { array, large } => load::run(lock, worker, array, large),
+            Job::LoadParts(slice) => parts::run(lock, worker, &slice),
             Job::Locate { request, question, lease } => {
                 look_up::run(lock, worker, request, &question, &lease)
             }

@@ -4,7 +4,7 @@
 //! has one.
 
 use crate::jobs::read::{cached, wait};
-use crate::jobs::{assemble, device, load, look_up, patch, plan};
+use crate::jobs::{assemble, device, load, look_up, parts, patch, plan};
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
@@ -20,6 +20,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Assemble => assemble::take(state, shared),
         Work::OwnRead => cached::take(state, shared),
         Work::Load => load::take(state),
+        Work::Parts => parts::take(state),
         Work::LookUp => look_up::take(state),
         Work::IoRead => wait::take_for_io(state, shared),
         Work::WaitingRead => wait::take(state, shared, role),

@@ -34,6 +34,7 @@ fn fields_of(item: Item) -> &'static str {
         Item::Workers | Item::ThreadStacks => "n_io_threads or n_decode_threads",
         Item::ChunkCache | Item::ChunkCacheTables => "chunk_cache_bytes",
         Item::ArrayMetadata => "n_array_meta_cache",
+        Item::PartTable => "max_parts",
         Item::FileLayouts => "n_chunk_layout_cache",
         Item::IndexPages => "n_shard_index_cache",
         Item::IndexLookups => "metadata_io_concurrency",

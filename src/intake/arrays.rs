@@ -76,6 +76,7 @@ pub struct Arrays {
     queue: Fifo,
     large_queue: Fifo,
     next_id: u64,
+    uses_ended: u64,
 }
 
 impl Arrays {
@@ -93,6 +94,7 @@ impl Arrays {
             queue: Fifo::carve(carver, name, count),
             large_queue: Fifo::carve(carver, name, count),
             next_id: 0,
+            uses_ended: 0,
         }
     }
 
@@ -195,7 +197,7 @@ impl Arrays {
         if end != ArrayState::Ready {
             entry.why = *why;
         }
-        self.cache.unpin(slot.0, 1);
+        self.unpin(slot, 1);
     }
 
     /// Forgets a failed entry, so that the next sample that names it tries again.
@@ -213,6 +215,26 @@ impl Arrays {
     /// Takes `count` pins back.
     pub fn unpin(&mut self, slot: ArraySlot, count: u32) {
         self.cache.unpin(slot.0, count);
+        self.uses_ended += u64::from(self.cache.pins(slot.0) == 0);
+    }
+
+    /// How often the last use of an entry ended.
+    pub fn uses_ended(&self) -> u64 {
+        self.uses_ended
+    }
+
+    /// Whether the array of that identity is in the slot, and loaded.
+    pub fn is_ready(&self, slot: ArraySlot, id: u64) -> bool {
+        self.id(slot) == id && self.state(slot) == ArrayState::Ready
+    }
+
+    /// The same, and somebody uses it; where nobody does, it is forgotten.
+    pub fn is_in_use(&mut self, slot: ArraySlot, id: u64) -> bool {
+        if self.is_ready(slot, id) && self.cache.pins(slot.0) == 0 {
+            self.cache.forget(slot.0);
+            self.entries[slot.at()].state = ArrayState::Empty;
+        }
+        self.is_ready(slot, id)
     }
 
     /// Whether this batch already looked that the array is still there.

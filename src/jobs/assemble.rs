@@ -233,7 +233,7 @@ impl<'a> Assembler<'a> {
         let (shared, axes) = (self.shared, record.axes());
         let origin = match task.kind {
             ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => [0; RANK_MAX],
-            _ => chunk_origin(record, task.file, task.chunk),
+            _ => chunk_origin(self.record, task.file, task.chunk),
         };
         let origin = &origin[..axes];
         let mut written = 0;

@@ -65,28 +65,28 @@ pub fn read_group<'b>(
 }
 
 /// The uri of the array that a level of an image is, for a uri that names no node itself: it goes
-/// to `why`. None where `buffer` is too small for the documents of the group, unless it is
-/// `largest`, and Some(None) where the uri selects no level.
+/// to `why`. None where the uri selects no level, and Ok(None) where `buffer` is too small for the
+/// documents of the group, unless it is `largest`.
 pub fn select_level(
     store: &Store,
     open: &mut Open<'_>,
     uri: &str,
     (buffer, largest): (&mut [u8], bool),
     why: &mut Why,
-) -> Option<Option<Result<(), Status>>> {
-    let Some((group, text)) = split_selection(uri) else { return Some(None) };
+) -> Option<Result<Option<()>, Status>> {
+    let (group, text) = split_selection(uri)?;
     why.clear();
     let selected = Selection::read(text, uri, why).and_then(|selection| {
         let Some(Document { kind, bytes }) = read_document(store, &mut *open, group, buffer, why)?
         else {
-            return Ok(false);
+            return Ok(None);
         };
         if node_kind(kind, bytes) == NodeKind::Array {
             let way = "is an array: leave out what begins with #";
             return Err(fail!(why, Invalid, "{}: {way}", Tail(group, SHOWN_BYTES)));
         }
         let place = GroupPlace { store, uri: group, kind, document_bytes: bytes.len() };
-        let Some((documents, _)) = read_group(&place, open, buffer, why)? else { return Ok(false) };
+        let Some((documents, _)) = read_group(&place, open, buffer, why)? else { return Ok(None) };
         let mut finder = LevelFinder::new(selection);
         group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
         let path = finder.finish(group, why)?;
@@ -97,17 +97,15 @@ pub fn select_level(
             why.clear();
             return Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)));
         }
-        Ok(true)
+        Ok(Some(()))
     });
-    match selected {
-        Ok(true) => Some(Some(Ok(()))),
-        Ok(false) if largest => {
+    Some(match selected {
+        Ok(None) if largest => {
             let text = "its documents are too large to be looked at: name an array";
-            Some(Some(Err(fail!(why, Unsupported, "{}: {text}", Tail(group, SHOWN_BYTES)))))
+            Err(fail!(why, Unsupported, "{}: {text}", Tail(group, SHOWN_BYTES)))
         }
-        Ok(false) => None,
-        Err(status) => Some(Some(Err(status))),
-    }
+        selected => selected,
+    })
 }
 
 /// The refusal of a group in place of an array: NOT_FOUND, with the names of arrays in it. None

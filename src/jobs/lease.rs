@@ -2,7 +2,7 @@
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::RANK_MAX;
-use crate::base::math::coordinates_from_linear;
+use crate::base::math::{coordinates_from_linear, index};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::jobs::failures::fail_task;
@@ -10,6 +10,7 @@ use crate::os::store::{Descriptors, Fault, Path, STALE};
 use crate::os::{Errno, FileStat};
 use crate::read::{Folder, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::{ArrayRecord, flat_path};
+use crate::source::flat::write_numbered;
 use crate::source::zarr::{write_file_key, write_folder_key};
 use crate::state::State;
 use crate::state::job::Job;
@@ -33,6 +34,10 @@ pub fn write_file_path(
     file: u64,
     path: &mut Path,
 ) {
+    if record.is_in_parts() {
+        let number = record.parts[index(file)].number;
+        return write_numbered(shared.array_uri(array), number, record.part_digits, path);
+    }
     if record.flat.is_some() {
         return path.push_str(flat_path(shared.array_uri(array)));
     }

@@ -6,8 +6,9 @@ use crate::base::status::{Status, Why};
 use crate::intake::arrays::ArrayState;
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
+use crate::jobs::groups::{GroupPlace, Open, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
+use crate::jobs::parts::{self, Begun, begin_parts, find_numbered};
 use crate::os::store::{Fault, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::{Document, OpenFault, read_document};
@@ -47,7 +48,6 @@ fn load(
     let shared = lock.shared;
     let _range = shared.profiler.range(profiler::META);
     let start = (shared.os.now_ns)();
-    let uri = shared.array_uri(array);
     let is_large = large.is_some();
     let buffer = match large {
         Some(hold) => hold.claim.bytes(),
@@ -59,61 +59,19 @@ fn load(
         is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
-    if let Some(asked) = ask_for(&shared.asked, uri, why) {
-        return loaded_as(shared, array, (start, 0), asked);
-    }
     let mut bytes = 0;
-    let most = shared.settings.config.max_chunk_uncompressed_bytes;
-    let flat = read_flat(&shared.store, &mut open, (uri, most), buffer, is_large, why);
-    shared.stats.files_opened.fetch_add(1, Relaxed);
-    if let Some(flat) = flat {
-        if is_later.get() {
-            return Outcome::Later;
+    let look = look_for(shared, array, &mut open, (buffer, is_large), &mut bytes, why);
+    let loaded = match look {
+        _ if is_later.get() => return Outcome::Later,
+        Ok(Some(Seen::Record(record))) => Ok(record),
+        Ok(Some(Seen::Alias)) => return Outcome::Alias,
+        Ok(Some(Seen::Parts(Begun { sequence, record }))) => {
+            shared.views.records.write(array.at(), record);
+            return Outcome::Parts(sequence.count);
         }
-        let Some(loaded) = flat else { return Outcome::TooLarge };
-        return loaded_as(shared, array, (start, 0), loaded);
-    }
-    let read = read_document(&shared.store, &mut open, uri, buffer, why);
-    let loaded = match read {
-        Ok(Some(Document { kind, bytes: document })) => {
-            bytes = document.len() as u64;
-            let document_bytes = document.len();
-            let table = shared.claim_edges(array);
-            match array_from_document(kind, document, uri, table, why) {
-                Err(Status::NotFound) => {
-                    let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
-                    let refused = refuse_group(&place, &mut open, buffer, is_large, why);
-                    refused.map(Err)
-                }
-                loaded => Some(loaded),
-            }
-        }
-        Ok(None) => None,
-        Err(_) if is_later.get() => return Outcome::Later,
-        // A mark in the name of something that is there is a part of the name.
-        Err(Status::NotFound) => {
-            let buffer = (buffer, is_large);
-            match select_level(&shared.store, &mut open, uri, buffer, why) {
-                _ if is_later.get() => return Outcome::Later,
-                Some(Some(Ok(()))) => return Outcome::Alias,
-                Some(Some(Err(status))) => Some(Err(status)),
-                Some(None) => Some(Err(Status::NotFound)),
-                None => None,
-            }
-        }
-        Err(status) => Some(Err(status)),
+        Ok(None) => return Outcome::TooLarge,
+        Err(status) => Err(status),
     };
-    let Some(loaded) = loaded else { return Outcome::TooLarge };
-    loaded_as(shared, array, (start, bytes), loaded)
-}
-
-/// A load of so many bytes has ended.
-fn loaded_as(
-    shared: &Shared,
-    array: ArraySlot,
-    (start, bytes): (u64, u64),
-    loaded: Result<ArrayRecord, Status>,
-) -> Outcome {
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
     let result = loaded.map(|mut record| {
@@ -126,12 +84,72 @@ fn loaded_as(
     Outcome::Loaded(result)
 }
 
+/// What lies at a uri.
+enum Seen {
+    Record(ArrayRecord),
+    /// Another uri, which the text is.
+    Alias,
+    Parts(Begun),
+}
+
+/// Looks for the array in what the host has, among flat files, then among documents, whose number
+/// of bytes goes to `bytes`. None where `buffer` is too small, unless it is large already.
+fn look_for(
+    shared: &Shared,
+    array: ArraySlot,
+    open: &mut Open<'_>,
+    (buffer, is_large): (&mut [u8], bool),
+    bytes: &mut u64,
+    why: &mut Why,
+) -> Result<Option<Seen>, Status> {
+    let (store, uri) = (&shared.store, shared.array_uri(array));
+    if let Some(asked) = ask_for(&shared.asked, uri, why) {
+        return asked.map(|record| Some(Seen::Record(record)));
+    }
+    let config = &shared.settings.config;
+    let most = config.max_chunk_uncompressed_bytes;
+    shared.stats.files_opened.fetch_add(1, Relaxed);
+    if let Some(flat) = read_flat(store, &mut *open, (uri, most), buffer, is_large, why) {
+        return Ok(flat?.map(Seen::Record));
+    }
+    let most = (config.max_parts, most);
+    if let Some(begun) = begin_parts(store, open, (uri, most), (&mut *buffer, is_large), why) {
+        return Ok(begun?.map(Seen::Parts));
+    }
+    let (kind, document) = match read_document(store, &mut *open, uri, buffer, why) {
+        Ok(Some(Document { kind, bytes })) => (kind, bytes),
+        Ok(None) => return Ok(None),
+        // A mark in the name of something that is there is a part of the name.
+        Err(Status::NotFound) => {
+            let selected = select_level(store, open, uri, (buffer, is_large), why);
+            return match selected
+                .or_else(|| find_numbered(store, uri, why).map(|found| found.map(Some)))
+            {
+                Some(found) => Ok(found?.map(|()| Seen::Alias)),
+                None => Err(Status::NotFound),
+            };
+        }
+        Err(status) => return Err(status),
+    };
+    let document_bytes = document.len();
+    *bytes = document_bytes as u64;
+    match array_from_document(kind, document, uri, shared.claim_edges(array), why) {
+        Err(Status::NotFound) => {
+            let place = GroupPlace { store, uri, kind, document_bytes };
+            refuse_group(&place, open, buffer, is_large, why).map_or(Ok(None), Err)
+        }
+        loaded => loaded.map(|record| Some(Seen::Record(record))),
+    }
+}
+
 /// How a load ended.
 enum Outcome {
     /// The record is there; or why there is none.
     Loaded(Result<(), Status>),
     /// The uri stands for another one, which the text is.
     Alias,
+    /// It lies in so many files, of which the first was read.
+    Parts(u32),
     /// The documents want the large buffer.
     TooLarge,
     /// No descriptor was to be had.
@@ -149,6 +167,7 @@ fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome
             state.arrays.finish(array, ArrayState::Alias, why);
             state.plan_wanted = true;
         }
+        Outcome::Parts(count) => parts::begin(state, array, count, was_large),
         Outcome::TooLarge => state.arrays.requeue(array, true),
         Outcome::Later => {
             state.arrays.requeue(array, was_large);

@@ -8,8 +8,8 @@ use crate::base::math::index;
 use crate::base::status::Why;
 use crate::fail;
 use crate::jobs::lease::{
-    close_forgotten, folder_path, is_short_of_descriptors, is_stale, open_counted, open_failure,
-    write_file_path,
+    close_forgotten, file_path, folder_path, is_short_of_descriptors, is_stale, open_counted,
+    open_failure, write_file_path,
 };
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{FileKind, FileStat, profiler};
@@ -18,7 +18,7 @@ use crate::read::{
     Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
     folders_of, locate, shown,
 };
-use crate::records::{ArrayRecord, flat_path};
+use crate::records::ArrayRecord;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -233,11 +233,7 @@ fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     let uri = shared.array_uri(question.array);
     let path = match record.flat {
         None => document_path(uri, record.document),
-        Some(_) => {
-            let mut path = Path::new();
-            path.push_str(flat_path(uri));
-            path
-        }
+        Some(_) => file_path(shared, question.array, record, question.file),
     };
     match shared.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,

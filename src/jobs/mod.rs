@@ -11,6 +11,7 @@ pub mod groups;
 pub mod lease;
 pub mod load;
 pub mod look_up;
+pub mod parts;
 pub mod patch;
 pub mod plan;
 pub mod read;

@@ -110,9 +110,10 @@ impl Cursor {
             let file = record.file_cell(axis, self.file[axis]);
             let edge = record.chunk_shape[axis].min(file.edge);
             let start = file.first + u64::from(self.chunk[axis]) * edge;
+            // Of numbered files each may end within a chunk.
+            let behind = (start + edge).min(file.first + file.edge);
             let step = u64::from(self.reach.step[axis]);
-            let (low, limit) =
-                (self.reach.next(axis, start), self.reach.hi[axis].min(start + edge));
+            let (low, limit) = (self.reach.next(axis, start), self.reach.hi[axis].min(behind));
             // Behind the last element that is read.
             let last = (limit - 1 - low) % step;
             (part.low[axis], part.high[axis]) = (low - start, limit - last - start);
@@ -185,7 +186,7 @@ impl Cursor {
         self.position.1 = (0..record.axes()).fold(0, |linear, axis| {
             let file = record.file_cell(axis, self.file[axis]);
             // A file that is one chunk may be smaller than the largest chunk of the array.
-            let count = file.edge / record.chunk_shape[axis].min(file.edge);
+            let count = file.edge.div_ceil(record.chunk_shape[axis].min(file.edge));
             linear * count + u64::from(self.chunk[axis])
         });
     }

@@ -1,9 +1,9 @@
-//! The folders in a folder, for groups that keep no list of their nodes.
+//! What is in a folder: the folders, for groups that keep no list of their nodes, or all of it.
 //!
 //! In: a uri. Out: names, in the order of the file system. Invariant: what is left out is told.
 
 use crate::base::limits::DIRECTORY_READ_BYTES;
-use crate::os::directory::Entries;
+use crate::os::directory::{Entries, Entry};
 use crate::os::store::{Fault, Path, Store};
 
 /// How a listing ended.
@@ -23,6 +23,26 @@ pub fn list_folders(
     names_max: u32,
     visit: &mut dyn FnMut(&str),
 ) -> Result<Listing, Fault> {
+    let mut listing = Listing::Whole;
+    let listed = list_names(store, uri, names_max, &mut |entry| {
+        if !entry.may_be_folder || entry.name.first().is_none_or(|first| *first == b'.') {
+            return;
+        }
+        match core::str::from_utf8(entry.name) {
+            Ok(name) if !name.contains(char::is_control) => visit(name),
+            _ => listing = Listing::Cut,
+        }
+    })?;
+    Ok(if listed == Listing::Cut { listed } else { listing })
+}
+
+/// Hands what is in the folder `uri` to `visit`. At most `names_max` names are looked at.
+pub fn list_names(
+    store: &Store,
+    uri: &str,
+    names_max: u32,
+    visit: &mut dyn FnMut(&Entry<'_>),
+) -> Result<Listing, Fault> {
     let fd = open_folder(store, uri)?;
     let result = list_opened(store, fd, names_max, visit);
     store.close(fd);
@@ -40,30 +60,23 @@ fn list_opened(
     store: &Store,
     fd: i32,
     names_max: u32,
-    visit: &mut dyn FnMut(&str),
+    visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Listing, Fault> {
     let mut buffer = [0; DIRECTORY_READ_BYTES];
-    let mut listing = Listing::Whole;
     let mut looked_at = 0;
     // Ends: every turn looks at a name or returns, and names are counted.
     loop {
         let got = store.read_directory(fd, &mut buffer)?;
+        if got == 0 {
+            return Ok(Listing::Whole);
+        }
         let before = looked_at;
         for entry in Entries(buffer.get(..got).unwrap_or(&[])) {
             if looked_at == names_max {
                 return Ok(Listing::Cut);
             }
             looked_at += 1;
-            if !entry.may_be_folder || entry.name.first().is_none_or(|first| *first == b'.') {
-                continue;
-            }
-            match core::str::from_utf8(entry.name) {
-                Ok(name) if !name.contains(char::is_control) => visit(name),
-                _ => listing = Listing::Cut,
-            }
-        }
-        if got == 0 {
-            return Ok(listing);
+            visit(&entry);
         }
         if looked_at == before {
             return Ok(Listing::Cut);

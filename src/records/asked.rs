@@ -33,6 +33,9 @@ impl ArrayRecord {
         (file, chunk): (u64, u64),
         own: &'a mut Option<ArrayRecord>,
     ) -> &'a ArrayRecord {
+        if self.is_in_parts() {
+            return own.insert(self.with_rows_of(file, chunk));
+        }
         match self.is_in_files() {
             true => self.of_file(file, own),
             false => own.insert(self.with_elements(file, chunk)),

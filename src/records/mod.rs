@@ -13,7 +13,9 @@ mod boxes;
 mod codec;
 mod dtype;
 mod fed;
+mod flat;
 pub mod grid;
+mod parts;
 mod time;
 
 pub use asked::Numbering;
@@ -21,6 +23,8 @@ pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MA
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{Fed, FedData, VALUE_BYTES};
+pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
+pub use parts::{PART_DIGITS_MAX, Part};
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
@@ -213,6 +217,11 @@ pub struct ArrayRecord {
     /// Bytes of that file and its time of change in nanoseconds when it said so itself: of another
     /// state of the file this record says nothing.
     pub flat_state: Option<(u64, i128)>,
+    /// Its files are these, one behind the other along the first axis, and it is as flat as each of
+    /// them: `flat` is of the first.
+    pub parts: &'static [Part],
+    /// Digits of the numbers of such files, at least; 0 of other arrays.
+    pub part_digits: u32,
     /// How its chunks are told from each other: those of files by their grid.
     pub numbering: Numbering,
     /// How paths are made.
@@ -246,6 +255,8 @@ impl ArrayRecord {
         fill: [0; ELEMENT_BYTES_MAX],
         flat: None,
         flat_state: None,
+        parts: &[],
+        part_digits: 0,
         numbering: Numbering::Grid,
         key_encoding: KeyEncoding::Default,
         separator: b'/',
@@ -269,17 +280,6 @@ impl ArrayRecord {
     pub fn file_shape(&self) -> &[u64; RANK_MAX] {
         let is_shard = self.shard_levels > 0 || self.flat.is_some();
         if is_shard { &self.shard_shape[0] } else { &self.chunk_shape }
-    }
-
-    /// Bytes that the file of a flat array has at least.
-    pub fn flat_bytes(&self) -> u64 {
-        let axes = 0..self.axes();
-        if axes.clone().any(|axis| self.shape[axis] == 0) {
-            return self.flat.unwrap_or(0);
-        }
-        let last: u64 =
-            axes.map(|axis| (self.shape[axis] - 1) * self.chunk_strides[axis] as u64).sum();
-        self.flat.unwrap_or(0) + last + u64::from(self.dtype_bytes)
     }
 
     /// Whether files have different extents along some axis.
@@ -358,7 +358,9 @@ impl ArrayRecord {
         coordinates_from_linear(file, &self.file_counts()[..axes], &mut coordinates[..axes]);
         let mut record = self.clone();
         let edge = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
-        if self.shard_levels > 0 {
+        if self.is_in_parts() {
+            record.give_rows(edge(0));
+        } else if self.shard_levels > 0 {
             record.shard_shape[0] = self.by_axis(&self.shard_shape[0], edge);
         } else {
             record.chunk_shape = self.by_axis(&self.chunk_shape, edge);
@@ -383,16 +385,17 @@ impl ArrayRecord {
     /// Number of chunks in a file along each axis, those of all shards in it and past the array
     /// included.
     pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
-        self.by_axis(&[1; RANK_MAX], |axis| self.file_shape()[axis] / self.chunk_shape[axis])
+        let count = |axis: usize| self.file_shape()[axis].div_ceil(self.chunk_shape[axis]);
+        self.by_axis(&[1; RANK_MAX], count)
     }
 
     /// The same for the file at these coordinates of the file grid.
     pub fn chunk_counts_at(&self, file: &[u64; RANK_MAX]) -> [u64; RANK_MAX] {
-        if self.edges.is_empty() || self.shard_levels == 0 {
+        if self.edges.is_empty() || self.shard_levels == 0 && !self.is_in_parts() {
             return self.chunk_counts();
         }
         let edge = |axis: usize| self.file_cell(axis, file[axis]).edge;
-        self.by_axis(&[1; RANK_MAX], |axis| edge(axis) / self.chunk_shape[axis])
+        self.by_axis(&[1; RANK_MAX], |axis| edge(axis).div_ceil(self.chunk_shape[axis]))
     }
 
     /// Number of chunks in one file.
@@ -442,18 +445,6 @@ impl ArrayRecord {
     pub fn encoded_bytes_max(&self) -> u64 {
         compressed_bytes_max(self.working_bytes())
     }
-}
-
-/// What stands before the name of an array that the host describes.
-pub const HOOK_PREFIX: &str = "hook:";
-
-/// What stands before the path of a raw file in its uri.
-pub const RAW_PREFIX: &str = "raw:";
-
-/// The path in the uri of a flat array: of a raw file what stands before its last question mark.
-pub fn flat_path(uri: &str) -> &str {
-    let Some(rest) = uri.strip_prefix(RAW_PREFIX) else { return uri };
-    rest.rsplit_once('?').map_or(rest, |(path, _)| path)
 }
 
 /// Coordinates of a file in the file grid, and of a chunk in that file.

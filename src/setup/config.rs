@@ -7,7 +7,9 @@
 use crate::base::abi::{
     FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, SourceHook, WorkersHook, c_structs,
 };
-use crate::base::limits::{BOXES_MAX, CHUNK_BYTES_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX};
+use crate::base::limits::{
+    BOXES_MAX, CHUNK_BYTES_MAX, PARTS_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
+};
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
 use crate::fail;
@@ -300,9 +302,9 @@ macro_rules! config_table {
         /// table of fields, the box of a sample is as large as the sample. Default 0.
         max_boxes_per_sample: u32 = 0, [0, BOXES_MAX]
             => Count "most boxes in a sample; 0 = one for each field";
-        /// Rows of the table of files of arrays that lie in many. Not built yet, so only 0 is
-        /// taken.
-        max_parts: u32 = 0 => Count "files of arrays that lie in many; not built yet";
+        /// Rows of the table of files of arrays that lie in folders of numbered .npy files, for all
+        /// of them together. Default 0: there are no such arrays.
+        max_parts: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
         /// 1: each sample gets a digest. Not built yet, so only 0 is taken.
         digest: u32 = 0, [0, 1] => Count "a digest of each sample; not built yet";
         /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.

@@ -234,7 +234,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
         ("numa_node", c.numa_node != default.numa_node),
         ("metadata_latency", c.metadata_latency != default.metadata_latency),
-        ("max_parts", c.max_parts != default.max_parts),
         ("digest", c.digest != default.digest),
         ("augment", c.augment != default.augment),
         ("max_resample_bytes", c.max_resample_bytes != default.max_resample_bytes),

@@ -11,6 +11,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::device::{SlabPart, UNIT_BYTES};
 use crate::read::staged_bytes;
+use crate::records::Part;
 use crate::records::grid::EdgeRun;
 use crate::records::{Destination, Fed, FedData};
 use crate::state::State;
@@ -118,6 +119,17 @@ impl Shared {
     pub fn claim_edges(&self, array: ArraySlot) -> &'static mut [EdgeRun] {
         // SAFETY: one job loads an array, and its record, which names the runs, is written after.
         unsafe { self.views.edges.rows_mut(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
+    }
+
+    /// Rows of the table of files, which an array that is being loaded has.
+    pub fn claim_parts(
+        &self,
+        first: usize,
+        count: usize,
+    ) -> (&'static mut [Part], &'static mut [EdgeRun]) {
+        // SAFETY: one job has a slice of an array that is being loaded, and the last of them all of
+        // it; the record, which names the rows, is written after.
+        unsafe { (self.views.parts.rows_mut(first, count), self.views.runs.rows_mut(first, count)) }
     }
 
     /// The tiles of a slab that is to be submitted, and the place of their table behind its units.

@@ -2,6 +2,7 @@
 
 use crate::base::arena::Claim;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
+use crate::intake::parts::Slice;
 use crate::read::{Lease, Question};
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
@@ -38,6 +39,8 @@ pub enum Job {
         /// The part of the common scratch that is ours, for a large document.
         large: Option<Hold>,
     },
+    /// Read the headers of some files of an array.
+    LoadParts(Slice),
     /// Answer an index lookup.
     Locate {
         /// The lookup.

@@ -30,6 +30,7 @@ use crate::cuda::HAS_DEVICES;
 use crate::device::SlabPart;
 use crate::fail;
 use crate::intake::arrays::Arrays;
+use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
 use crate::os::store::Descriptors;
 use crate::read::{FileTable, FolderTable, PageCache, Requests};
@@ -122,6 +123,7 @@ pub struct State {
     pub queue: Queue,
     /// Array metadata.
     pub arrays: Arrays,
+    pub parts: PartTable,
     /// Files.
     pub files: FileTable,
     /// Folders that files were found in.
@@ -200,6 +202,7 @@ impl State {
                 settings.takes_parts,
             ),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
+            parts: PartTable::carve(carver, config.max_parts),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
             folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
             pages: PageCache::carve(carver, config.n_shard_index_cache),
@@ -251,6 +254,8 @@ impl State {
         Views {
             records: self.arrays.records.share(),
             edges: self.arrays.edges.share(),
+            parts: self.parts.parts.share(),
+            runs: self.parts.runs.share(),
             uris: self.arrays.uris.share(),
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
@@ -476,6 +481,7 @@ impl State {
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();
+        self.parts.reset();
         self.arrays.reset();
         self.files.reset();
         self.folders.clear();

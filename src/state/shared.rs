@@ -15,7 +15,7 @@ use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::read::staged_bytes;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, BoxRecord, Destination, Fed};
+use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
@@ -71,6 +71,9 @@ pub struct Views {
     pub records: Table<ArrayRecord>,
     /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
     pub edges: Table<EdgeRun>,
+    /// Files of arrays that lie in many, and their rows.
+    pub parts: Table<Part>,
+    pub runs: Table<EdgeRun>,
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,

@@ -26,6 +26,8 @@ pub enum Work {
     OwnRead,
     /// Load metadata.
     Load,
+    /// Read headers of the files of an array.
+    Parts,
     /// Answer a lookup.
     LookUp,
     /// Read what the ring or the host did not bring.
@@ -34,13 +36,14 @@ pub enum Work {
     WaitingRead,
 }
 
-const ALL: [Work; 9] = [
+const ALL: [Work; 10] = [
     Work::Device,
     Work::Plan,
     Work::Patch,
     Work::Assemble,
     Work::OwnRead,
     Work::Load,
+    Work::Parts,
     Work::LookUp,
     Work::IoRead,
     Work::WaitingRead,
@@ -125,6 +128,9 @@ impl State {
         if self.has_load() {
             works.0 |= Works::of(&[Work::Load]).0;
         }
+        if self.parts.has_slice() {
+            works.0 |= Works::of(&[Work::Parts]).0;
+        }
         if self.requests.has_queued() {
             works.0 |= Works::of(&[Work::LookUp]).0;
         }
@@ -148,10 +154,12 @@ impl State {
         self.is_cold || shared.store.uses_hook()
     }
 
-    /// Whether metadata can be loaded now: some is asked for, and descriptors are to be had.
+    /// Whether metadata can be loaded now: some is asked for, and descriptors and rows of the
+    /// table of files are to be had.
     fn has_load(&self) -> bool {
         let is_short = self.loads_wait_since == Some(self.files.give_backs());
-        self.arrays.has_queued() && !(is_short && self.files.leases() > 0)
+        let is_full = self.parts.waits_since == Some(self.arrays.uses_ended());
+        self.arrays.has_queued() && !(is_short && self.files.leases() > 0) && !is_full
     }
 
     /// A batch whose failed samples nobody fills yet.

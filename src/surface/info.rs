@@ -15,6 +15,7 @@ use crate::intake::arrays::Uri;
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group, select_level};
+use crate::jobs::parts::{find_numbered, read_parts};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
@@ -67,7 +68,8 @@ pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
 }
 
 /// Raises the caps of `config` to what `count` arrays need, of which `uri` gives the names: the
-/// chunk cap, and of the memory caps those that are below the floor of the raised config.
+/// chunk cap, the table of numbered files, and of the memory caps those that are below the floor of
+/// the raised config.
 pub fn fit<'a>(
     config: &mut Config,
     (count, uri): (usize, impl Fn(usize, &mut Why) -> Result<&'a str, Status>),
@@ -76,7 +78,7 @@ pub fn fit<'a>(
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
     let store = Store::new(&SYSTEM, config.files, false);
-    let mut fitted = *config;
+    let (mut fitted, mut parts) = (*config, 0);
     for number in 0..count {
         let mut normal = Uri::new();
         match read(uri(number, why)?, (&store, &Asked(config.source)), &mut normal, scratch, why)? {
@@ -84,6 +86,9 @@ pub fn fit<'a>(
                 let chunk_bytes = &mut fitted.max_chunk_uncompressed_bytes;
                 let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
                 *chunk_bytes = needed.max(*chunk_bytes);
+                if record.is_in_parts() {
+                    parts += record.file_counts()[0];
+                }
             }
             Found::Group(kind, document_bytes) => {
                 let uri = normal.as_str();
@@ -92,6 +97,7 @@ pub fn fit<'a>(
             }
         }
     }
+    fitted.max_parts = fitted.max_parts.max(u32::try_from(parts).unwrap_or(u32::MAX));
     let settings = checked(&fitted, why)?;
     match open::bill(&settings, why) {
         Ok(_) => {}
@@ -191,7 +197,7 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     info.byte_order = (record.byte_order == ByteOrder::Big) as u32;
     info.shape = record.shape;
     info.chunk_shape = record.chunk_shape;
-    let is_flat = record.flat.is_some();
+    let is_flat = record.flat.is_some() && !record.is_in_parts();
     info.file_shape = if is_flat { record.shape } else { *record.file_shape() };
     info.shard_levels = record.shard_levels;
     info.index_at_start = (record.shard_levels > 0 && record.index[0].at_start) as u32;
@@ -212,7 +218,8 @@ enum Found {
     Group(DocumentKind, usize),
 }
 
-/// Reads the document at `uri`, which is left in `normal`, into the start of `scratch`.
+/// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
+/// `normal`, the document at the start of `scratch`.
 fn read(
     uri: &str,
     (store, asked): (&Store, &Asked),
@@ -226,39 +233,54 @@ fn read(
     }
     normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
+    if let Some(record) = ask_for(asked, normal.as_str(), why) {
+        return record.map(Found::Array);
+    }
+    // Ends: what a uri stands for is longer than it, or names files by their numbers.
+    loop {
+        if let Some(found) = read_plain(normal.as_str(), store, scratch, why)? {
+            return Ok(found);
+        }
+        normal.clear();
+        normal.push_str(why.as_str());
+        why.clear();
+    }
+}
+
+/// Reads what lies at a uri. None where it stands for another one, which `why` is then.
+fn read_plain(
+    uri: &str,
+    store: &Store,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<Option<Found>, Status> {
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
-    let uri = normal.as_str();
-    if let Some(record) = ask_for(asked, uri, why) {
-        return record.map(Found::Array);
-    }
     // Chunks of a flat file are as small as whoever reads it wants them.
     let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), buffer, true, why);
-    if let Some(Some(record)) = flat {
-        return record.map(Found::Array);
+    let open = &mut |path: &Path| store.open(path);
+    let flat = flat.and_then(Result::transpose);
+    if let Some(record) = flat.or_else(|| read_parts(store, open, uri, buffer, why)) {
+        return record.map(|record| Some(Found::Array(record)));
     }
     let _float = FloatEnvironment::enter();
-    let open = &mut |path: &Path| store.open(path);
     let document = match read_document(store, &mut *open, uri, buffer, why) {
         Err(Status::NotFound) => {
-            let selected = select_level(store, open, uri, (&mut *buffer, true), why).flatten();
-            selected.unwrap_or(Err(Status::NotFound))?;
-            normal.clear();
-            normal.push_str(why.as_str());
-            why.clear();
-            read_document(store, open, normal.as_str(), buffer, why)?
+            let selected = select_level(store, open, uri, (&mut *buffer, true), why);
+            let found = selected.and_then(Result::transpose);
+            let found = found.or_else(|| find_numbered(store, uri, why));
+            return found.unwrap_or(Err(Status::NotFound)).map(|()| None);
         }
         read => read?,
     };
-    let uri = normal.as_str();
     let Some(document) = document else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
     };
     let (kind, bytes) = (document.kind, document.bytes);
     match array_from_document(kind, bytes, uri, table, why) {
-        Ok(record) => Ok(Found::Array(record)),
-        Err(Status::NotFound) => Ok(Found::Group(kind, bytes.len())),
+        Ok(record) => Ok(Some(Found::Array(record))),
+        Err(Status::NotFound) => Ok(Some(Found::Group(kind, bytes.len()))),
         Err(status) => Err(status),
     }
 }

@@ -172,8 +172,8 @@ fn boxes_of_every_grid_are_the_elements_that_the_host_has() {
                 };
                 assert!(drive::stream(&config, &jobs) > 0);
                 for (begin, end) in host.reads() {
-                    let bytes: u64 = begin.iter().zip(&end).map(|(b, e)| 4 * (e - b)).product();
-                    assert!(bytes <= cap, "{begin:?} {end:?}");
+                    let elements: u64 = begin.iter().zip(&end).map(|(b, e)| e - b).product();
+                    assert!(4 * elements <= cap, "{begin:?} {end:?}");
                     let is_cell = (0..3).all(|axis| {
                         let edge = chunk[axis].max(1);
                         chunk[axis] == 0

@@ -21,6 +21,7 @@ mod nested_bad;
 mod oracle;
 mod padding;
 mod partial;
+mod parts;
 mod samples;
 mod sparse;
 mod spec_edges;

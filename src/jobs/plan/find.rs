@@ -200,7 +200,8 @@ fn look_up(
         None => set_missing(shared, entry, why),
         Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
         Some(Found { stat, .. }) if record.flat.is_some() => {
-            let offset = chunk_in_file(record, entry, &stat, why)?;
+            let array = shared.array_record(entry.array);
+            let offset = chunk_in_file((array, record), entry, &stat, why)?;
             entry.place = data_place(record, entry.need.span, (offset, 0), stat);
             Ok(LookUp::Settled)
         }
@@ -435,20 +436,24 @@ fn data_place(
 
 /// Where a chunk of a flat array begins in its file.
 fn chunk_in_file(
-    record: &ArrayRecord,
+    (array, record): (&ArrayRecord, &ArrayRecord),
     entry: &Planned,
     stat: &FileStat,
     why: &mut Why,
 ) -> Result<u64, Status> {
     let (bytes, needed) = (stat.bytes, record.flat_bytes());
-    if record.flat_state.is_some_and(|known| known != (bytes, stat.modified_ns)) {
+    let part = record.parts.get(index(entry.file)).map(|part| part.state);
+    if part.or(record.flat_state).is_some_and(|known| known != (bytes, stat.modified_ns)) {
         let text = "is not what it was when its header was read: open the loader anew";
         return Err(fail!(why, Io, "its size or time of change {text}"));
+    }
+    let origin = chunk_origin(array, entry.file, entry.chunk);
+    if part.is_some() {
+        return Ok(record.offset_in_part(entry.file, &origin));
     }
     if bytes < needed {
         return Err(fail!(why, Decode, "the file has {bytes} bytes, its shape needs {needed}"));
     }
-    let origin = chunk_origin(record, entry.file, entry.chunk);
     let strides = (0..record.axes()).map(|axis| origin[axis] * record.chunk_strides[axis] as u64);
     Ok(record.flat.unwrap_or(0) + strides.sum::<u64>())
 }

@@ -1,14 +1,18 @@
 //! Arrays that are one file of elements as they are: .npy files, and raw files whose uri says the
 //! rest.
 //!
+//! Folders of numbered .npy files are one array, too.
+//!
 //! In: a uri; of a .npy file its first bytes. Out: an [`ArrayRecord`] whose chunks are parts of the
 //! file that nobody wrote as such. Invariant: every byte of every chunk lies in a file of the size
 //! that [`ArrayRecord::flat_bytes`] says.
 
 mod npy;
+mod numbered;
 mod raw;
 
 pub use npy::{NpyHeader, npy_header, record_from_npy};
+pub use numbered::{Numbered, PrefixFinder, Sequence, split_numbered, write_numbered};
 pub use raw::record_from_raw;
 
 use crate::base::limits::RANK_MAX;
@@ -18,9 +22,6 @@ use crate::base::text::Tail;
 use crate::fail;
 use crate::records::{ArrayRecord, ByteOrder, Dtype, RAW_PREFIX, Time};
 use crate::source::zarr::element_of_kind;
-
-/// Bytes of a chunk at most: enough for a job, little enough to share a large box among several.
-const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 200;
@@ -112,18 +113,6 @@ fn flat_record(
         order[..rank].reverse();
         record.axis_order[0] = order;
     }
-    let (mut stride, mut left) = (bytes, (most.min(CHUNK_BYTES) / bytes).max(1));
-    record.chunk_bytes = bytes;
-    for axis in order[..rank].iter().rev().map(|axis| usize::from(*axis)) {
-        let extent = record.shape[axis];
-        // Of an array without elements nothing is read, whatever its strides are.
-        record.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
-        stride = stride.saturating_mul(extent.max(1));
-        record.chunk_shape[axis] = extent.clamp(1, left);
-        left /= record.chunk_shape[axis];
-        record.chunk_bytes *= record.chunk_shape[axis];
-        record.shard_shape[0][axis] =
-            extent.max(1).checked_next_multiple_of(record.chunk_shape[axis]).unwrap_or(extent);
-    }
+    record.cut_file(record.shape[0], most);
     Ok(record)
 }

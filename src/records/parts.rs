@@ -1,0 +1,107 @@
+//! Arrays that lie in many files along their first axis, each with as many rows as it has.
+//!
+//! In: the files, in order. Out: a grid whose cells along that axis are the files that have rows.
+
+use super::grid::{AxisGrid, EdgeRun};
+use super::{ArrayRecord, file_and_chunk};
+use crate::base::limits::RANK_MAX;
+use crate::base::math::index;
+
+/// Most digits of the number of a file.
+pub const PART_DIGITS_MAX: u32 = 10;
+
+/// A file of such an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its number, which its name ends with.
+    pub number: u32,
+    /// First byte of its first element.
+    pub offset: u64,
+    /// Bytes of the file, and its time of change in nanoseconds, when its header was read: of
+    /// another state of the file nothing is known.
+    pub state: (u64, i128),
+}
+
+impl Part {
+    /// None of them.
+    pub const EMPTY: Part = Part { number: 0, offset: 0, state: (0, 0) };
+}
+
+impl ArrayRecord {
+    /// Whether it lies in numbered files.
+    pub fn is_in_parts(&self) -> bool {
+        self.part_digits > 0
+    }
+
+    /// Makes the record of the first file that of the array, whose files `parts` and `runs` are:
+    /// each has its number of rows in `limit`. Files without rows go. Chunks have at most `bytes`.
+    pub fn join_parts(
+        &mut self,
+        parts: &'static mut [Part],
+        runs: &'static mut [EdgeRun],
+        bytes: u64,
+    ) {
+        let (mut cells, mut rows, mut most, mut least) = (0, 0u64, 0, u64::MAX);
+        for number in 0..parts.len() {
+            let extent = runs[number].limit;
+            if extent == 0 {
+                continue;
+            }
+            // Rows that have a byte fit, whatever others are said to be.
+            rows = rows.saturating_add(extent);
+            (most, least) = (extent.max(most), extent.min(least));
+            parts[cells] = parts[number];
+            runs[cells] = EdgeRun { limit: rows, cell_limit: cells as u64 + 1 };
+            cells += 1;
+        }
+        let (first, cells_count) = (0, cells as u64);
+        self.shape[0] = rows;
+        self.flat_state = None;
+        if cells == 0 {
+            return;
+        }
+        self.cut_file(most, bytes);
+        self.shard_shape[0][0] = most;
+        self.file_grid[0] =
+            AxisGrid::Edges { first, count: cells as u32, cells: cells_count, edge_min: least };
+        (self.parts, self.edges) = (&parts[..cells], &runs[..cells]);
+    }
+
+    /// Strides of a file of `rows` rows, and what a chunk of it has of them.
+    pub(super) fn give_rows(&mut self, rows: u64) {
+        let axes = self.axes();
+        self.chunk_shape[0] = self.chunk_shape[0].min(rows);
+        self.shard_shape[0][0] = rows;
+        let order = self.axis_order[0];
+        let mut stride = u64::from(self.dtype_bytes);
+        for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
+            self.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
+            let extent = if axis == 0 { rows } else { self.shape[axis] };
+            stride = stride.saturating_mul(extent.max(1));
+        }
+        let extents = &self.chunk_shape[..axes];
+        self.chunk_bytes = extents.iter().product::<u64>() * u64::from(self.dtype_bytes);
+    }
+
+    /// The record of a chunk, of which the last of a file has as many rows as are left.
+    pub(super) fn with_rows_of(&self, file: u64, chunk: u64) -> ArrayRecord {
+        let mut own = None;
+        let mut record = self.of_file(file, &mut own).clone();
+        let (files, chunks) = file_and_chunk(self, file, chunk);
+        let (rows, most) = (self.file_cell(0, files[0]).edge, record.chunk_shape[0]);
+        record.chunk_shape[0] = most.min(rows - chunks[0] * most);
+        record
+    }
+
+    /// Bytes from the start of file number `file`, whose record this is, to the element at
+    /// `origin`.
+    pub fn offset_in_part(&self, file: u64, origin: &[u64; RANK_MAX]) -> u64 {
+        // Files lie along the first axis alone.
+        let first = self.file_cell(0, file).first;
+        let along = |axis: usize| {
+            let from = if axis == 0 { first } else { 0 };
+            (origin[axis] - from) * self.chunk_strides[axis] as u64
+        };
+        self.parts[index(file)].offset + (0..self.axes()).map(along).sum::<u64>()
+    }
+}
