@@ -339,14 +339,14 @@ struct number {
         if (!(size < 0x1p64)) /* nor is NaN */
             return false;
         magnitude = static_cast<std::uint64_t>(size);
-        return static_cast<double>(magnitude) == size;
+        return !(static_cast<double>(magnitude) < size); /* it was cut off, never raised */
     }
     /* Whether a float of so many significant bits that is below `limit` holds it: a whole number
      * as it is, another one rounded. */
     bool fits_float(std::uint32_t bits, double limit) const noexcept {
         if (is_real) {
             const double size = is_negative ? -real : real;
-            return size < limit || size != size || size - size != 0;
+            return !(size >= limit) || size > 0x1.fffffffffffffp1023; /* NaN, infinity */
         }
         std::uint64_t odd = magnitude;
         while (odd != 0 && odd % 2 == 0)
@@ -494,7 +494,10 @@ private:
     friend class given_batch;
 
     given_sample() noexcept = default;
-    void clear() noexcept { count_ = 0, copied_ = 0; }
+    void clear() noexcept {
+        count_ = 0;
+        copied_ = 0;
+    }
     std::uint32_t find(field_key which) noexcept;
     bool is_expected(std::uint32_t field, std::uint32_t dtype, std::uint32_t rank) noexcept;
     void put(wavetrain_box box, const wavetrain_tensor &from) noexcept;
@@ -1769,13 +1772,16 @@ inline status source_core::begin_feed(std::uint64_t timeout_ns, slot *&out,
     users_++;
     while (result && out == nullptr) {
         if (!is_open_) {
-            result = WAVETRAIN_SHUTDOWN, text = "the source is not open";
+            result = WAVETRAIN_SHUTDOWN;
+            text = "the source is not open";
         } else if (has_fed_end_) {
-            result = WAVETRAIN_INVALID, text = "nothing is fed behind feed_end, until reset";
+            result = WAVETRAIN_INVALID;
+            text = "nothing is fed behind feed_end, until reset";
         } else if ((out = unused()) != nullptr) {
             out->now = slot::state::FILLING;
         } else if (until.left_ns() == 0) {
-            result = WAVETRAIN_AGAIN, text = "there is no room: prefetch says for how many";
+            result = WAVETRAIN_AGAIN;
+            text = "there is no room: prefetch says for how many";
         } else {
             until.wait(has_more_, lock_);
         }

@@ -23,6 +23,16 @@ struct host {
     void end() {}
 };
 
+struct arrays {
+    std::int64_t describe(const char *, wavetrain_source_info &) const {
+        return WAVETRAIN_FILE_ABSENT;
+    }
+    std::int64_t read(const char *, const std::uint64_t *, const std::uint64_t *, void *,
+                      std::uint64_t) const {
+        return WAVETRAIN_FILE_FAILED;
+    }
+};
+
 struct sources {
     const wavetrain::sample *data() const { return nullptr; }
     std::size_t size() const { return 0; }
@@ -45,11 +55,12 @@ std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::u
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room);
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room) {
     static host ours;
+    static const arrays theirs; /* as of every hook, the object may be constant */
     static auto log = [](std::uint32_t, std::uint64_t, const char *, std::uint64_t) {};
     static auto fatal = [](const char *, std::uint32_t, const char *) {};
     static auto run = [](void (*job)(void *), void *argument) { job(argument); };
     config.shape({ 1, 2, 3 }).use_block(nullptr, 0).use_memory(ours).use_files(ours).use_log(log);
-    config.use_fatal(fatal).use_workers(run).use_profiler(ours);
+    config.use_fatal(fatal).use_workers(run).use_profiler(ours).use_source(theirs);
     wavetrain::error why;
     wavetrain::memory need;
     wavetrain::array_view array;
