@@ -33,6 +33,14 @@
  * be left out. Both have a fill value of 0, and of them no more is read than boxes need. Of a .npy
  * file that changes while the loader is open nothing is read any more.
  *
+ * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
+ * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or
+ * without. Its files share type and byte order, and all extents but the first; DIR alone stands for
+ * the one such sequence in it. Every header is read and checked when the array is first used, by as
+ * many threads as there are, and what is wrong with one names its file. max_parts is how many files
+ * the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot list folders
+ * and has no such arrays.
+ *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
  * axis; boxes are in its voxels. Where something has a path with such an ending, that is meant.
@@ -981,7 +989,8 @@ typedef struct wavetrain_config {
     uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
                                       fields the box of a sample has all of its shape; else it may
                                       be a part of it [0] */
-    uint32_t max_parts;            /* not built yet [0] */
+    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up to
+                                      2^24; 64 bytes each [0] */
     uint32_t digest;               /* not built yet [0] */
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */
@@ -1009,7 +1018,8 @@ const char *wavetrain_status_str(wavetrain_status status);
 wavetrain_status wavetrain_config_default(wavetrain_config *config, size_t struct_size);
 
 /* Raises caps of *config to what the named arrays need: max_chunk_uncompressed_bytes, and the
- * memory caps where they are set and too small. Never lowers one. Reads the metadata of each array
+ * memory caps where they are set and too small; and max_parts to the number of their .npy files
+ * together. Never lowers one. Reads the metadata of each array
  * through config->files, so it waits for storage. Needs no loader.
  * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes,
  * WAVETRAIN_SCRATCH_BYTES or more, of any alignment, yours again at return. error: NULL or yours.

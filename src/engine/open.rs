@@ -267,10 +267,9 @@ fn layout(
     let chunk_memory =
         carver.region(Item::ChunkCache, settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let ring = Mutex::new(RingReader::carve(carver, settings));
+    let ring = carve_ring(carver, settings);
     let (threads, stacks) = carve_threads(carver, settings);
-    let planners =
-        carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings));
+    let planners = carve_planner(carver, settings);
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| Shared {
@@ -309,6 +308,16 @@ fn layout(
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
     let starts = carve_starts(carver, settings, loader, stacks);
     loader.filter(|_| is_whole).zip(Some(starts))
+}
+
+#[inline(never)] // as said of `layout`
+fn carve_ring(carver: &mut Carver, settings: &Settings) -> Mutex<RingReader> {
+    Mutex::new(RingReader::carve(carver, settings))
+}
+
+#[inline(never)] // as said of `layout`
+fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Planner] {
+    carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings))
 }
 
 /// What the lock guards, and the figures.
@@ -360,6 +369,7 @@ fn carve_threads(
 }
 
 /// What each own thread runs, and on which stack.
+#[inline(never)] // as said of `layout`
 fn carve_starts(
     carver: &mut Carver,
     settings: &Settings,
@@ -384,6 +394,7 @@ fn carve_starts(
 }
 
 /// The contexts of all workers, and whether each that decodes got its decoder.
+#[inline(never)] // as said of `layout`
 fn carve_workers(
     carver: &mut Carver,
     settings: &Settings,

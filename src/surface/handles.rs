@@ -143,7 +143,8 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
 /// Opens a loader; its token.
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
-    let mut settings = checked(config, why)?;
+    let mut checked = checked(config, why);
+    let settings = checked.as_mut().map_err(|status| *status)?;
     let Some((number, token)) = reserve() else {
         return Err(fail!(
             why,
@@ -154,13 +155,13 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
     };
     let place = &PLACES[number];
     let handle = Handle { token, job: host_job };
-    let mut opened = open::open(os, &settings, handle, why);
+    let mut opened = open::open(os, settings, handle, why);
     if HAS_DEVICES
         && let Err(status) = opened
         && settings.take_the_host((status, why), open::floor_bytes)
     {
         why.clear();
-        opened = open::open(os, &settings, handle, why);
+        opened = open::open(os, settings, handle, why);
     }
     let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
     fatal::HOOKS.set(number, &opened.loader.shared.settings.config.fatal);

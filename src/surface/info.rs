@@ -40,13 +40,14 @@ const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of
 /// Fills the bill; where the cap is too small, with that of the smallest geometry.
 pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let settings = checked(config, why)?;
+    let checked = checked(config, why);
+    let settings = checked.as_ref().map_err(|status| *status)?;
     need.host_align = BLOCK_ALIGN;
     need.slot_bytes = settings.host_slots_bytes();
     need.threads = settings.thread_count();
-    let (bill, result) = match open::bill(&settings, why) {
+    let (bill, result) = match open::bill(settings, why) {
         Ok((bill, _)) => (bill, Ok(())),
-        Err(status) => (open::floor_bill(&settings), Err(status)),
+        Err(status) => (open::floor_bill(settings), Err(status)),
     };
     need.host_bytes = bill.total(Kind::Host);
     need.pinned_bytes = bill.total(Kind::Pinned);
@@ -60,16 +61,20 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
     result
 }
 
-/// Checks a config on this machine.
+/// Checks a config on this machine. Settings take some KB: what borrows them from the result, and
+/// does not move them out of it, takes that much less stack.
+#[inline(never)] // what is left of a check is not to stand on the stack of all that follows
 pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
-    let mut settings = settings_from_config(config, (SYSTEM.cpu_count)(), why)?;
-    settings.limit_derived_threads(open::floor_bytes);
-    Ok(settings)
+    let mut checked = settings_from_config(config, (SYSTEM.cpu_count)(), why);
+    if let Ok(settings) = &mut checked {
+        settings.limit_derived_threads(open::floor_bytes);
+    }
+    checked
 }
 
 /// Raises the caps of `config` to what `count` arrays need, of which `uri` gives the names: the
 /// chunk cap, the table of numbered files, and of the memory caps those that are below the floor of
-/// the raised config.
+/// the raised config. On failure some of them may be raised.
 pub fn fit<'a>(
     config: &mut Config,
     (count, uri): (usize, impl Fn(usize, &mut Why) -> Result<&'a str, Status>),
@@ -77,13 +82,25 @@ pub fn fit<'a>(
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
+    fit_chunks(config, (count, uri), scratch, why)?;
+    if fit_memory(config, why)? { bill_of(config, why) } else { Ok(()) }
+}
+
+/// Raises the chunk cap and the table of numbered files.
+#[inline(never)] // as said of `checked`
+fn fit_chunks<'a>(
+    config: &mut Config,
+    (count, uri): (usize, impl Fn(usize, &mut Why) -> Result<&'a str, Status>),
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<(), Status> {
     let store = Store::new(&SYSTEM, config.files, false);
-    let (mut fitted, mut parts) = (*config, 0);
+    let mut parts = 0;
     for number in 0..count {
         let mut normal = Uri::new();
         match read(uri(number, why)?, (&store, &Asked(config.source)), &mut normal, scratch, why)? {
             Found::Array(record) => {
-                let chunk_bytes = &mut fitted.max_chunk_uncompressed_bytes;
+                let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
                 let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
                 *chunk_bytes = needed.max(*chunk_bytes);
                 if record.is_in_parts() {
@@ -97,25 +114,35 @@ pub fn fit<'a>(
             }
         }
     }
-    fitted.max_parts = fitted.max_parts.max(u32::try_from(parts).unwrap_or(u32::MAX));
-    let settings = checked(&fitted, why)?;
-    match open::bill(&settings, why) {
-        Ok(_) => {}
-        Err(Status::Budget) => {
-            let host = open::floor_bytes(&settings);
-            if host > settings.host_bytes_max() {
-                fitted.max_host_memory_bytes = align_up(host, 1 << 20);
-            }
-            let device = open::floor_bill(&settings).total(Kind::Device);
-            if device > settings.device_bytes_max() {
-                fitted.max_gpu_memory_bytes = device;
-            }
-            open::bill(&checked(&fitted, why)?, why)?;
-        }
+    config.max_parts = config.max_parts.max(u32::try_from(parts).unwrap_or(u32::MAX));
+    Ok(())
+}
+
+#[inline(never)] // as said of `checked`
+fn bill_of(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let checked = checked(config, why);
+    open::bill(checked.as_ref().map_err(|status| *status)?, why).map(|_| ())
+}
+
+/// Raises the memory caps that are below the floor; whether there was one.
+#[inline(never)] // as said of `checked`
+fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
+    let checked = checked(config, why);
+    let settings = checked.as_ref().map_err(|status| *status)?;
+    match open::bill(settings, why) {
+        Ok(_) => return Ok(false),
+        Err(Status::Budget) => {}
         Err(status) => return Err(status),
     }
-    *config = fitted;
-    Ok(())
+    let host = open::floor_bytes(settings);
+    if host > settings.host_bytes_max() {
+        config.max_host_memory_bytes = align_up(host, 1 << 20);
+    }
+    let device = open::floor_bill(settings).total(Kind::Device);
+    if device > settings.device_bytes_max() {
+        config.max_gpu_memory_bytes = device;
+    }
+    Ok(true)
 }
 
 /// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
@@ -248,21 +275,19 @@ fn read(
 }
 
 /// Reads what lies at a uri. None where it stands for another one, which `why` is then.
+#[inline(never)] // as said of `checked`
 fn read_plain(
     uri: &str,
     store: &Store,
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<Option<Found>, Status> {
+    if let Some(found) = read_files(uri, store, scratch, why) {
+        return found.map(Some);
+    }
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
-    // Chunks of a flat file are as small as whoever reads it wants them.
-    let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), buffer, true, why);
     let open = &mut |path: &Path| store.open(path);
-    let flat = flat.and_then(Result::transpose);
-    if let Some(record) = flat.or_else(|| read_parts(store, open, uri, buffer, why)) {
-        return record.map(|record| Some(Found::Array(record)));
-    }
     let _float = FloatEnvironment::enter();
     let document = match read_document(store, &mut *open, uri, buffer, why) {
         Err(Status::NotFound) => {
@@ -283,6 +308,22 @@ fn read_plain(
         Err(Status::NotFound) => Ok(Some(Found::Group(kind, bytes.len()))),
         Err(status) => Err(status),
     }
+}
+
+/// Reads an array that lies in flat files; None where the uri names none.
+#[inline(never)] // as said of `checked`
+fn read_files(
+    uri: &str,
+    store: &Store,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Option<Result<Found, Status>> {
+    let open = &mut |path: &Path| store.open(path);
+    // Chunks of a flat file are as small as whoever reads it wants them.
+    let flat = read_flat(store, &mut *open, (uri, u64::MAX), scratch, true, why);
+    let flat = flat.and_then(Result::transpose);
+    let record = flat.or_else(|| read_parts(store, open, uri, scratch, why))?;
+    Some(record.map(Found::Array))
 }
 
 /// Refuses a group in place of an array: NOT_FOUND, and the text names what is in it.

@@ -313,5 +313,8 @@ pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failu
 
 /// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.
 pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
-    with_why(|why| fit(config, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))
+    let mut fitted = *config;
+    with_why(|why| fit(&mut fitted, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))?;
+    *config = fitted;
+    Ok(())
 }

@@ -1,6 +1,9 @@
 /* fields.c STORES BATCHES [seccomp]: eight fields of every source, of which nothing allocates after
  * open, and every element is right.
  *
+ * STORES has the volumes as zarr arrays. They are written beside those as levels of an image, as a
+ * .npy file, which raw: reads as well, and as numbered ones; and a hook knows them.
+ *
  * Without "seccomp" the malloc family is counted from open to close; with it the kernel kills the
  * process at the first mmap, munmap, mremap, brk or clone after open.
  */
@@ -12,12 +15,16 @@
 enum { SAMPLES = 3, BOX = 8, MEMORY = 40, BOXES = 9 };
 enum { CUBE, TURNED, STRIDED, HALVES, FED, LABEL, WEIGHTS, NOTHING, FIELDS };
 
-static char uris[VOLUMES][512];
+enum { ARRAY, LEVEL, NPY, RAW, NUMBERED, HOOK, SOURCES };
+enum { PARTS = 11, HEADER_BYTES = 128 };
+
+static char uris[SOURCES][VOLUMES][512];
 static int32_t memory[MEMORY][MEMORY];
 
 /* What sample `number` asks for. */
 struct asked {
     unsigned seed, other;
+    unsigned source, other_source;
     int64_t at[3];
 };
 
@@ -27,9 +34,100 @@ static struct asked asked_of(uint64_t number) {
     random_below(&state, 7);
     asked.seed = random_below(&state, VOLUMES);
     asked.other = random_below(&state, VOLUMES);
+    asked.source = random_below(&state, SOURCES);
+    asked.other_source = random_below(&state, SOURCES);
     for (int axis = 0; axis < 3; axis++)
         asked.at[axis] = random_below(&state, EDGE - BOX + 1);
     return asked;
+}
+
+/* Slices [first, limit) of a volume, as a .npy file. */
+static void write_npy(const char *path, unsigned seed, int first, int limit) {
+    static uint16_t slice[EDGE][EDGE];
+    char header[HEADER_BYTES + 1] = "\x93NUMPY\x01";
+    header[8] = HEADER_BYTES - 10;
+    const int bytes =
+        snprintf(header + 10, HEADER_BYTES - 10,
+                 "{'descr': '<u2', 'fortran_order': False, 'shape': (%d, %d, %d), }", limit - first,
+                 EDGE, EDGE);
+    CHECK(bytes > 0 && bytes < HEADER_BYTES - 11);
+    memset(header + 10 + bytes, ' ', (size_t)(HEADER_BYTES - 11 - bytes));
+    header[HEADER_BYTES - 1] = '\n';
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(header, HEADER_BYTES, 1, file) == 1);
+    for (int z = first; z < limit; z++) {
+        for (int y = 0; y < EDGE; y++)
+            for (int x = 0; x < EDGE; x++)
+                slice[y][x] = sparse_at(seed, z, y, x);
+        CHECK(fwrite(slice, sizeof slice, 1, file) == 1);
+    }
+    CHECK(fclose(file) == 0);
+}
+
+/* The volumes again, by all sources, and their uris. */
+static void write_sources(const char *stores) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/zarr.json", stores);
+    FILE *group = fopen(path, "wb");
+    CHECK(group);
+    fputs("{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": {\"ome\": {\"version\": "
+          "\"0.5\", \"multiscales\": [{\"axes\": [",
+          group);
+    for (int axis = 0; axis < 3; axis++)
+        fprintf(group, "%s{\"name\": \"%c\", \"type\": \"space\"}", axis ? ", " : "", "zyx"[axis]);
+    fputs("], \"datasets\": [", group);
+    for (int volume = 0; volume < VOLUMES; volume++)
+        fprintf(group,
+                "%s{\"path\": \"volume%d\", \"coordinateTransformations\": "
+                "[{\"type\": \"scale\", \"scale\": [1, 1, 1]}]}",
+                volume ? ", " : "", volume);
+    fputs("]}]}}}", group);
+    CHECK(fclose(group) == 0);
+    for (unsigned volume = 0; volume < VOLUMES; volume++) {
+        const size_t bytes = sizeof uris[0][0];
+        snprintf(uris[ARRAY][volume], bytes, "%s/volume%u", stores, volume);
+        snprintf(uris[LEVEL][volume], bytes, "%s#level=%u", stores, volume);
+        snprintf(uris[HOOK][volume], bytes, "hook:%u", volume);
+        snprintf(uris[NPY][volume], bytes, "%s/flat%u.npy", stores, volume);
+        write_npy(uris[NPY][volume], volume, 0, EDGE);
+        snprintf(uris[RAW][volume], bytes,
+                 "raw:%s/flat%u.npy?dtype=u16&shape=%d,%d,%d&offset=%d", stores, volume, EDGE, EDGE,
+                 EDGE, HEADER_BYTES);
+        /* Files of 1, 2, 3 .. slices. */
+        int first = 0;
+        for (int part = 0; part < PARTS; part++) {
+            const int limit = part == PARTS - 1 ? EDGE : first + part + 1;
+            snprintf(path, sizeof path, "%s/parts%u_%02d.npy", stores, volume, part);
+            write_npy(path, volume, first, limit);
+            first = limit;
+        }
+        snprintf(uris[NUMBERED][volume], bytes, "%s/parts%u_*.npy", stores, volume);
+    }
+}
+
+/* Boxes of every second volume, chunks of the others. */
+static int64_t describe(void *user, const char *name, wavetrain_source_info *info) {
+    (void)user;
+    CHECK(name[0] >= '0' && name[0] < '0' + VOLUMES && name[1] == 0);
+    info->rank = 3;
+    info->dtype = WAVETRAIN_U16;
+    for (int axis = 0; axis < 3; axis++) {
+        info->shape[axis] = EDGE;
+        info->chunk_shape[axis] = name[0] % 2 ? 12 + 4 * (uint64_t)axis : 0;
+    }
+    return 0;
+}
+
+static int64_t read_elements(void *user, const char *name, const uint64_t *begin,
+                             const uint64_t *end, void *target, uint64_t bytes) {
+    uint16_t *at = target;
+    (void)user;
+    for (uint64_t z = begin[0]; z < end[0]; z++)
+        for (uint64_t y = begin[1]; y < end[1]; y++)
+            for (uint64_t x = begin[2]; x < end[2]; x++)
+                *at++ = sparse_at((unsigned)(name[0] - '0'), (int64_t)z, (int64_t)y, (int64_t)x);
+    CHECK((uint64_t)((char *)at - (char *)target) == bytes);
+    return 0;
 }
 
 static wavetrain_field field(const char *name, uint32_t dtype, double pad, uint32_t rank,
@@ -49,7 +147,7 @@ static uint32_t boxes_of(uint64_t number, wavetrain_box *boxes, wavetrain_tensor
                          int64_t *label, float *weights) {
     const struct asked asked = asked_of(number);
     const int64_t z = asked.at[0], y = asked.at[1], x = asked.at[2];
-    const char *uri = uris[asked.seed];
+    const char *uri = uris[asked.source][asked.seed];
     uint32_t count = 0;
     boxes[count++] = cube_box(uri, z, y, x, BOX);
     /* A plane, its axes turned, one of them backwards. */
@@ -69,7 +167,7 @@ static uint32_t boxes_of(uint64_t number, wavetrain_box *boxes, wavetrain_tensor
     box->field = HALVES;
     box->end[0] = z + 3;
     box = &boxes[count++];
-    *box = cube_box(uris[asked.other], z, y, x, BOX);
+    *box = cube_box(uris[asked.other_source][asked.other], z, y, x, BOX);
     box->field = HALVES;
     box->end[0] = z + 2;
     box->at[0] = 6;
@@ -191,8 +289,7 @@ int main(int argc, char **argv) {
     const uint64_t batches = strtoull(argv[2], NULL, 10);
     const int filtered = argc > 3;
     setvbuf(stdout, output, _IOFBF, sizeof output);
-    for (int volume = 0; volume < VOLUMES; volume++)
-        snprintf(uris[volume], sizeof uris[volume], "%s/volume%d", argv[1], volume);
+    write_sources(argv[1]);
     for (int i = 0; i < MEMORY * MEMORY; i++)
         memory[i / MEMORY][i % MEMORY] = i * 7919;
     const wavetrain_field fields[FIELDS] = {
@@ -216,7 +313,15 @@ int main(int argc, char **argv) {
     config.n_shard_index_cache = 8;
     config.n_chunk_layout_cache = 8;
     config.max_chunk_uncompressed_bytes = 1 << 16;
+    config.source.describe = describe;
+    config.source.read = read_elements;
     wavetrain_error error = { .struct_size = sizeof error };
+    static unsigned char scratch[WAVETRAIN_SCRATCH_BYTES];
+    const char *const both[] = { uris[NUMBERED][0], uris[HOOK][1] };
+    CHECK_OK(wavetrain_config_fit(&config, both, 2, scratch, sizeof scratch, &error), error);
+    CHECK(config.max_parts == PARTS);
+    /* A sample may have boxes of two of them. */
+    config.max_parts *= 2;
     wavetrain_loader loader;
     CHECK_OK(wavetrain_open(&config, &loader, &error), error);
     if (filtered)

@@ -111,7 +111,9 @@ def test_types_that_numpy_lacks(pipeline):
     assert stream.pop().numpy()[3].tobytes() == words[60:] + b"twelve bytes"
 
 
-@pytest.mark.parametrize("part", [numpy.full((), 7, "i2"), numpy.int16(7), 7, array.array("h", [7])])
+@pytest.mark.parametrize(
+    "part", [numpy.full((), 7, "i2"), numpy.int16(7), 7, array.array("h", [7])]
+)
 def test_an_array_without_axes_is_one_element(pipeline, part):
     class One:
         def describe(self, name):
@@ -255,7 +257,9 @@ def test_a_sample_that_fails_is_skipped_and_the_cause_is_that_of_its_elements(pi
     assert [status.name for status in batch.info.statuses] == ["OK", "IO", "OK", "IO"]
     stream = pipeline(source=Given(data, (4,), fail), **plain)
     for first in (8, 32, 0):
-        stream.push([wavetrain.Sample(URI, [(first + at, first + at + 4)]) for at in range(0, 16, 4)])
+        stream.push(
+            [wavetrain.Sample(URI, [(first + at, first + at + 4)]) for at in range(0, 16, 4)]
+        )
         with pytest.raises(wavetrain.StorageError) as caught:
             stream.pop()
         place = int(str(caught.value).partition("elements [")[2].partition("]")[0])

@@ -105,15 +105,28 @@ pub unsafe extern "C" fn wavetrain_config_fit(
             }
             let uri = |at: usize, why: &mut Why| string_from_c(uris.add(at).read(), why);
             fit(&mut fitted, (uri_count as usize, uri), scratch, why)?;
-            // The rest stays as the caller wrote it, hooks of a smaller size included.
-            let raised = Config {
-                max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
-                max_host_memory_bytes: fitted.max_host_memory_bytes,
-                max_gpu_memory_bytes: fitted.max_gpu_memory_bytes,
-                ..read_struct(config, Config::DEFAULT, "config", why)?
-            };
-            write_struct(config, &raised, "config", why)
+            write_fitted(config, &fitted, why)
         })
+    }
+}
+
+/// Writes the caps of a config. The rest stays as the caller wrote it, hooks of a smaller size
+/// included.
+///
+/// # Safety
+/// `config` has the writable bytes that it states.
+#[inline(never)] // its copies of the config are not to stand on the stack of all that fits it
+unsafe fn write_fitted(config: *mut Config, fitted: &Config, why: &mut Why) -> Result<(), Status> {
+    // SAFETY: as said above.
+    unsafe {
+        let raised = Config {
+            max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
+            max_parts: fitted.max_parts,
+            max_host_memory_bytes: fitted.max_host_memory_bytes,
+            max_gpu_memory_bytes: fitted.max_gpu_memory_bytes,
+            ..read_struct(config, Config::DEFAULT, "config", why)?
+        };
+        write_struct(config, &raised, "config", why)
     }
 }
 

@@ -90,6 +90,7 @@ pub unsafe fn read_struct<T: Grows>(
 ///
 /// # Safety
 /// `source` is NULL, or points to a readable `struct_size` and that many bytes.
+#[inline(never)] // its copies are not to stand on the stack of all that follows
 pub unsafe fn read_config(source: *const Config, why: &mut Why) -> Result<Config, Status> {
     let default = Config::DEFAULT;
     // SAFETY: the config has the bytes that it states.
