@@ -175,7 +175,7 @@ def test_a_changed_page_is_an_error_where_the_file_has_checksums(example, pipeli
         if number == 200:
             assert stream.pop().numpy().tolist() == [[wanted]]
         else:
-            with pytest.raises(wavetrain.StorageError, match="crc"):
+            with pytest.raises(wavetrain.StorageError, match="checksum"):
                 stream.pop()
         data[at + 3] ^= 1
         path.write_bytes(data)

@@ -131,7 +131,13 @@ fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
 
 #[test]
 fn examples_of_new_users_have_less_than_40_lines_of_code() {
-    for name in ["external_source.cpp", "external_source.py", "netcl_loop.py"] {
+    for name in [
+        "external_source.cpp",
+        "external_source.py",
+        "netcl_loop.py",
+        "parallel_load.cpp",
+        "parallel_load.py",
+    ] {
         let text = std::fs::read_to_string(header::root().join("examples").join(name)).unwrap();
         // Documents of Python stand between the same three marks.
         let parts = text.split("\"\"\"").enumerate().filter(|(number, _)| number % 2 == 0);
@@ -150,9 +156,7 @@ fn mpi_program() -> Option<&'static Path> {
     static PROGRAM: Shared = OnceLock::new();
     let made = PROGRAM.get_or_init(|| {
         let (folder, compiler) = (archive()?, cc::find("MPI compiler", &["mpicxx"])?);
-        let mpirun = cc::find("MPI launcher", &["mpirun"])?;
-        if !cc::run(Command::new(mpirun).arg("--version")).contains("Open MPI") {
-            println!("skipped: mpirun is not OpenMPI's, whose options the test knows");
+        if !has_open_mpi() {
             return None;
         }
         let program = cc::folder("program-mpi-tiles").join("mpi_tiles");
@@ -171,13 +175,23 @@ fn mpi_program() -> Option<&'static Path> {
     made.as_deref()
 }
 
+/// Whether mpirun is here, and is the one whose options are known.
+pub fn has_open_mpi() -> bool {
+    let Some(mpirun) = cc::find("MPI launcher", &["mpirun"]) else { return false };
+    let is_known = cc::run(Command::new(mpirun).arg("--version")).contains("Open MPI");
+    if !is_known {
+        println!("skipped: mpirun is not OpenMPI's, whose options the test knows");
+    }
+    is_known
+}
+
 /// What rank 0 printed.
 fn mpirun(program: &Path, ranks: u32, arguments: &[&str]) -> String {
     mpirun_with(&[], program, ranks, arguments)
 }
 
 /// The same with variables of the environment.
-fn mpirun_with(
+pub fn mpirun_with(
     environment: &[(&str, &str)],
     program: &Path,
     ranks: u32,
