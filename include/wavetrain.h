@@ -31,7 +31,8 @@
  * byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a name of
  * section 9 in lower case, little-endian, or one of numpy's (>u2), and offset (0) and order (C) may
  * be left out. Both have a fill value of 0, and of them no more is read than boxes need. Of a .npy
- * file that changes while the loader is open nothing is read any more.
+ * file that changes while the loader is open nothing is read any more, until reset has it looked at
+ * anew.
  *
  * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
  * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or

@@ -1,8 +1,9 @@
 // wavetrain_assemble: from the decoded chunks of a wave to the samples of batches.
 //
-// In: a wave: [decoded data][units][tile_first, unit_count + 1 numbers]. Out: every place that a
-// unit writes, and the status word. Invariant: the bytes that src/assemble/mod.rs writes; a unit
-// that would read outside its data writes nothing, and the status word names it.
+// In: a wave: [decoded data][units][tile_first, unit_count + 1 numbers]; memory of the caller's, in
+// the place of decoded data, whose address a unit has. Out: every place that a unit writes, and the
+// status word. Invariant: the bytes that src/assemble/mod.rs writes; a unit that would read outside
+// its data writes nothing, and the status word names it.
 //
 // A thread block is one tile: kTileVectors vectors of one unit, in row-major order. It finds its
 // unit, one thread checks it and finds the tile's first row; then each thread takes every 256th
@@ -161,7 +162,8 @@ __device__ __forceinline__ void run_vectors(const tile_state& tile, const vector
   uint32_t rows = vector.rows, column = static_cast<uint32_t>(vector.column);
 #pragma unroll 1
   for (;;) {
-    if (!is_whole || !Work::run(tile, source, target)) vectors |= 1u << kLeftShift << i;
+    bool is_run = is_whole && has_words(tile, source) && Work::run(tile, source, target);
+    if (!is_run) vectors |= 1u << kLeftShift << i;
     i++;
     rows += tile.step_rows;
     column += tile.step_columns;
@@ -328,7 +330,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
 #endif
   if (threadIdx.x == 0) {
     uint32_t tiles = tile_first[number + 1] - tile_first[number];
-    tile.data = reinterpret_cast<uint64_t>(wave) + tile.unit.data - tile.unit.data_first;
+    uint64_t base = tile.unit.is_absolute ? 0 : reinterpret_cast<uint64_t>(wave);
+    tile.data = base + tile.unit.data - tile.unit.data_first;
     begin_tile(tile, units_at, blockIdx.x - tile_first[number], tiles);
     if (tile.unit.folded != 0 && !has_folds) tile.is_good = 0;
     // The lowest number has the highest complement.

@@ -46,7 +46,8 @@ struct wavetrain_unit {
   uint8_t reflects;
   uint8_t path;
   uint8_t vector_elements;
-  uint8_t reserved[3];
+  uint8_t is_absolute;
+  uint8_t reserved[2];
   uint8_t fill[16];
   uint64_t row_vectors;
   uint64_t reserved_words[3];

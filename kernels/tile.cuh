@@ -61,6 +61,10 @@ struct tile_state {
   uint32_t target_shift;
   uint32_t vector_shift;
   uint32_t vector_mask;
+  // Vectors that are read from `words_first` to `words_span` bytes behind it lie in words of which
+  // all may be read: of a wave all others, of the caller's memory not those that it cuts.
+  uint64_t words_first;
+  uint64_t words_span;
   uint32_t pattern[4];
   // Elements of a filtered block, and of the last one.
   uint32_t block_elements;
@@ -87,11 +91,16 @@ __device__ bool widen(uint64_t& low, uint64_t& high, uint64_t count, int64_t ste
   return true;
 }
 
-// Whether all that the unit reads is in its data, and its data in the wave's.
+// Whether all that the unit reads is in its data, and its data in the wave's, or in no wave.
 __device__ bool reads_inside(const tile_state& tile, uint64_t units_at) {
   const wavetrain_unit& unit = tile.unit;
   if (unit.is_fill) return true;
-  if (unit.data > units_at || unit.data_bytes > units_at - unit.data) return false;
+  if (unit.is_absolute) {
+    // Its bounds are those of the caller's memory, which has no blocks.
+    if (unit.data_bytes > ~unit.data || unit.filter != kNoFilter) return false;
+  } else if (unit.data > units_at || unit.data_bytes > units_at - unit.data) {
+    return false;
+  }
   uint64_t low = unit.source, high = unit.source;
   for (uint32_t axis = 0; axis < unit.axis_count; axis++) {
     bool is_folded = unit.folded >> axis & 1;
@@ -181,6 +190,27 @@ __device__ void begin_fill(tile_state& tile) {
   }
 }
 
+// Memory of the caller's ends where it ends, and what lies beside it in a word is nobody's to read.
+__device__ void begin_words(tile_state& tile) {
+  const wavetrain_unit& unit = tile.unit;
+  tile.words_first = 0;
+  tile.words_span = ~0ull;
+  if (!unit.is_absolute) return;
+#ifdef WAVETRAIN_MUTATE_9
+  return;
+#endif
+  uint64_t limit = unit.data + unit.data_bytes, bytes = unit.vector_elements * unit.source_bytes;
+  uint64_t first = (unit.data + 3) & ~3ull, last = limit & ~3ull;
+  // Where no vector will do, that is behind all of them.
+  bool has_some = first <= last && bytes <= last - first;
+  tile.words_first = has_some ? first : limit;
+  tile.words_span = has_some ? last - first - bytes : 0;
+}
+
+__device__ __forceinline__ bool has_words(const tile_state& tile, uint64_t source) {
+  return source - tile.words_first <= tile.words_span;
+}
+
 __device__ void begin_filter(tile_state& tile) {
   const wavetrain_unit& unit = tile.unit;
   uint32_t chunk_bytes = static_cast<uint32_t>(unit.chunk_bytes);
@@ -231,6 +261,7 @@ __device__ void begin_tile(tile_state& tile, uint64_t units_at, uint32_t number,
   // A row is then found by the general way.
   if (unit.folded >> 1) tile.rows_left = 0;
   begin_steps(tile, has_even_rows);
+  begin_words(tile);
   if (unit.path == kFill) begin_fill(tile);
   if (unit.filter != kNoFilter) begin_filter(tile);
 }

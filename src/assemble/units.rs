@@ -86,7 +86,8 @@ macro_rules! unit {
 }
 
 unit! {
-    /// Place in the wave of decoded byte `data_first` of the chunk.
+    /// Place of decoded byte `data_first` of the chunk: in the wave, or, where `is_absolute`, in
+    /// device memory, an address.
     data: u64 = 0;
     /// First decoded byte that is there.
     data_first: u64 = 0;
@@ -128,8 +129,10 @@ unit! {
     path: u8 = 0;
     /// Elements of a vector, a power of two.
     vector_elements: u8 = 1;
+    /// 0: `data` is a place in the wave. 1: an address; there is no filter then.
+    is_absolute: u8 = 0;
     /// 0.
-    reserved: [u8; 3] = [0; 3];
+    reserved: [u8; 2] = [0; 2];
     /// An element of the batch.
     fill: [u8; ELEMENT_BYTES_MAX] = [0; ELEMENT_BYTES_MAX];
     /// Vectors of a row. One may begin before the row, one end behind it, and one lie outside.
@@ -245,6 +248,17 @@ pub fn chunk_piece(
         ..blank(target)
     };
     Some(finished(unit, &block, &folds, target))
+}
+
+/// The unit that writes what a box reads of memory of the device: `record` of its sample is one
+/// chunk that is all of it, the `bytes` from `data` on. None where the box reads nothing of it.
+pub fn memory_piece(target: &DeviceSample<'_>, data: u64, bytes: u64) -> Option<Piece> {
+    let origin = [0; RANK_MAX];
+    let origin = &origin[..target.sample.record.axes()];
+    let (filter, block_bytes, typesize) = (Filter::None, 0, 0);
+    let data = ChunkData { data, first: 0, bytes, filter, block_bytes, typesize };
+    let piece = chunk_piece(target, origin, &data)?;
+    Some(Piece { unit: Unit { is_absolute: 1, ..piece.unit }, ..piece })
 }
 
 /// The unit that writes the array's fill value where the missing chunk at `chunk_origin` would have

@@ -15,7 +15,7 @@
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{DeviceEngine, Fault, check};
 use crate::cuda::handles::{Event, Stream};
-use crate::cuda::result::CuResult;
+use crate::cuda::result::{CuResult, Named};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether a call was made; false where it was refused for a capture, and is to be made again.
@@ -73,6 +73,16 @@ impl DeviceEngine {
         match driver.event_query(event) {
             Err(CuResult::CAPTURED_EVENT) => Ok(true),
             asked => check(driver, "cuEventQuery", asked).map(|_| false),
+        }
+    }
+
+    /// Whether what a caller's event stands for is done; or what the driver says in place of an
+    /// answer, unless it is that there will be none to any call. In an entered context.
+    pub fn is_lent_event_over(&self, event: Event) -> Result<Result<bool, Named<'_>>, Fault> {
+        let driver = self.context.driver;
+        match driver.event_query(event) {
+            Err(code) if code.is_of_exit() => Err(Fault::Call("cuEventQuery", code, driver)),
+            asked => Ok(asked.map_err(|code| driver.named(code))),
         }
     }
 

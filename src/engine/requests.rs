@@ -6,6 +6,7 @@
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::List;
+use crate::cuda::DeviceEngine;
 use crate::engine::Engine;
 use crate::fail;
 use crate::intake::arrays::Uri;
@@ -193,6 +194,9 @@ impl Engine {
             let way_out = "set max_boxes_per_sample, at least to 1";
             return Err(fail!(why, Invalid, "memory and values need a table of them: {way_out}"));
         }
+        if let Some(memory) = fed.on_device() {
+            check_device(shared.engine(), memory.device, why)?;
+        }
         let record = shared.fed_record(fed);
         let queued = request.to_queue(*shape).queued();
         check_record(shared, &record, shared.field(request.field), why)?;
@@ -269,6 +273,26 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether kernels can read memory of a device where it lies.
+fn check_device(engine: Option<&DeviceEngine>, device: i32, why: &mut Why) -> Result<(), Status> {
+    let fed = format_args!("tensor.device = {device}");
+    match engine.map(DeviceEngine::device) {
+        Some(own) if own == device => Ok(()),
+        Some(own) => Err(fail!(
+            why,
+            Invalid,
+            "{fed}, but batches are made on device {own}: copy it there, or open a loader for \
+             device {device}"
+        )),
+        None => Err(fail!(
+            why,
+            Unsupported,
+            "{fed}, but batches are made in host memory: copy it to the host, or set backend = \
+             cuda"
+        )),
     }
 }
 

@@ -63,6 +63,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let filling = state.slots.in_state(SlotState::Filling);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
     let captured = state.device.captured.count_ones();
+    let lending = state.device.lending.count_ones();
     let samples = shared.settings.config.samples_per_batch as u64;
     if kept == state.slots.count() && exported > 0 {
         let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
@@ -86,6 +87,13 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             why,
             Starved,
             "{fenced} batch slots were released and wait for the work that is queued on them"
+        );
+    } else if filling > 0 && lending > 0 {
+        fail!(
+            why,
+            Starved,
+            "{filling} batches are being filled, and boxes of {lending} of them wait until \
+             tensor.event is over, which no stream of ours waits for"
         );
     } else if filling > 0 {
         fail!(why, Starved, "reads and decodes are pending for {filling} batches");

@@ -49,6 +49,8 @@ struct Entry {
     checked_batch: Option<u64>,
     /// Whether a sample used it since it was loaded.
     is_used: bool,
+    /// Its files are not what they were when it was loaded.
+    has_changed: bool,
 }
 
 impl Entry {
@@ -59,6 +61,7 @@ impl Entry {
         wanted_by: 0,
         checked_batch: None,
         is_used: false,
+        has_changed: false,
     };
 }
 
@@ -247,7 +250,12 @@ impl Arrays {
         self.entries[slot.at()].checked_batch = Some(batch_id);
     }
 
-    /// Ends every use and every load that has not begun; what is loaded stays.
+    /// Notes that the files of a loaded array are not what they were: reset forgets it.
+    pub fn set_changed(&mut self, slot: ArraySlot) {
+        self.entries[slot.at()].has_changed = true;
+    }
+
+    /// Ends every use and every load that has not begun; what is loaded and has not changed stays.
     pub fn reset(&mut self) {
         self.queue.clear();
         self.large_queue.clear();
@@ -256,7 +264,7 @@ impl Arrays {
             let entry = &mut self.entries[slot.at()];
             entry.wanted_by = 0;
             entry.checked_batch = None;
-            if !matches!(entry.state, ArrayState::Ready | ArrayState::Alias) {
+            if entry.has_changed || !matches!(entry.state, ArrayState::Ready | ArrayState::Alias) {
                 entry.state = ArrayState::Empty;
                 self.cache.forget(slot.0);
             }

@@ -32,6 +32,8 @@ pub struct QueuedBox {
     pub is_scalar: bool,
     /// The box is of an array that is fed; it has no name then.
     pub is_fed: bool,
+    /// That is in memory of a device.
+    pub is_on_device: bool,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
 }
@@ -43,6 +45,7 @@ impl QueuedBox {
         field: 0,
         is_scalar: false,
         is_fed: false,
+        is_on_device: false,
         shape: BoxShape::EMPTY,
     };
 }
@@ -83,6 +86,7 @@ impl NewBox<'_> {
             field: self.field as u8,
             is_scalar: self.rank == 0,
             is_fed: self.fed.is_fed(),
+            is_on_device: self.fed.on_device().is_some(),
             shape: self.shape,
         }
     }

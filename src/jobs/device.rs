@@ -1,8 +1,8 @@
 //! The jobs of a device: submit slabs that are full, look what is done, and free what was waited
 //! for.
 //!
-//! In: slabs whose writers are done, batches that were given back. Out: chunks that are in their
-//! batches, slabs and batch slots that are free. No driver call waits for the device: completion is
+//! In: slabs whose writers are done, boxes whose memory may be there (`lend`), batches that were
+//! given back. Out: chunks that are in their batches, slabs and batch slots that are free. No driver call waits for the device: completion is
 //! polled, by a thread of ours that naps in between, or by the host's threads as they come by.
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
@@ -14,6 +14,7 @@ use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, Submit};
 use crate::device::{Layout, Submission, UNIT_BYTES};
 use crate::fail;
+use crate::jobs::lend::send_boxes;
 use crate::jobs::release::fence_captured;
 use crate::os::sink::Level;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, bits};
@@ -74,6 +75,7 @@ fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let _context = engine.enter()?;
     let mut progress = fence_captured(lock, engine)?;
     progress |= poll(lock, engine)?;
+    progress |= send_boxes(lock, engine)?;
     // Ends: each turn takes a resident wave.
     loop {
         let submission = lock.lock().device.slabs.submit();
@@ -135,8 +137,9 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
         let device = &mut lock.lock().device;
         device.copying |= 1 << slab;
         device.copy_bytes[index(u64::from(slab))] = submit.limit - submit.first;
+        let lent_bytes = core::mem::take(&mut device.lent_bytes[index(u64::from(slab))]);
         device.wave_bytes[index(u64::from(resident))] =
-            (layout.data_bytes - submit.first, output_bytes);
+            (layout.data_bytes - submit.first + lent_bytes, output_bytes);
         return Ok(());
     }
     let state = &mut *lock.lock();

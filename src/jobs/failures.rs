@@ -5,8 +5,10 @@ use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
+use crate::jobs::lease::file_path;
 use crate::jobs::look_up::forget_bad_file;
 use crate::os::sink::Level;
+use crate::os::store::Path;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, Destination, file_and_chunk};
 use crate::source::zarr::write_file_key;
@@ -128,7 +130,7 @@ pub fn chunk_failure(
     why: &Why,
 ) -> Failure {
     if record.flat.is_some() {
-        return sample_failure(shared, array, status, why);
+        return flat_failure(&file_path(shared, array, record, file), status, why);
     }
     if !record.is_in_files() {
         let (low, last) = (record.element_at(file), record.element_at(chunk));
@@ -146,6 +148,16 @@ pub fn chunk_failure(
     let (shown, key) = (Tail(uri, SHOWN_BYTES), file_key(record, file));
     let key = Tail(key.as_str(), SHOWN_KEY_BYTES);
     failure.text.fail(status, format_args!("{shown}: chunk {list} in {key}: {why}"));
+    failure
+}
+
+/// A failure of a flat file, which has no chunks of its own. What opens files names them already.
+fn flat_failure(path: &Path, status: Status, why: &Why) -> Failure {
+    let (mut failure, path) = (Failure::new(status), Tail(path.as_str(), SHOWN_BYTES));
+    match why.as_str().starts_with(path.0) {
+        true => failure.text.fail(status, format_args!("{why}")),
+        false => failure.text.fail(status, format_args!("{path}: {why}")),
+    };
     failure
 }
 

@@ -6,12 +6,12 @@ use crate::base::status::{Status, Why};
 use crate::intake::arrays::ArrayState;
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, Open, refuse_group, select_level};
+use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
-use crate::jobs::parts::{self, Begun, begin_parts, find_numbered};
-use crate::os::store::{Fault, Path};
-use crate::os::{FileStat, profiler};
-use crate::read::{Document, OpenFault, read_document};
+use crate::jobs::parts::{self, Access, Begun, begin_parts, find_numbered};
+use crate::os::profiler;
+use crate::os::store::{Fault, Path, Store};
+use crate::read::{Document, OpenFault, open_folder, read_document};
 use crate::records::ArrayRecord;
 use crate::source::zarr::array_from_document;
 use crate::state::State;
@@ -55,12 +55,19 @@ fn load(
     };
     let is_later = Cell::new(false);
     let mut open = |path: &Path| {
-        let opened = open_making_room(lock, path);
+        let opened = making_room(lock, |store| store.open(path));
         is_later.set(opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
+    let mut open_folder = |uri: &str| {
+        let opened = making_room(lock, |store| open_folder(store, uri));
+        is_later.set(opened.is_none());
+        opened.unwrap_or(Err(Fault::WouldBlock))
+    };
+    let mut access =
+        Access { store: &shared.store, open: &mut open, open_folder: &mut open_folder };
     let mut bytes = 0;
-    let look = look_for(shared, array, &mut open, (buffer, is_large), &mut bytes, why);
+    let look = look_for(shared, array, &mut access, (buffer, is_large), &mut bytes, why);
     let loaded = match look {
         _ if is_later.get() => return Outcome::Later,
         Ok(Some(Seen::Record(record))) => Ok(record),
@@ -97,7 +104,7 @@ enum Seen {
 fn look_for(
     shared: &Shared,
     array: ArraySlot,
-    open: &mut Open<'_>,
+    access: &mut Access<'_, '_>,
     (buffer, is_large): (&mut [u8], bool),
     bytes: &mut u64,
     why: &mut Why,
@@ -109,21 +116,21 @@ fn look_for(
     let config = &shared.settings.config;
     let most = config.max_chunk_uncompressed_bytes;
     shared.stats.files_opened.fetch_add(1, Relaxed);
-    if let Some(flat) = read_flat(store, &mut *open, (uri, most), buffer, is_large, why) {
+    if let Some(flat) = read_flat(store, &mut access.open, (uri, most), buffer, is_large, why) {
         return Ok(flat?.map(Seen::Record));
     }
     let most = (config.max_parts, most);
-    if let Some(begun) = begin_parts(store, open, (uri, most), (&mut *buffer, is_large), why) {
+    if let Some(begun) = begin_parts(access, (uri, most), (&mut *buffer, is_large), why) {
         return Ok(begun?.map(Seen::Parts));
     }
-    let (kind, document) = match read_document(store, &mut *open, uri, buffer, why) {
+    let (kind, document) = match read_document(store, &mut access.open, uri, buffer, why) {
         Ok(Some(Document { kind, bytes })) => (kind, bytes),
         Ok(None) => return Ok(None),
         // A mark in the name of something that is there is a part of the name.
         Err(Status::NotFound) => {
-            let selected = select_level(store, open, uri, (buffer, is_large), why);
+            let selected = select_level(store, access.open, uri, (buffer, is_large), why);
             return match selected
-                .or_else(|| find_numbered(store, uri, why).map(|found| found.map(Some)))
+                .or_else(|| find_numbered(access, uri, why).map(|found| found.map(Some)))
             {
                 Some(found) => Ok(found?.map(|()| Seen::Alias)),
                 None => Err(Status::NotFound),
@@ -136,7 +143,7 @@ fn look_for(
     match array_from_document(kind, document, uri, shared.claim_edges(array), why) {
         Err(Status::NotFound) => {
             let place = GroupPlace { store, uri, kind, document_bytes };
-            refuse_group(&place, open, buffer, is_large, why).map_or(Ok(None), Err)
+            refuse_group(&place, access.open, buffer, is_large, why).map_or(Ok(None), Err)
         }
         loaded => loaded.map(|record| Some(Seen::Record(record))),
     }
@@ -176,13 +183,16 @@ fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome
     }
 }
 
-/// Opens a file that the table of files does not know; idle descriptors of the table make room
-/// where the process has none left. None where only descriptors in use are in the way.
-pub fn open_making_room(lock: &Lock, path: &Path) -> Option<Result<(i32, FileStat), Fault>> {
+/// Opens what the table of files does not know; idle descriptors of the table make room where the
+/// process has none left. None where only descriptors in use are in the way.
+pub fn making_room<T: Copy>(
+    lock: &Lock,
+    mut open: impl FnMut(&Store) -> Result<T, Fault>,
+) -> Option<Result<T, Fault>> {
     let shared = lock.shared;
     // Ends: every turn closes a descriptor of ours, or returns.
     loop {
-        let opened = shared.store.open(path);
+        let opened = open(&shared.store);
         if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
             return Some(opened);
         }

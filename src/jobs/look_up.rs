@@ -121,6 +121,9 @@ fn settle(
         state.arrays.set_checked(question.array, question.batch_id);
     }
     let has_failed = matches!(outcome, Outcome::Failed(_));
+    if has_failed && shared.array_record(question.array).flat.is_some() {
+        state.arrays.set_changed(question.array);
+    }
     let open = opened.ok().map(|(open, _)| open);
     // A file that is still being written is looked at anew by the next sample that needs it.
     let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);
@@ -198,15 +201,20 @@ fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_foun
 }
 
 /// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
-/// above it that was there before.
+/// above it that was there before. A flat file has no missing chunks: it was there, whole.
 fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     let shared = lock.shared;
     let Question { array, array_id, file, batch_id, .. } = *question;
+    let record = shared.array_record(array);
+    if record.flat.is_some() {
+        let path = file_path(shared, array, record, file);
+        let text = "was there and is gone, so it is not missing data";
+        return Outcome::Failed(fail!(why, Io, "{}: no such file: it {text}", shown(&path)));
+    }
     match check_array(lock, question, why) {
         Outcome::Absent => {}
         outcome => return outcome,
     }
-    let record = shared.array_record(array);
     let nearest = lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
     let Some((folder, false)) = nearest else { return Outcome::Absent };
     let path = folder_path(shared, array, record, folder);
@@ -231,10 +239,7 @@ fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     }
     let record = shared.array_record(question.array);
     let uri = shared.array_uri(question.array);
-    let path = match record.flat {
-        None => document_path(uri, record.document),
-        Some(_) => file_path(shared, question.array, record, question.file),
-    };
+    let path = document_path(uri, record.document);
     match shared.store.stat_path(&path) {
         Ok(_) => Outcome::Absent,
         Err(fault) => Outcome::Failed(fail!(

@@ -9,6 +9,7 @@ pub mod feed;
 pub mod flat;
 pub mod groups;
 pub mod lease;
+pub mod lend;
 pub mod load;
 pub mod look_up;
 pub mod parts;

@@ -13,7 +13,7 @@ use crate::intake::arrays::ArrayState;
 use crate::intake::parts::Slice;
 use crate::jobs::flat::read_npy;
 use crate::jobs::groups::Open;
-use crate::jobs::load::open_making_room;
+use crate::jobs::load::making_room;
 use crate::os::directory::Entry;
 use crate::os::store::{Fault, Path, Store};
 use crate::os::{Errno, profiler};
@@ -28,14 +28,34 @@ use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// What opens files, and folders.
+pub struct Access<'a, 'o> {
+    pub store: &'a Store,
+    pub open: &'a mut Open<'o>,
+    pub open_folder: &'a mut OpenFolder<'o>,
+}
+
+/// What opens folders.
+type OpenFolder<'o> = dyn FnMut(&str) -> Result<i32, Fault> + 'o;
+
 /// The uri of the one sequence of numbered files in the folder `uri`, which goes to `why`; None
 /// where there is no such folder, or none in it, and `why` stays.
-pub fn find_numbered(store: &Store, uri: &str, why: &mut Why) -> Option<Result<(), Status>> {
-    if store.uses_hook() {
+pub fn find_numbered(
+    access: &mut Access<'_, '_>,
+    uri: &str,
+    why: &mut Why,
+) -> Option<Result<(), Status>> {
+    if access.store.uses_hook() {
         return None;
     }
     let mut finder = PrefixFinder::new();
-    list_names(store, uri, u32::MAX, &mut |entry| finder.add(entry.name)).ok()?;
+    let listed = (access.open_folder)(uri)
+        .and_then(|fd| list_names(access.store, fd, u32::MAX, &mut |entry| finder.add(entry.name)));
+    match listed {
+        Ok(Listing::Whole) => {}
+        Err(Fault::Absent | Fault::NotRegular(_)) => return None,
+        listed => return Some(Err(folder_failure(uri, listed, why))),
+    }
     Some(match finder.finish(uri, why) {
         Ok(None) => return None,
         Ok(Some(prefix)) => {
@@ -54,6 +74,16 @@ pub fn find_numbered(store: &Store, uri: &str, why: &mut Why) -> Option<Result<(
     })
 }
 
+/// Why the folder of `uri` could not be listed to its end.
+fn folder_failure(uri: &str, listed: Result<Listing, Fault>, why: &mut Why) -> Status {
+    let (shown, absent) = (Tail(uri, SHOWN_BYTES), listed == Err(Fault::Absent));
+    let status = if absent { Status::NotFound } else { Status::Io };
+    match listed {
+        Err(fault) => why.fail(status, format_args!("{shown}: its folder: {fault}")),
+        Ok(_) => why.fail(status, format_args!("{shown}: its folder has too many names")),
+    }
+}
+
 /// A sequence of files, and the record of the first of them.
 pub struct Begun {
     /// Which files there are.
@@ -66,31 +96,22 @@ pub struct Begun {
 /// where the uri names no such files, and Ok(None) where `buffer` is too small, unless it is large
 /// already.
 pub fn begin_parts(
-    store: &Store,
-    open: &mut Open<'_>,
+    access: &mut Access<'_, '_>,
     (uri, most): (&str, (u32, u64)),
     (buffer, is_large): (&mut [u8], bool),
     why: &mut Why,
 ) -> Option<Result<Option<Begun>, Status>> {
     let (folder, prefix) = split_numbered(uri)?;
+    let Access { store, open, open_folder } = access;
     if store.uses_hook() {
         return None;
     }
     let mut numbered = Numbered::new(prefix, buffer);
-    let listed = list_names(store, folder, u32::MAX, &mut |entry: &Entry<'_>| {
-        numbered.add(entry.name);
+    let listed = open_folder(folder).and_then(|fd| {
+        list_names(store, fd, u32::MAX, &mut |entry: &Entry<'_>| numbered.add(entry.name))
     });
-    match listed {
-        Ok(Listing::Whole) => {}
-        Ok(Listing::Cut) => {
-            let text = "has more names than are looked at";
-            return Some(Err(fail!(why, Io, "{}: {text}", Tail(folder, SHOWN_BYTES))));
-        }
-        Err(fault) => {
-            let status = if fault == Fault::Absent { Status::NotFound } else { Status::Io };
-            let text = format_args!("{}: its folder: {fault}", Tail(uri, SHOWN_BYTES));
-            return Some(Err(why.fail(status, text)));
-        }
+    if listed != Ok(Listing::Whole) {
+        return Some(Err(folder_failure(uri, listed, why)));
     }
     if numbered.is_short_of_bits() && !is_large && u64::from(most.0) > numbered.room() {
         return Some(Ok(None));
@@ -196,14 +217,14 @@ fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
 /// It says what holds for the whole: how many files there are, and extents of the smallest and of
 /// the largest.
 pub fn read_parts(
-    store: &Store,
-    open: &mut Open<'_>,
+    access: &mut Access<'_, '_>,
     uri: &str,
     buffer: &mut [u8],
     why: &mut Why,
 ) -> Option<Result<ArrayRecord, Status>> {
     let most = (PARTS_MAX, u64::MAX);
-    let begun = begin_parts(store, open, (uri, most), (&mut *buffer, true), why)?.transpose()?;
+    let begun = begin_parts(access, (uri, most), (&mut *buffer, true), why)?.transpose()?;
+    let Access { store, open, .. } = access;
     Some(begun.and_then(|Begun { sequence: Sequence { count, .. }, record: first }| {
         let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);
         for number in 0..count {
@@ -241,7 +262,7 @@ pub fn run<'l>(lock: &'l Lock, worker: &mut Worker, slice: &Slice) -> Locked<'l>
     let (first, uri) = (shared.array_record(slice.array), shared.array_uri(slice.array));
     let mut open = |path: &Path| {
         let none = Err(Fault::Failed(Errno(libc::EMFILE)));
-        open_making_room(lock, path).unwrap_or(none)
+        making_room(lock, |store| store.open(path)).unwrap_or(none)
     };
     let (mut why, mut failed) = (Why::new(), None);
     let (parts, runs) = shared.claim_parts(slice.row as usize, slice.count as usize);

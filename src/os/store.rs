@@ -176,7 +176,11 @@ impl Store {
         if self.uses_hook() {
             return Err(Fault::HookFailed);
         }
-        (self.os.open_directory)(path.as_bytes_nul()).map_err(fault_from)
+        let open = || (self.os.open_directory)(path.as_bytes_nul()).map_err(fault_from);
+        match open() {
+            Err(STALE) => open(),
+            opened => opened,
+        }
     }
 
     /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the

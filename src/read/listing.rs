@@ -24,7 +24,8 @@ pub fn list_folders(
     visit: &mut dyn FnMut(&str),
 ) -> Result<Listing, Fault> {
     let mut listing = Listing::Whole;
-    let listed = list_names(store, uri, names_max, &mut |entry| {
+    let fd = open_folder(store, uri)?;
+    let listed = list_names(store, fd, names_max, &mut |entry| {
         if !entry.may_be_folder || entry.name.first().is_none_or(|first| *first == b'.') {
             return;
         }
@@ -36,24 +37,24 @@ pub fn list_folders(
     Ok(if listed == Listing::Cut { listed } else { listing })
 }
 
-/// Hands what is in the folder `uri` to `visit`. At most `names_max` names are looked at.
-pub fn list_names(
-    store: &Store,
-    uri: &str,
-    names_max: u32,
-    visit: &mut dyn FnMut(&Entry<'_>),
-) -> Result<Listing, Fault> {
-    let fd = open_folder(store, uri)?;
-    let result = list_opened(store, fd, names_max, visit);
-    store.close(fd);
-    result
-}
-
+/// Opens the folder `uri`.
 #[inline(never)] // a path is not to stand on the stack while the names are visited
-fn open_folder(store: &Store, uri: &str) -> Result<i32, Fault> {
+pub fn open_folder(store: &Store, uri: &str) -> Result<i32, Fault> {
     let mut path = Path::new();
     path.push_str(uri);
     store.open_directory(&path)
+}
+
+/// Hands what is in a folder to `visit`, and closes it. At most `names_max` names are looked at.
+pub fn list_names(
+    store: &Store,
+    fd: i32,
+    names_max: u32,
+    visit: &mut dyn FnMut(&Entry<'_>),
+) -> Result<Listing, Fault> {
+    let listed = list_opened(store, fd, names_max, visit);
+    store.close(fd);
+    listed
 }
 
 fn list_opened(

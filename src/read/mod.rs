@@ -21,7 +21,7 @@ pub use document::{
 };
 pub use files::{FileTable, Lease, LeaseOutcome};
 pub use folders::{Folder, FolderTable, folders_of};
-pub use listing::{Listing, list_folders, list_names};
+pub use listing::{Listing, list_folders, list_names, open_folder};
 pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{IndexPage, Outcome, PAGE_BYTES, PageCache, Question, Requests};

@@ -1,8 +1,9 @@
 //! Arrays that the caller feeds: its memory, or a value that push copied.
 //!
 //! In: element type, shape, strides. Out: an [`ArrayRecord`] like that of any array, whose chunks
-//! are parts of the memory that no format made. Invariant: strides are not negative: an axis that
-//! the caller counts downwards is turned round, and so is every walk along it.
+//! are parts of the memory that no format made; memory of a device is one chunk, because nobody
+//! brings it there in parts. Invariant: strides are not negative: an axis that the caller counts
+//! downwards is turned round, and so is every walk along it.
 
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ArrayRecord, ByteOrder, Dtype};
@@ -20,9 +21,26 @@ pub enum FedData {
     Nothing,
     /// In memory of the caller's, the first of them at this address.
     Memory(usize),
+    /// In memory of a device.
+    Device(DeviceMemory),
     /// Here, row-major.
     Value([u8; VALUE_BYTES]),
 }
+
+/// Elements in memory of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceMemory {
+    /// Number of the device.
+    pub device: i32,
+    /// Address of the first element.
+    pub address: u64,
+    /// The caller's event behind which they are there; 0: they are.
+    pub event: usize,
+}
+
+/// No memory has more bytes: the longest addresses that hardware translates have 57 bits. So a step
+/// behind the last element, and sums of such, fit an i64.
+const SPAN_MAX: u64 = 1 << 57;
 
 /// An array that the caller feeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +75,25 @@ impl Fed {
         self.data != FedData::Nothing
     }
 
+    /// What is there of it in memory of a device.
+    pub fn on_device(&self) -> Option<&DeviceMemory> {
+        match &self.data {
+            FedData::Device(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Whether there can be such memory at `address`; what is computed of its strides then fits.
+    /// Distances along axes that nothing steps along become 0.
+    pub fn settle(&mut self, address: u64) -> bool {
+        for axis in 0..self.rank as usize {
+            self.strides[axis] *= u64::from(self.shape[axis] > 1);
+        }
+        let has_none = self.shape[..self.rank as usize].contains(&0);
+        let span = self.span().filter(|span| *span <= SPAN_MAX);
+        has_none || span.is_some_and(|span| address.checked_add(span).is_some())
+    }
+
     /// Whether what is computed of its extents fits. An extent of 0 counts as 1: strides of 0 keep
     /// any number of elements in a few bytes, and an extent of 0 in none.
     pub fn is_countable(&self) -> bool {
@@ -74,6 +111,16 @@ impl Fed {
             bytes.checked_add(last)
         };
         axes.into_iter().try_fold(u64::from(self.dtype_bytes), reach)
+    }
+
+    /// The record of an array in memory of a device: one chunk, of which nothing is staged.
+    pub fn whole_record(&self) -> ArrayRecord {
+        let mut record = self.record(0);
+        for axis in 0..record.axes() {
+            record.chunk_shape[axis] = self.shape[axis].max(1);
+        }
+        record.chunk_bytes = 0;
+        record
     }
 
     /// The record of the array, in chunks of whose elements no more than `most` bytes are read: cut

@@ -22,7 +22,7 @@ pub use asked::Numbering;
 pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
-pub use fed::{Fed, FedData, VALUE_BYTES};
+pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use time::{TIME_UNITS, Time};

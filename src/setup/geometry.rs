@@ -85,7 +85,9 @@ impl Settings {
         let need = SlabNeed::of(self.config.max_chunk_uncompressed_bytes, 0);
         let boxes = u64::from(self.boxes_per_batch()) * chunk_records_max();
         let failed = u64::from(self.config.samples_per_batch) * self.fields.len() as u64;
-        let around = outside_records_max(RANK_MAX as u64).max(BLANKS_MAX);
+        // A box of memory of a device takes its unit with what lies around it.
+        let around = outside_records_max(RANK_MAX as u64) + u64::from(self.takes_parts);
+        let around = around.max(BLANKS_MAX);
         Layout { data_bytes: need.data_bytes, units: boxes.max(failed).max(around) as u32 }
     }
 

@@ -9,16 +9,18 @@ use crate::base::arena::{Claim, Region};
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
+use crate::cuda::Event;
 use crate::device::{SlabPart, UNIT_BYTES};
 use crate::read::staged_bytes;
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
-use crate::records::{Destination, Fed, FedData};
+use crate::records::{Destination, DeviceMemory, Fed, FedData};
 use crate::state::State;
 use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabWriter, Tiles};
 use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
-use core::ptr::with_exposed_provenance;
+use core::ffi::c_void;
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::slice;
 
 impl State {
@@ -97,7 +99,8 @@ impl Shared {
     /// Bytes of an array that is fed, from byte `first` behind its first element on.
     pub fn fed_bytes(&self, fed: &'static Fed, first: u64, bytes: u64) -> &'static [u8] {
         match &fed.data {
-            FedData::Nothing => &[],
+            // What a device has is its kernel's to read.
+            FedData::Nothing | FedData::Device(_) => &[],
             FedData::Value(value) => &value[index(first)..][..index(bytes)],
             FedData::Memory(address) => {
                 let start = with_exposed_provenance::<u8>(address + index(first));
@@ -106,6 +109,13 @@ impl Shared {
                 unsafe { slice::from_raw_parts(start, index(bytes)) }
             }
         }
+    }
+
+    /// The event behind which memory of a device holds what is fed of it, if there is one.
+    pub fn fed_event(&self, memory: &DeviceMemory) -> Option<Event> {
+        let raw = with_exposed_provenance_mut::<c_void>(memory.event);
+        // SAFETY: the caller lends it with the memory.
+        Some(unsafe { Event::from_raw(raw) }).filter(|event| !event.is_null())
     }
 
     /// A sample in its batch slot, of which a job writes what its chunks cover.

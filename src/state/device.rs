@@ -21,6 +21,15 @@ pub const NAP_MIN_NS: u64 = 20_000;
 /// still, and a slot may wait for a consumer's whole step. Short beside any wait that it ends.
 pub const NAP_MAX_NS: u64 = 320_000;
 
+/// Boxes of a batch that read memory of the device, and are not on their way yet.
+#[derive(Clone, Copy, Default)]
+pub struct Lent {
+    /// Box of the batch that is looked at next, as `order` of the planner counts them.
+    pub next: u32,
+    /// How many there are from there on.
+    pub left: u64,
+}
+
 /// What the lock guards of the device.
 pub struct DeviceState {
     /// Slabs and resident waves.
@@ -31,6 +40,12 @@ pub struct DeviceState {
     pub copy_bytes: [u64; SLABS_MAX],
     /// Bytes of data of each resident wave, and bytes that it becomes.
     pub wave_bytes: [(u64, u64); RESIDENT_WAVES],
+    /// Bytes that the units of each slab read of the caller's memory.
+    pub lent_bytes: [u64; SLABS_MAX],
+    /// By batch slot.
+    pub lent: [Lent; SLABS_MAX],
+    /// Slots that have such, as bits.
+    pub lending: u64,
     /// Slots that wait for the device, as bits.
     pub fenced: u64,
     /// Slots that wait for the end of a capture first, likewise.
@@ -61,6 +76,9 @@ impl DeviceState {
             copying: 0,
             copy_bytes: [0; SLABS_MAX],
             wave_bytes: [(0, 0); RESIDENT_WAVES],
+            lent_bytes: [0; SLABS_MAX],
+            lent: [Lent::default(); SLABS_MAX],
+            lending: 0,
             fenced: 0,
             captured: 0,
             uses: &mut [],
@@ -105,17 +123,32 @@ impl DeviceState {
         }
     }
 
+    /// Boxes of the batch that a slot was just given read memory of the device.
+    pub fn lend(&mut self, slot: BatchSlot, boxes: u64) {
+        self.lent[slot.at()] = Lent { next: 0, left: boxes };
+        self.lending |= 1 << slot.0;
+    }
+
+    /// One of them is on its way, or failed; `next` is the box behind it.
+    pub fn lent_one(&mut self, slot: BatchSlot, next: u32) {
+        let lent = &mut self.lent[slot.at()];
+        assert!(lent.left > 0 && next > lent.next);
+        *lent = Lent { next, left: lent.left - 1 };
+        self.lending &= !(u64::from(lent.left == 0) << slot.0);
+    }
+
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        HAS_DEVICES
-            && !self.is_dead()
-            && (self.slabs.busy_count() > 0 || self.copying | self.fenced | self.captured != 0)
+        let waits = self.copying | self.fenced | self.captured | self.lending;
+        HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)
     }
 
     /// Forgets what is under way; the device is at rest.
     pub fn clear(&mut self) {
         self.slabs.clear();
         self.copying = 0;
+        self.lent_bytes = [0; SLABS_MAX];
+        self.lending = 0;
         self.lacks_room = false;
     }
 }

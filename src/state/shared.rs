@@ -137,7 +137,10 @@ impl Shared {
 
     /// Its record.
     pub fn fed_record(&self, fed: &Fed) -> ArrayRecord {
-        fed.record(self.settings.config.max_chunk_uncompressed_bytes)
+        match fed.on_device() {
+            Some(_) => fed.whole_record(),
+            None => fed.record(self.settings.config.max_chunk_uncompressed_bytes),
+        }
     }
 
     /// A field of batches.

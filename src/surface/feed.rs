@@ -7,7 +7,10 @@ use crate::base::limits::RANK_MAX;
 use crate::base::math::product;
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::records::{Dtype, Fed, FedData, VALUE_BYTES};
+use crate::records::{DeviceMemory, Dtype, Fed, FedData, VALUE_BYTES};
+use core::ffi::c_void;
+
+const ENDLESS: &str = "what is fed: no memory has its shape and strides";
 
 /// What a box reads in the place of an array of a store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,12 +36,32 @@ impl Memory {
     /// The memory from the first element to the last is readable, and nobody writes it, until the
     /// batch of every box that reads it is popped, or reset or close has returned Ok.
     pub unsafe fn new(data: *const u8, dtype: Dtype, shape: &[u64], strides: &[u64]) -> Memory {
+        Memory::of(FedData::Memory(data.expose_provenance()), dtype, shape, strides)
+    }
+
+    /// The same in memory of device number `device`, which must be the loader's: from `address` on,
+    /// where it is when `event` (a `CUevent`, or NULL) is over. Batches in host memory refuse it.
+    ///
+    /// # Safety
+    /// As of [`Memory::new`], of kernels of the device, once the event is over; and until then the
+    /// event lives, and is not recorded again.
+    pub unsafe fn on_device(
+        (device, address, event): (u32, u64, *mut c_void),
+        dtype: Dtype,
+        shape: &[u64],
+        strides: &[u64],
+    ) -> Memory {
+        let (device, event) = (device as i32 & i32::MAX, event.expose_provenance());
+        let memory = DeviceMemory { device, address, event };
+        Memory::of(FedData::Device(memory), dtype, shape, strides)
+    }
+
+    fn of(data: FedData, dtype: Dtype, shape: &[u64], strides: &[u64]) -> Memory {
         assert!(shape.len() == strides.len() && shape.len() <= RANK_MAX && dtype != Dtype::Raw);
-        let mut fed = Fed { dtype, dtype_bytes: dtype.bytes(), ..Fed::NOTHING };
+        let mut fed = Fed { data, dtype, dtype_bytes: dtype.bytes(), ..Fed::NOTHING };
         fed.rank = shape.len() as u32;
         fed.shape[..shape.len()].copy_from_slice(shape);
         fed.strides[..shape.len()].copy_from_slice(strides);
-        fed.data = FedData::Memory(data.expose_provenance());
         Memory(fed)
     }
 }
@@ -48,7 +71,19 @@ impl Feed<'_> {
     pub(super) fn fed(&self, rank: usize, why: &mut Why) -> Result<Fed, Status> {
         let fed = match self {
             Feed::Nothing => return Ok(Fed::NOTHING),
-            Feed::Memory(Memory(fed)) => *fed,
+            Feed::Memory(Memory(fed)) => {
+                let mut fed = *fed;
+                let address = match fed.data {
+                    FedData::Memory(address) => address as u64,
+                    FedData::Device(memory) => memory.address,
+                    _ => 0,
+                };
+                // What is not countable is refused below.
+                if fed.is_countable() && !fed.settle(address) {
+                    return Err(fail!(why, Invalid, "{ENDLESS}"));
+                }
+                fed
+            }
             Feed::Value(dtype, shape, bytes) => {
                 let count = product(shape).and_then(|n| n.checked_mul(u64::from(dtype.bytes())));
                 let is_whole = *dtype != Dtype::Raw && count == Some(bytes.len() as u64);
@@ -75,7 +110,7 @@ impl Feed<'_> {
             }
         };
         if !fed.is_countable() {
-            return Err(fail!(why, Invalid, "what is fed: no memory has its shape"));
+            return Err(fail!(why, Invalid, "{ENDLESS}"));
         }
         if fed.rank as usize != rank {
             let axes = fed.rank;

@@ -15,13 +15,13 @@ use crate::intake::arrays::Uri;
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group, select_level};
-use crate::jobs::parts::{find_numbered, read_parts};
+use crate::jobs::parts::{Access, find_numbered, read_parts};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Path, Store};
-use crate::read::{Listing, read_document};
+use crate::read::{Listing, open_folder, read_document};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind};
 use crate::setup::config::Config;
@@ -293,7 +293,9 @@ fn read_plain(
         Err(Status::NotFound) => {
             let selected = select_level(store, open, uri, (&mut *buffer, true), why);
             let found = selected.and_then(Result::transpose);
-            let found = found.or_else(|| find_numbered(store, uri, why));
+            let open_folder = &mut |uri: &str| open_folder(store, uri);
+            let access = &mut Access { store, open, open_folder };
+            let found = found.or_else(|| find_numbered(access, uri, why));
             return found.unwrap_or(Err(Status::NotFound)).map(|()| None);
         }
         read => read?,
@@ -322,7 +324,9 @@ fn read_files(
     // Chunks of a flat file are as small as whoever reads it wants them.
     let flat = read_flat(store, &mut *open, (uri, u64::MAX), scratch, true, why);
     let flat = flat.and_then(Result::transpose);
-    let record = flat.or_else(|| read_parts(store, open, uri, scratch, why))?;
+    let open_folder = &mut |uri: &str| open_folder(store, uri);
+    let access = &mut Access { store, open, open_folder };
+    let record = flat.or_else(|| read_parts(access, uri, scratch, why))?;
     Some(record.map(Found::Array))
 }
 

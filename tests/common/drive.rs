@@ -107,7 +107,7 @@ pub fn open(config: &Config) -> Loader {
 }
 
 /// The driver that `WAVETRAIN_TEST_DRIVER` names, on a machine that has one.
-fn named_driver() -> Option<&'static CStr> {
+pub fn named_driver() -> Option<&'static CStr> {
     static NAMED: OnceLock<Option<CString>> = OnceLock::new();
     static KEPT: OnceLock<()> = OnceLock::new();
     let name = || CString::new(std::env::var("WAVETRAIN_TEST_DRIVER").ok()?).ok();

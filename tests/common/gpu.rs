@@ -363,7 +363,7 @@ impl Handle {
     }
 
     /// What ended the stream; else the status alone.
-    fn last_error(&self, code: i32) -> Refusal {
+    pub fn last_error(&self, code: i32) -> Refusal {
         let mut error = Error::EMPTY;
         // SAFETY: the struct is whole.
         assert_eq!(unsafe { wavetrain_last_error(self.0, &mut error) }, OK);

@@ -5,8 +5,10 @@
 
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures;
+use crate::common::lender::Lender;
 use serde_json::Value;
 use std::fs;
+use std::sync::Mutex;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
 use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
@@ -36,8 +38,31 @@ struct Boxed {
 
 enum Source {
     Store,
-    Memory(Memory),
+    Memory(Raw),
     Value(Dtype, Vec<u64>, Vec<u8>),
+}
+
+/// A part of a file that is held in memory for good, because loaders read it.
+pub struct Raw {
+    bytes: &'static [u8],
+    offset: usize,
+    dtype: Dtype,
+    shape: Vec<u64>,
+    strides: Vec<u64>,
+}
+
+impl Raw {
+    fn memory(&self, gpu: Option<&Lender>) -> Memory {
+        let Raw { bytes, offset, dtype, shape, strides } = self;
+        if let Some(gpu) = gpu {
+            let (device, address, event) = gpu.lend(bytes);
+            let place = (device, address + *offset as u64, event);
+            // SAFETY: numpy looked at the same bytes with these strides, and the lender keeps them.
+            return unsafe { Memory::on_device(place, *dtype, shape, strides) };
+        }
+        // SAFETY: likewise, and nobody writes them.
+        unsafe { Memory::new(bytes[*offset..].as_ptr(), *dtype, shape, strides) }
+    }
 }
 
 fn dtype(value: &Value) -> Dtype {
@@ -45,22 +70,33 @@ fn dtype(value: &Value) -> Dtype {
     *DTYPES.iter().find(|known| known.name() == name).expect("known")
 }
 
-/// What a box reads that is no store. Memory stays for good, because loaders read it.
+/// What a box reads that is no store.
 fn source(value: &Value) -> Source {
     let shape = list(&value["shape"], number);
     if let Some(name) = value["memory"].as_str() {
-        let bytes = fs::read(fixtures::samples().join("raw").join(name)).expect("it is there");
-        let offset = number(&value["offset"]) as usize;
-        let strides = list(&value["strides"], number);
-        let data = bytes.leak()[offset..].as_ptr();
-        // SAFETY: numpy looked at the same file with these strides, and nobody writes it.
-        return Source::Memory(unsafe {
-            Memory::new(data, dtype(&value["type"]), &shape, &strides)
+        return Source::Memory(Raw {
+            bytes: raw(name),
+            offset: number(&value["offset"]) as usize,
+            dtype: dtype(&value["type"]),
+            shape,
+            strides: list(&value["strides"], number),
         });
     }
     let Some(hex) = value["value"].as_str() else { return Source::Store };
     let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex");
     Source::Value(dtype(&value["type"]), shape, (0..hex.len() / 2).map(byte).collect())
+}
+
+/// The bytes of a file, read once.
+fn raw(name: &str) -> &'static [u8] {
+    static READ: Mutex<Vec<(String, &'static [u8])>> = Mutex::new(Vec::new());
+    let mut read = READ.lock().expect("no test fails here");
+    if let Some((_, bytes)) = read.iter().find(|(known, _)| known == name) {
+        return bytes;
+    }
+    let bytes = fs::read(fixtures::samples().join("raw").join(name)).expect("it is there");
+    read.push((name.to_owned(), bytes.leak()));
+    read[read.len() - 1].1
 }
 
 fn list<T>(value: &Value, each: impl Fn(&Value) -> T) -> Vec<T> {
@@ -156,15 +192,29 @@ impl Case {
         config
     }
 
+    /// Whether a box of it reads memory.
+    pub fn reads_memory(&self) -> bool {
+        self.samples.iter().flatten().any(|boxed| matches!(boxed.source, Source::Memory(_)))
+    }
+
     /// Streams it and compares; how many bytes came out.
-    pub fn stream<'a>(&'a self, config: &Config) -> u64 {
+    pub fn stream(&self, config: &Config) -> u64 {
+        self.stream_from(config, None)
+    }
+
+    /// The same with its memory in that of a device, where the loader's batches are.
+    pub fn stream_lent(&self, config: &Config, gpu: &Lender) -> u64 {
+        self.stream_from(config, Some(gpu))
+    }
+
+    fn stream_from<'a>(&'a self, config: &Config, gpu: Option<&Lender>) -> u64 {
         let case = self.number;
         let loader = Loader::open(config).unwrap_or_else(|why| panic!("case {case}: {why}"));
         let part = |boxed: &'a Boxed| Part {
             uri: &boxed.uri,
             feed: match &boxed.source {
                 Source::Store => Feed::Nothing,
-                Source::Memory(memory) => Feed::Memory(*memory),
+                Source::Memory(raw) => Feed::Memory(raw.memory(gpu)),
                 Source::Value(dtype, shape, bytes) => Feed::Value(*dtype, shape, bytes),
             },
             begin: &boxed.begin,

@@ -6,6 +6,8 @@ mod codecs;
 mod common;
 mod consumer;
 mod driver;
+mod lend;
+mod lent_units;
 mod pipeline;
 mod release;
 mod samples;

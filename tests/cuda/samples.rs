@@ -1,29 +1,46 @@
 //! Samples of several boxes and fields on the simulated device: as on the host, what numpy makes of
-//! them.
+//! them; also where their memory is the device's.
 
-use crate::common::cuda_sim::Simulator;
+use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::in_hook_mode;
-use crate::common::samples::cases;
+use crate::common::lender::Lender;
+use crate::common::samples::{Case, cases};
 use wavetrain::config::*;
+
+/// The config of a case with batches on the device, in one of the ways to work.
+fn config(case: &Case, simulator: &Simulator) -> Config {
+    let host = case.config();
+    let config = Config {
+        backend: BACKEND_CUDA,
+        cuda_driver: simulator.driver_path(),
+        max_host_memory_bytes: host.max_host_memory_bytes + (8 << 20),
+        ..host
+    };
+    match case.number % 4 {
+        0 => Config { thread_mode: THREADS_PUMP, ..config },
+        1 => in_hook_mode(&config),
+        2 => Config { chunk_cache_bytes: 1 << 20, ..config },
+        _ => Config { n_decode_threads: 8, ..config },
+    }
+}
 
 #[test]
 fn fields_and_boxes_on_a_device_are_what_numpy_makes_of_them() {
     let Some(simulator) = Simulator::take() else { return };
-    let mut bytes = 0;
-    for case in cases() {
-        let host = case.config();
-        let config = Config {
-            backend: BACKEND_CUDA,
-            cuda_driver: simulator.driver_path(),
-            max_host_memory_bytes: host.max_host_memory_bytes + (8 << 20),
-            ..host
-        };
-        bytes += match case.number % 4 {
-            0 => case.stream(&Config { thread_mode: THREADS_PUMP, ..config }),
-            1 => case.stream(&in_hook_mode(&config)),
-            2 => case.stream(&Config { chunk_cache_bytes: 1 << 20, ..config }),
-            _ => case.stream(&Config { n_decode_threads: 8, ..config }),
-        };
-    }
+    let bytes: u64 = cases().iter().map(|case| case.stream(&config(case, &simulator))).sum();
     assert!(bytes > 1 << 20, "{bytes}");
+}
+
+#[test]
+fn memory_of_the_device_gives_what_memory_of_the_host_gives() {
+    let Some(simulator) = Simulator::take() else { return };
+    let lender = Lender::new(simulator.driver_path());
+    let (mut bytes, mut count) = (0, 0);
+    for case in cases().iter().filter(|case| case.reads_memory()) {
+        simulator.set_mode([Mode::Eager, Mode::Jitter, Mode::Lazy][count % 3], count as u64);
+        bytes += case.stream_lent(&config(case, &simulator), &lender);
+        lender.take_back();
+        count += 1;
+    }
+    assert!(bytes > 1 << 18 && count > 50, "{bytes} bytes of {count} cases");
 }

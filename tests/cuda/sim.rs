@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use wavetrain::assemble::units::{Piece, RECORD_BYTES, Unit};
 
 use crate::cc;
@@ -14,12 +14,14 @@ pub const ORDERS: [u32; 3] = [0, 1, 2];
 type Assemble = unsafe extern "C" fn(*const u8, u64, u64, u32, *mut u32, u32, u32);
 type Copy = unsafe extern "C" fn(*const c_void, u32, u32, u32);
 type Place = unsafe extern "C" fn(u32) -> u64;
+type Watch = unsafe extern "C" fn(*const [u64; 2], u32) -> u32;
 
 /// The kernels as a library.
 pub struct Sim {
     assemble: Assemble,
     copy: Copy,
     place: Place,
+    watch: Watch,
 }
 
 /// Compiles the kernels; None, with a reason, where there is no compiler.
@@ -39,25 +41,41 @@ impl Sim {
     /// The kernels as they are; None where there is no compiler.
     pub fn get() -> Option<&'static Sim> {
         static SIM: OnceLock<Option<Sim>> = OnceLock::new();
-        SIM.get_or_init(|| {
-            let path = compiled("assemble_sim.so", &["-O1", "-shared", "-fPIC"])?;
-            let path = CString::new(path.to_str().unwrap()).unwrap();
-            // SAFETY: a library of ours, which does nothing when it is loaded.
-            let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-            assert!(!library.is_null());
-            // SAFETY: the functions of assemble_sim.cpp have these types.
-            unsafe {
-                Some(Sim {
-                    assemble: std::mem::transmute::<*mut c_void, Assemble>(symbol(
-                        library,
-                        "sim_assemble",
-                    )),
-                    copy: std::mem::transmute::<*mut c_void, Copy>(symbol(library, "sim_copy")),
-                    place: std::mem::transmute::<*mut c_void, Place>(symbol(library, "sim_place")),
-                })
-            }
-        })
-        .as_ref()
+        SIM.get_or_init(|| Sim::with("assemble_sim.so", &[])).as_ref()
+    }
+
+    /// The kernels compiled with these flags.
+    pub fn with(name: &str, flags: &[&str]) -> Option<Sim> {
+        let path = compiled(name, &[&["-O1", "-shared", "-fPIC"], flags].concat())?;
+        let path = CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a library of ours, which does nothing when it is loaded.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!library.is_null());
+        // SAFETY: the functions of assemble_sim.cpp have these types.
+        unsafe {
+            Some(Sim {
+                assemble: std::mem::transmute::<*mut c_void, Assemble>(symbol(
+                    library,
+                    "sim_assemble",
+                )),
+                copy: std::mem::transmute::<*mut c_void, Copy>(symbol(library, "sim_copy")),
+                place: std::mem::transmute::<*mut c_void, Place>(symbol(library, "sim_place")),
+                watch: std::mem::transmute::<*mut c_void, Watch>(symbol(library, "sim_watch")),
+            })
+        }
+    }
+
+    /// Does `work` and counts the loads of kernels near one of these ranges, {first, limit}, which
+    /// are not inside of it.
+    pub fn strays(&self, ranges: &[[u64; 2]], work: impl FnOnce()) -> u32 {
+        // The library counts for one test at a time.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: the ranges live until they are taken back.
+        unsafe { (self.watch)(ranges.as_ptr(), ranges.len() as u32) };
+        work();
+        // SAFETY: of none nothing is read.
+        unsafe { (self.watch)(std::ptr::null(), 0) }
     }
 
     /// Runs a wave; the status word.

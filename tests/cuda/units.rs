@@ -298,6 +298,7 @@ fn the_kernels_see_the_records_where_the_library_puts_them() {
         offset_of!(Unit, reflects),
         offset_of!(Unit, path),
         offset_of!(Unit, vector_elements),
+        offset_of!(Unit, is_absolute),
         offset_of!(Unit, fill),
         offset_of!(Unit, row_vectors),
         offset_of!(Unit, axes),

@@ -1,5 +1,6 @@
 // The project's kernels on the CPU, for tests/cuda/units.rs: as a library, and, for
 // AddressSanitizer, as a program (-DSIM_PROGRAM) that runs what the test wrote into a file.
+#define SIMT_WATCH
 #include "simt.hpp"
 
 #include "../../kernels/assemble.cu"
@@ -14,6 +15,27 @@ extern "C" void sim_assemble(const uint8_t* wave, uint64_t units_at, uint64_t ti
                              uint32_t order) {
   void* params[] = {&wave, &units_at, &tiles_at, &unit_count, &status};
   simt::launch_params(wavetrain_assemble, tiles, kThreads, 0, params, schedule(order));
+}
+
+// Loads that go near one of `count` ranges, each a first and a last address, and not inside of it.
+static const uint64_t (*watched)[2];
+static uint32_t watched_count, strays;
+
+static void count_stray(uintptr_t first, size_t bytes) {
+  for (uint32_t i = 0; i < watched_count; i++) {
+    bool is_near = first + bytes + 16 > watched[i][0] && first < watched[i][1] + 16;
+    bool is_inside = first >= watched[i][0] && first + bytes <= watched[i][1];
+    strays += is_near && !is_inside;
+  }
+}
+
+extern "C" uint32_t sim_watch(const uint64_t (*ranges)[2], uint32_t count) {
+  watched = ranges;
+  watched_count = count;
+  simt_watch = count ? count_stray : nullptr;
+  uint32_t found = strays;
+  strays = 0;
+  return found;
 }
 
 extern "C" void sim_copy(const wavetrain_span* spans, uint32_t blocks, uint32_t count,
@@ -47,6 +69,7 @@ extern "C" uint64_t sim_place(uint32_t number) {
       offsetof(wavetrain_unit, reflects),
       offsetof(wavetrain_unit, path),
       offsetof(wavetrain_unit, vector_elements),
+      offsetof(wavetrain_unit, is_absolute),
       offsetof(wavetrain_unit, fill),
       offsetof(wavetrain_unit, row_vectors),
       offsetof(wavetrain_unit, axes),

@@ -594,7 +594,16 @@ std::common_type_t<T, U> max(T a, U b) {
 }
 
 // Loads and stores with a cache hint.
-template <class T> T __ldg(const T* place) { return *place; }
+#ifdef SIMT_WATCH
+// What is told of each load by __ldg.
+inline void (*simt_watch)(uintptr_t first, size_t bytes) = nullptr;
+#endif
+template <class T> T __ldg(const T* place) {
+#ifdef SIMT_WATCH
+  if (simt_watch) simt_watch(reinterpret_cast<uintptr_t>(place), sizeof(T));
+#endif
+  return *place;
+}
 template <class T> T __ldcg(const T* place) { return *place; }
 template <class T> T __ldcs(const T* place) { return *place; }
 template <class T> T __ldlu(const T* place) { return *place; }

@@ -34,7 +34,7 @@ use wavetrain::loader::{Failure, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::wavetrain_close;
-use world::{SHAPE, World};
+use world::{PARTS, SHAPE, World};
 
 const SAMPLES_PER_BATCH: usize = 4;
 
@@ -72,12 +72,13 @@ pub struct Outcome {
     pub record: Record,
 }
 
-/// Plain threads, little memory, batches of all four arrays.
+/// Plain threads, little memory, batches of all arrays.
 fn base_config() -> Config {
     Config {
         max_host_memory_bytes: 0,
         max_chunk_uncompressed_bytes: 4096,
         max_chunks_per_wave: 16,
+        max_parts: PARTS,
         max_read_op_bytes: 256,
         n_shard_index_cache: 4,
         lookahead_samples: 16,
@@ -113,6 +114,8 @@ fn faults(call: Call) -> Vec<Fault> {
             errnos(&[EIO, ENOENT, ENOTDIR, EACCES, EMFILE, ENFILE, ESTALE, ENOMEM, ELOOP])
         }
         Call::OpenDirect => errnos(&[EIO, ENOENT, EINVAL, EMFILE, ESTALE]),
+        Call::OpenDirectory => errnos(&[EIO, ENOENT, ENOTDIR, EACCES, EMFILE, ENFILE, ESTALE]),
+        Call::ReadDirectory => errnos(&[EIO, ENOMEM]),
         Call::Stat => {
             let mut faults = errnos(&[EIO, ESTALE, ENOMEM]);
             faults.extend([Fault::Longer, Fault::Shorter, Fault::Later]);
@@ -485,7 +488,7 @@ fn run_judged(scene: &Scene, world: &World, plan: Plan) -> Result<Outcome, Strin
 fn sweep_one(scene: Scene) {
     let _alone = alone();
     let start = Instant::now();
-    sweep(&scene, &World::build());
+    sweep(&scene, &World::build(scene.config.files.read.is_some()));
     println!("  {:.1} s", start.elapsed().as_secs_f64());
 }
 
@@ -620,7 +623,7 @@ fn a_host_block_that_is_too_small_or_not_aligned_is_refused_and_left_alone() {
 #[test]
 fn absent_files_are_errors_where_missing_chunks_are() {
     let _alone = alone();
-    let world = World::build();
+    let world = World::build(false);
     let config = Config { missing_chunks: MISSING_ERROR, ..base_config() };
     seam::begin(None, false);
     let loader = Loader::open_on(&OS, &config).unwrap_or_else(|failure| panic!("{failure}"));

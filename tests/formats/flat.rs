@@ -4,6 +4,7 @@
 use crate::common::drive::{self, PATIENCE_NS};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::{SCHEME, with_hook};
+use crate::common::npy;
 use std::fs;
 use wavetrain::config::*;
 use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, array_info};
@@ -12,13 +13,8 @@ use wavetrain::status::Status;
 
 /// The file of 64 x 100 u16, element n of which is n.
 fn npy() -> Vec<u8> {
-    let header = "{'descr': '<u2', 'fortran_order': False, 'shape': (64, 100), }";
-    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    file.extend_from_slice(header.as_bytes());
-    file.resize(127, b' ');
-    file.push(b'\n');
-    file.extend((0..6400u16).flat_map(u16::to_le_bytes));
-    file
+    let data: Vec<u8> = (0..6400u16).flat_map(u16::to_le_bytes).collect();
+    npy::file("<u2", false, &[64, 100], &data)
 }
 
 fn config() -> Config {
@@ -86,7 +82,7 @@ fn a_file_that_is_cut_replaced_or_gone_meanwhile_fails_by_name() {
     for (what, status, text) in [
         ("cut", Status::Io, "its size or time of change is not what it was when its header"),
         ("replaced", Status::Io, "its size or time of change is not what it was when its header"),
-        ("gone", Status::Io, "no such file: the array was there and is gone"),
+        ("gone", Status::Io, "no such file: it was there and is gone"),
     ] {
         let scratch = Scratch::new();
         let (path, uri) = (scratch.path("x.npy"), scratch.uri("x.npy"));
@@ -105,6 +101,11 @@ fn a_file_that_is_cut_replaced_or_gone_meanwhile_fails_by_name() {
         assert_eq!((failure.status, failure.tag), (status, 9), "{what}: {failure}");
         assert!(failure.text.as_str().contains("x.npy"), "{what}: {failure}");
         assert!(failure.text.as_str().contains(text), "{what}: {failure}");
+        // Reset reads the header anew.
+        let longer: Vec<u8> = (0..6600u16).flat_map(u16::to_le_bytes).collect();
+        fs::write(&path, npy::file("<u2", false, &[66, 100], &longer)).unwrap();
+        loader.reset().unwrap();
+        assert_eq!(pop(&loader, &uri, 64).unwrap(), wanted(64), "{what}");
     }
 }
 

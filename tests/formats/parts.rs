@@ -4,6 +4,7 @@
 use crate::common::drive::{self, Job, PATIENCE_NS};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
+use crate::common::npy;
 use std::fs;
 use std::time::{Duration, SystemTime};
 use wavetrain::abi::ArrayInfo;
@@ -16,12 +17,7 @@ use wavetrain::status::Status;
 fn npy(rows: u64, row: &[u64], first: u64, is_fortran: bool) -> Vec<u8> {
     let mut shape = vec![rows];
     shape.extend(row);
-    let list: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
-    let order = if is_fortran { "True" } else { "False" };
-    let header = format!("{{'descr': '<u2', 'fortran_order': {order}, 'shape': ({list}), }}\n");
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend_from_slice(&(header.len() as u16).to_le_bytes());
-    file.extend_from_slice(header.as_bytes());
+    let mut data = Vec::new();
     let count: u64 = shape.iter().product();
     let mut order: Vec<usize> = (0..shape.len()).collect();
     if is_fortran {
@@ -34,9 +30,9 @@ fn npy(rows: u64, row: &[u64], first: u64, is_fortran: bool) -> Vec<u8> {
             rest /= shape[*axis];
         }
         let number = at.iter().zip(&shape).fold(0, |sum, (at, extent)| sum * extent + at);
-        file.extend_from_slice(&((first + number) as u16).to_le_bytes());
+        data.extend_from_slice(&((first + number) as u16).to_le_bytes());
     }
-    file
+    npy::file("<u2", is_fortran, &shape, &data)
 }
 
 /// Writes a folder of files with these numbers of rows; how many rows there are.

@@ -2,9 +2,11 @@
 
 use crate::common::drive::{self, in_hook_mode};
 use crate::common::fixtures;
+use crate::common::lender::Lender;
 use crate::common::samples::cases;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
+use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Feed, Part, Pop, Request, Sample};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -20,6 +22,21 @@ fn fields_boxes_steps_and_axes_are_what_numpy_makes_of_them() {
         case.stream(&Config { chunk_cache_bytes: 1 << 20, ..in_hook_mode(&config) });
     }
     assert!(bytes > 1 << 20, "{bytes}");
+}
+
+/// Memory of a device: the simulated one has a test of its own (tests/cuda/samples.rs).
+#[test]
+fn memory_of_a_named_device_is_read_as_memory_of_the_host_is() {
+    let Some(cuda_driver) = drive::named_driver().map(DriverPath::from_static) else { return };
+    let lender = Lender::new(cuda_driver);
+    for case in cases().iter().filter(|case| case.reads_memory()) {
+        let host = case.config();
+        let max_host_memory_bytes = host.max_host_memory_bytes + (8 << 20);
+        let backend = BACKEND_CUDA;
+        let config = Config { backend, cuda_driver, max_host_memory_bytes, ..host };
+        case.stream_lent(&config, &lender);
+        lender.take_back();
+    }
 }
 
 const IMAGE: usize = 0;

@@ -1,6 +1,7 @@
 //! `wavetrain crop --fields` and `bench --fields`: samples of several boxes as files and as
 //! figures, and what is wrong with them.
 
+use crate::common::npy;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,9 @@ fn folder(test: &str) -> PathBuf {
 
 /// A .npy file of 6 x 8 u8, of which element (y, x) is 10 * y + x; its path.
 fn array(folder: &Path) -> String {
-    let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (6, 8), }";
-    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    file.extend_from_slice(header.as_bytes());
-    file.resize(128, b' ');
-    file.extend((0..6u8).flat_map(|y| (0..8u8).map(move |x| 10 * y + x)));
+    let data: Vec<u8> = (0..6u8).flat_map(|y| (0..8u8).map(move |x| 10 * y + x)).collect();
     let path = folder.join("a.npy");
-    fs::write(&path, file).unwrap();
+    fs::write(&path, npy::file("|u1", false, &[6, 8], &data)).unwrap();
     path.to_str().unwrap().to_string()
 }
 

@@ -7,6 +7,7 @@
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
+use crate::cuda::HAS_DEVICES;
 use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::blanks::{for_each_blank_of, is_covered};
 use crate::jobs::plan::planned::Place;
@@ -22,8 +23,36 @@ pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q Que
     &queue.boxes(number / boxes)[(number % boxes) as usize]
 }
 
+/// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but for
+/// those that read memory of a device, which are no chunks to plan; how many.
+pub fn bind_samples(
+    shared: &Shared,
+    state: &mut State,
+    (slot, count): (BatchSlot, u32),
+    order: &mut [u32],
+) -> usize {
+    let (mut boxes, mut lent) = (0, 0);
+    for sample in 0..count {
+        let row = state.slots.row(slot, sample);
+        state.slots.tags.write(row, state.queue.sample(sample).tag);
+        let queued = state.queue.boxes(sample);
+        bind_boxes(shared, state, (slot, sample), queued);
+        for (number, queued) in (0..).zip(queued) {
+            order[boxes] = sample * shared.settings.per_sample.boxes + number;
+            boxes += usize::from(!queued.is_on_device);
+            lent += u64::from(queued.is_on_device);
+        }
+    }
+    if HAS_DEVICES && lent > 0 {
+        state.slots.add_remaining(slot, lent);
+        state.device.lend(slot, lent);
+        state.wakes.work();
+    }
+    boxes
+}
+
 /// Writes the boxes of a sample to its slot, and what they cover of each field.
-pub fn bind_boxes(
+fn bind_boxes(
     shared: &Shared,
     state: &State,
     (slot, sample): (BatchSlot, u32),
@@ -33,7 +62,8 @@ pub fn bind_boxes(
     let row = |number: usize| shared.box_row(slot, sample * boxes + number as u32);
     for (number, queued) in queued.iter().enumerate() {
         let (field, shape) = (u32::from(queued.field), queued.shape);
-        state.slots.boxes.write(row(number), BoxRecord { sample, field, shape });
+        let is_on_device = queued.is_on_device;
+        state.slots.boxes.write(row(number), BoxRecord { sample, field, is_on_device, shape });
         if queued.is_fed {
             state.slots.fed.write(row(number), *state.queue.fed(sample, number as u32));
         }

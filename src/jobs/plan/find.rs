@@ -201,7 +201,12 @@ fn look_up(
         Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
         Some(Found { stat, .. }) if record.flat.is_some() => {
             let array = shared.array_record(entry.array);
-            let offset = chunk_in_file((array, record), entry, &stat, why)?;
+            if has_changed(record, entry.file, &stat) {
+                state.arrays.set_changed(entry.array);
+                let text = "is not what it was when its header was read: reset the loader";
+                return Err(fail!(why, Io, "its size or time of change {text}"));
+            }
+            let offset = chunk_in_file((array, record), entry, stat.bytes, why)?;
             entry.place = data_place(record, entry.need.span, (offset, 0), stat);
             Ok(LookUp::Settled)
         }
@@ -434,21 +439,22 @@ fn data_place(
     Place::Data { offset, bytes, stat }
 }
 
-/// Where a chunk of a flat array begins in its file.
+/// Whether a flat file is not the one whose header was read.
+fn has_changed(record: &ArrayRecord, file: u64, stat: &FileStat) -> bool {
+    let part = record.parts.get(index(file)).map(|part| part.state);
+    part.or(record.flat_state).is_some_and(|known| known != (stat.bytes, stat.modified_ns))
+}
+
+/// Where a chunk of a flat array begins in its file of `bytes` bytes.
 fn chunk_in_file(
     (array, record): (&ArrayRecord, &ArrayRecord),
     entry: &Planned,
-    stat: &FileStat,
+    bytes: u64,
     why: &mut Why,
 ) -> Result<u64, Status> {
-    let (bytes, needed) = (stat.bytes, record.flat_bytes());
-    let part = record.parts.get(index(entry.file)).map(|part| part.state);
-    if part.or(record.flat_state).is_some_and(|known| known != (bytes, stat.modified_ns)) {
-        let text = "is not what it was when its header was read: open the loader anew";
-        return Err(fail!(why, Io, "its size or time of change {text}"));
-    }
+    let needed = record.flat_bytes();
     let origin = chunk_origin(array, entry.file, entry.chunk);
-    if part.is_some() {
+    if record.is_in_parts() {
         return Ok(record.offset_in_part(entry.file, &origin));
     }
     if bytes < needed {

@@ -25,7 +25,7 @@ use crate::base::sort::sort;
 use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::Uri;
-use crate::jobs::plan::bind::{bind_boxes, queued_box};
+use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Merge, asked_chunk};
 use crate::records::{ArrayRecord, Need, Numbering};
@@ -207,17 +207,7 @@ impl Planner {
         }
         let Some(slot) = state.slots.find(SlotState::Free) else { return false };
         let batch_id = state.slots.begin(slot, count);
-        let mut boxes = 0;
-        for sample in 0..count {
-            let row = state.slots.row(slot, sample);
-            state.slots.tags.write(row, state.queue.sample(sample).tag);
-            let queued = state.queue.boxes(sample);
-            bind_boxes(shared, state, (slot, sample), queued);
-            for number in 0..queued.len() as u32 {
-                self.order[boxes] = sample * shared.settings.per_sample.boxes + number;
-                boxes += 1;
-            }
-        }
+        let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;
         let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
         sort(&mut self.order[..boxes], |a, b| {
@@ -233,8 +223,8 @@ impl Planner {
             group_limit: 0,
             pad_next: 0,
             blank_next: (0, 0),
-            phase: Phase::Resolve,
-            array: ArraySlot(0),
+            phase: if boxes > 0 { Phase::Resolve } else { Phase::Blank },
+            array: if boxes > 0 { ArraySlot(0) } else { ArraySlot::NONE },
             array_id: 0,
             is_alias: false,
             chunk_number: 0,

@@ -10,7 +10,7 @@ use crate::base::math::product;
 use crate::base::status::{Status, Why};
 use crate::engine::requests::Request;
 use crate::fail;
-use crate::records::{Dtype, Fed, FedData, VALUE_BYTES};
+use crate::records::{DeviceMemory, Dtype, Fed, FedData, VALUE_BYTES};
 
 /// Checks the tensor of a box, of any kind but an array of a store, and copies what push keeps.
 ///
@@ -26,13 +26,18 @@ pub unsafe fn read_fed(
     if !source.uri.is_null() || source.uri_bytes != 0 {
         return Err(fail!(why, Invalid, "the box has a tensor and a uri"));
     }
-    if tensor.device >= 0 {
-        let text = "memory of a device is not built into this version: copy it to the host";
-        return Err(fail!(why, Unsupported, "tensor.device = {}: {text}", tensor.device));
+    let Tensor { device, event, .. } = tensor;
+    if device < -1 || tensor.reserved != 0 {
+        let text = "must be -1, for the host, or the number of a device, and reserved 0";
+        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
     }
-    if tensor.device != -1 || !tensor.event.is_null() || tensor.reserved != 0 {
-        let text = "device must be -1, event NULL and reserved 0";
-        return Err(fail!(why, Invalid, "tensor in memory of the host: {text}"));
+    if device >= 0 && source.kind == BOX_VALUE {
+        let text = "a value is read by push, on the host: feed it as memory";
+        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
+    }
+    if device < 0 && !event.is_null() {
+        let text = "there is none for memory of the host: wait for it before push";
+        return Err(fail!(why, Invalid, "tensor.event: {text}"));
     }
     let (dtype, dtype_bytes) = element_type(&tensor, why)?;
     let rank = source.rank as usize;
@@ -78,11 +83,17 @@ pub unsafe fn read_fed(
                 address = address.wrapping_sub(reach as usize);
             }
         }
-        fed.data = FedData::Memory(address);
-    }
-    let has_span = fed.span().is_some_and(|span| span <= isize::MAX as u64);
-    if elements > 0 && !has_span {
-        return Err(fail!(why, Invalid, "{endless}"));
+        if !fed.settle(address as u64) {
+            return Err(fail!(why, Invalid, "{endless}"));
+        }
+        fed.data = match device {
+            -1 => FedData::Memory(address),
+            _ => FedData::Device(DeviceMemory {
+                device,
+                address: address as u64,
+                event: event.expose_provenance(),
+            }),
+        };
     }
     target.fed = fed;
     Ok(())

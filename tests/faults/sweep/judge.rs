@@ -42,7 +42,7 @@ fn effect(plan: Plan) -> Effect {
         (_, Fails(libc::ESTALE)) if matches!(plan.extent, Extent::Once | Extent::Descriptor) => {
             Effect::Nothing
         }
-        (Call::Open, Fails(libc::ENOENT | libc::ENOTDIR)) => Effect::Absent,
+        (Call::Open | Call::OpenDirectory, Fails(libc::ENOENT | libc::ENOTDIR)) => Effect::Absent,
         (Call::HookSize, Absent) => Effect::Absent,
         // A size that is not the file's is a change of the file, a place where no index is, or an
         // end before the last byte.

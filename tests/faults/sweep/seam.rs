@@ -24,6 +24,8 @@ pub enum Call {
     Thread,
     Open,
     OpenDirect,
+    OpenDirectory,
+    ReadDirectory,
     Stat,
     StatPath,
     /// A read that only the page cache answers.
@@ -42,11 +44,13 @@ pub enum Call {
     HookReadAsync,
 }
 
-pub const CALLS: [Call; 16] = [
+pub const CALLS: [Call; 18] = [
     Call::Map,
     Call::Thread,
     Call::Open,
     Call::OpenDirect,
+    Call::OpenDirectory,
+    Call::ReadDirectory,
     Call::Stat,
     Call::StatPath,
     Call::Probe,
@@ -324,6 +328,20 @@ fn open_direct(path: &[u8]) -> Result<(i32, DirectAlign), Errno> {
     }
 }
 
+fn open_directory(path: &[u8]) -> Result<i32, Errno> {
+    match meet(Call::OpenDirectory, &shown(path)) {
+        Some(fault) => Err(errno(fault)),
+        None => (SYSTEM.open_directory)(path).inspect(|fd| note_open(*fd, shown(path))),
+    }
+}
+
+fn read_directory(fd: i32, target: &mut [u8]) -> Result<usize, Errno> {
+    match meet_on(Call::ReadDirectory, &path_of(fd), Some(fd)) {
+        Some(fault) => Err(errno(fault)),
+        None => (SYSTEM.read_directory)(fd, target),
+    }
+}
+
 fn close(fd: i32) {
     {
         // Removed first, because another thread may be given the number at once.
@@ -471,6 +489,8 @@ pub static OS: Os = Os {
     unmap,
     open,
     open_direct,
+    open_directory,
+    read_directory,
     close,
     stat,
     stat_path,

@@ -5,6 +5,7 @@
 
 use crate::common::drive::{Job, Span};
 use crate::common::fixtures::{self, Scratch};
+use crate::common::npy;
 use std::fs;
 use std::path::Path;
 use wavetrain::records::Dtype;
@@ -25,13 +26,19 @@ const ARRAYS: [(&str, &[&str]); 4] = [
     ("sparse_u16_42_some_shard", &[]),
 ];
 
+/// The elements of a fixture again, as a .npy file and as numbered ones, which begin at these rows.
+const FLAT: &str = "u16_bytes_plain";
+const FIRST_ROWS: [usize; PARTS as usize + 1] = [0, 4, 5, 11];
+/// Numbered files.
+pub const PARTS: u32 = 3;
+
 /// Corners of the boxes, array by array in turn.
 const CORNERS: [[i64; 3]; 3] = [[0, 0, 0], [6, 7, 3], [3, 4, 2]];
 
 struct Array {
     uri: String,
     shape: Vec<u64>,
-    /// Elements of a file along each axis.
+    /// Elements of a file along each axis; of a flat file nothing is said.
     cell: Vec<u64>,
     fill: Vec<u8>,
 }
@@ -45,7 +52,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn build() -> World {
+    /// A files hook (`has_hook`) cannot list folders, so there are no numbered files then.
+    pub fn build(has_hook: bool) -> World {
         let scratch = Scratch::new();
         let mut arrays = Vec::new();
         let mut jobs = Vec::new();
@@ -71,6 +79,13 @@ impl World {
             images.push(image);
             arrays.push(array);
         }
+        let scratch_uris = write_flat(&scratch);
+        for uri in scratch_uris.into_iter().take(if has_hook { 1 } else { 2 }) {
+            let image = fixtures::store(FLAT).image.clone();
+            let (shape, fill) = (image.shape.clone(), image.fill.clone());
+            arrays.push(Array { uri, shape, cell: Vec::new(), fill });
+            images.push(image);
+        }
         for corner in CORNERS {
             for (array, image) in arrays.iter().zip(&images) {
                 let end: Vec<i64> = (0..3).map(|axis| corner[axis] + SHAPE[axis] as i64).collect();
@@ -86,6 +101,15 @@ impl World {
     /// The array and the key of a document, a file of chunks or a folder of such. None of what is
     /// only looked at for a hint.
     fn array_of(&self, path: &str) -> Option<(&Array, String)> {
+        let is_flat = |array: &&Array| {
+            let folder = Path::new(&array.uri).parent();
+            path == array.uri
+                || array.uri.contains('*')
+                    && (Some(Path::new(path)) == folder || Path::new(path).parent() == folder)
+        };
+        if let Some(array) = self.arrays.iter().filter(|a| a.cell.is_empty()).find(is_flat) {
+            return Some((array, String::new()));
+        }
         let found = self.arrays.iter().find_map(|array| {
             let key = path.strip_prefix(&array.uri)?.strip_prefix('/')?;
             Some((array, key.to_string()))
@@ -93,10 +117,12 @@ impl World {
         found.filter(|(_, key)| World::is_metadata(path) || key.split('/').next() == Some("c"))
     }
 
-    /// Whether a path is the metadata of an array, or what would be that of another format.
+    /// Whether a path is the metadata of an array, or what would be that of another format. All of a
+    /// flat array is, and the folder of its files: where it is absent there is no array.
     pub fn is_metadata(path: &str) -> bool {
-        let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
-        Path::new(path).file_name().is_some_and(|name| names.iter().any(|known| name == *known))
+        let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs", NUMBERED];
+        path.ends_with(".npy")
+            || Path::new(path).file_name().is_some_and(|name| names.iter().any(|n| name == *n))
     }
 
     /// Whether job number `job` cannot be had without the file at `path`.
@@ -133,6 +159,26 @@ impl World {
             begin[axis] <= at && at < end[axis]
         })
     }
+}
+
+/// Folder of the numbered files.
+const NUMBERED: &str = "numbered";
+
+/// Writes the flat arrays; their uris.
+fn write_flat(scratch: &Scratch) -> [String; 2] {
+    let image = &fixtures::store(FLAT).image;
+    let row = image.pixels.len() / image.shape[0] as usize;
+    let npy = |first: usize, limit: usize| {
+        let extents = [(limit - first) as u64, image.shape[1], image.shape[2]];
+        npy::file("<u2", false, &extents, &image.pixels[first * row..limit * row])
+    };
+    let (file, folder) = (scratch.uri("flat.npy"), scratch.uri(NUMBERED));
+    fs::write(&file, npy(0, image.shape[0] as usize)).expect("scratch");
+    fs::create_dir(&folder).expect("scratch");
+    for (number, rows) in FIRST_ROWS.windows(2).enumerate() {
+        fs::write(format!("{folder}/part{number}.npy"), npy(rows[0], rows[1])).expect("scratch");
+    }
+    [file, format!("{folder}/part*.npy")]
 }
 
 /// The elements that a file holds, or the files of a folder, whose key has less numbers.
