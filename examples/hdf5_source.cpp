@@ -162,10 +162,10 @@ element element_of(hid_t stored) {
 
 /* Of those that made a dataset, the first that nobody here can undo; "" where there is none. */
 std::string missing_filter(hid_t made_by) {
-    char name[64] = "";
-    unsigned flags = 0;
-    std::size_t values = 0;
     for (int number = 0; number < H5Pget_nfilters(made_by); number++) {
+        char name[64] = "";
+        unsigned flags = 0;
+        std::size_t values = 0; /* none are asked for */
         const H5Z_filter_t filter = H5Pget_filter2(made_by, unsigned(number), &flags, &values,
                                                    nullptr, sizeof name, name, nullptr);
         if (filter < 0 || H5Zfilter_avail(filter) <= 0)

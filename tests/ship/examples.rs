@@ -12,6 +12,7 @@ use crate::python::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// A number behind a word of a program's output.
 fn number_behind(output: &str, word: &str) -> f64 {
@@ -197,12 +198,20 @@ pub fn mpirun_with(
     ranks: u32,
     arguments: &[&str],
 ) -> String {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
     let mut command = Command::new("mpirun");
     command.envs(environment.iter().copied());
+    // Each has a folder of its own: two that make or remove the same one at a time fail. Its path
+    // is short, because sockets lie in it.
+    let number = RUNS.fetch_add(1, SeqCst);
+    let place = std::env::temp_dir().join(format!("mpi-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    command.env("TMPDIR", &place);
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
     // A container may forbid what this transport asks of the kernel; it only costs a copy.
     command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
     let output = cc::run(command.arg(program).args(arguments));
+    let _ = std::fs::remove_dir_all(&place);
     println!("{ranks} ranks, {arguments:?}: {output}");
     output
 }
