@@ -79,7 +79,7 @@ class Columns:
         types = pyarrow.types
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise TypeError(f"column {column!r} of {path} has {kind}, which no batch holds")
-        dtype = numpy.dtype(kind.to_pandas_dtype())
+        dtype = pyarrow.array([], kind).to_numpy(zero_copy_only=False).dtype
         rows = file.rows[:1] or [1]
         is_even = set(file.rows[:-1]) <= {*rows} and 0 < max(file.rows, default=0) <= rows[0]
         group_bytes = rows[0] * int(numpy.prod(extents)) * dtype.itemsize
