@@ -141,8 +141,12 @@ struct tensor : sized<wavetrain_tensor> {
            std::uint32_t type = code_of<T>()) noexcept
         : tensor(first, span<const std::uint64_t>(extents), type) {}
     template <class T>
-    explicit tensor(const T *one, std::uint32_t type = code_of<T>()) noexcept
-        : tensor(one, span<const std::uint64_t>(), type) {}
+    explicit tensor(const T *one) noexcept : tensor(one, span<const std::uint64_t>()) {}
+    /* A type that is deduced cannot be { 8 }, which is a shape. */
+    template <class T, class Code, class = std::enable_if_t<std::is_integral_v<Code> ||
+                                                            std::is_enum_v<Code>>>
+    tensor(const T *one, Code type) noexcept
+        : tensor(one, span<const std::uint64_t>(), static_cast<std::uint32_t>(type)) {}
 
     /* The same of memory of a CUDA device, which is there when `behind`, a CUevent, is over; NULL:
      * it is. */

@@ -7,6 +7,8 @@
 #   tsan      ThreadSanitizer over the Rust tests and over the C programs, library included
 #   valgrind  memcheck over the C programs, linked with the archive as it ships
 #
+# The C programs are those of tests/c, and tests/cpp/source*.cpp, which have threads of their own.
+#
 # In: the source tree. Out: a line per step and a summary; what the steps print is in
 # TARGET/sanitize/*.log. A step whose tool is missing says so and is no failure; any other step that
 # is not clean makes the exit status 1. What is suppressed stands with its reason in `asan` and
@@ -152,6 +154,8 @@ runs() {
             printf '%s\n' "$cube $mode" "$cube $mode async"
         done
         ;;
+    source) echo ;;
+    source_limits) dirname "$cube" ;;
     *) echo "$cube" ;;
     esac
 }
@@ -174,17 +178,21 @@ run_all() {
 build_and_run() {
     source=$1 archive=$2 flags=$3 expected=$4 program=$5
     shift 5
+    language=-std=c11
+    case $source in *.cpp)
+        language='-fno-exceptions -Itests/c -DKEEP_MALLOC tests/cpp/count_alloc.c -lstdc++' ;;
+    esac
     # shellcheck disable=SC2086 # lists of words
-    "$cc" -std=c11 -g -O1 $flags -Iinclude "$source" "$archive" -lpthread -ldl -o "$program" &&
-        runs "$(basename "$source" .c)" | run_all "$expected" "$program" "$@"
+    "$cc" -g -O1 $flags -Iinclude "$source" "$archive" $language -lpthread -ldl -o "$program" &&
+        runs "$(basename "${source%.*}")" | run_all "$expected" "$program" "$@"
 }
 
 # programs KIND ARCHIVE WRAPPER FLAGS...: builds each C program with the flags and runs it.
 programs() {
     kind=$1 archive=$2 wrapper=$3
     shift 3
-    for source in examples/hello.c tests/c/*.c; do
-        name=$(basename "$source" .c)
+    for source in examples/hello.c tests/c/*.c tests/cpp/source*.cpp; do
+        name=$(basename "${source%.*}")
         flags=$* expected=0
         case $kind-$name in
         tsan-no_alloc) skip "$kind-$name" "it is about the calls of malloc alone"; continue ;;

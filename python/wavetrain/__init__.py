@@ -16,6 +16,7 @@ callbacks and iterables give.
 
 from __future__ import annotations
 
+from wavetrain._arrays import Arrays, SourceInfo
 from wavetrain._batch import Batch, BatchField, BatchInfo
 from wavetrain._config import (
     Backend,
@@ -76,6 +77,7 @@ __all__ = [
     "LOG_TRACE",
     "LOG_WARN",
     "ArrayInfo",
+    "Arrays",
     "Backend",
     "Batch",
     "BatchField",
@@ -110,6 +112,7 @@ __all__ = [
     "Reader",
     "Sample",
     "ShutdownError",
+    "SourceInfo",
     "Stats",
     "Status",
     "StorageError",

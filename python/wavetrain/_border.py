@@ -136,3 +136,10 @@ def handle(name: str, value: Any) -> int:
     for attribute in ("cuda_stream", "ptr"):
         value = getattr(value, attribute, value)
     return whole(name, value, 0, U64_MAX)
+
+
+def methods(name: str, value: Any, *calls: str) -> None:
+    """An object with these methods; a class is none."""
+    for each in calls:
+        if isinstance(value, type) or not callable(getattr(value, each.partition("(")[0], None)):
+            raise TypeError(f"{name} must have {' and '.join(calls)} (got {value!r})")

@@ -249,6 +249,10 @@ class Config:
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
         max_shards_per_sample: that a box may touch; 0: no limit.
         reader: auto, threads, uring, direct.
+    Arrays:
+        source: an object with describe and read (`Arrays`), which has the arrays "hook:NAME".
+        max_parts: .npy files of all arrays that are folders of numbered ones, "FOLDER" or
+            "FOLDER/NAME_*.npy". Pipeline's fit raises it.
     Behaviour:
         pop_timeout_s: after which pop is PoolStarved; None: never.
         on_error: fail, skip.
@@ -300,6 +304,8 @@ class Config:
     cuda_driver: str | None = None
     fields: Sequence[Field] = ()
     max_boxes_per_sample: int = number(0, high=255)
+    max_parts: int = number(0, high=1 << 24)
+    source: Any = None
 
     @classmethod
     def default(
@@ -335,6 +341,8 @@ class Config:
             self._keep("cuda_driver", _border.path("cuda_driver", self.cuda_driver))
         if self.consumer_stream is not None:
             _border.handle("consumer_stream", self.consumer_stream)
+        if self.source is not None:
+            _border.methods("source", self.source, "describe(name)", "read(name, start, shape)")
         if self.pop_timeout_s is not None:
             limit = _border.real("pop_timeout_s", self.pop_timeout_s)
             if not limit > 0:  # nor is NaN

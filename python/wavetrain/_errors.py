@@ -88,8 +88,8 @@ class RankMismatch(WavetrainError):
 
 
 class StorageError(WavetrainError):
-    """Something that is there could not be opened or read. Behind files of Python, `__cause__` is
-    what they raised."""
+    """Something that is there could not be opened or read. Behind files and arrays of Python,
+    `__cause__` is what they raised."""
 
     status = Status.IO
 

@@ -7,11 +7,10 @@ import contextlib
 import ctypes
 import logging
 import threading
-from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
 from wavetrain import _border, _interrupts, _native
-from wavetrain._errors import StorageError, WavetrainError
+from wavetrain._causes import Causes
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
@@ -96,9 +95,7 @@ class Hook:
                 f"files must have size(name) and read(name, offset, target), or be "
                 f"wavetrain.fsspec(fs) (got {files!r})"
             )
-        self.files = files
-        self.failures: dict[str, BaseException] = {}  # the last of each file, a few of them
-        self.lock = threading.Lock()
+        self.files, self.causes = files, Causes(LOGGER)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-files")
         # ctypes keeps none of them alive.
         self.calls = (
@@ -150,30 +147,5 @@ class Hook:
     def failed(self, name: str, error: BaseException) -> int:
         if isinstance(error, FileNotFoundError):
             return _native.FILE_ABSENT
-        LOGGER.info("%s: %s: %s", name, type(error).__name__, error)
-        with self.lock:
-            if len(self.failures) >= 64:
-                self.failures.clear()
-            self.failures[name] = error
+        self.causes.failed(name, error)
         return _native.FILE_FAILED
-
-    def cause(self, failure: WavetrainError) -> BaseException | None:
-        """What a file raised that the failure names."""
-        text = str(failure)
-        with self.lock:
-            names = [name for name in self.failures if name in text]
-            # "c/1" is in "c/11" too.
-            return self.failures[max(names, key=len)] if names else None
-
-
-@contextlib.contextmanager
-def explained(hook: Hook | None) -> Generator[None, None, None]:
-    """Around reads on the caller's own thread: a StorageError gets its cause, and an interrupt is
-    the caller's."""
-    try:
-        yield
-    except StorageError as error:
-        cause = None if hook is None else hook.cause(error)
-        if cause is not None and not isinstance(cause, Exception):
-            raise cause from None
-        raise error from cause

@@ -8,8 +8,9 @@ import enum
 from typing import Any
 
 from wavetrain import _native
+from wavetrain._causes import explained
 from wavetrain._config import Dtype
-from wavetrain._files import Hook, explained
+from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call
 from wavetrain._sample import uri_of
@@ -63,7 +64,7 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     try:
         if hook is not None:
             hook.fill(native)
-        with explained(hook), Kept():
+        with explained(*([hook.causes] if hook else [])), Kept():
             call(
                 "array_info",
                 path.encode(),

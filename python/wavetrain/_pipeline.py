@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from wavetrain import _border, _lent, _log, _native
+from wavetrain._arrays import ArraysHook
 from wavetrain._batch import Batch, python
+from wavetrain._causes import Causes, explained
 from wavetrain._config import Backend, Config, to_native
-from wavetrain._errors import EndOfStream, ShutdownError, StorageError, WavetrainError
-from wavetrain._files import Hook, explained
+from wavetrain._errors import EndOfStream, ShutdownError, WavetrainError
+from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._sample import Sample, uri_of
@@ -259,9 +261,9 @@ class Pipeline:
             self._lock.release()
 
     def _explained(self, error: WavetrainError) -> WavetrainError:
-        """With the exception of the files hook that caused it."""
-        if isinstance(error, StorageError) and self._open.hook is not None:
-            error.__cause__ = self._open.hook.cause(error)
+        """With the exception of the program's own files or arrays that caused it."""
+        for causes in self._open.causes:
+            causes.explain(error)
         return error
 
     def batches(self, n: int | None = None) -> Iterator[Batch]:
@@ -313,11 +315,17 @@ class Loader:
         native, handle = to_native(config), ctypes.c_uint64()
         native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
+        self.arrays = None if config.source is None else ArraysHook(config.source)
+        self.causes: list[Causes] = []
         try:
             if self.hook is not None:
                 self.hook.fill(native.files)
+                self.causes.append(self.hook.causes)
+            if self.arrays is not None:
+                self.arrays.fill(native.source)
+                self.causes.append(self.arrays.causes)
             if fit:
-                with explained(self.hook), Kept():
+                with explained(*self.causes), Kept():
                     raise_caps(native, fit)
             with Kept():
                 call("open", ctypes.byref(native), ctypes.byref(handle))

@@ -91,7 +91,7 @@ impl Arrays {
         Arrays {
             cache: Cache::carve(carver, name, count),
             entries: carver.slice(name, entries, &Entry::EMPTY),
-            uris: carver.table(name, entries, &Uri::new()),
+            uris: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
             records: Table::of(carver.slice_from(name, entries, |_| ArrayRecord::EMPTY)),
             edges: carver.table(name, edges, &EdgeRun::EMPTY),
             queue: Fifo::carve(carver, name, count),

@@ -213,35 +213,51 @@ fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
     }
 }
 
-/// The record of all numbered files of a uri, read one after the other; None where it names none.
-/// It says what holds for the whole: how many files there are, and extents of the smallest and of
-/// the largest.
+/// Reads all numbered files of a uri, one after the other, to their record; None where it names
+/// none. It says what holds for the whole: how many files there are, and extents of the smallest
+/// and of the largest.
 pub fn read_parts(
     access: &mut Access<'_, '_>,
     uri: &str,
+    record: &mut ArrayRecord,
     buffer: &mut [u8],
     why: &mut Why,
-) -> Option<Result<ArrayRecord, Status>> {
+) -> Option<Result<(), Status>> {
     let most = (PARTS_MAX, u64::MAX);
-    let begun = begin_parts(access, (uri, most), (&mut *buffer, true), why)?.transpose()?;
-    let Access { store, open, .. } = access;
-    Some(begun.and_then(|Begun { sequence: Sequence { count, .. }, record: first }| {
-        let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);
-        for number in 0..count {
-            let (_, more) = check_part(store, open, (uri, &first, number), buffer, why)?;
-            rows = rows.saturating_add(more);
-            (least, most) = (least.min(more), most.max(more));
+    let count = match begin_parts(access, (uri, most), (&mut *buffer, true), why)?.transpose()? {
+        Ok(Begun { sequence, record: first }) => {
+            *record = first;
+            sequence.count
         }
-        let mut record = first;
-        record.shape[0] = rows;
-        record.cut_file(most, u64::MAX);
-        record.shard_shape[0][0] = most;
-        let cells = u64::from(count);
-        if least < most || most == 0 {
-            record.file_grid[0] = AxisGrid::Edges { first: 0, count: 0, cells, edge_min: least };
-        }
-        Ok(record)
-    }))
+        Err(status) => return Some(Err(status)),
+    };
+    Some(join_headers(access, (uri, count), record, buffer, why))
+}
+
+/// Makes the record of the first of `count` files that of all.
+#[inline(never)] // so that what is left of the first one's header is off the stack
+fn join_headers(
+    access: &mut Access<'_, '_>,
+    (uri, count): (&str, u32),
+    record: &mut ArrayRecord,
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<(), Status> {
+    let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);
+    for number in 0..count {
+        let place = (uri, &*record, number);
+        let (_, more) = check_part(access.store, access.open, place, buffer, why)?;
+        rows = rows.saturating_add(more);
+        (least, most) = (least.min(more), most.max(more));
+    }
+    record.shape[0] = rows;
+    record.cut_file(most, u64::MAX);
+    record.shard_shape[0][0] = most;
+    let cells = u64::from(count);
+    if least < most || most == 0 {
+        record.file_grid[0] = AxisGrid::Edges { first: 0, count: 0, cells, edge_min: least };
+    }
+    Ok(())
 }
 
 fn part_failure(

@@ -22,7 +22,7 @@ pub const NAP_MIN_NS: u64 = 20_000;
 pub const NAP_MAX_NS: u64 = 320_000;
 
 /// Boxes of a batch that read memory of the device, and are not on their way yet.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Lent {
     /// Box of the batch that is looked at next, as `order` of the planner counts them.
     pub next: u32,
@@ -41,9 +41,9 @@ pub struct DeviceState {
     /// Bytes of data of each resident wave, and bytes that it becomes.
     pub wave_bytes: [(u64, u64); RESIDENT_WAVES],
     /// Bytes that the units of each slab read of the caller's memory.
-    pub lent_bytes: [u64; SLABS_MAX],
+    pub lent_bytes: &'static mut [u64],
     /// By batch slot.
-    pub lent: [Lent; SLABS_MAX],
+    pub lent: &'static mut [Lent],
     /// Slots that have such, as bits.
     pub lending: u64,
     /// Slots that wait for the device, as bits.
@@ -76,8 +76,8 @@ impl DeviceState {
             copying: 0,
             copy_bytes: [0; SLABS_MAX],
             wave_bytes: [(0, 0); RESIDENT_WAVES],
-            lent_bytes: [0; SLABS_MAX],
-            lent: [Lent::default(); SLABS_MAX],
+            lent_bytes: &mut [],
+            lent: &mut [],
             lending: 0,
             fenced: 0,
             captured: 0,
@@ -93,6 +93,9 @@ impl DeviceState {
         if settings.is_cuda() {
             let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
             state.slabs = Slabs::carve(carver, layout, waves, slots);
+            state.lent_bytes = carver.slice(Item::DeviceWaves, SLABS_MAX as u64, &0);
+            let nothing = Lent { next: 0, left: 0 };
+            state.lent = carver.slice(Item::DeviceWaves, u64::from(slots), &nothing);
             state.uses =
                 carver.slice_from(Item::DeviceWaves, u64::from(slots), |_| ArrayVec::new());
         }
@@ -147,7 +150,7 @@ impl DeviceState {
     pub fn clear(&mut self) {
         self.slabs.clear();
         self.copying = 0;
-        self.lent_bytes = [0; SLABS_MAX];
+        self.lent_bytes.fill(0);
         self.lending = 0;
         self.lacks_room = false;
     }

@@ -21,7 +21,7 @@ use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Path, Store};
-use crate::read::{Listing, open_folder, read_document};
+use crate::read::{Document, Listing, open_folder, read_document};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind};
 use crate::setup::config::Config;
@@ -96,12 +96,13 @@ fn fit_chunks<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
-    let store = Store::new(&SYSTEM, config.files, false);
+    let (store, asked) = (Store::new(&SYSTEM, config.files, false), Asked(config.source));
+    let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let mut parts = 0;
     for number in 0..count {
-        let mut normal = Uri::new();
-        match read(uri(number, why)?, (&store, &Asked(config.source)), &mut normal, scratch, why)? {
-            Found::Array(record) => {
+        let target = (&mut normal, &mut record);
+        match read(uri(number, why)?, (&store, &asked), target, scratch, why)? {
+            None => {
                 let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
                 let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
                 *chunk_bytes = needed.max(*chunk_bytes);
@@ -109,7 +110,7 @@ fn fit_chunks<'a>(
                     parts += record.file_counts()[0];
                 }
             }
-            Found::Group(kind, document_bytes) => {
+            Some((kind, document_bytes)) => {
                 let uri = normal.as_str();
                 let place = GroupPlace { store: &store, uri, kind, document_bytes };
                 return Err(refuse(&place, scratch, why));
@@ -156,15 +157,13 @@ pub fn fill_node(
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, mut normal) = (Store::new(&SYSTEM, *files, false), Uri::new());
-    let (kind, document_bytes) =
-        match read(uri, (&store, &Asked(SourceHook::NONE)), &mut normal, scratch, why)? {
-            Found::Array(record) => {
-                fill_array(&record, info);
-                return Ok(());
-            }
-            Found::Group(kind, document_bytes) => (kind, document_bytes),
-        };
+    let (store, asked) = (Store::new(&SYSTEM, *files, false), Asked(SourceHook::NONE));
+    let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
+    let target = (&mut normal, &mut record);
+    let Some((kind, document_bytes)) = read(uri, (&store, &asked), target, scratch, why)? else {
+        fill_array(&record, info);
+        return Ok(());
+    };
     let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
     match knows_groups {
         true => fill_group(&place, scratch, info, why),
@@ -239,36 +238,45 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// What the document at a uri describes.
+/// What the document at a uri is about.
 enum Found {
-    /// An array. Of a rectilinear one it says what holds for the whole, not for single files.
-    Array(ArrayRecord),
+    /// An array. Of a rectilinear one the record says what holds for the whole, not for single
+    /// files.
+    Array,
     /// A group: which document, and how many bytes of it lie at the start of the scratch block.
     Group(DocumentKind, usize),
+    /// The uri stands for another one, which the text is.
+    Alias,
 }
 
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
-/// `normal`, the document at the start of `scratch`.
+/// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
+/// `scratch`, and which it is and its number of bytes come back.
 fn read(
     uri: &str,
     (store, asked): (&Store, &Asked),
-    normal: &mut Uri,
+    (normal, record): (&mut Uri, &mut ArrayRecord),
     scratch: &mut [u8],
     why: &mut Why,
-) -> Result<Found, Status> {
+) -> Result<Option<(DocumentKind, usize)>, Status> {
     let bytes = scratch.len();
     if bytes < SCRATCH_BYTES {
         return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
     }
     normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
-    if let Some(record) = ask_for(asked, normal.as_str(), why) {
-        return record.map(Found::Array);
-    }
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
-        if let Some(found) = read_plain(normal.as_str(), store, scratch, why)? {
-            return Ok(found);
+        let uri = normal.as_str();
+        for read in [read_asked, read_file, read_numbered] {
+            if let Some(outcome) = read(uri, (store, asked), record, scratch, why) {
+                return outcome.map(|()| None);
+            }
+        }
+        match read_node(uri, store, record, scratch, why)? {
+            Found::Array => return Ok(None),
+            Found::Group(kind, document_bytes) => return Ok(Some((kind, document_bytes))),
+            Found::Alias => {}
         }
         normal.clear();
         normal.push_str(why.as_str());
@@ -276,17 +284,55 @@ fn read(
     }
 }
 
-/// Reads what lies at a uri. None where it stands for another one, which `why` is then.
+/// Asks the host for an array; None where it is none of the host's.
 #[inline(never)] // as said of `checked`
-fn read_plain(
+fn read_asked(
     uri: &str,
-    store: &Store,
+    (_, asked): (&Store, &Asked),
+    record: &mut ArrayRecord,
+    _: &mut [u8],
+    why: &mut Why,
+) -> Option<Result<(), Status>> {
+    Some(ask_for(asked, uri, why)?.map(|found| *record = found))
+}
+
+/// Reads an array that lies in a flat file; None where the uri names none.
+#[inline(never)] // as said of `checked`
+fn read_file(
+    uri: &str,
+    (store, _): (&Store, &Asked),
+    record: &mut ArrayRecord,
     scratch: &mut [u8],
     why: &mut Why,
-) -> Result<Option<Found>, Status> {
-    if let Some(found) = read_files(uri, store, scratch, why) {
-        return found.map(Some);
-    }
+) -> Option<Result<(), Status>> {
+    // Chunks of a flat file are as small as whoever reads it wants them.
+    let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), scratch, true, why);
+    Some(flat?.transpose()?.map(|found| *record = found))
+}
+
+/// Reads an array that lies in numbered files; None where the uri names none.
+#[inline(never)] // as said of `checked`
+fn read_numbered(
+    uri: &str,
+    (store, _): (&Store, &Asked),
+    record: &mut ArrayRecord,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Option<Result<(), Status>> {
+    let open = &mut |path: &Path| store.open(path);
+    let open_folder = &mut |uri: &str| open_folder(store, uri);
+    read_parts(&mut Access { store, open, open_folder }, uri, record, scratch, why)
+}
+
+/// Reads the document at a uri.
+#[inline(never)] // as said of `checked`
+fn read_node(
+    uri: &str,
+    store: &Store,
+    record: &mut ArrayRecord,
+    scratch: &mut [u8],
+    why: &mut Why,
+) -> Result<Found, Status> {
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
     let open = &mut |path: &Path| store.open(path);
@@ -298,38 +344,20 @@ fn read_plain(
             let open_folder = &mut |uri: &str| open_folder(store, uri);
             let access = &mut Access { store, open, open_folder };
             let found = found.or_else(|| find_numbered(access, uri, why));
-            return found.unwrap_or(Err(Status::NotFound)).map(|()| None);
+            return found.unwrap_or(Err(Status::NotFound)).map(|()| Found::Alias);
         }
         read => read?,
     };
-    let Some(document) = document else {
+    let Some(Document { kind, bytes }) = document else {
         // The scratch holds the largest document that is read.
         return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
     };
-    let (kind, bytes) = (document.kind, document.bytes);
     match array_from_document(kind, bytes, uri, table, why) {
-        Ok(record) => Ok(Some(Found::Array(record))),
-        Err(Status::NotFound) => Ok(Some(Found::Group(kind, bytes.len()))),
-        Err(status) => Err(status),
+        Ok(found) => *record = found,
+        Err(Status::NotFound) => return Ok(Found::Group(kind, bytes.len())),
+        Err(status) => return Err(status),
     }
-}
-
-/// Reads an array that lies in flat files; None where the uri names none.
-#[inline(never)] // as said of `checked`
-fn read_files(
-    uri: &str,
-    store: &Store,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Option<Result<Found, Status>> {
-    let open = &mut |path: &Path| store.open(path);
-    // Chunks of a flat file are as small as whoever reads it wants them.
-    let flat = read_flat(store, &mut *open, (uri, u64::MAX), scratch, true, why);
-    let flat = flat.and_then(Result::transpose);
-    let open_folder = &mut |uri: &str| open_folder(store, uri);
-    let access = &mut Access { store, open, open_folder };
-    let record = flat.or_else(|| read_parts(access, uri, scratch, why))?;
-    Some(record.map(Found::Array))
+    Ok(Found::Array)
 }
 
 /// Refuses a group in place of an array: NOT_FOUND, and the text names what is in it.

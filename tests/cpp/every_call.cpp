@@ -3,6 +3,8 @@
  */
 #include "wavetrain.hpp"
 #include "wavetrain.hpp"
+#include "wavetrain_source.hpp"
+#include "wavetrain_source.hpp"
 #include "wavetrain_tiles.h"
 
 namespace {
@@ -19,6 +21,16 @@ struct host {
     }
     void begin(const char *) {}
     void end() {}
+};
+
+struct arrays {
+    std::int64_t describe(const char *, wavetrain_source_info &) const {
+        return WAVETRAIN_FILE_ABSENT;
+    }
+    std::int64_t read(const char *, const std::uint64_t *, const std::uint64_t *, void *,
+                      std::uint64_t) const {
+        return WAVETRAIN_FILE_FAILED;
+    }
 };
 
 struct sources {
@@ -53,11 +65,12 @@ std::uint64_t rows_of(const wavetrain_split &split, wavetrain::span<const std::u
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room);
 wavetrain::status configure(wavetrain::config &config, wavetrain::scratch &room) {
     static host ours;
+    static const arrays theirs; /* as of every hook, the object may be constant */
     static auto log = [](std::uint32_t, std::uint64_t, const char *, std::uint64_t) {};
     static auto fatal = [](const char *, std::uint32_t, const char *) {};
     static auto run = [](void (*job)(void *), void *argument) { job(argument); };
     config.shape({ 1, 2, 3 }).use_block(nullptr, 0).use_memory(ours).use_files(ours).use_log(log);
-    config.use_fatal(fatal).use_workers(run).use_profiler(ours);
+    config.use_fatal(fatal).use_workers(run).use_profiler(ours).use_source(theirs);
     wavetrain::error why;
     wavetrain::memory need;
     wavetrain::array_view array;
@@ -144,8 +157,88 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     return loader.detach() == 0 ? stream.status() : WAVETRAIN_OK;
 }
 
+wavetrain::tensor tensors(const std::uint16_t *halves);
+wavetrain::tensor tensors(const std::uint16_t *halves) {
+    static std::int64_t labels[8];
+    const std::uint64_t shape[] = { 2, 4 };
+    const wavetrain::tensor of_all[] = {
+        wavetrain::tensor(labels, { 8 }), /* a shape of one axis, not a type */
+        wavetrain::tensor(labels, { 2, 4 }),
+        wavetrain::tensor(labels, shape),
+        wavetrain::tensor(labels, wavetrain::span<const std::uint64_t>(shape)),
+        wavetrain::tensor(labels),
+        wavetrain::tensor(halves, WAVETRAIN_F16),
+        wavetrain::tensor(halves, { 8 }, WAVETRAIN_BF16),
+    };
+    return of_all[0];
+}
+
+wavetrain::status call_given(const wavetrain::sample_info &info, wavetrain::given_sample &out);
+wavetrain::status call_given(const wavetrain::sample_info &info, wavetrain::given_sample &out) {
+    static const float pixels[4] = {};
+    static const std::uint16_t halves[4] = {};
+    out.array("image", pixels, { 2, 2 }).array(0, halves, { 4 }, WAVETRAIN_BF16);
+    out.array(1u, wavetrain::tensor(pixels), 0).value("label", 5).value("score", 0.5f);
+    out.add(wavetrain::box("a", { 0 }, { 1 }));
+    return info.epoch == 0 ? wavetrain::status() : out.fail(WAVETRAIN_IO, "why");
+}
+
+template <class Source> wavetrain::status run_source(Source &from);
+template <class Source> wavetrain::status run_source(Source &from) {
+    static unsigned char room[64];
+    static auto run = [](void (*job)(void *), void *argument) { job(argument); };
+    wavetrain::config config;
+    wavetrain::source_settings settings;
+    settings.expect(0, WAVETRAIN_F32, 2).layout(1, "HW").use_workers(run, 2).cycle =
+        wavetrain::cycle::quiet;
+    wavetrain::error why;
+    wavetrain::batch out;
+    if (from.need(config, settings) > sizeof room || !from.open(config, settings, room, &why))
+        return why.status;
+    if (!from.next(out) || !from.next(out, 5, &why) || !from.try_next(out, &why))
+        return from.work(1);
+    const wavetrain::source_place place = from.place();
+    if (!from.go_to(place, &why) || !from.reset() || !from.work())
+        return from.loader().reset();
+    for (wavetrain::batch &each : from)
+        call_batch(each).ignore();
+    from.close();
+    return from.error().status == 0 ? from.status() : wavetrain::status(from.error().status);
+}
+
+wavetrain::status call_sources();
+wavetrain::status call_sources() {
+    struct {
+        void rewind() {}
+        bool operator()(wavetrain::given_batch &out) {
+            static const float pixels[4] = {};
+            out.column("image", pixels, { 2, 2 }).column(0, pixels, { 4 }, WAVETRAIN_F32);
+            out.column(1, wavetrain::tensor(pixels), 0).sample(out.capacity() - 1).value(0, true);
+            return out.fail(WAVETRAIN_IO, "why").ok();
+        }
+    } next_batches;
+    wavetrain::source by_sample(&call_given);
+    wavetrain::source in_order(next_batches);
+    wavetrain::source by_batch([](const wavetrain::batch_info &of, wavetrain::given_batch &) {
+        return of.iteration < of.epoch ? WAVETRAIN_OK : WAVETRAIN_END;
+    });
+    wavetrain::source next_samples([](wavetrain::given_sample &) { return false; });
+    wavetrain::source fed;
+    fed.feed([](wavetrain::given_batch &) {}).ignore();
+    fed.feed([](wavetrain::given_batch &) { return WAVETRAIN_OK; }, 5, nullptr).ignore();
+    fed.feed_end().ignore();
+    for (const wavetrain::status each : { run_source(by_sample), run_source(in_order),
+                                          run_source(by_batch), run_source(next_samples) })
+        if (!each)
+            return each;
+    return run_source(fed);
+}
+
 #if defined(__cpp_lib_ranges)
 #include <iterator>
+static_assert(std::input_iterator<wavetrain::source_core::iterator>);
+static_assert(std::sentinel_for<wavetrain::source_core::sentinel,
+                                wavetrain::source_core::iterator>);
 using any_stream = decltype(std::declval<wavetrain::loader &>().stream(
     std::declval<bool (*)(wavetrain::sample &)>()));
 static_assert(std::input_iterator<any_stream::iterator>);

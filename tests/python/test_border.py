@@ -58,6 +58,7 @@ LIMITS = {
     "lookahead_samples": (1, U32),
     "device": (0, I32),
     "max_boxes_per_sample": (0, 255),
+    "max_parts": (0, 1 << 24),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
@@ -69,7 +70,7 @@ CHOICES = {
 }
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
-    *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields"),
+    *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source"),
 }
 
 

@@ -211,6 +211,8 @@ def test_what_a_file_raises_is_the_cause_of_a_storage_error(cube, pipeline, kind
     with pytest.raises(wavetrain.StorageError, match="cube") as caught:
         stream.pop()
     assert type(caught.value.__cause__) is kind
+    said = kind.__name__ if kind is Odd else f"{kind.__name__}: the bucket"
+    assert str(caught.value).endswith(f"({said})"), caught.value
     for call in (stream.flush, lambda: stream.push(cube.samples(1))):
         with pytest.raises(wavetrain.StorageError) as caught:
             call()

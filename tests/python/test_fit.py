@@ -1,5 +1,6 @@
 """What Pipeline's fit takes."""
 
+import numpy
 import pytest
 
 import wavetrain
@@ -32,3 +33,22 @@ def test_it_takes_arrays_in_all_the_forms_that_samples_do(array, config, tmp_pat
             pipeline.push([wavetrain.Sample(form, [(0, 64)])])
             with next(pipeline.batches()) as batch:
                 assert batch.info.shape == (1, 64)
+
+
+def test_it_makes_room_for_folders_of_numbered_files(config, tmp_path):
+    rows = numpy.arange(300, dtype="u2")
+    for folder, cuts in (("a", [10, 10, 150, 299]), ("b", range(1, 300))):
+        (tmp_path / folder).mkdir()
+        for number, part in enumerate(numpy.split(rows, cuts)):
+            numpy.save(tmp_path / folder / f"part_{number:04}.npy", part)
+    both = [tmp_path / "a", tmp_path / "b" / "part_*.npy"]
+    for fit in ((), both):
+        with wavetrain.Pipeline(config, fit=fit) as pipeline:
+            pipeline.push(wavetrain.Sample(each, [(100, 164)]) for each in both)
+            if fit:
+                for _ in both:
+                    with pipeline.pop() as batch:
+                        assert batch.numpy()[0].tolist() == [*range(100, 164)]
+            else:
+                with pytest.raises(wavetrain.BudgetExceeded, match="max_parts"):
+                    pipeline.pop()

@@ -62,3 +62,12 @@ def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeyp
     numpy.testing.assert_array_equal(images[:, 1], data[::-1, ::-1])
     assert not images[:, 2].any() and labels == [number * 3 for number in range(16)]
     numpy.testing.assert_array_equal(masks, data[:, ::-1] // 2)
+
+
+def test_the_snippet_of_a_source_streams_what_it_has():
+    prices, found = numpy.arange(9000, dtype="i4") * 3, []
+    (snippet,) = [text for text in snippets("python/README.md") if "class Tables" in text]
+    imports = "import numpy, wavetrain\n"
+    read = "    found.append(next(pipeline.batches()).numpy()[0].tolist())\n"
+    exec(imports + snippet + read, {"columns": {"prices": prices}, "found": found})
+    assert found == [prices[1000:1064].tolist()]

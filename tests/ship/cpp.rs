@@ -89,9 +89,26 @@ fn every_function_of_the_c_header_is_called_by_the_cpp_header() {
     }
 }
 
+/// What a header of C++ may include beside others of ours.
+fn check_that_it_is_light(name: &str, light: &[&str]) -> String {
+    let code = code_of(name);
+    for line in code.lines().filter(|line| line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        match words.next().unwrap() {
+            "#include" => assert!(light.contains(&words.next().unwrap()), "{line}"),
+            "#define" => assert!(words.next().unwrap().starts_with("WAVETRAIN_"), "{line}"),
+            word => assert!(["#ifndef", "#endif"].contains(&word), "{line}"),
+        }
+    }
+    for word in ["virtual", "throw ", "dynamic_cast", "typeid", "using namespace", "std::function"]
+    {
+        assert!(!code.contains(word), "{word}");
+    }
+    code
+}
+
 #[test]
 fn core_header_takes_nothing_heavy_and_leaves_nothing_behind() {
-    let code = code_of("wavetrain.hpp");
     let light = [
         "\"wavetrain.h\"",
         "<atomic>",
@@ -101,17 +118,15 @@ fn core_header_takes_nothing_heavy_and_leaves_nothing_behind() {
         "<type_traits>",
         "<utility>",
     ];
-    for line in code.lines().filter(|line| line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        match words.next().unwrap() {
-            "#include" => assert!(light.contains(&words.next().unwrap()), "{line}"),
-            "#define" => assert!(words.next().unwrap().starts_with("WAVETRAIN_"), "{line}"),
-            word => assert!(["#ifndef", "#endif"].contains(&word), "{line}"),
-        }
-    }
-    for word in
-        ["virtual", "throw ", "new ", "dynamic_cast", "typeid", "using namespace", "std::function"]
-    {
+    assert!(!check_that_it_is_light("wavetrain.hpp", &light).contains("new "));
+}
+
+#[test]
+fn header_of_sources_takes_what_the_core_takes_and_locks_and_allocates_nothing() {
+    let light = ["\"wavetrain.hpp\"", "<new>", "<pthread.h>", "<time.h>"];
+    let code = check_that_it_is_light("wavetrain_source.hpp", &light);
+    assert!(!code.replace("::new (static_cast<void *>", "").contains("new "));
+    for word in ["pthread_create", "malloc", "delete["] {
         assert!(!code.contains(word), "{word}");
     }
 }
@@ -147,6 +162,21 @@ fn good_and_damaged(test: &str) -> String {
     stores.to_str().unwrap().to_string()
 }
 
+/// tests/cpp/count_alloc.c, compiled as C: the malloc of a program that counts.
+fn counting_malloc(test: &str) -> String {
+    let counter = cc::folder(&format!("count-alloc-{test}")).join("count_alloc.o");
+    cc::run(
+        Command::new("gcc")
+            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-c"])
+            .arg(header::root().join("tests/cpp/count_alloc.c"))
+            .arg("-I")
+            .arg(header::root().join("tests/c"))
+            .arg("-o")
+            .arg(&counter),
+    );
+    counter.to_str().unwrap().to_string()
+}
+
 /// The compilers that are here.
 fn compilers() -> impl Iterator<Item = String> {
     COMPILERS.iter().filter_map(|name| cc::find(name, &[name]))
@@ -165,20 +195,29 @@ fn two_translation_units_are_one_program() {
 #[test]
 fn handles_batches_and_streams_do_what_the_header_says() {
     let Some(folder) = archive() else { return };
-    let counter = cc::folder("count-alloc").join("count_alloc.o");
-    cc::run(
-        Command::new("gcc")
-            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-c"])
-            .arg(header::root().join("tests/cpp/count_alloc.c"))
-            .arg("-I")
-            .arg(header::root().join("tests/c"))
-            .arg("-o")
-            .arg(&counter),
-    );
     let stores = good_and_damaged("cpp-core");
     for compiler in compilers() {
-        let sources = ["tests/cpp/core.cpp", counter.to_str().unwrap()];
+        let sources = ["tests/cpp/core.cpp", &counting_malloc("core")];
         run(&build(folder, &compiler, "core", &sources, &NO_RUNTIME), &[&stores]);
+    }
+}
+
+#[test]
+fn sources_give_what_callbacks_and_threads_give_in_its_order_without_allocation() {
+    let Some(folder) = archive() else { return };
+    for compiler in compilers() {
+        let sources = ["tests/cpp/source.cpp", &counting_malloc("source")];
+        run(&build(folder, &compiler, "source", &sources, &NO_RUNTIME), &[]);
+    }
+}
+
+#[test]
+fn sources_refuse_by_name_and_call_on_the_threads_of_the_program() {
+    let Some(folder) = archive() else { return };
+    let stores = good_and_damaged("cpp-source");
+    for compiler in compilers() {
+        let sources = ["tests/cpp/source_limits.cpp"];
+        run(&build(folder, &compiler, "source_limits", &sources, &NO_RUNTIME), &[&stores]);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::python::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// A number behind a word of a program's output.
 fn number_behind(output: &str, word: &str) -> f64 {
@@ -87,6 +88,68 @@ fn libtorch_learns_from_tensors_that_are_the_slots_themselves() {
     assert!(first > 0.5 && last < first / 2.0, "{output}");
 }
 
+// ---- external_source.cpp ------------------------------------------------------------------------
+
+#[test]
+fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
+    let Some(folder) = archive() else { return };
+    let Some(compiler) = cc::find("C++ compiler", &["g++"]) else { return };
+    let program = cc::folder("program-external-source").join("source");
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
+            .arg(folder)
+            .arg(header::root().join("examples/external_source.cpp"))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    let output = run(&program, &[]);
+    let epoch = |number: u32| {
+        let head = format!("epoch {number}: images of ");
+        output.lines().filter_map(|line| line.strip_prefix(&head)).collect::<Vec<_>>()
+    };
+    assert_eq!(epoch(0), epoch(1));
+    assert_eq!((epoch(0).len(), output.lines().count()), (5, 10), "{output}");
+    for line in epoch(0) {
+        let (images, mean) = line.split_once(", mean ").unwrap();
+        let words: Vec<&str> = images.split_whitespace().collect();
+        assert_eq!(words.len(), 8, "{line}");
+        let mut covered = 0.0;
+        for pair in words.chunks(2) {
+            let pixels = ["(0)", "(1)", "(2)"].iter().position(|label| *label == pair[1]);
+            let (shape, count) =
+                [("48x64", 3072), ("64x48", 3072), ("32x32", 1024)][pixels.unwrap()];
+            assert_eq!(pair[0], shape, "{line}");
+            covered += f64::from(count) / (64.0 * 64.0 * 4.0);
+        }
+        // Bytes by chance where there is an image, zeros where there is none.
+        let wanted = 127.5 * covered;
+        assert!((mean.parse::<f64>().unwrap() - wanted).abs() < wanted * 0.03, "{line}");
+    }
+}
+
+#[test]
+fn examples_of_new_users_have_less_than_40_lines_of_code() {
+    for name in [
+        "external_source.cpp",
+        "external_source.py",
+        "netcl_loop.py",
+        "parallel_load.cpp",
+        "parallel_load.py",
+    ] {
+        let text = std::fs::read_to_string(header::root().join("examples").join(name)).unwrap();
+        // Documents of Python stand between the same three marks.
+        let parts = text.split("\"\"\"").enumerate().filter(|(number, _)| number % 2 == 0);
+        let code = parts.flat_map(|(_, part)| part.lines()).map(str::trim).filter(|line| {
+            !line.is_empty() && !["#", "/*", "*"].iter().any(|mark| line.starts_with(mark))
+        });
+        let count = code.count();
+        assert!((10..40).contains(&count), "{name}: {count}");
+    }
+}
+
 // ---- mpi_tiles.cpp ------------------------------------------------------------------------------
 
 /// The program, or None where there is no OpenMPI.
@@ -94,9 +157,7 @@ fn mpi_program() -> Option<&'static Path> {
     static PROGRAM: Shared = OnceLock::new();
     let made = PROGRAM.get_or_init(|| {
         let (folder, compiler) = (archive()?, cc::find("MPI compiler", &["mpicxx"])?);
-        let mpirun = cc::find("MPI launcher", &["mpirun"])?;
-        if !cc::run(Command::new(mpirun).arg("--version")).contains("Open MPI") {
-            println!("skipped: mpirun is not OpenMPI's, whose options the test knows");
+        if !has_open_mpi() {
             return None;
         }
         let program = cc::folder("program-mpi-tiles").join("mpi_tiles");
@@ -115,24 +176,42 @@ fn mpi_program() -> Option<&'static Path> {
     made.as_deref()
 }
 
+/// Whether mpirun is here, and is the one whose options are known.
+pub fn has_open_mpi() -> bool {
+    let Some(mpirun) = cc::find("MPI launcher", &["mpirun"]) else { return false };
+    let is_known = cc::run(Command::new(mpirun).arg("--version")).contains("Open MPI");
+    if !is_known {
+        println!("skipped: mpirun is not OpenMPI's, whose options the test knows");
+    }
+    is_known
+}
+
 /// What rank 0 printed.
 fn mpirun(program: &Path, ranks: u32, arguments: &[&str]) -> String {
     mpirun_with(&[], program, ranks, arguments)
 }
 
 /// The same with variables of the environment.
-fn mpirun_with(
+pub fn mpirun_with(
     environment: &[(&str, &str)],
     program: &Path,
     ranks: u32,
     arguments: &[&str],
 ) -> String {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
     let mut command = Command::new("mpirun");
     command.envs(environment.iter().copied());
+    // Each has a folder of its own: two that make or remove the same one at a time fail. Its path
+    // is short, because sockets lie in it.
+    let number = RUNS.fetch_add(1, SeqCst);
+    let place = std::env::temp_dir().join(format!("mpi-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    command.env("TMPDIR", &place);
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
     // A container may forbid what this transport asks of the kernel; it only costs a copy.
     command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
     let output = cc::run(command.arg(program).args(arguments));
+    let _ = std::fs::remove_dir_all(&place);
     println!("{ranks} ranks, {arguments:?}: {output}");
     output
 }

@@ -124,6 +124,9 @@ fn the_binary_package_has_what_its_description_says() {
     let Some(prefix) = unpacked("contents") else { return };
     for path in [
         "include/wavetrain.h",
+        "include/wavetrain.hpp",
+        "include/wavetrain_exceptions.hpp",
+        "include/wavetrain_source.hpp",
         "lib/libwavetrain.a",
         "lib/libwavetrain.so.0",
         "lib/cmake/wavetrain/wavetrain-config.cmake",

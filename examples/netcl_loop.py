@@ -1,0 +1,55 @@
+"""The training loop of netcl.data's users: shuffled batches of images and labels in .npy files.
+
+    python3 netcl_loop.py FOLDER
+
+FOLDER has images.npy, [samples, 3, 32, 32] of 8 bits, and labels.npy, numbers below 10. What a
+DataLoader would do in worker processes, random_crop and horizontal_flip included, threads of the
+library do as they read: only the boxes. What is learnt is a linear model, in numpy.
+"""
+
+import sys
+
+import numpy
+
+import wavetrain
+from wavetrain import Box, Field, Sample
+
+images, labels = f"{sys.argv[1]}/images.npy", f"{sys.argv[1]}/labels.npy"
+count = wavetrain.array_info(images).shape[0]
+mean = 255 * numpy.array([0.4914, 0.4822, 0.4465], "f4").reshape(3, 1, 1)
+deviation = 255 * numpy.array([0.2023, 0.1994, 0.2010], "f4").reshape(3, 1, 1)
+config = wavetrain.Config(
+    samples_per_batch=128,  # batch_size
+    drop_last=False,
+    n_decode_threads=2,  # num_workers
+    n_batch_slots=4,  # prefetch
+    fields=[Field("x", (3, 32, 32), "f32", pad_mode="reflect"), Field("y", (), "i64")],
+)
+
+
+def samples(dice: numpy.random.Generator):
+    """All of them, in another order each time: shuffle=True."""
+    for n in dice.permutation(count):
+        y, x = dice.integers(-4, 5, 2)  # random_crop(padding=4, crop_size=32, pad_mode="reflect")
+        flip = dice.choice([-1, 1])  # horizontal_flip(p=0.5)
+        crop = [(n, n + 1), (0, 3), (y, y + 32), (x, x + 32)]
+        x = Box(images, crop, "x", step=[1, 1, 1, flip])
+        yield Sample(boxes=[x, Box(labels, [(n, n + 1)], "y")])
+
+
+dice = numpy.random.default_rng(0)  # seed
+weights = numpy.zeros((3 * 32 * 32, 10), "f4")
+losses = list[float]()
+with wavetrain.Pipeline(config, fit=[images, labels]) as pipeline:
+    for epoch in range(5):
+        pipeline.push(samples(dice))
+        for batch in pipeline.batches():
+            with batch:
+                x, y = (batch["x"].numpy() - mean) / deviation, batch["y"].numpy().copy()
+            x = x.reshape(len(y), -1)
+            chances = numpy.exp(x @ weights - (x @ weights).max(1, keepdims=True))
+            chances /= chances.sum(1, keepdims=True)
+            losses.append(-numpy.log(chances[range(len(y)), y]).mean())
+            chances[range(len(y)), y] -= 1
+            weights -= 2e-3 * x.T @ chances / len(y)
+        print(f"epoch {epoch}: {len(losses)} batches so far, the last with loss {losses[-1]:.3f}")

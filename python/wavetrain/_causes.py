@@ -1,0 +1,84 @@
+"""What code of Python raised while the library called it, kept until an error of the library tells
+of it: C has a status for it, and no exception."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Generator
+
+from wavetrain._errors import NotFound, StorageError, WavetrainError
+
+KEPT = 64  # at a time
+
+
+class Causes:
+    """The last exception of each thing that was asked for, a few of them."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.logger = logger
+        self.lock = threading.Lock()
+        # By what the library's text has of it: the name, and where it says so the place in it.
+        self.raised: dict[tuple[str, str], BaseException] = {}
+        self.absent: dict[tuple[str, str], BaseException] = {}
+
+    def failed(self, name: str, error: BaseException, place: str = "") -> None:
+        self.logger.info("%s: %s", name, told(error))
+        self.keep(self.raised, (name, place), error)
+
+    def missed(self, name: str, error: BaseException, place: str = "") -> None:
+        """The same of what is not there, which need not be an error."""
+        self.keep(self.absent, (name, place), error)
+
+    def keep(
+        self, kept: dict[tuple[str, str], BaseException], key: tuple[str, str], error: BaseException
+    ) -> None:
+        with self.lock:
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept.pop(key, None)
+            kept[key] = error  # the last one
+
+    def of(self, failure: WavetrainError) -> BaseException | None:
+        """What was raised for the thing that the failure names."""
+        if not isinstance(failure, (StorageError, NotFound)):
+            return None
+        kept = self.absent if isinstance(failure, NotFound) else self.raised
+        text = str(failure)
+        with self.lock:
+            # "c/1" is in "c/11" too. Of one name that of the place, else the last.
+            found = [key for key in reversed(kept) if key[0] in text]
+            best = max(found, key=lambda key: (len(key[0]), key[1] in text, key[1]), default=None)
+            return None if best is None else kept[best]
+
+    def explain(self, failure: WavetrainError) -> WavetrainError:
+        """The same failure with its cause, and what that says."""
+        cause = self.of(failure)
+        if cause is not None:
+            failure.__cause__ = cause
+            failure.args = (f"{failure} ({told(cause)})",)
+        return failure
+
+
+def told(error: BaseException) -> str:
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}" if str(error) else kind
+    except Exception:  # of a class of somebody else's
+        return kind
+
+
+@contextlib.contextmanager
+def explained(*kinds: Causes) -> Generator[None, None, None]:
+    """Around calls whose hooks run on the caller's own thread: errors get their causes, and an
+    interrupt is the caller's."""
+    try:
+        yield
+    except (StorageError, NotFound) as error:
+        for causes in kinds:
+            cause = causes.of(error)
+            if cause is not None and not isinstance(cause, Exception):
+                raise cause from None
+            causes.explain(error)
+        raise

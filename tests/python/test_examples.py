@@ -1,0 +1,63 @@
+"""Examples of new users: each runs as it stands, on real files, and what it sees is checked."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import numpy
+import pytest
+from cubes import ROOT
+
+import wavetrain
+
+COUNT = 300  # two whole batches and one that is not
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    """Images whose colours tell their labels, beneath noise; the example is given their folder."""
+    dice = numpy.random.default_rng(5)
+    labels = dice.integers(0, 10, COUNT).astype("u1")
+    colours = dice.integers(40, 216, (10, 3))
+    noise = dice.integers(-40, 40, (COUNT, 3, 32, 32))
+    images = (colours[labels][:, :, None, None] + noise).astype("u1")
+    numpy.save(tmp_path / "images.npy", images)
+    numpy.save(tmp_path / "labels.npy", labels)
+    monkeypatch.setattr(sys, "argv", ["netcl_loop.py", str(tmp_path)])
+    return images, labels
+
+
+def cropped(images, dice):
+    """What netcl's random_crop and horizontal_flip give, by numpy alone, and the order."""
+    order = dice.permutation(COUNT)
+    crops = []
+    for number in order:
+        y, x = dice.integers(-4, 5, 2) + 4
+        flip = dice.choice([-1, 1])
+        padded = numpy.pad(images[number], ((0, 0), (4, 4), (4, 4)), mode="reflect")
+        crops.append(padded[:, y : y + 32, x : x + 32][:, :, ::flip])
+    return numpy.array(crops), order
+
+
+def test_the_loop_of_netcl_sees_every_image_cropped_and_flipped_and_learns(pictures, capsys):
+    images, labels = pictures
+    ran = runpy.run_path(str(ROOT / "examples" / "netcl_loop.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        f"epoch {epoch}: {3 * epoch + 3} batches so far" for epoch in range(5)
+    ]
+    losses = ran["losses"]
+    assert losses[0] == pytest.approx(numpy.log(10), rel=1e-5)
+    assert losses[-1] < 0.5 * losses[0], losses
+
+    crops, order = cropped(images, numpy.random.default_rng(3))
+    with wavetrain.Pipeline(ran["config"]) as pipeline:
+        pipeline.push(ran["samples"](numpy.random.default_rng(3)))
+        found = [
+            (batch["x"].numpy().copy(), batch["y"].numpy().copy()) for batch in pipeline.batches()
+        ]
+    assert [len(x) for x, _ in found] == [128, 128, 44]
+    numpy.testing.assert_array_equal(numpy.concatenate([x for x, _ in found]), crops)
+    numpy.testing.assert_array_equal(numpy.concatenate([y for _, y in found]), labels[order])
+    assert sorted(order) == [*range(COUNT)]
