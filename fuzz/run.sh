@@ -59,7 +59,7 @@ build() {
 length_max() {
   case $1 in
     api_sequence) echo 900 ;;
-    casts | filters | plan) echo 400 ;;
+    casts | described | filters | plan) echo 400 ;;
     boxes | chunk | unshuffle) echo 600 ;;
     *) echo 8192 ;;
   esac
@@ -77,7 +77,7 @@ round() {
   [[ -d fuzz/regressions/$target ]] && seeds+=("fuzz/regressions/$target")
   local existing=()
   for seed in "${seeds[@]}"; do [[ -d $seed ]] && existing+=("$seed"); done
-  case $target in group | json | ngff | zarr*_metadata) existing+=(-dict=fuzz/json.dict) ;; esac
+  case $target in group | json | ngff | selection | zarr*_metadata) existing+=(-dict=fuzz/json.dict) ;; esac
   "${priority[@]}" "$folder/$triple/release/$target" "$CORPUS/$target" "${existing[@]}" \
     -max_total_time="$seconds" -max_len="$(length_max "$target")" -len_control=0 -timeout=20 \
     -rss_limit_mb=3072 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 "$@"

@@ -23,6 +23,8 @@ mod choices;
 mod chunk;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
+#[path = "../fuzz/bodies/described.rs"]
+mod described;
 #[path = "../fuzz/bodies/filters.rs"]
 mod filters;
 #[path = "../fuzz/bodies/flat.rs"]
@@ -45,11 +47,15 @@ mod lz4;
 mod memory_store;
 #[path = "../fuzz/bodies/ngff.rs"]
 mod ngff;
+#[path = "../fuzz/bodies/numbered.rs"]
+mod numbered;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "common/oracle.rs"]
 mod oracle;
 #[path = "../fuzz/bodies/plan.rs"]
 mod plan;
+#[path = "../fuzz/bodies/selection.rs"]
+mod selection;
 #[path = "../fuzz/bodies/shard_index.rs"]
 mod shard_index;
 #[path = "../fuzz/bodies/unshuffle.rs"]
@@ -78,6 +84,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("casts", casts::run),
     ("chunk", chunk::run),
     ("crc32c", crc32c::run),
+    ("described", described::run),
     ("filters", filters::run),
     ("flat", flat::run),
     ("group", group::run),
@@ -85,7 +92,9 @@ const TARGETS: &[(&str, Body)] = &[
     ("json", json::run),
     ("lz4", lz4::run),
     ("ngff", ngff::run),
+    ("numbered", numbered::run),
     ("plan", plan::run),
+    ("selection", selection::run),
     ("shard_index", shard_index::run),
     ("unshuffle", unshuffle::run),
     ("uri", uri::run),

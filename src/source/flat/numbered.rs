@@ -44,6 +44,10 @@ fn parts_of(name: &[u8]) -> Option<(&str, &str)> {
     (!digits.is_empty()).then_some((prefix, digits))
 }
 
+fn is_number(digits: &&str) -> bool {
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Looks for the one sequence of a folder.
 pub struct PrefixFinder {
     prefix: Option<Text<NAME_BYTES>>,
@@ -131,11 +135,11 @@ impl<'a> Numbered<'a> {
 
     /// Takes a name.
     pub fn add(&mut self, name: &[u8]) {
-        let Some((prefix, digits)) = parts_of(name).filter(|(prefix, _)| *prefix == self.prefix)
-        else {
+        // Digits that the prefix ends with are none of the number.
+        let rest = core::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(self.prefix));
+        let Some(digits) = rest.and_then(|rest| rest.strip_suffix(ENDING)).filter(is_number) else {
             return;
         };
-        debug_assert!(prefix == self.prefix);
         let length = digits.len() as u32;
         let Some(number) = digits.parse::<u64>().ok().filter(|_| length <= PART_DIGITS_MAX) else {
             self.fault = self.fault.or(Some(("a number has more than 10 digits", 0)));

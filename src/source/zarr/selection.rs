@@ -40,7 +40,9 @@ impl<'a> Selection<'a> {
             number.filter(|number| *number > 0.0 && number.is_finite())
         };
         let found = match text.split_once('=') {
-            Some(("level", number)) => number.parse().ok().map(Selection::Level),
+            Some(("level", number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                number.parse().ok().map(Selection::Level)
+            }
             Some(("scale", list)) if list.split(',').count() <= RANK_MAX => {
                 let lengths = list.split(',').map(length).collect::<Option<_>>();
                 lengths.map(|lengths| Selection::Scale(list, lengths))
@@ -59,8 +61,8 @@ impl<'a> Selection<'a> {
 pub struct LevelFinder<'a> {
     selection: Selection<'a>,
     path: Text<ENTRY_PATH_BYTES>,
-    /// Volume of a voxel of the level found.
-    volume: f64,
+    /// Lengths of a voxel of the level found.
+    scales: ArrayVec<f64, RANK_MAX>,
     levels: u32,
     fault: Option<&'static str>,
 }
@@ -68,7 +70,8 @@ pub struct LevelFinder<'a> {
 impl<'a> LevelFinder<'a> {
     /// Nothing was looked at.
     pub fn new(selection: Selection<'a>) -> LevelFinder<'a> {
-        LevelFinder { selection, path: Text::new(), volume: 0.0, levels: 0, fault: None }
+        let (path, scales) = (Text::new(), ArrayVec::new());
+        LevelFinder { selection, path, scales, levels: 0, fault: None }
     }
 
     /// Takes an entry of the group.
@@ -89,9 +92,11 @@ impl<'a> LevelFinder<'a> {
                 Ok(scales) => {
                     let mut both = scales.iter().zip(wanted);
                     let is_fine = both.all(|(is, most)| *is <= *most * (1.0 + ROUNDING));
-                    let volume = scales.iter().product::<f64>();
-                    let is_coarsest = is_fine && volume > self.volume;
-                    self.volume = if is_coarsest { volume } else { self.volume };
+                    let is_coarsest = is_fine
+                        && (self.path.is_empty() || volume_ratio(&scales, &self.scales) > 1.0);
+                    if is_coarsest {
+                        self.scales = scales;
+                    }
                     is_coarsest
                 }
             },
@@ -123,6 +128,16 @@ impl<'a> LevelFinder<'a> {
             }
         }
     }
+}
+
+/// How many times as large as another voxel one is. Of ratios, because a volume of small lengths
+/// along many axes may be no number but 0; NaN where each is flat along an axis of its own.
+fn volume_ratio(lengths: &[f64], others: &[f64]) -> f64 {
+    let ratio = |(length, other): (&f64, &f64)| match length == other {
+        true => 1.0,
+        false => length / other,
+    };
+    lengths.iter().zip(others).map(ratio).product()
 }
 
 /// Lengths of a level's voxels along all of its axes, or along those of space, whichever are as
@@ -218,6 +233,7 @@ mod tests {
             (&sound, "scale=nan,1", Status::Invalid, "is not understood"),
             (&sound, "scale=", Status::Invalid, "is not understood"),
             (&sound, "level=-1", Status::Invalid, "is not understood"),
+            (&sound, "level=+1", Status::Invalid, "is not understood"),
             (&sound, "level", Status::Invalid, "write #level=2 or"),
             (&bare, "scale=1,1", Status::Unsupported, "say no scale: write #level=2"),
             (&several, "level=0", Status::Unsupported, "several images"),
