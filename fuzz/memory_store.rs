@@ -1,9 +1,11 @@
 //! Small zarr v3 arrays in memory behind a files hook, whole or with damage.
 //!
 //! In: nothing; the arrays are made once. Out: their images, for the oracle, and a hook that serves
-//! their files. Written without the library, so that both must agree on the format.
+//! their files. Written without the library, so that both must agree on the format. Arrays of other
+//! sources are in sources.rs.
 
 use super::oracle::Image;
+use super::sources::{self, Place};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +15,11 @@ use wavetrain::records::Dtype;
 /// An array and what it holds.
 pub struct Array {
     pub uri: &'static str,
+    /// What its files are, or what begins their names before a slash.
+    pub home: &'static str,
+    pub place: Place,
+    /// Numbered files that it lies in.
+    pub parts: u32,
     pub image: Image,
     /// Chunks that are not there read as the fill value.
     pub has_missing: bool,
@@ -24,6 +31,8 @@ pub struct Array {
 /// All arrays and files.
 pub struct World {
     pub arrays: Vec<Array>,
+    /// Those of other sources.
+    pub others: Vec<Array>,
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -56,6 +65,8 @@ pub const DAMAGES: [Damage; 6] = [
 /// What a hook's `user` points to.
 pub struct Server {
     pub world: &'static World,
+    /// Whether there are arrays of other sources.
+    pub has_others: bool,
     pub damage: Damage,
     /// Which file, counted in the order of the names.
     pub file: usize,
@@ -64,23 +75,23 @@ pub struct Server {
 }
 
 /// How an array is written.
-struct Spec {
-    uri: &'static str,
-    dtype: Dtype,
-    name: &'static str,
-    shape: &'static [u64],
+pub struct Spec {
+    pub uri: &'static str,
+    pub dtype: Dtype,
+    pub name: &'static str,
+    pub shape: &'static [u64],
     /// Extents of a file: shards where they differ from the chunks.
-    file: &'static [u64],
-    chunk: &'static [u64],
-    is_big: bool,
-    has_zstd: bool,
-    has_crc: bool,
-    index_at_start: bool,
+    pub file: &'static [u64],
+    pub chunk: &'static [u64],
+    pub is_big: bool,
+    pub has_zstd: bool,
+    pub has_crc: bool,
+    pub index_at_start: bool,
     /// One chunk in so many is not there, 0 for none.
-    missing: u64,
+    pub missing: u64,
 }
 
-const SPEC: Spec = Spec {
+pub const SPEC: Spec = Spec {
     uri: "/m/u16",
     dtype: Dtype::U16,
     name: "uint16",
@@ -167,7 +178,8 @@ pub fn world() -> &'static World {
         for (uri, text) in BAD_URIS[1..].iter().zip([group, &codec, "no JSON", ""]) {
             files.insert(format!("{uri}/zarr.json"), text.as_bytes().to_vec());
         }
-        World { arrays, files }
+        let others = sources::write(&mut files);
+        World { arrays, others, files }
     })
 }
 
@@ -182,17 +194,22 @@ impl Server {
     }
 
     pub fn file_count(&self) -> usize {
-        self.world.files.len()
+        // Those of other sources are the last by their names.
+        let is_known = |name: &&String| self.has_others || name.starts_with("/m/");
+        self.world.files.keys().filter(is_known).count()
     }
 
     /// Whether the damage can change what boxes of the array give without an error.
     pub fn spares(&self, array: &Array) -> bool {
         let name = self.world.files.keys().nth(self.file).expect("a file");
-        let key = name.strip_prefix(array.uri).and_then(|key| key.strip_prefix('/'));
+        let key = name.strip_prefix(array.home).and_then(|key| key.strip_prefix('/'));
         match key {
             _ if self.damage == Damage::None => true,
-            None => true,
-            Some("zarr.json") => false,
+            None => name != array.home,
+            Some("describe" | "read") if array.place == Place::Host => {
+                matches!(self.damage, Damage::Unreadable | Damage::Nonsense)
+            }
+            Some(key) if key.ends_with("zarr.json") => false,
             Some(_) => array.is_checked && self.damage != Damage::Absent,
         }
     }
@@ -200,12 +217,12 @@ impl Server {
     /// Whether the damage is in a file of the array, so that its boxes may fail.
     pub fn touches(&self, array: &Array) -> bool {
         let name = self.world.files.keys().nth(self.file).expect("a file");
-        let is_of = name.strip_prefix(array.uri).is_some_and(|key| key.starts_with('/'));
-        self.damage != Damage::None && is_of
+        let key = name.strip_prefix(array.home);
+        self.damage != Damage::None && key.is_some_and(|key| key.is_empty() || key.starts_with('/'))
     }
 
     /// The file of a name and the damage in it.
-    fn find(&self, name: &str) -> Option<(&[u8], Damage)> {
+    pub fn find(&self, name: &str) -> Option<(&[u8], Damage)> {
         let bytes = self.world.files.get(name)?;
         let is_damaged = self.world.files.keys().nth(self.file).is_some_and(|file| file == name);
         Some((bytes, if is_damaged { self.damage } else { Damage::None }))
@@ -271,18 +288,18 @@ unsafe extern "C" fn read(
 }
 
 /// All places of a grid, the last axis fastest.
-fn places(counts: &[u64]) -> Vec<Vec<u64>> {
+pub fn places(counts: &[u64]) -> Vec<Vec<u64>> {
     counts.iter().fold(vec![Vec::new()], |places, count| {
         let with = |place: &Vec<u64>, at: u64| place.iter().copied().chain([at]).collect();
         places.iter().flat_map(|place| (0..*count).map(move |at| with(place, at))).collect()
     })
 }
 
-fn zip(a: &[u64], b: &[u64], join: impl Fn(u64, u64) -> u64) -> Vec<u64> {
+pub fn zip(a: &[u64], b: &[u64], join: impl Fn(u64, u64) -> u64) -> Vec<u64> {
     a.iter().zip(b).map(|(a, b)| join(*a, *b)).collect()
 }
 
-fn element(spec: &Spec, at: &[u64]) -> Vec<u8> {
+pub fn element(spec: &Spec, at: &[u64]) -> Vec<u8> {
     let mixed = at.iter().fold(7u64, |mixed, at| (mixed ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // Numbers of floats, not their patterns: no NaN.
     let bytes = match spec.dtype {
@@ -292,13 +309,13 @@ fn element(spec: &Spec, at: &[u64]) -> Vec<u8> {
     bytes[..spec.dtype.bytes() as usize].to_vec()
 }
 
-fn is_missing(spec: &Spec, chunk: &[u64]) -> bool {
+pub fn is_missing(spec: &Spec, chunk: &[u64]) -> bool {
     let number = chunk.iter().fold(0, |number, at| number * 3 + at);
     spec.missing > 0 && number % spec.missing == spec.missing - 1
 }
 
 /// Writes the files of an array.
-fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
+pub fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
     files.insert(format!("{}/zarr.json", spec.uri), metadata(spec).into_bytes());
     let is_sharded = spec.file != spec.chunk;
     for file in places(&zip(spec.shape, spec.file, u64::div_ceil)) {
@@ -316,20 +333,28 @@ fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
             files.insert(format!("{}/c/{}", spec.uri, place.join("/")), bytes);
         }
     }
+    let elements: u64 = spec.chunk.iter().product();
+    Array {
+        uri: spec.uri,
+        home: spec.uri,
+        place: Place::Memory,
+        parts: 0,
+        image: image(spec),
+        has_missing: spec.missing > 0,
+        is_checked: !is_sharded && (spec.has_zstd || spec.has_crc),
+        chunk_bytes: elements * u64::from(spec.dtype.bytes()),
+    }
+}
+
+/// What an array holds.
+pub fn image(spec: &Spec) -> Image {
     let fill = FILL.to_le_bytes()[..spec.dtype.bytes() as usize].to_vec();
     let pixels = places(spec.shape).into_iter().flat_map(|at| {
         let chunk = zip(&at, spec.chunk, |at, edge| at / edge);
         if is_missing(spec, &chunk) { fill.clone() } else { element(spec, &at) }
     });
     let pixels: Vec<u8> = pixels.collect();
-    let elements: u64 = spec.chunk.iter().product();
-    Array {
-        uri: spec.uri,
-        image: Image::new(spec.dtype, spec.shape.to_vec(), Arc::new(pixels), fill),
-        has_missing: spec.missing > 0,
-        is_checked: !is_sharded && (spec.has_zstd || spec.has_crc),
-        chunk_bytes: elements * u64::from(spec.dtype.bytes()),
-    }
+    Image::new(spec.dtype, spec.shape.to_vec(), Arc::new(pixels), fill)
 }
 
 fn encoded(spec: &Spec, chunk: &[u64]) -> Vec<u8> {

@@ -58,6 +58,8 @@ mod plan;
 mod selection;
 #[path = "../fuzz/bodies/shard_index.rs"]
 mod shard_index;
+#[path = "../fuzz/sources.rs"]
+mod sources;
 #[path = "../fuzz/bodies/unshuffle.rs"]
 mod unshuffle;
 #[path = "../fuzz/bodies/uri.rs"]

@@ -17,13 +17,14 @@ use super::loader_model::{
 };
 use super::memory_store::{Array, BAD_URIS, DAMAGES, Damage, Server, world};
 use super::oracle::{Image, Pad, cast, has_cast};
+use super::sources::{self, Place};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use wavetrain::abi::{
     ArrayInfo, BOX_VALUE, BatchInfo, Blank, FieldSpec, FilesHook, LogHook, Memory, SCRATCH_BYTES,
-    Sample, SampleBox, Stats, Tensor as FedTensor,
+    Sample, SampleBox, SourceHook, Stats, Tensor as FedTensor,
 };
 use wavetrain::assemble::value_element;
 use wavetrain::config::{
@@ -102,9 +103,16 @@ thread_local! {
 /// Checks one input.
 pub fn run(data: &[u8]) {
     let mut choices = Choices::of(data);
-    let damage = if choices.rarely(4) { choices.one_of(&DAMAGES) } else { Damage::None };
+    let first = choices.byte();
+    // Inputs that begin so have arrays of all sources.
+    let has_others = first >= 192 && first % 4 < 3;
+    let is_damaged = match has_others {
+        true => choices.rarely(3),
+        false => first % 4 == 3,
+    };
+    let damage = if is_damaged { choices.one_of(&DAMAGES) } else { Damage::None };
     let world = world();
-    let mut server = Box::new(Server { world, damage, file: 0, place: 0 });
+    let mut server = Box::new(Server { world, has_others, damage, file: 0, place: 0 });
     server.file = choices.below(server.file_count() as u64) as usize;
     server.place = usize::from(choices.word());
     let heap = Box::new(Heap { live: Cell::new(0), left: Cell::new(4) });
@@ -241,7 +249,58 @@ impl Session<'_> {
         self.spoil(&mut config);
         self.set_memory(&mut config);
         self.set_fields(&mut config);
+        if self.server.has_others {
+            self.set_sources(&mut config);
+        }
         config
+    }
+
+    /// The hook that is asked, and files of the system in place of those of the files hook.
+    fn set_sources(&mut self, config: &mut Config) {
+        let choices = &mut self.choices;
+        config.max_parts = choices.one_of(&[16, 5, 11, 4, 0, 100]);
+        config.source = match choices.below(16) {
+            15 => SourceHook::NONE,
+            14 => SourceHook { read: None, ..self.server.source() },
+            _ => self.server.source(),
+        };
+        if choices.rarely(3) {
+            config.files = FilesHook::NONE;
+        }
+    }
+
+    /// An array that a loader of that config finds.
+    fn array(&mut self, config: &Config) -> &'static Array {
+        let world = self.server.world;
+        let place = if config.files.size.is_some() { Place::Memory } else { Place::Disk };
+        let is_there = |array: &&Array| [place, Place::Host].contains(&array.place);
+        let others = world.others.iter().filter(|_| self.server.has_others);
+        let all: Vec<&Array> = world.arrays.iter().chain(others).filter(is_there).collect();
+        all[self.choices.below(all.len() as u64) as usize]
+    }
+
+    /// A uri that a sample of that config fails with.
+    fn bad_uri(&mut self, config: &Config) -> String {
+        let choices = &mut self.choices;
+        let is_other = self.server.has_others && choices.rarely(2);
+        match config.files.size.is_some() {
+            _ if is_other && config.files.size.is_none() => sources::bad_folder(choices.below(5)),
+            true if is_other => choices.one_of(&sources::BAD_URIS).to_owned(),
+            _ => choices.one_of(&BAD_URIS).to_owned(),
+        }
+    }
+
+    /// Whether a loader of that config refuses an array.
+    fn is_refused(array: &Array, config: &Config) -> bool {
+        array.chunk_bytes > config.max_chunk_uncompressed_bytes
+            || array.parts > config.max_parts
+            || array.place == Place::Host && config.source.describe.is_none()
+    }
+
+    /// Whether an array may wait for rows of the table in vain.
+    fn may_wait_for_parts(&self, array: &Array, config: &Config) -> bool {
+        let all: u32 = self.server.world.others.iter().map(|array| array.parts).sum();
+        array.parts > 0 && all > config.max_parts
     }
 
     /// Sometimes a table of fields, or several boxes.
@@ -868,6 +927,15 @@ impl Session<'_> {
 
     fn uri(&mut self) -> CString {
         let world = self.server.world;
+        if self.server.has_others && self.choices.below(2) > 0 {
+            let number = self.choices.below(world.others.len() as u64 + 8) as usize;
+            let text = match world.others.get(number) {
+                Some(array) => array.uri.to_owned(),
+                None if number % 2 == 0 => self.choices.one_of(&sources::BAD_URIS).to_owned(),
+                None => sources::bad_folder(number as u64),
+            };
+            return CString::new(text).expect("no NUL");
+        }
         let number = self.choices.below(16) as usize;
         let text = match number {
             0..=5 => world.arrays[number].uri,
@@ -907,9 +975,10 @@ impl Session<'_> {
         if status != Status::Ok {
             check_error(&error, code);
         }
-        let array =
-            self.server.world.arrays.iter().find(|array| uri.as_bytes() == array.uri.as_bytes());
-        if let Some(array) = array
+        let world = self.server.world;
+        let mut arrays = world.arrays.iter().chain(&world.others);
+        let array = arrays.find(|array| uri.as_bytes() == array.uri.as_bytes());
+        if let Some(array) = array.filter(|array| array.place == Place::Memory)
             && !self.server.touches(array)
             && hook_size == size_of::<FilesHook>()
             && scratch_bytes == SCRATCH_BYTES
@@ -945,10 +1014,11 @@ impl Session<'_> {
             return assert_eq!(config.max_host_memory_bytes, before.max_host_memory_bytes);
         }
         assert!(config.max_chunk_uncompressed_bytes >= before.max_chunk_uncompressed_bytes);
-        for array in &self.server.world.arrays {
-            if uris.iter().any(|uri| uri.as_bytes() == array.uri.as_bytes())
-                && !self.server.touches(array)
-            {
+        let is_of = |uri: &CString, array: &Array| uri.as_bytes() == array.uri.as_bytes();
+        let world = self.server.world;
+        for array in world.arrays.iter().chain(&world.others) {
+            assert!(array.parts <= config.max_parts || uris.iter().all(|uri| !is_of(uri, array)));
+            if uris.iter().any(|uri| is_of(uri, array)) && !self.server.touches(array) {
                 assert!(config.max_chunk_uncompressed_bytes >= array.chunk_bytes);
             }
         }
@@ -995,10 +1065,19 @@ impl Session<'_> {
             loader.drain(|handle| self.hosts.iter().for_each(|host| host.complete_all(handle)));
         }
         loader.release_all();
-        self.hosts.iter().for_each(|host| host.complete_all(loader.handle));
-        let mut held = 77;
-        // SAFETY: the counter is writable.
-        let code = unsafe { wavetrain_close(loader.handle, PATIENCE_NS, &mut held) };
+        // Threads of the library may begin reads until it closes, and close waits for them.
+        let ends_later = loader.config.files.read_async.is_some();
+        let (timeout, tries) =
+            if ends_later { (PATIENCE_NS / 2000, 2000) } else { (PATIENCE_NS, 1) };
+        let (mut code, mut held) = (77, 77);
+        for _ in 0..tries {
+            self.hosts.iter().for_each(|host| host.complete_all(loader.handle));
+            // SAFETY: the counter is writable.
+            code = unsafe { wavetrain_close(loader.handle, timeout, &mut held) };
+            if code == 0 {
+                break;
+            }
+        }
         assert_eq!((code, held), (0, 0));
         self.retire(&loader);
     }
@@ -1033,13 +1112,14 @@ impl Session<'_> {
         let shape = config.sample_shape[..config.sample_rank as usize].to_vec();
         let tag = self.next_tag;
         self.next_tag += 1;
-        let world = self.server.world;
-        let array = &world.arrays[self.choices.below(world.arrays.len() as u64) as usize];
+        let array = self.array(&config);
         let (mut begin, mut end) = self.span(array, &shape, &config);
         let mut want = self.want(array, &config, &begin, &end);
         let mut uri = match self.choices.below(6) {
-            0 => format!("file://{}", array.uri.replace(' ', "%20")),
-            1 => format!("{}/", array.uri),
+            0 if array.home == array.uri && array.uri.starts_with('/') => {
+                format!("file://{}", array.uri.replace(' ', "%20"))
+            }
+            1 if array.home == array.uri => format!("{}/", array.uri),
             _ => array.uri.to_owned(),
         }
         .into_bytes();
@@ -1067,8 +1147,8 @@ impl Session<'_> {
                     (want, refusal) = (Want::Failure, Refusal::None);
                 }
                 _ => {
-                    let bad = self.choices.one_of(&BAD_URIS);
-                    (uri, want, refusal) = (bad.as_bytes().to_vec(), Want::Failure, Refusal::None);
+                    let bad = self.bad_uri(&config);
+                    (uri, want, refusal) = (bad.into_bytes(), Want::Failure, Refusal::None);
                 }
             }
         }
@@ -1101,13 +1181,13 @@ impl Session<'_> {
         };
         let tag = self.next_tag;
         self.next_tag += 1;
-        let (world, choices) = (self.server.world, &mut self.choices);
         let known = size_of::<SampleBox>();
-        let box_bytes = choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
+        let box_bytes = self.choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
         let (mut models, mut uris) = (Vec::new(), Vec::<Vec<u8>>::new());
         let mut arrays: Vec<Option<&Array>> = Vec::new();
-        for _ in 0..1 + choices.below(6.min(most as u64 + 1)) {
-            let array = &world.arrays[choices.below(world.arrays.len() as u64) as usize];
+        for _ in 0..1 + self.choices.below(6.min(most as u64 + 1)) {
+            let array = self.array(&config);
+            let choices = &mut self.choices;
             let is_array = box_bytes == OLD_BOX_BYTES || choices.below(2) == 0;
             let mut model = match is_array {
                 true => BoxModel::of_array(choices, &fields, &array.image),
@@ -1128,6 +1208,7 @@ impl Session<'_> {
             arrays.push(is_array.then_some(array));
             uris.push(if is_array { array.uri.as_bytes().to_vec() } else { Vec::new() });
         }
+        let choices = &mut self.choices;
         let painted = paint(&fields, &models);
         let is_taken = painted != Err(Fault::Box) && models.len() <= most;
         let mut refusal = if is_taken { Refusal::None } else { Refusal::Other };
@@ -1175,13 +1256,14 @@ impl Session<'_> {
         if arrays().any(is_damaged) {
             return Want::Anything;
         }
-        let is_capped = |array: &Array| array.chunk_bytes > config.max_chunk_uncompressed_bytes;
-        let Some(painted) = painted.ok().filter(|_| !arrays().any(is_capped)) else {
+        let is_refused = |array: &Array| Session::is_refused(array, config);
+        let Some(painted) = painted.ok().filter(|_| !arrays().any(is_refused)) else {
             return Want::Failure;
         };
         let is_strict = config.max_shards_per_sample > 0
             || (config.missing_chunks > 0 && arrays().any(|array| array.has_missing))
-            || config.max_substreams_per_chunk > 0;
+            || config.max_substreams_per_chunk > 0
+            || arrays().any(|array| self.may_wait_for_parts(array, config));
         match is_strict || arrays().any(|array| self.server.touches(array)) {
             true => Want::BytesOrFailure(painted),
             false => Want::Bytes(painted),
@@ -1227,16 +1309,16 @@ impl Session<'_> {
             Pad::Reflect => touches,
         };
         let is_sound = fits && is_reachable && begin.len() == image.shape.len();
-        let is_capped = array.chunk_bytes > config.max_chunk_uncompressed_bytes;
         if self.server.touches(array) && !self.server.spares(array) {
             return Want::Anything;
         }
-        if !is_sound || is_capped {
+        if !is_sound || Session::is_refused(array, config) {
             return Want::Failure;
         }
         let is_strict = config.max_shards_per_sample > 0
             || (config.missing_chunks > 0 && array.has_missing)
-            || config.max_substreams_per_chunk > 0;
+            || config.max_substreams_per_chunk > 0
+            || self.may_wait_for_parts(array, config);
         let bytes = self.bytes(image, config, (begin, end), pad);
         let covered = config.sample_shape[..config.sample_rank as usize].to_vec();
         let bytes = vec![Painted { bytes, covered }];

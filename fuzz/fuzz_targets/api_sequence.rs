@@ -15,5 +15,7 @@ mod memory_store;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "../../tests/common/oracle.rs"]
 mod oracle;
+#[path = "../sources.rs"]
+mod sources;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
