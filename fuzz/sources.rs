@@ -1,8 +1,9 @@
 //! Arrays that are no zarr folders: .npy and raw files, levels of an image, numbered files in a
 //! folder of the system, and arrays that the host is asked for.
 //!
-//! In: nothing; the arrays are made once, those of the folder in the system's folder for such, until
-//! the program ends. Out: their images, for the oracle, their files, and the hook that is asked.
+//! In: nothing; the arrays are made once, those of the folder among the system's temporary files,
+//! until the program ends. Out: their images, for the oracle, their files, and the hook that is
+//! asked.
 //! Checked on the way: what is asked for is a chunk of the array as the hook has described it, or a
 //! box inside of it, and the target has as many bytes.
 
@@ -200,9 +201,8 @@ fn write_image(files: &mut BTreeMap<String, Vec<u8>>) -> Vec<Array> {
     let fine = Spec { uri: "/n/image/s0", has_crc: true, ..SPEC };
     let coarse = Spec { uri: "/n/image/s1", shape: &[5, 7], file: &[5, 7], chunk: &[5, 7], ..fine };
     let level = |name: &str, scale: u32| {
-        format!(
-            r#"{{"path":"{name}","coordinateTransformations":[{{"type":"scale","scale":[{scale},{scale}]}}]}}"#
-        )
+        let transforms = format!(r#"[{{"type":"scale","scale":[{scale},{scale}]}}]"#);
+        format!(r#"{{"path":"{name}","coordinateTransformations":{transforms}}}"#)
     };
     let group = format!(
         r#"{{"zarr_format":3,"node_type":"group","attributes":{{"ome":{{"version":"0.5",

@@ -123,15 +123,13 @@ fn image(choices: &mut Choices<'_>) -> (String, Vec<Vec<f64>>) {
     let mut datasets = Vec::new();
     for level in 0..choices.below(6) {
         let scale: Vec<f64> = (0..axes).map(|_| choices.one_of(&menu)).collect();
-        datasets.push(format!(
-            r#"{{"path":"s{level}","coordinateTransformations":[{{"type":"scale","scale":{scale:?}}}]}}"#
-        ));
+        let transforms = format!(r#"[{{"type":"scale","scale":{scale:?}}}]"#);
+        datasets.push(format!(r#"{{"path":"s{level}","coordinateTransformations":{transforms}}}"#));
         scales.push(scale.iter().map(|number| number.abs()).collect());
     }
     let (axes, datasets) = (names.join(","), datasets.join(","));
-    let text = format!(
-        r#"{{"ome":{{"version":"0.5","multiscales":[{{"axes":[{axes}],"datasets":[{datasets}]}}]}}}}"#
-    );
+    let image = format!(r#"{{"axes":[{axes}],"datasets":[{datasets}]}}"#);
+    let text = format!(r#"{{"ome":{{"version":"0.5","multiscales":[{image}]}}}}"#);
     (text, scales)
 }
 

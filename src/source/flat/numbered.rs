@@ -262,6 +262,17 @@ mod tests {
     }
 
     #[test]
+    fn digits_before_the_star_are_none_of_the_number() {
+        let (mut seen, mut why) = ([0; 8], Why::new());
+        let mut numbered = Numbered::new("s1", &mut seen);
+        ["s10.npy", "s1.npy", "s11.npy", "s2.npy", "s1_0.npy"]
+            .iter()
+            .for_each(|name| numbered.add(name.as_bytes()));
+        let found = numbered.finish("/d/s1*.npy", 8, &mut why);
+        assert_eq!(found, Ok(Sequence { count: 2, digits: 1 }), "{why}");
+    }
+
+    #[test]
     fn a_hole_a_double_and_another_spelling_are_refused() {
         let hole = |missing: u32| names((0..20).filter(|number| *number != missing), 4);
         let with = |name: &str| [names(0..20, 4), [name.into()].into()].concat();

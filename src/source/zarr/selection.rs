@@ -221,6 +221,13 @@ mod tests {
     }
 
     #[test]
+    fn voxels_whose_volume_is_no_number_have_a_level() {
+        let image = image(&["1e-200,1e-200", "1e-199,1e-200", "1e200,1e200", "1e201,1e200"], 1);
+        assert_eq!(select(&image, "scale=1,1"), Ok("s1".to_string()));
+        assert_eq!(select(&image, "scale=1e300,1e300"), Ok("s3".to_string()));
+    }
+
+    #[test]
     fn what_is_not_there_or_not_said_is_refused() {
         let (sound, bare) = (image(&["0.25,0.25", "0.5,0.5"], 1), image(&["", ""], 1));
         let several = image(&["1,1"], 2);
