@@ -257,8 +257,8 @@ fn write_folders() -> Vec<Array> {
         }
     }
     put("twice/s_02.npy", npy("<u2", false, &[1, 14], &[0; 28]));
-    for number in 0..11 {
-        let rows = (number / 2, (number + 1) / 2);
+    for number in 0u64..11 {
+        let rows = (number / 2, number.div_ceil(2));
         let shape = [rows.1 - rows.0, 5, 4];
         put(&format!("many/{number}.npy"), npy(">i4", true, &shape, &data(&BIG, rows, true)));
     }

@@ -931,7 +931,9 @@ impl Session<'_> {
             let number = self.choices.below(world.others.len() as u64 + 8) as usize;
             let text = match world.others.get(number) {
                 Some(array) => array.uri.to_owned(),
-                None if number % 2 == 0 => self.choices.one_of(&sources::BAD_URIS).to_owned(),
+                None if number.is_multiple_of(2) => {
+                    self.choices.one_of(&sources::BAD_URIS).to_owned()
+                }
                 None => sources::bad_folder(number as u64),
             };
             return CString::new(text).expect("no NUL");
