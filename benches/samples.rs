@@ -2,12 +2,14 @@
 //!
 //! Ratios of neighbours in one run, because machines are noisy: two fields of one loader against
 //! two loaders, memory through a loader against a copy, and boxes of a .npy file against two
-//! threads that copy from a mapping of it. `cargo bench --bench samples`; rounds as an argument.
+//! threads that copy from a mapping of it or read it. `cargo bench --bench samples`; rounds as an argument.
 
 mod common;
 
 use common::{Array, Codec, Dice, Scratch, Triple};
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::slice::ChunksMut;
 use std::time::Instant;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::{Config, FieldTable};
@@ -151,9 +153,27 @@ fn memory(rounds: usize, edge: u64) {
     );
 }
 
-/// Boxes of a .npy file of u16 as f32, against two threads that copy and cast out of a mapping.
+/// Rows of a box of u16 into a sample of elements of `size` bytes; `span` has them of one plane,
+/// from the first to the last.
+fn copy_plane(span: &[u8], rows: &mut ChunksMut<'_, u8>, size: usize) {
+    for source in span.chunks(1024) {
+        let (row, source) = (rows.next().expect("a row"), &source[..192]);
+        if size == 2 {
+            row.copy_from_slice(source);
+            continue;
+        }
+        for (to, from) in row.chunks_exact_mut(4).zip(source.chunks_exact(2)) {
+            let value = f32::from(u16::from_le_bytes([from[0], from[1]]));
+            to.copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+}
+
+/// Boxes of a .npy file of u16, against two threads that copy and cast: out of a mapping, and, the
+/// limit of whoever maps nothing, what they read of each plane at once.
 fn npy(rounds: usize, folder: &Scratch) {
     const SHAPE: [usize; 3] = [128, 512, 512];
+    const SPAN_BYTES: usize = 95 * 1024 + 192;
     let uri = folder.uri("volume.npy");
     let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     file.extend_from_slice(b"{'descr': '<u2', 'fortran_order': False, 'shape': (128, 512, 512), }");
@@ -162,7 +182,7 @@ fn npy(rounds: usize, folder: &Scratch) {
     file.extend((0..elements).flat_map(|n| (n as u16).to_le_bytes()));
     fs::write(&uri, &file).expect("it is written");
     // The page cache has it; memory that is read stands for a mapping without its page faults.
-    let mapped = file;
+    let (mapped, opened) = (file, fs::File::open(&uri).expect("it is there"));
     let corners = corners(9);
     for (dtype, size) in [(Dtype::U16, 2usize), (Dtype::F32, 4)] {
         let loader = open(vec![field("image", &[32, 96, 96], dtype)]);
@@ -170,43 +190,40 @@ fn npy(rounds: usize, folder: &Scratch) {
         let list = lists(&parts);
         let sample_bytes = 32 * 96 * 96 * size;
         let mut target = vec![0u8; 24 * sample_bytes];
-        let copy = |corners: &[([i64; 3], [i64; 3])], target: &mut [u8]| {
+        let copy = |corners: &[([i64; 3], [i64; 3])], target: &mut [u8], reads: bool| {
+            let mut buffer = vec![0; SPAN_BYTES];
             for (number, (low, high)) in corners.iter().enumerate() {
                 let place = &mut target[number % 12 * sample_bytes..][..sample_bytes];
                 let mut rows = place.chunks_mut(96 * size);
                 for z in low[0]..high[0] {
-                    for y in low[1]..high[1] {
-                        let at =
-                            128 + 2 * ((z as usize * 512 + y as usize) * 512 + low[2] as usize);
-                        let row = rows.next().expect("a row");
-                        let source = &mapped[at..at + 192];
-                        if size == 2 {
-                            row.copy_from_slice(source);
-                            continue;
-                        }
-                        for (to, from) in row.chunks_exact_mut(4).zip(source.chunks_exact(2)) {
-                            let value = f32::from(u16::from_le_bytes([from[0], from[1]]));
-                            to.copy_from_slice(&value.to_ne_bytes());
-                        }
+                    let at = (z as usize * 512 + low[1] as usize) * 512 + low[2] as usize;
+                    let at = 128 + 2 * at;
+                    if reads {
+                        opened.read_exact_at(&mut buffer, at as u64).expect("it is read");
+                        copy_plane(&buffer, &mut rows, size);
+                    } else {
+                        copy_plane(&mapped[at..at + SPAN_BYTES], &mut rows, size);
                     }
                 }
             }
         };
-        compare(
-            &format!("boxes of .npy as {}: loader / two threads that copy", dtype.name()),
-            rounds,
-            || {
-                let (first, second) = target.split_at_mut(12 * sample_bytes);
-                let (a, b) = corners.split_at(SAMPLES / 2);
-                let begun = Instant::now();
-                std::thread::scope(|scope| {
-                    scope.spawn(|| copy(a, first));
-                    copy(b, second);
-                });
-                begun.elapsed().as_secs_f64()
-            },
-            || stream(&loader, &list),
-        );
+        for (reads, what) in [(false, "copy out of a mapping"), (true, "read and copy")] {
+            compare(
+                &format!("boxes of .npy as {}: loader / two threads that {what}", dtype.name()),
+                rounds,
+                || {
+                    let (first, second) = target.split_at_mut(12 * sample_bytes);
+                    let (a, b) = corners.split_at(SAMPLES / 2);
+                    let begun = Instant::now();
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| copy(a, first, reads));
+                        copy(b, second, reads);
+                    });
+                    begun.elapsed().as_secs_f64()
+                },
+                || stream(&loader, &list),
+            );
+        }
     }
 }
 

@@ -177,13 +177,20 @@ impl Case {
     pub fn only(&mut self, keep: &[(usize, usize)]) {
         for (i, s) in self.samples.iter_mut().enumerate() {
             let mut j = 0;
-            s.retain(|_| { j += 1; keep.contains(&(i, j - 1)) });
+            s.retain(|_| {
+                j += 1;
+                keep.contains(&(i, j - 1))
+            });
         }
         self.samples.retain(|s| !s.is_empty());
         self.batches.truncate(self.samples.len().div_ceil(self.samples_per_batch as usize));
     }
     pub fn count(&self) -> Vec<(usize, usize)> {
-        self.samples.iter().enumerate().flat_map(|(i, s)| (0..s.len()).map(move |j| (i, j))).collect()
+        self.samples
+            .iter()
+            .enumerate()
+            .flat_map(|(i, s)| (0..s.len()).map(move |j| (i, j)))
+            .collect()
     }
     /// Its config, of few threads and little memory.
     pub fn config(&self) -> Config {

@@ -280,7 +280,11 @@ fn zz_bisect() {
         config.thread_mode = THREADS_PUMP;
         config.n_array_meta_cache = 1;
         let case = std::panic::AssertUnwindSafe((case, config));
-        std::panic::catch_unwind(move || { let c = case; c.0.0.stream(&c.0.1) }).is_err()
+        std::panic::catch_unwind(move || {
+            let c = case;
+            c.0.0.stream(&c.0.1)
+        })
+        .is_err()
     };
     assert!(hangs(&keep));
     let mut at = 0;
