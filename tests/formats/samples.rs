@@ -269,29 +269,3 @@ fn arrays_of_every_source_take_turns_in_small_caches() {
         case.stream(&Config { chunk_cache_bytes: 1 << 20, ..small });
     }
 }
-
-#[test]
-fn zz_bisect() {
-    let mut keep = cases()[17].count();
-    let hangs = |keep: &[(usize, usize)]| {
-        let mut case = cases().swap_remove(17);
-        case.only(keep);
-        let mut config = case.config();
-        config.thread_mode = THREADS_PUMP;
-        config.n_array_meta_cache = 1;
-        let case = std::panic::AssertUnwindSafe((case, config));
-        std::panic::catch_unwind(move || {
-            let c = case;
-            c.0.0.stream(&c.0.1)
-        })
-        .is_err()
-    };
-    assert!(hangs(&keep));
-    let mut at = 0;
-    while at < keep.len() {
-        let mut less = keep.clone();
-        less.remove(at);
-        if hangs(&less) { keep = less } else { at += 1 }
-    }
-    eprintln!("{keep:?}");
-}
