@@ -2,6 +2,7 @@
 
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
+use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::intake::arrays::ArrayState;
 use crate::jobs::asked::ask_for;
@@ -9,16 +10,17 @@ use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
 use crate::jobs::parts::{self, Access, Begun, begin_parts, find_numbered};
+use crate::os::asked::Asked;
 use crate::os::profiler;
 use crate::os::store::{Fault, Path, Store};
 use crate::read::{Document, OpenFault, open_folder, read_document};
-use crate::records::ArrayRecord;
+use crate::records::grid::EdgeRun;
+use crate::records::{ArrayRecord, DocumentKind, HOOK_PREFIX};
 use crate::source::zarr::array_from_document;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
-use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -66,8 +68,12 @@ fn load(
     };
     let mut access =
         Access { store: &shared.store, open: &mut open, open_folder: &mut open_folder };
-    let mut bytes = 0;
-    let look = look_for(shared, array, &mut access, (buffer, is_large), &mut bytes, why);
+    let (config, uri) = (&shared.settings.config, shared.array_uri(array));
+    let place = (uri, (config.max_parts, config.max_chunk_uncompressed_bytes));
+    let (edges, mut bytes) = (shared.claim_edges(array), 0);
+    let target = (&mut *buffer, is_large);
+    let look = look_for(&mut access, &shared.asked, place, target, edges, &mut bytes, why);
+    shared.stats.files_opened.fetch_add(u64::from(!uri.starts_with(HOOK_PREFIX)), Relaxed);
     let loaded = match look {
         _ if is_later.get() => return Outcome::Later,
         Ok(Some(Seen::Record(record))) => Ok(record),
@@ -75,6 +81,14 @@ fn load(
         Ok(Some(Seen::Parts(Begun { sequence, record }))) => {
             shared.views.records.write(array.at(), record);
             return Outcome::Parts(sequence.count);
+        }
+        Ok(Some(Seen::Group(kind))) => {
+            let document_bytes = index(bytes);
+            let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
+            match refuse_group(&place, access.open, buffer, is_large, why) {
+                Some(status) => Err(status),
+                None => return Outcome::TooLarge,
+            }
         }
         Ok(None) => return Outcome::TooLarge,
         Err(status) => Err(status),
@@ -92,34 +106,38 @@ fn load(
 }
 
 /// What lies at a uri.
-enum Seen {
+pub enum Seen {
+    /// An array, in one file or as its document says.
     Record(ArrayRecord),
     /// Another uri, which the text is.
     Alias,
+    /// An array in numbered files.
     Parts(Begun),
+    /// A group, by a document of that kind, whose bytes lie at the start of the buffer.
+    Group(DocumentKind),
 }
 
-/// Looks for the array in what the host has, among flat files, then among documents, whose number
-/// of bytes goes to `bytes`. None where `buffer` is too small, unless it is large already.
-fn look_for(
-    shared: &Shared,
-    array: ArraySlot,
+/// Looks for an array in what the host has, among flat files, then among documents, whose number of
+/// bytes goes to `bytes`, and runs of grids to `edges`. Files of numbers are `most.0` at most, and
+/// chunks of flat files have `most.1` bytes. None where `buffer` is too small, unless it is large
+/// already.
+#[inline(never)] // what is left of a look is not to stand on the stack of all that follows
+pub fn look_for(
     access: &mut Access<'_, '_>,
+    asked: &Asked,
+    (uri, most): (&str, (u32, u64)),
     (buffer, is_large): (&mut [u8], bool),
+    edges: &mut [EdgeRun],
     bytes: &mut u64,
     why: &mut Why,
 ) -> Result<Option<Seen>, Status> {
-    let (store, uri) = (&shared.store, shared.array_uri(array));
-    if let Some(asked) = ask_for(&shared.asked, uri, why) {
+    if let Some(asked) = ask_for(asked, uri, why) {
         return asked.map(|record| Some(Seen::Record(record)));
     }
-    let config = &shared.settings.config;
-    let most = config.max_chunk_uncompressed_bytes;
-    shared.stats.files_opened.fetch_add(1, Relaxed);
-    if let Some(flat) = read_flat(store, &mut access.open, (uri, most), buffer, is_large, why) {
+    let (store, flat) = (access.store, (uri, most.1));
+    if let Some(flat) = read_flat(store, &mut access.open, flat, buffer, is_large, why) {
         return Ok(flat?.map(Seen::Record));
     }
-    let most = (config.max_parts, most);
     if let Some(begun) = begin_parts(access, (uri, most), (&mut *buffer, is_large), why) {
         return Ok(begun?.map(Seen::Parts));
     }
@@ -138,13 +156,9 @@ fn look_for(
         }
         Err(status) => return Err(status),
     };
-    let document_bytes = document.len();
-    *bytes = document_bytes as u64;
-    match array_from_document(kind, document, uri, shared.claim_edges(array), why) {
-        Err(Status::NotFound) => {
-            let place = GroupPlace { store, uri, kind, document_bytes };
-            refuse_group(&place, access.open, buffer, is_large, why).map_or(Ok(None), Err)
-        }
+    *bytes = document.len() as u64;
+    match array_from_document(kind, document, uri, edges, why) {
+        Err(Status::NotFound) => Ok(Some(Seen::Group(kind))),
         loaded => loaded.map(|record| Some(Seen::Record(record))),
     }
 }

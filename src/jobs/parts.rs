@@ -5,7 +5,7 @@
 //! file that is missing, or that is another array's.
 
 use crate::base::indexes::ArraySlot;
-use crate::base::limits::{PARTS_MAX, RANK_MAX};
+use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{List, Tail};
 use crate::fail;
@@ -213,30 +213,10 @@ fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
     }
 }
 
-/// Reads all numbered files of a uri, one after the other, to their record; None where it names
-/// none. It says what holds for the whole: how many files there are, and extents of the smallest
+/// Makes the record of the first of `count` files that of all, whose headers are read one after the
+/// other. It says what holds for the whole: how many files there are, and extents of the smallest
 /// and of the largest.
-pub fn read_parts(
-    access: &mut Access<'_, '_>,
-    uri: &str,
-    record: &mut ArrayRecord,
-    buffer: &mut [u8],
-    why: &mut Why,
-) -> Option<Result<(), Status>> {
-    let most = (PARTS_MAX, u64::MAX);
-    let count = match begin_parts(access, (uri, most), (&mut *buffer, true), why)?.transpose()? {
-        Ok(Begun { sequence, record: first }) => {
-            *record = first;
-            sequence.count
-        }
-        Err(status) => return Some(Err(status)),
-    };
-    Some(join_headers(access, (uri, count), record, buffer, why))
-}
-
-/// Makes the record of the first of `count` files that of all.
-#[inline(never)] // so that what is left of the first one's header is off the stack
-fn join_headers(
+pub fn join_headers(
     access: &mut Access<'_, '_>,
     (uri, count): (&str, u32),
     record: &mut ArrayRecord,

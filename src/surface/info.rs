@@ -6,30 +6,27 @@
 use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
 use crate::base::arena::split_end;
 use crate::base::bill::Kind;
-use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
-use crate::base::math::align_up;
+use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX, PARTS_MAX};
+use crate::base::math::{align_up, index};
 use crate::base::status::{Status, Why};
 use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
-use crate::jobs::asked::ask_for;
-use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group, select_level};
-use crate::jobs::parts::{Access, find_numbered, read_parts};
+use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
+use crate::jobs::load::{Seen, look_for};
+use crate::jobs::parts::{Access, Begun, join_headers};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Path, Store};
-use crate::read::{Document, Listing, open_folder, read_document};
+use crate::read::{Listing, open_folder};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind};
 use crate::setup::config::Config;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
-use crate::source::zarr::{
-    Entry, Group, NodeKind, array_from_document, describe, group_from_documents, normalize_uri,
-};
+use crate::source::zarr::{Entry, Group, NodeKind, describe, group_from_documents, normalize_uri};
 use crate::surface::entries::{EntryWriter, write_str};
 use static_assertions::const_assert;
 
@@ -238,17 +235,6 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// What the document at a uri is about.
-enum Found {
-    /// An array. Of a rectilinear one the record says what holds for the whole, not for single
-    /// files.
-    Array,
-    /// A group: which document, and how many bytes of it lie at the start of the scratch block.
-    Group(DocumentKind, usize),
-    /// The uri stands for another one, which the text is.
-    Alias,
-}
-
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
 /// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
 /// `scratch`, and which it is and its number of bytes come back.
@@ -265,99 +251,36 @@ fn read(
     }
     normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
-    // Ends: what a uri stands for is longer than it, or names files by their numbers.
-    loop {
-        let uri = normal.as_str();
-        for read in [read_asked, read_file, read_numbered] {
-            if let Some(outcome) = read(uri, (store, asked), record, scratch, why) {
-                return outcome.map(|()| None);
-            }
-        }
-        match read_node(uri, store, record, scratch, why)? {
-            Found::Array => return Ok(None),
-            Found::Group(kind, document_bytes) => return Ok(Some((kind, document_bytes))),
-            Found::Alias => {}
-        }
-        normal.clear();
-        normal.push_str(why.as_str());
-        why.clear();
-    }
-}
-
-/// Asks the host for an array; None where it is none of the host's.
-#[inline(never)] // as said of `checked`
-fn read_asked(
-    uri: &str,
-    (_, asked): (&Store, &Asked),
-    record: &mut ArrayRecord,
-    _: &mut [u8],
-    why: &mut Why,
-) -> Option<Result<(), Status>> {
-    Some(ask_for(asked, uri, why)?.map(|found| *record = found))
-}
-
-/// Reads an array that lies in a flat file; None where the uri names none.
-#[inline(never)] // as said of `checked`
-fn read_file(
-    uri: &str,
-    (store, _): (&Store, &Asked),
-    record: &mut ArrayRecord,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Option<Result<(), Status>> {
-    // Chunks of a flat file are as small as whoever reads it wants them.
-    let flat = read_flat(store, |path| store.open(path), (uri, u64::MAX), scratch, true, why);
-    Some(flat?.transpose()?.map(|found| *record = found))
-}
-
-/// Reads an array that lies in numbered files; None where the uri names none.
-#[inline(never)] // as said of `checked`
-fn read_numbered(
-    uri: &str,
-    (store, _): (&Store, &Asked),
-    record: &mut ArrayRecord,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Option<Result<(), Status>> {
+    let _float = FloatEnvironment::enter();
+    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
+    let (buffer, edges) = ends.unwrap_or((&mut [], &mut []));
     let open = &mut |path: &Path| store.open(path);
     let open_folder = &mut |uri: &str| open_folder(store, uri);
-    read_parts(&mut Access { store, open, open_folder }, uri, record, scratch, why)
-}
-
-/// Reads the document at a uri.
-#[inline(never)] // as said of `checked`
-fn read_node(
-    uri: &str,
-    store: &Store,
-    record: &mut ArrayRecord,
-    scratch: &mut [u8],
-    why: &mut Why,
-) -> Result<Found, Status> {
-    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
-    let (buffer, table) = ends.unwrap_or((&mut [], &mut []));
-    let open = &mut |path: &Path| store.open(path);
-    let _float = FloatEnvironment::enter();
-    let document = match read_document(store, &mut *open, uri, buffer, why) {
-        Err(Status::NotFound) => {
-            let selected = select_level(store, open, uri, (&mut *buffer, true), why);
-            let found = selected.and_then(Result::transpose);
-            let open_folder = &mut |uri: &str| open_folder(store, uri);
-            let access = &mut Access { store, open, open_folder };
-            let found = found.or_else(|| find_numbered(access, uri, why));
-            return found.unwrap_or(Err(Status::NotFound)).map(|()| Found::Alias);
+    let access = &mut Access { store, open, open_folder };
+    // Ends: what a uri stands for is longer than it, or names files by their numbers.
+    loop {
+        let (uri, mut document_bytes) = (normal.as_str(), 0);
+        // Chunks of a flat file are as small as whoever reads it wants them.
+        let place = (uri, (PARTS_MAX, u64::MAX));
+        let target = (&mut *buffer, true);
+        match look_for(access, asked, place, target, edges, &mut document_bytes, why)? {
+            Some(Seen::Record(found)) => *record = found,
+            Some(Seen::Parts(Begun { sequence, record: first })) => {
+                *record = first;
+                join_headers(access, (uri, sequence.count), record, buffer, why)?;
+            }
+            Some(Seen::Group(kind)) => return Ok(Some((kind, index(document_bytes)))),
+            Some(Seen::Alias) => {
+                normal.clear();
+                normal.push_str(why.as_str());
+                why.clear();
+                continue;
+            }
+            // The scratch holds the largest document that is read.
+            None => return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap")),
         }
-        read => read?,
-    };
-    let Some(Document { kind, bytes }) = document else {
-        // The scratch holds the largest document that is read.
-        return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap"));
-    };
-    match array_from_document(kind, bytes, uri, table, why) {
-        Ok(found) => *record = found,
-        Err(Status::NotFound) => return Ok(Found::Group(kind, bytes.len())),
-        Err(status) => return Err(status),
+        return Ok(None);
     }
-    Ok(Found::Array)
 }
 
 /// Refuses a group in place of an array: NOT_FOUND, and the text names what is in it.
