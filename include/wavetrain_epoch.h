@@ -703,9 +703,12 @@ static inline int wavetrain_boxes_around(const wavetrain_boxes *boxes, const uin
  * each sample. In the free order, samples are numbered chunk by chunk (wavetrain_boxes_at does),
  * cut into visits of `visit` samples, the visits shuffled, and samples shuffled within windows of
  * `window` visits. What a window needs is kept while it lasts, and a chunk is decoded once for each
- * visit. Larger windows and smaller visits mix better, larger visits decode less; a window is to
- * fit into config.chunk_cache_bytes. Samples that are no whole visit come last, others in each
- * epoch.
+ * visit. Larger windows and smaller visits mix better, larger visits decode less. Samples that are
+ * no whole visit come last, others in each epoch.
+ *
+ * The chunks of a window are to fit into half of config.chunk_cache_bytes, because while one window
+ * ends, the next one begins; e.g. `window` 4 where there is room for eight chunks and boxes lie
+ * inside of them.
  *
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. What is left behind the last whole round is shared out
@@ -876,13 +879,13 @@ static inline int wavetrain_free_next(wavetrain_epoch *epoch, const wavetrain_fr
  *
  * Chunks that an epoch in free order decodes, whatever it is dealt to: at least `distinct`, each
  * chunk that any box touches, once; at most `windows`, the distinct chunks of each window, added
- * up, if a window's chunks fit into the cache. Between them lies what a cache keeps from one window
- * to the next. Of ranks that share a window, behind the last whole round, each decodes what it
+ * up, if those of two windows fit into the cache. Between them lies what a cache keeps from one
+ * window to the next. Of ranks that share a window, behind the last whole round, each decodes what it
  * needs. With WAVETRAIN_BOXES_JITTER `distinct` counts the chunks that boxes belong to. */
 typedef struct wavetrain_cost {
     uint64_t distinct, windows;
     uint64_t
-        largest; /* distinct chunks of the window that has most: what is to fit into the cache */
+        largest; /* distinct chunks of the window that has most: half a cache */
 } wavetrain_cost;
 
 /* The chunks that a box touches along an axis: *first, and how many. */
