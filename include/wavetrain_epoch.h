@@ -48,7 +48,7 @@ extern "C" {
 #define WAVETRAIN_EPOCH_MAX (UINT64_C(1) << 62)
 
 /* No such sample. */
-#define WAVETRAIN_NO_INDEX UINT64_MAX
+#define WAVETRAIN_NO_SAMPLE UINT64_MAX
 
 /* ---- Randomness --------------------------------------------------------------------------------
  *
@@ -156,7 +156,7 @@ static inline uint64_t wavetrain_permute_small(uint64_t n, uint64_t key, uint64_
     return row[position];
 }
 
-/* The number at a position in a shuffled row of n. WAVETRAIN_NO_INDEX for a position that is not
+/* The number at a position in a shuffled row of n. WAVETRAIN_NO_SAMPLE for a position that is not
  * below n, and for n above WAVETRAIN_EPOCH_MAX.
  *
  * From 64 on it is a Feistel network on pairs (left, right), left below a power of two near the
@@ -166,7 +166,7 @@ static inline uint64_t wavetrain_permute(uint64_t n, uint64_t key, uint64_t posi
     uint64_t lefts, rights, keyed;
     uint32_t bits = 6;
     if (position >= n || n > WAVETRAIN_EPOCH_MAX)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_NO_SAMPLE;
     keyed = wavetrain_mix(n, key);
     if (n < 64)
         return wavetrain_permute_small(n, keyed, position);
@@ -281,13 +281,13 @@ static inline void wavetrain_epoch_turn(wavetrain_epoch *epoch) {
     epoch->reserved = 0;
 }
 
-/* Which sample stands at a place. WAVETRAIN_NO_INDEX where there is no such place. */
+/* Which sample stands at a place. WAVETRAIN_NO_SAMPLE where there is no such place. */
 static inline uint64_t wavetrain_epoch_at(const wavetrain_epoch *epoch, wavetrain_place place) {
     if ((epoch->flags & WAVETRAIN_EPOCH_SHUFFLE) != 0)
         return wavetrain_permute(
             epoch->n, wavetrain_key(epoch->state.seed, place.epoch, WAVETRAIN_PURPOSE_SHUFFLE),
             place.position);
-    return place.position < epoch->n ? place.position : WAVETRAIN_NO_INDEX;
+    return place.position < epoch->n ? place.position : WAVETRAIN_NO_SAMPLE;
 }
 
 /* 0 where its numbers fit together. */
@@ -468,13 +468,13 @@ static inline int wavetrain_accumulate(uint64_t *weights, uint64_t n) {
 
 /* Draws one of n samples, as often as its weight says, with replacement: an epoch without SHUFFLE
  * of as many samples as you like, and this of its places. `sums` is what wavetrain_accumulate made.
- * WAVETRAIN_NO_INDEX where all weights are 0. */
+ * WAVETRAIN_NO_SAMPLE where all weights are 0. */
 static inline uint64_t wavetrain_weighted(const uint64_t *sums, uint64_t n, uint64_t seed,
                                           wavetrain_place place) {
     const uint64_t total = n == 0 ? 0 : sums[n - 1];
     uint64_t low = 0, high = n, drawn;
     if (total == 0)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_NO_SAMPLE;
     drawn = wavetrain_below(total, wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_WEIGHTED),
                             place.position, 0);
     while (high - low > 1) { /* the first whose sum is above what was drawn is in low .. high - 1 */
@@ -543,7 +543,8 @@ typedef struct wavetrain_boxes {
     uint64_t shape[WAVETRAIN_BOXES_AXES];  /* of the array */
     uint64_t box[WAVETRAIN_BOXES_AXES];    /* extents of a box, at least 1 */
     uint64_t step[WAVETRAIN_BOXES_AXES];   /* from box to box of the grid; 0: side by side */
-    uint64_t margin[WAVETRAIN_BOXES_AXES]; /* how far a box may stick out, at both ends: less than it is long */
+    uint64_t margin[WAVETRAIN_BOXES_AXES]; /* how far a box may stick out at both ends: less than
+                                            * it is long */
     uint64_t chunk[WAVETRAIN_BOXES_AXES];  /* what is decoded at a time; 0: the whole axis */
 } wavetrain_boxes;
 
@@ -746,14 +747,14 @@ static inline int wavetrain_free_is_bound(const wavetrain_epoch *epoch,
     return window > 0 && (epoch->state.position == epoch->n || epoch->state.position % window == 0);
 }
 
-/* Which sample stands at a place. WAVETRAIN_NO_INDEX where there is no such place. */
+/* Which sample stands at a place. WAVETRAIN_NO_SAMPLE where there is no such place. */
 static inline uint64_t wavetrain_free_at(const wavetrain_epoch *epoch, const wavetrain_free *order,
                                          wavetrain_place place) {
     const uint64_t window = wavetrain_free_window(epoch, order);
     const uint64_t seed = epoch->state.seed, n = epoch->n, position = place.position;
     uint64_t visits, rest, tail_at, number, first, here, drawn, visit;
     if (window == 0 || position >= n || n > WAVETRAIN_EPOCH_MAX)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_NO_SAMPLE;
     visits = n / order->visit;
     rest = n % order->visit;
     /* The samples that are no whole visit lie between two visits, elsewhere in each epoch. */
