@@ -60,7 +60,7 @@ pub struct Place {
     pub position: u64,
 }
 
-/// What [`Epoch::take`] gives.
+/// What [`Epoch::next_place`] gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Where the sample stands.
@@ -209,7 +209,7 @@ impl Epoch {
     }
 
     /// The place of the rank's next sample. None behind the last one.
-    pub fn take(&mut self) -> Option<Taken> {
+    pub fn next_place(&mut self) -> Option<Taken> {
         if self.left() == 0 {
             self.end();
             return None;
@@ -245,7 +245,7 @@ impl Iterator for Epoch {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        let taken = self.take()?;
+        let taken = self.next_place()?;
         self.at(taken.place)
     }
 

@@ -1,8 +1,8 @@
 //! The free order, which decodes a chunk while it is kept instead of again and again.
 
+use super::Misfit;
 use super::epoch::{Deal, Epoch, Place, State, Tail, Taken, size_hint};
 use super::random::{below, key, mix, permute, purpose};
-use super::Misfit;
 
 /// One rank's way through epochs in free order; an iterator like [`Epoch`].
 ///
@@ -150,7 +150,7 @@ impl Free {
     }
 
     /// The place of the rank's next sample. None behind the last one.
-    pub fn take(&mut self) -> Option<Taken> {
+    pub fn next_place(&mut self) -> Option<Taken> {
         let n = self.epoch.n;
         if self.left() == 0 {
             self.epoch.state.position = n;
@@ -179,7 +179,7 @@ impl Iterator for Free {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        let taken = self.take()?;
+        let taken = self.next_place()?;
         self.at(taken.place)
     }
 

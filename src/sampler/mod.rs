@@ -78,9 +78,13 @@ impl fmt::Display for Misfit {
         f.write_str(match self {
             Misfit::Samples => "more samples than 2^62, or not as many as the epoch has",
             Misfit::Ranks => "rank, world and batch do not fit together",
-            Misfit::State => "the state is of another order: seed, samples, shuffle or table differ",
-            Misfit::Free => "a free order has visits and windows of at least 1, deals windows, and \
-                             does not repeat",
+            Misfit::State => {
+                "the state is of another order: seed, samples, shuffle or table differ"
+            }
+            Misfit::Free => {
+                "a free order has visits and windows of at least 1, deals windows, and \
+                             does not repeat"
+            }
             Misfit::Labels => "a label is too high, or the tables are not of one grouping",
             Misfit::Weights => "the weights are all 0, too many, or too large",
             Misfit::Source => "a source of the mixture has a weight and no samples",
