@@ -533,7 +533,7 @@ static inline int wavetrain_mixed(const wavetrain_share *shares, uint32_t count,
 
 enum {
     WAVETRAIN_BOXES_JITTER = 1 /* a box of the grid begins anywhere in its cell, elsewhere in each
-                                * epoch: cells cover all places, and each has its box */
+                                * epoch: up to where the next box begins, or its chunk ends */
 };
 
 /* Numbers are at most 2^60. */
@@ -1026,7 +1026,7 @@ static inline uint64_t wavetrain_boxes_find(const wavetrain_boxes_end *ends, uin
 
 /* What epoch number state.epoch costs as a whole; `ends` is what wavetrain_boxes_ends made, and its
  * last one has as many boxes as the epoch has samples. `words`: memory for the chunks of a window,
- * four words for each of them do. 1; 0 where that is too little: try again with twice as much; -1
+ * six words for each of them do. 1; 0 where that is too little: try again with twice as much; -1
  * where the numbers do not fit together. It looks at every box once. */
 static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavetrain_free *order,
                                        const wavetrain_boxes *boxes,
@@ -1043,9 +1043,9 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
     if (window == 0 || arrays == 0 || epoch->n > WAVETRAIN_EPOCH_MAX ||
         ends[arrays - 1].boxes != epoch->n)
         return -1;
-    while (table.slots <= word_count / 4)
+    while (table.slots <= word_count / 3)
         table.slots *= 2;
-    if (table.slots > word_count / 2)
+    if (table.slots + table.slots / 2 > word_count)
         return 0;
     for (word = 0; word < table.slots; word++)
         words[word] = 0;
