@@ -39,6 +39,7 @@ items! {
     BatchSlots "batch slots"
     BatchStates "batch states"
     TensorRecords "tensor records"
+    Digests "digests"
     SampleQueue "sample queue"
     Uris "uris"
     ArrayMetadata "array metadata"

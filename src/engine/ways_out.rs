@@ -26,6 +26,7 @@ pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
 fn fields_of(item: Item) -> &'static str {
     match item {
         Item::BatchSlots => "samples_per_batch, sample_shape or n_batch_slots",
+        Item::Digests => "samples_per_batch or n_batch_slots, or set digest = 0",
         Item::StagingSlabs | Item::CommonScratch => {
             "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
         }
@@ -60,7 +61,8 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
     let kept = state.slots.kept();
     let exported = state.slots.in_state(SlotState::Exported);
-    let filling = state.slots.in_state(SlotState::Filling);
+    let filling =
+        state.slots.in_state(SlotState::Filling) + state.slots.in_state(SlotState::Digesting);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
     let captured = state.device.captured.count_ones();
     let lending = state.device.lending.count_ones();
