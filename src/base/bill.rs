@@ -39,7 +39,6 @@ items! {
     BatchSlots "batch slots"
     BatchStates "batch states"
     TensorRecords "tensor records"
-    Digests "digests"
     SampleQueue "sample queue"
     Uris "uris"
     ArrayMetadata "array metadata"

@@ -55,6 +55,12 @@ impl Piece {
         self.bytes < self.sample_bytes
     }
 
+    /// Bytes of the digests that are complete with it: a sample's come with its last part.
+    pub fn output_bytes(&self) -> u64 {
+        let is_last = self.first + self.bytes == self.sample_bytes;
+        if is_last { u64::from(self.samples) * size_of::<u64>() as u64 } else { 0 }
+    }
+
     /// What comes of its bytes: of whole samples their digests, which go to the table, and what
     /// these add to the field's sum; of a part of a sample its share.
     pub fn read(&self, bytes: &[u8], digests: &Table<u64>) -> u64 {
@@ -161,9 +167,9 @@ impl Digests {
         let progress = Progress { position: 0, samples: 0, field: 0, next: 0, left: 0 };
         let fields = u64::from(count) * cuts.len() as u64;
         Digests {
-            slots: carver.slice(Item::Digests, u64::from(count), &progress),
-            table: carver.table(Item::Digests, fields * u64::from(samples_per_batch), &0),
-            sums: carver.slice(Item::Digests, fields, &0),
+            slots: carver.slice(Item::BatchStates, u64::from(count), &progress),
+            table: carver.table(Item::BatchStates, fields * u64::from(samples_per_batch), &0),
+            sums: carver.slice(Item::BatchStates, fields, &0),
             cuts,
             samples_per_batch,
             waiting: 0,

@@ -47,7 +47,18 @@ impl DeviceEngine {
         self.pinned_part(self.sizes.shares_at() + u64::from(slot) * bytes, bytes)
     }
 
-    /// Queues the kernel on samples of a slot. In an entered context, as below.
+    /// Before the kernels of a slot. In an entered context, as below.
+    pub fn begin_digests(&self, slot: u32) -> Result<(), Fault> {
+        self.record_digests(slot, 0)
+    }
+
+    fn record_digests(&self, slot: u32, number: usize) -> Result<(), Fault> {
+        let driver = self.context.driver;
+        let event = self.slots[index(u64::from(slot))].digests[number];
+        check(driver, "cuEventRecord", driver.event_record(event, self.post))
+    }
+
+    /// Queues the kernel on samples of a slot.
     pub fn read_for_digests(&self, slot: u32, read: &DigestRead) -> Result<(), Fault> {
         let driver = self.context.driver;
         let (mut sample_bytes, mut parts) = (read.sample_bytes, parts(read.sample_bytes));
@@ -77,13 +88,16 @@ impl DeviceEngine {
 
     /// Behind the kernels of all fields of a slot.
     pub fn end_digests(&self, slot: u32) -> Result<(), Fault> {
-        let driver = self.context.driver;
-        let event = self.slots[index(u64::from(slot))].digested;
-        check(driver, "cuEventRecord", driver.event_record(event, self.post))
+        self.record_digests(slot, 1)
     }
 
     /// Whether they have run.
     pub fn is_digested(&self, slot: u32) -> Result<bool, Fault> {
-        self.is_done(self.slots[index(u64::from(slot))].digested)
+        self.is_done(self.slots[index(u64::from(slot))].digests[1])
+    }
+
+    /// Nanoseconds that they took; 0 where the driver cannot tell.
+    pub fn digest_ns(&self, slot: u32) -> u64 {
+        self.elapsed_ns(self.slots[index(u64::from(slot))].digests)
     }
 }

@@ -187,8 +187,8 @@ pub(super) struct Slot {
     pub ready: Stream,
     /// After what was queued when the slot was given back.
     pub fence: Event,
-    /// After its samples were read for their digests; none where there are no digests.
-    pub digested: Event,
+    /// Around the reading of its samples for their digests; none where there are no digests.
+    pub digests: Pair,
 }
 
 /// See the module.
@@ -359,7 +359,7 @@ impl DeviceEngine {
         self.elapsed_ns(self.kernels[resident as usize])
     }
 
-    fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
+    pub(super) fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
         let elapsed = self.context.driver.event_elapsed_time(first, last);
         elapsed.map_or(0, |milliseconds| (milliseconds * 1e6) as u64)
     }

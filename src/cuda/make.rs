@@ -151,13 +151,15 @@ impl DeviceEngine {
         for place in self.copies.iter_mut().chain(&mut self.kernels).flatten() {
             *place = event(EVENT_DEFAULT)?;
         }
-        let slot = Slot { ready: Stream::NULL, fence: Event::NULL, digested: Event::NULL };
+        let slot = Slot { ready: Stream::NULL, fence: Event::NULL, digests: [Event::NULL; 2] };
         self.slots.extend(repeat_n(slot, index(self.sizes.slots.into())));
         for slot in &mut self.slots {
             slot.ready = stream(least)?;
             slot.fence = event(EVENT_DISABLE_TIMING)?;
             if self.sizes.slot_shares > 0 {
-                slot.digested = event(EVENT_DISABLE_TIMING)?;
+                for place in &mut slot.digests {
+                    *place = event(EVENT_DEFAULT)?;
+                }
             }
         }
         *self.link.lock() = event(EVENT_DISABLE_TIMING)?;
@@ -222,6 +224,7 @@ impl DeviceEngine {
             let shares = self.shares(slot).part(0, 8);
             // SAFETY: pinned memory that was just taken, and no kernel was told of it.
             unsafe { shares.as_ptr().write_bytes(0, 8) };
+            self.begin_digests(slot)?;
             self.read_for_digests(
                 slot,
                 &DigestRead { samples, sample_bytes: UNIT_BYTES, first_share: 0 },
@@ -253,8 +256,9 @@ impl DeviceEngine {
         // one is not made.
         if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
             let events = self.copies.iter().chain(&self.kernels).flatten().copied();
-            let events =
-                events.chain(self.slots.iter().flat_map(|slot| [slot.fence, slot.digested]));
+            let events = events.chain(
+                self.slots.iter().flat_map(|slot| [slot.fence, slot.digests[0], slot.digests[1]]),
+            );
             let streams = [self.input, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
             // SAFETY: all of it is ours, was made in this context, and is not used any more.

@@ -23,15 +23,10 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
         return;
     }
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    bill.add(Item::PinnedSlabs, Kind::Pinned, sizes.slabs_bytes());
+    // Shares of digests lie behind the staging.
+    let slabs_bytes = sizes.pinned_bytes() - sizes.staging_bytes;
+    bill.add(Item::PinnedSlabs, Kind::Pinned, slabs_bytes);
     bill.add(Item::StagingSlabs, Kind::Pinned, sizes.staging_bytes);
-    if sizes.slot_shares > 0 {
-        bill.add(
-            Item::Digests,
-            Kind::Pinned,
-            sizes.pinned_bytes() - sizes.slabs_bytes() - sizes.staging_bytes,
-        );
-    }
     bill.add(Item::BatchSlots, Kind::Device, sizes.slots_bytes);
     bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
     bill.add(Item::Rounding, Kind::Device, sizes.rest_bytes());

@@ -26,7 +26,6 @@ pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
 fn fields_of(item: Item) -> &'static str {
     match item {
         Item::BatchSlots => "samples_per_batch, sample_shape or n_batch_slots",
-        Item::Digests => "samples_per_batch or n_batch_slots, or set digest = 0",
         Item::StagingSlabs | Item::CommonScratch => {
             "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
         }

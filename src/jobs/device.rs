@@ -113,7 +113,9 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     if done.copied | done.waves | done.slots | done.digests == 0 {
         return Ok(false);
     }
-    bits(done.digests).map(BatchSlot).for_each(|slot| close_digests(lock, slot));
+    for slot in bits(done.digests) {
+        close_digests(lock, BatchSlot(slot), engine.digest_ns(slot));
+    }
     bits(done.copied).for_each(|slab| {
         let bytes = copies[index(u64::from(slab))];
         shared.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);

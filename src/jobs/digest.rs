@@ -20,7 +20,11 @@ pub fn run<'l>(lock: &'l Lock, piece: &Piece) -> Locked<'l> {
     let shared = lock.shared;
     let sum = {
         let _range = shared.profiler.range(profiler::DIGEST);
-        piece.read(shared.digested_bytes(piece), &shared.views.digests)
+        let (start, bytes) = ((shared.os.now_ns)(), shared.digested_bytes(piece));
+        let sum = piece.read(bytes, &shared.views.digests);
+        let ns = (shared.os.now_ns)() - start;
+        shared.stats.digest.observe(ns, bytes.len() as u64, piece.output_bytes());
+        sum
     };
     let mut state = lock.lock();
     if state.digests.end(piece, sum) {
@@ -49,6 +53,9 @@ pub fn read_batches(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
             sample_bytes,
             first_share: shared.settings.first_share(field as usize),
         };
+        if field == 0 {
+            engine.begin_digests(slot.0)?;
+        }
         engine.read_for_digests(slot.0, &read)?;
         if field as usize + 1 == fields {
             engine.end_digests(slot.0)?;
@@ -58,9 +65,10 @@ pub fn read_batches(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     }
 }
 
-/// Makes digests of the shares of a batch, whose kernels have run.
-pub fn close_digests(lock: &Lock, slot: BatchSlot) {
+/// Makes digests of the shares of a batch, whose kernels have run in so many nanoseconds.
+pub fn close_digests(lock: &Lock, slot: BatchSlot, ns: u64) {
     let shared = lock.shared;
+    let (mut input, mut output) = (0, 0);
     for field in 0..shared.settings.fields.len() as u32 {
         let piece = lock.lock().digests.piece(slot, field, 0);
         let shares =
@@ -70,8 +78,11 @@ pub fn close_digests(lock: &Lock, slot: BatchSlot) {
         };
         let sums = shares.chunks_exact(index(parts(piece.sample_bytes))).map(of_sample);
         let sum = piece.close(sums, &shared.views.digests);
+        input += u64::from(piece.samples) * piece.sample_bytes;
+        output += piece.output_bytes();
         let state = &mut *lock.lock();
         if state.digests.end(&piece, sum) {
+            shared.stats.digest.observe(ns, input, output);
             state.device.digesting &= !(1 << slot.0);
             state.end_digests(slot);
         }
