@@ -58,8 +58,8 @@ pub fn open_engine(
     Ok(())
 }
 
-/// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL where the library's bytes are not those
-/// that were built.
+/// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL where the
+/// library's bytes are not those that were built.
 #[inline(never)] // the inflater's 11 KB are not to stand on the stack while the driver compiles
 fn unpack<'a>(
     kernel: &Kernel,

@@ -4,6 +4,7 @@ use crate::common::digest::{self, batch_digest, check};
 use crate::common::drive::{PATIENCE_NS, in_hook_mode};
 use crate::common::fixtures::Scratch;
 use crate::common::store::{self, Spec};
+use std::array;
 use wavetrain::config::*;
 use wavetrain::engine::open::floor_bytes;
 use wavetrain::loader::{Batch, Loader, Pop, Request, memory_need};
@@ -33,8 +34,8 @@ fn config(edge: u64, dtype: Dtype, samples_per_batch: u32) -> Config {
     config
 }
 
-fn array(scratch: &Scratch, name: &str) -> String {
-    let path = scratch.path(name);
+fn sparse_array(scratch: &Scratch) -> String {
+    let path = scratch.path("a");
     store::write(&path, &SPEC);
     path.to_str().unwrap().to_owned()
 }
@@ -93,7 +94,7 @@ fn stream(config: &Config, uri: &str, count: u64) -> (Vec<u64>, u64) {
 #[test]
 fn digests_are_the_same_whatever_threads_make_the_batches() {
     let scratch = Scratch::new();
-    let uri = array(&scratch, "a");
+    let uri = sparse_array(&scratch);
     for (edge, dtype, samples, count) in
         [(5, Dtype::U16, 7, 100), (40, Dtype::F32, 9, 16), (70, Dtype::F32, 2, 5)]
     {
@@ -118,7 +119,7 @@ fn changed_by(damage: impl FnOnce(&str)) -> Vec<u64> {
     // No checksum finds the change.
     store::write(&path, &RAW);
     let uri = path.to_str().unwrap();
-    let config = config(20, Dtype::U16, 4);
+    let config = config(34, Dtype::U16, 4);
     let (before, sum) = stream(&config, uri, 100);
     damage(uri);
     let (after, sum_after) = stream(&config, uri, 100);
@@ -130,15 +131,14 @@ fn changed_by(damage: impl FnOnce(&str)) -> Vec<u64> {
 fn a_bit_that_flips_is_seen_in_the_samples_that_show_its_element_and_in_no_other() {
     let chunk = [2u64, 1, 3];
     assert!(!store::chunk_is_absent(chunk));
-    let touches = |tag: &u64| {
-        let box_begin = begin(*tag);
-        (0..3).all(|axis| {
-            let first = (chunk[axis] * SPEC.chunk) as i64;
-            box_begin[axis] < first + SPEC.chunk as i64 && first < box_begin[axis] + 20
-        })
+    // The middle of 8^3 elements.
+    let place: [u64; 3] = array::from_fn(|axis| chunk[axis] * RAW.chunk + [4, 0, 0][axis]);
+    let shows = |tag: &u64| {
+        let begin = begin(*tag);
+        (0..3).all(|axis| (begin[axis]..begin[axis] + 34).contains(&(place[axis] as i64)))
     };
-    let expected: Vec<u64> = (0..100).filter(touches).collect();
-    assert!(!expected.is_empty() && expected.len() < 40, "{expected:?}");
+    let expected: Vec<u64> = (0..100).filter(shows).collect();
+    assert!(expected.len() > 1 && expected.len() < 40, "{expected:?}");
     let changed = changed_by(|uri| {
         // All of them are in the first shard: 32 / 8 = 4 chunks along an axis.
         let inner = (chunk[0] * 4 + chunk[1]) * 4 + chunk[2];
@@ -150,7 +150,7 @@ fn a_bit_that_flips_is_seen_in_the_samples_that_show_its_element_and_in_no_other
 #[test]
 fn positions_count_pushes_since_open_or_reset_whatever_became_of_them() {
     let scratch = Scratch::new();
-    let uri = array(&scratch, "a");
+    let uri = sparse_array(&scratch);
     let config = Config { drop_last: 1, ..config(6, Dtype::I32, 4) };
     let loader = Loader::open(&config).unwrap();
     for round in 0..3 {
@@ -174,7 +174,7 @@ fn positions_count_pushes_since_open_or_reset_whatever_became_of_them() {
 #[test]
 fn samples_that_failed_have_the_digest_of_what_is_in_their_place() {
     let scratch = Scratch::new();
-    let uri = array(&scratch, "a");
+    let uri = sparse_array(&scratch);
     let config = Config { on_error: ON_ERROR_SKIP, ..config(6, Dtype::F32, 3) };
     let loader = Loader::open(&config).unwrap();
     for tag in 0..9 {
@@ -196,7 +196,7 @@ fn samples_that_failed_have_the_digest_of_what_is_in_their_place() {
 #[test]
 fn a_stream_is_reset_and_closed_while_its_batches_are_read_for_digests() {
     let scratch = Scratch::new();
-    let uri = array(&scratch, "a");
+    let uri = sparse_array(&scratch);
     // A sample is two pieces, so steps of a pump end between them.
     for thread_mode in [THREADS_PUMP, THREADS_OWN] {
         let config = Config { thread_mode, ..config(70, Dtype::F32, 2) };

@@ -166,9 +166,6 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    if flags.config.digest == 1 {
-        return usage("crop has no digests: wavetrain bench --digest gives them");
-    }
     if let Some(fields) = fields {
         let (Some(folder), Some(file), None) = (&folder, &file, &out) else {
             return usage("crop --fields FILE needs --requests FILE and --out-dir DIR");

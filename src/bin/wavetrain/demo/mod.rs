@@ -111,9 +111,6 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    if flags.config.digest == 1 {
-        return usage("the demo has no digests: wavetrain bench --digest gives them");
-    }
     let folder = match folder {
         Some(folder) => folder,
         None => cache_folder()?,
