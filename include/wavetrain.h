@@ -781,8 +781,8 @@ typedef struct wavetrain_workers_hook {
 /* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
  * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
  * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble", "digest".
- * Of a read through read_async the range is the call that begins it; reads through io_uring have none. Set
- * both functions or neither. */
+ * Of a read through read_async the range is the call that begins it; reads through io_uring have
+ * none. Set both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
     void *user;
@@ -1018,8 +1018,7 @@ typedef struct wavetrain_config {
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the
  * bytes that the sample has there: row-major, of the output type, padding and fill included, of a
- * sample that failed what stands in its place. They do not depend on threads, batches or backend,
- * and cost about what reading the batch once more does: 20 GB/s and more of a core with AVX2.
+ * sample that failed what stands in its place. They do not depend on threads, batches or backend.
  *
  *     mix(position, digest):
  *         x = digest ^ (position * 0x9E3779B97F4A7C15)
@@ -1030,15 +1029,15 @@ typedef struct wavetrain_config {
  *     digest of a sample of n bytes = mix(n, sum over i of mix(i + 1, word i))
  *     digest of a batch = sum over its samples of mix(position of the sample, its digest)
  *
- * All of it modulo 2^64. Word i is bytes 8 i to 8 i + 7 of the sample, the first of them the lowest;
- * the last word is filled up with zeros. The position of a sample counts what push took before it
- * since open, or since the last reset that returned OK: 0 first; samples of a batch that drop_last
- * discards, and those that failed, count. So the sum over the batches of a stream is that of mix
- * over its samples however they are cut into batches; over several loaders that share an epoch add
- * mix(position in the epoch, digest of the sample) up yourself.
+ * All of it modulo 2^64. Word i is bytes 8 i to 8 i + 7 of the sample, the first the lowest; the
+ * last word is filled up with zeros. The position of a sample is how many samples push took before
+ * it since open, or since the last reset that returned OK. Samples that failed count, and so do
+ * those of a batch that drop_last discards. So the sum over the batches of a stream is that over
+ * its samples, however they are cut into batches. Of loaders that share an epoch add up
+ * mix(position in the epoch, digest of the sample) yourself.
  *
- * Equal bytes give equal digests; of others two are equal about once in 2^64 pairs. Who wants to
- * find such bytes can: a digest tells accidents, not attacks. */
+ * Equal bytes have equal digests; of different ones two agree about once in 2^64 pairs. Who wants
+ * to find such bytes can: a digest tells accidents, not attacks. */
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */
 /* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
