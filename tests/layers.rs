@@ -45,7 +45,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("source", "records base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
-    ("batch", "records base"),
+    ("batch", "records loops base"),
     ("chunk_cache", "base"),
     ("decode", "records loops base"),
     ("device", "records cuda base"),

@@ -10,6 +10,7 @@ pub mod blosc;
 pub mod cc;
 pub mod cuda_sim;
 pub mod damage;
+pub mod digest;
 pub mod drive;
 pub mod fixtures;
 pub mod gpu;

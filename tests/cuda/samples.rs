@@ -32,6 +32,15 @@ fn fields_and_boxes_on_a_device_are_what_numpy_makes_of_them() {
 }
 
 #[test]
+fn samples_on_a_device_have_the_digests_that_they_have_on_the_host() {
+    let Some(simulator) = Simulator::take() else { return };
+    for (number, case) in cases().iter().enumerate() {
+        simulator.set_mode([Mode::Eager, Mode::Jitter, Mode::Lazy][number % 3], number as u64);
+        case.stream(&Config { digest: 1, ..config(case, &simulator) });
+    }
+}
+
+#[test]
 fn memory_of_the_device_gives_what_memory_of_the_host_gives() {
     let Some(simulator) = Simulator::take() else { return };
     let lender = Lender::new(simulator.driver_path());

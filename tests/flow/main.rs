@@ -6,6 +6,7 @@ mod changes;
 mod chunk_cache;
 #[path = "../common/mod.rs"]
 mod common;
+mod digests;
 mod host;
 mod host_hooks;
 mod idle;
