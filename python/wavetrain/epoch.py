@@ -183,7 +183,8 @@ class Epoch:
         shuffle: a new permutation in each epoch.
         free: a `Free` order, which shuffles by itself.
         rank, world: which of how many shares.
-        batch: samples that a rank takes at a time. Positions are dealt in rounds of world batches.
+        batch: samples that a rank takes at a time, 1 where none is given. Positions are dealt in
+            rounds of world batches.
         by_batch: a rank gets positions side by side, not each world-th.
         tail: at the end, where there is less than a batch for each rank: "short", ranks get what
             there is; "drop", nobody gets it; "pad", what is missing is taken from the front again;
@@ -202,7 +203,7 @@ class Epoch:
         free: Free | None = None,
         rank: int = 0,
         world: int = 1,
-        batch: int = 1,
+        batch: int | None = None,
         by_batch: bool = False,
         tail: str = "short",
     ) -> None:
@@ -222,7 +223,8 @@ class Epoch:
         self.free = free
         self.world = _border.whole("world", world, 1, U32_MAX)
         self.rank = _border.whole("rank", rank, 0, self.world - 1)
-        self.batch = _border.whole("batch", batch, 1, U32_MAX)
+        self.is_batch_given = batch is not None
+        self.batch = 1 if batch is None else _border.whole("batch", batch, 1, U32_MAX)
         self.by_batch = _border.flag("by_batch", by_batch)
         if tail not in TAILS:
             raise ValueError(f"tail must be one of {', '.join(map(repr, TAILS))} (got {tail!r})")
@@ -332,9 +334,14 @@ class Epoch:
         """Begins the next epoch, wherever this one is."""
         self.begin(self._epoch + 1)
 
-    def copy(self) -> Epoch:
-        """Another that stands where this one does."""
-        return copy.copy(self)
+    def copy(self, *, batch: int | None = None) -> Epoch:
+        """Another that stands where this one does, with batches of another size if you like."""
+        other = copy.copy(self)
+        if batch is not None:
+            other.batch = _border.whole("batch", batch, 1, U32_MAX)
+            other._check()
+            other._given = 0  # between two batches
+        return other
 
     # ---- What stands at a place -----------------------------------------------------------------
 
