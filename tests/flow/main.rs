@@ -14,6 +14,7 @@ mod in_flight;
 mod life;
 mod os_seam;
 mod reads;
+mod replay;
 mod ring;
 mod stacks;
 mod uring;
