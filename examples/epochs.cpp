@@ -3,9 +3,9 @@
  *     tools/archive.sh out
  *     c++ -std=c++17 -Iout examples/epochs.cpp out/libwavetrain.a -lpthread -ldl -o epochs
  *
- * Boxes are numbered chunk by chunk, and a chunk is decoded while all that need it are near. STATE is
- * a file; where it exists, the run goes on behind the batch that it was written after. With BATCHES
- * it ends after as many, as if it had been killed.
+ * Boxes are numbered chunk by chunk, and a chunk is decoded while all that need it are near. STATE
+ * is a file; where it exists, the run goes on behind the batch that it was written after. With
+ * BATCHES it ends after as many, as if it had been killed.
  */
 #include "wavetrain.hpp"
 #include "wavetrain_epoch.h"
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     if (!wavetrain::loader::open(config, loader, &why))
         return fail(why.text);
 
-    const wavetrain_free order = { 8, 16 }; /* 8 boxes of a chunk at a time, shuffled among 16 x 8 */
+    const wavetrain_free order = { 8, 16 }; /* 8 boxes of a chunk at a time, among 16 x 8 */
     wavetrain_epoch epoch;
     if (!wavetrain_free_begin(&epoch, &order, wavetrain_boxes_count(&boxes), 42, 0))
         return fail("no epoch of such boxes");

@@ -880,12 +880,11 @@ static inline int wavetrain_free_next(wavetrain_epoch *epoch, const wavetrain_fr
  * Chunks that an epoch in free order decodes, whatever it is dealt to: at least `distinct`, each
  * chunk that any box touches, once; at most `windows`, the distinct chunks of each window, added
  * up, if those of two windows fit into the cache. Between them lies what a cache keeps from one
- * window to the next. Of ranks that share a window, behind the last whole round, each decodes what it
- * needs. With WAVETRAIN_BOXES_JITTER `distinct` counts the chunks that boxes belong to. */
+ * window to the next. Of ranks that share a window, behind the last whole round, each decodes what
+ * it needs. With WAVETRAIN_BOXES_JITTER `distinct` counts the chunks that boxes belong to. */
 typedef struct wavetrain_cost {
     uint64_t distinct, windows;
-    uint64_t
-        largest; /* distinct chunks of the window that has most: half a cache */
+    uint64_t largest; /* distinct chunks of the window that has most: half a cache */
 } wavetrain_cost;
 
 /* The chunks that a box touches along an axis: *first, and how many. */
