@@ -95,3 +95,10 @@ impl fmt::Display for Misfit {
 }
 
 impl core::error::Error for Misfit {}
+
+#[cfg(test)]
+mod boxes_tests;
+#[cfg(test)]
+mod deal_tests;
+#[cfg(test)]
+mod tests;
