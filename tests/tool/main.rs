@@ -4,6 +4,7 @@
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
+mod epoch;
 mod fields;
 mod groups;
 mod memory;
