@@ -149,6 +149,13 @@ impl Boxes {
         self.count
     }
 
+    /// Boxes of the grid that belong to a chunk that lies in the middle: what a visit of a
+    /// [`super::Free`] order is made of. Where their numbers differ, their mean, rounded.
+    pub fn per_chunk(&self) -> u64 {
+        let along = |axis: &Axis| ((axis.chunk + axis.step / 2) / axis.step).clamp(1, axis.count);
+        self.axes.iter().map(along).product()
+    }
+
     pub(super) fn axes(&self) -> &[Axis] {
         &self.axes
     }

@@ -30,7 +30,7 @@ const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 /// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
 const USES_PER_GRANULE: u64 = 4;
 /// The share of the chunk cache, one part in so many, that its tables take.
-const CACHE_BOOK_SHARE: u64 = 32;
+pub const CACHE_BOOK_SHARE: u64 = 32;
 /// Batch slots that together have this many bytes are not in any cache when they are read: rows of
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;

@@ -5,6 +5,7 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod digests;
+mod epoch;
 mod fields;
 mod groups;
 mod memory;

@@ -1,5 +1,5 @@
 //! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures the
-//! loader, prints its memory bill and shows it at work.
+//! loader, predicts and counts what epochs cost, prints its memory bill and shows it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
 //! failures on standard error. Exit code 0 means that every byte was delivered; 1 that something
@@ -10,6 +10,7 @@ mod budget;
 mod crop;
 mod demo;
 mod digests;
+mod epoch;
 mod fault;
 mod feed;
 mod fields;
@@ -31,6 +32,7 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain inspect URI [--json]        what an array is and whether it would be read
   wavetrain crop URI BOX [..] -o FILE   boxes into .npy files
   wavetrain bench --requests FILE       how fast a request list streams
+  wavetrain epoch URI .. --box EXTENTS  what an epoch in free order decodes, predicted and counted
   wavetrain budget [config flags]       the memory bill of a config, line by line
 
 wavetrain COMMAND --help says more; wavetrain --version gives the version.
@@ -60,13 +62,14 @@ fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "inspect" => inspect::run(parser),
             "crop" => crop::run(parser),
             "bench" => bench::run(parser),
+            "epoch" => epoch::run(parser),
             "budget" => budget::run(parser),
             "help" => report::print(HELP),
             other => usage(format!(
-                "unknown command '{other}': demo, inspect, crop, bench or budget (see --help)"
+                "unknown command '{other}': demo, inspect, crop, bench, epoch or budget (see --help)"
             )),
         },
         Some(other) => Err(other.unexpected().into()),
-        None => usage("no command: demo, inspect, crop, bench or budget (see --help)"),
+        None => usage("no command: demo, inspect, crop, bench, epoch or budget (see --help)"),
     }
 }

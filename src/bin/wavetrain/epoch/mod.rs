@@ -1,0 +1,398 @@
+//! `wavetrain epoch`: what an epoch in free order costs, before it runs and when it has run.
+//!
+//! The prediction is that of wavetrain::sampler. Then the epoch is streamed, and the counters of
+//! the library must lie within the prediction, a tenth aside. `--sweep` does that for one window
+//! after the other, with what each mixes.
+
+mod order;
+
+use crate::fault::{Fault, Outcome, failed, usage};
+use crate::feed::{self, Stop};
+use crate::fields::{ConfigFlags, fields_help};
+use crate::report;
+use crate::requests::Requests;
+use order::{Asked, FITS, Mixing, Plan, Store};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use wavetrain::abi::Stats;
+use wavetrain::config::{PAD_CONSTANT, PAD_NONE};
+use wavetrain::loader::Batch;
+use wavetrain::sampler::{Cost, Free};
+
+const HELP: &str = "\
+Says what an epoch of all boxes of a grid costs in free order, streams it, and compares.
+
+  wavetrain epoch URI [URI ..] --box 64,64,64 [--window W] [--sweep] [config flags]
+
+The free order is that of wavetrain_epoch.h: boxes are numbered chunk by chunk, cut into visits,
+visits are shuffled, and boxes are shuffled within windows of visits. A chunk is decoded once for
+each window that needs it, or less often, if the chunks of a window fit into the chunk cache.
+
+      --box EXTENTS     of a box, as --sample-shape
+      --step EXTENTS    from box to box of the grid [those of the box: side by side]
+      --margin EXTENTS  how far boxes may stick out of an array at both ends [0]; what does is
+                        padded with --pad-value
+      --jitter          a box begins anywhere in its cell of the grid, elsewhere in each epoch
+      --visit N         boxes of a visit [those that belong to one chunk]
+      --window N        visits of a window [as many as fit into the chunk cache beside what batches
+                        that are not done keep of the window before]
+      --seed S          what all is drawn from [0]
+      --epoch N         number of the epoch [0]
+      --sweep           a line for each of several windows: 1, 2, 4 .. visits
+      --shuffle         streams a full shuffle too, with the same cache
+      --dry             predicts, and streams nothing
+      --json            one JSON object on standard output; with --sweep one for each window
+
+predicted: chunks that are decoded at least, each once, and at most, if windows fit into the cache.
+fits: yes; tight, where batches that are not done may keep out a chunk; or no. moves: how far boxes stand from where they are numbered, as a part of how
+far a full shuffle moves them. meets: how often two boxes of one chunk are in one batch, as a
+multiple of how often in a full shuffle: 1 is mixed as well as that.
+
+Without --chunk-cache-bytes the cache has room for 16 chunks, or 256 MiB. Without
+--lookahead-samples the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks of
+one size. Exit code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows that
+do not fit, and in a sweep of tight ones, more may be.
+
+Config (sizes take suffixes: 64MiB, 4k):
+";
+
+/// Samples that the library looks ahead where nothing was asked: the chunk cache keeps what it sees
+/// coming, and a window that is as small as a few batches is not seen whole by looking that far.
+const LOOKAHEAD_MIN: u64 = 4096;
+/// The same, at most: some MB of its memory.
+const LOOKAHEAD_MAX: u64 = 65536;
+
+/// How much more or less than predicted may be decoded.
+const TOLERANCE: f64 = 1.1;
+
+struct Options {
+    flags: ConfigFlags,
+    uris: Vec<String>,
+    asked: Asked,
+    sweeps: bool,
+    shuffles: bool,
+    is_dry: bool,
+    json: bool,
+}
+
+/// What came of an epoch.
+struct Run {
+    free: Free,
+    cost: Cost,
+    mixing: Mixing,
+    /// None where nothing was streamed.
+    stats: Option<Stats>,
+    /// Of a full shuffle.
+    shuffled: Option<Stats>,
+}
+
+/// Runs the command.
+pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
+    let Some(mut options) = options(parser)? else { return Ok(()) };
+    let store = Store::read(&options.uris, &options.asked)?;
+    prepare(&mut options.flags, &store)?;
+    let mut ends = Vec::new();
+    let plan = Plan::new(&store, &mut ends, &options.asked, &options.flags.config)?;
+    if !options.json {
+        report::print(&plan.text(&options.flags.config))?;
+    }
+    let windows = if options.sweeps { plan.windows() } else { vec![plan.window()?] };
+    if options.sweeps && !options.json {
+        report::print(SWEEP_HEAD)?;
+    }
+    let mut faults = Vec::new();
+    for window in windows {
+        let run = run_window(&options, &plan, window)?;
+        tell(&options, &plan, &run)?;
+        // A sweep shows windows that are too large, and means no harm.
+        let Some(stats) =
+            run.stats.filter(|_| !options.sweeps || plan.fit(&run.free, &run.cost) == FITS)
+        else {
+            continue;
+        };
+        let room = [plan.room(), plan.needed(&run.free, &run.cost)];
+        let fault = broken(&run.cost, room, stats.chunk_cache_misses, stats.chunks_missing);
+        faults.extend(fault.map(|fault| format!("windows of {window} visits: {fault}")));
+    }
+    if faults.is_empty() { Ok(()) } else { failed(faults.join("\n")) }
+}
+
+fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
+    use lexopt::Arg::{Long, Short, Value};
+    let mut flags = ConfigFlags::new();
+    flags.config.samples_per_batch = 8;
+    let mut options = Options {
+        flags,
+        uris: Vec::new(),
+        asked: Asked::default(),
+        sweeps: false,
+        shuffles: false,
+        is_dry: false,
+        json: false,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => {
+                report::print(&format!("{HELP}{}", fields_help()))?;
+                return Ok(None);
+            }
+            Long("box" | "sample-shape") => {
+                let text = parser.value()?.to_string_lossy().into_owned();
+                options.flags.set_text("sample-shape", &text)?;
+            }
+            Long("step") => options.asked.step = list("step", parser)?,
+            Long("margin") => options.asked.margin = list("margin", parser)?,
+            Long("jitter") => options.asked.jitters = true,
+            Long("visit") => options.asked.visit = Some(count("visit", parser, 1)?),
+            Long("window") => options.asked.window = Some(count("window", parser, 1)?),
+            Long("seed") => options.asked.seed = count("seed", parser, 0)?,
+            Long("epoch") => options.asked.epoch = count("epoch", parser, 0)?,
+            Long("sweep") => options.sweeps = true,
+            Long("shuffle") => options.shuffles = true,
+            Long("dry") => options.is_dry = true,
+            Long("json") => options.json = true,
+            Value(value) => options.uris.push(value.to_string_lossy().into_owned()),
+            Long(name) => {
+                let name = name.to_owned();
+                options.flags.take_or_refuse(&name, parser, "epoch")?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let config = &options.flags.config;
+    if options.uris.is_empty() || config.sample_rank == 0 {
+        return usage("epoch needs URI and --box EXTENTS");
+    }
+    if options.is_dry && options.shuffles || options.sweeps && options.asked.window.is_some() {
+        return usage("--dry streams no --shuffle, and --sweep has windows of its own");
+    }
+    if options.flags.is_given("chunk_cache_bytes") && config.chunk_cache_bytes == 0 {
+        return usage("--chunk-cache-bytes 0: a free order is for a cache that keeps a window");
+    }
+    options.asked.extents = config.sample_shape[..config.sample_rank as usize].to_vec();
+    Ok(Some(options))
+}
+
+fn list(name: &str, parser: &mut lexopt::Parser) -> Outcome<Vec<u64>> {
+    let text = parser.value()?.to_string_lossy().into_owned();
+    let numbers = text.split([',', 'x']).map(|part| part.trim().parse());
+    match numbers.collect() {
+        Ok(numbers) => Ok(numbers),
+        Err(_) => usage(format!("--{name} {text}: extents are like 64,128,128")),
+    }
+}
+
+fn count(name: &str, parser: &mut lexopt::Parser, least: u64) -> Outcome<u64> {
+    let text = parser.value()?.to_string_lossy().into_owned();
+    match text.parse() {
+        Ok(count) if count >= least => Ok(count),
+        _ => usage(format!("--{name} {text}: not a count of at least {least}")),
+    }
+}
+
+/// Fills in what the config leaves open.
+fn prepare(flags: &mut ConfigFlags, store: &Store) -> Outcome<()> {
+    let (dtype, dtype_bytes) = store.element_type();
+    if !flags.is_given("dtype") {
+        flags.config.dtype = dtype;
+        flags.config.dtype_bytes = dtype_bytes;
+    }
+    if !flags.is_given("chunk_cache_bytes") {
+        flags.config.chunk_cache_bytes = store.cache_bytes(16).max(256 << 20);
+    }
+    if store.sticks_out() && flags.config.pad_mode == PAD_NONE {
+        if flags.is_given("pad_mode") {
+            return usage("--pad-mode none: boxes stick out of their arrays");
+        }
+        flags.config.pad_mode = PAD_CONSTANT;
+    }
+    Ok(())
+}
+
+/// Predicts one window, and streams it.
+fn run_window(options: &Options, plan: &Plan<'_>, window: u64) -> Outcome<Run> {
+    let free = plan.free(window)?;
+    let cost = plan.cost(&free)?;
+    let batch = u64::from(options.flags.config.samples_per_batch);
+    let mixing = plan.mixing(&free, batch)?;
+    let mut run = Run { free, cost, mixing, stats: None, shuffled: None };
+    if !options.is_dry {
+        run.stats = Some(stream(options, &run.free, &plan.in_free_order(&run.free)?)?);
+    }
+    if options.shuffles {
+        run.shuffled = Some(stream(options, &run.free, &plan.shuffled()?)?);
+    }
+    Ok(run)
+}
+
+/// Streams an epoch through a loader of its own; what the library counted.
+fn stream(options: &Options, free: &Free, requests: &Requests) -> Outcome<Stats> {
+    let mut flags = options.flags.config;
+    if !options.flags.is_given("lookahead_samples") {
+        let two = free.window_samples().saturating_mul(2);
+        let samples = two.clamp(LOOKAHEAD_MIN, LOOKAHEAD_MAX) as u32;
+        flags.lookahead_samples = samples.max(flags.samples_per_batch);
+    }
+    let stop_fault = |stop: Stop| feed::stop_fault(stop, requests);
+    if !options.flags.caps_given() {
+        let uris: Vec<&str> = options.uris.iter().map(String::as_str).collect();
+        feed::fit(&mut flags, &uris).map_err(|failure| Fault::library(&failure))?;
+    }
+    let loader = feed::open(&flags).map_err(|failure| Fault::library(&failure))?;
+    let mut came = 0;
+    let mut receive = |batch: &Batch<'_>| {
+        let good = batch.statuses().iter().filter(|status| **status == 0).count();
+        came += good;
+        if good < batch.tags().len() { failed("a box could not be read") } else { Ok(()) }
+    };
+    feed::stream(&loader, requests, 0..requests.items.len(), flags.pop_timeout_ns, &mut receive)
+        .map_err(stop_fault)?;
+    if came != requests.items.len() {
+        return failed(format!("{came} boxes of {} came out", requests.items.len()));
+    }
+    let stats = loader.stats().map_err(|failure| Fault::library(&failure))?;
+    loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
+    if stats.chunk_cache_misses == 0 && stats.chunks_missing == 0 {
+        return failed(
+            "nothing compressed these chunks, so the cache keeps none: any order will do",
+        );
+    }
+    Ok(stats)
+}
+
+/// What a cost says of the chunks that were decoded, if that is not so. `room` of the cache and what
+/// is `needed`; `missing`: how often a chunk was met that does not exist, and so was not decoded.
+fn broken(cost: &Cost, [room, needed]: [u64; 2], decoded: u64, missing: u64) -> Option<String> {
+    let least = cost.distinct.saturating_sub(missing);
+    if cost.largest <= room && decoded as f64 > cost.windows as f64 * TOLERANCE {
+        let most = cost.windows;
+        let mut text = format!("{decoded} chunks were decoded, and at most {most} predicted");
+        if room < needed {
+            text += ": batches that are not done keep chunks of the window before, so take smaller \
+                     windows or give the cache room for ";
+            text += &format!("{needed} chunks");
+        }
+        return Some(text);
+    }
+    if (decoded as f64) * TOLERANCE < least as f64 {
+        return Some(format!("{decoded} chunks were decoded, and at least {least} predicted"));
+    }
+    None
+}
+
+impl Run {
+    fn json(&self, plan: &Plan<'_>, window: u64) -> Value {
+        let bytes = |chunks: u64| chunks.saturating_mul(plan.chunk_bytes());
+        let decoded = |stats: &Stats| {
+            json!({
+                "chunks": stats.chunk_cache_misses,
+                "bytes": bytes(stats.chunk_cache_misses),
+                "hits": stats.chunk_cache_hits,
+                "missing": stats.chunks_missing,
+            })
+        };
+        json!({
+            "boxes": self.free.samples(),
+            "visit": plan.visit(),
+            "window": window,
+            "room_chunks": plan.room(),
+            "predicted": {
+                "chunks": [self.cost.distinct, self.cost.windows],
+                "bytes": [bytes(self.cost.distinct), bytes(self.cost.windows)],
+                "largest_window": self.cost.largest,
+                "fit": plan.fit(&self.free, &self.cost),
+            },
+            "decoded": self.stats.as_ref().map(decoded),
+            "shuffled": self.shuffled.as_ref().map(decoded),
+            "moves": self.mixing.moves,
+            "meets": self.mixing.meets,
+        })
+    }
+}
+
+/// Tells a run: a line of the sweep, or a table.
+fn tell(options: &Options, plan: &Plan<'_>, run: &Run) -> Outcome<()> {
+    let window = plan.visits_of(&run.free);
+    if options.json {
+        return report::print_json(&run.json(plan, window));
+    }
+    let text =
+        if options.sweeps { sweep_line(plan, run, window) } else { table(plan, run, window) };
+    report::print(&text)
+}
+
+const SWEEP_HEAD: &str = "  \
+     window  fits       predicted chunks     decoded        bytes  moves    meets\n";
+
+fn sweep_line(plan: &Plan<'_>, run: &Run, window: u64) -> String {
+    let decoded = run.stats.as_ref().map(|stats| stats.chunk_cache_misses);
+    let shown = decoded.unwrap_or(run.cost.windows);
+    // Each dot is a decode of all chunks.
+    let times = shown.div_ceil(run.cost.distinct.max(1)).min(40) as usize;
+    format!(
+        "  {window:>9}  {:<5} {:>9} .. {:>9}  {:>9} {:>12}  {:>5.2}  {:>7}  {}\n",
+        plan.fit(&run.free, &run.cost),
+        run.cost.distinct,
+        run.cost.windows,
+        decoded.map_or("-".to_owned(), |count| count.to_string()),
+        report::bytes_long(shown.saturating_mul(plan.chunk_bytes())),
+        run.mixing.moves,
+        run.mixing.meets.map_or("-".to_owned(), |meets| format!("{meets:.2}")),
+        "*".repeat(times),
+    )
+}
+
+fn table(plan: &Plan<'_>, run: &Run, window: u64) -> String {
+    let bytes = |chunks: u64| report::bytes_long(chunks.saturating_mul(plan.chunk_bytes()));
+    let each = |chunks: u64| chunks as f64 / run.cost.distinct.max(1) as f64;
+    let Cost { distinct, windows, largest } = run.cost;
+    let mut text = format!(
+        "  order            visits of {} boxes, windows of {window} visits\n  \
+         window           {largest} chunks at most; room for {}: {}\n  \
+         predicted        {distinct} to {windows} chunks, {} to {}\n",
+        plan.visit(),
+        plan.room(),
+        match plan.fit(&run.free, &run.cost) {
+            FITS => "it fits",
+            order::TIGHT => "it fits, but not beside what batches keep of the one before",
+            _ => "it does NOT fit, and more may be decoded than predicted",
+        },
+        bytes(distinct),
+        bytes(windows),
+    );
+    let lines = [("decoded", &run.stats), ("a full shuffle", &run.shuffled)];
+    for (name, stats) in lines.into_iter().filter_map(|(name, of)| Some((name, of.as_ref()?))) {
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {name:<16} {} chunks, {}: each {:.2} times",
+            stats.chunk_cache_misses,
+            bytes(stats.chunk_cache_misses),
+            each(stats.chunk_cache_misses),
+        );
+    }
+    let meets = run.mixing.meets.map_or("no two boxes share a chunk".to_owned(), |meets| {
+        format!("two of a chunk meet in a batch {meets:.2} times as often")
+    });
+    let moves = run.mixing.moves;
+    let _ = writeln!(text, "  mixing           boxes move {moves:.2} as far as shuffled; {meets}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_more_or_less_than_predicted_is_let_pass_and_no_more() {
+        let cost = Cost { distinct: 100, windows: 200, largest: 8 };
+        let is_broken =
+            |room, decoded, missing| broken(&cost, [room, 16], decoded, missing).is_some();
+        for (decoded, expected) in [(90, true), (91, false), (220, false), (221, true)] {
+            assert_eq!(is_broken(8, decoded, 0), expected, "{decoded}");
+        }
+        // No bound where a window does not fit, and none for chunks that are not there.
+        assert!(!is_broken(7, 10_000, 0));
+        assert!(!is_broken(8, 50, 50) && is_broken(8, 50, 40));
+    }
+}

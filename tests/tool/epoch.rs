@@ -1,0 +1,174 @@
+//! `wavetrain epoch`: predictions that are the counters, and refusals that say why.
+
+use crate::common::fixtures::Scratch;
+use crate::common::synth::Meta;
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+
+/// Chunks of 64 KiB, 4 x 4 x 4 of them.
+const CHUNK: [u64; 3] = [16, 64, 64];
+const SHAPE: [u64; 3] = [64, 256, 256];
+
+const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+
+/// A cache with room for so many of them, and for its tables.
+fn room(chunks: u64) -> String {
+    (chunks * 65536 * 32 / 31 + 4096).to_string()
+}
+
+/// A shard of chunks that zstd has compressed, as raw data is not kept.
+fn array(scratch: &Scratch, name: &str) -> String {
+    let meta = Meta { data_type: "uint8", codecs: ZSTD, ..Meta::u16(&SHAPE, &CHUNK, Some(&SHAPE)) };
+    let (mut file, mut index) = (Vec::new(), Vec::new());
+    for number in 0..64u8 {
+        let noise = |at: u32| (at.wrapping_mul(2_654_435_761) >> 27) as u8 + number;
+        let decoded: Vec<u8> = (0..65536).map(noise).collect();
+        let encoded = zstd::bulk::compress(&decoded, 1).unwrap();
+        index.extend((file.len() as u64).to_le_bytes());
+        index.extend((encoded.len() as u64).to_le_bytes());
+        file.extend(encoded);
+    }
+    file.extend(&index);
+    file.extend(crc32c::crc32c(&index).to_le_bytes());
+    meta.write(scratch, name, Some(&file))
+}
+
+fn tool(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavetrain"));
+    command.arg("epoch").args(arguments).output().unwrap()
+}
+
+fn good(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = tool(arguments);
+    let error = String::from_utf8(stderr).unwrap();
+    assert!(status.success() && error.is_empty(), "{arguments:?}: {error}");
+    String::from_utf8(stdout).unwrap()
+}
+
+fn figures(arguments: &[&str]) -> Value {
+    serde_json::from_str(&good(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+fn refused(code: i32, arguments: &[&str], reason: &str) {
+    let Output { status, stderr, .. } = tool(arguments);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(code), "{arguments:?}: {error}");
+    assert!(error.contains(reason), "{arguments:?}: {error}");
+}
+
+#[test]
+fn boxes_inside_chunks_cost_one_decode_of_each_and_a_full_shuffle_thirty() {
+    let scratch = Scratch::new();
+    let (uri, cache) = (array(&scratch, "a"), room(8));
+    let told = figures(&[&uri, "--box", "4,16,16", "--chunk-cache-bytes", &cache, "--shuffle"]);
+    assert_eq!((&told["boxes"], &told["visit"]), (&4096.into(), &64.into()));
+    assert_eq!((&told["room_chunks"], &told["window"]), (&8.into(), &4.into()));
+    let predicted = &told["predicted"];
+    assert_eq!(predicted["chunks"], serde_json::json!([64, 64]));
+    assert_eq!((&predicted["largest_window"], &predicted["fit"]), (&4.into(), &"yes".into()));
+    // A chunk is decoded twice where two batches meet it at once before its place is known.
+    let decoded = told["decoded"]["chunks"].as_u64().unwrap();
+    assert!((64..=66).contains(&decoded), "{told}");
+    assert_eq!(told["decoded"]["bytes"], decoded * 65536);
+    assert!(told["shuffled"]["chunks"].as_u64().unwrap() > 30 * 64, "{told}");
+    assert!(told["moves"].as_f64().unwrap() > 0.8);
+    // Two of 256 boxes in place of 4096.
+    let meets = told["meets"].as_f64().unwrap();
+    assert!((14.0..18.0).contains(&meets), "{told}");
+}
+
+#[test]
+fn boxes_that_straddle_chunks_cost_what_was_predicted_and_a_tenth_at_most() {
+    let scratch = Scratch::new();
+    let (uri, cache) = (array(&scratch, "a"), room(40));
+    for extra in [&["--step", "4,16,16"][..], &["--margin", "1,3,3"], &["--jitter", "--seed", "7"]]
+    {
+        let boxes = [&[&uri, "--box", "5,20,20", "--chunk-cache-bytes", &cache][..], extra];
+        let told = figures(&boxes.concat());
+        let [least, most] = [0, 1].map(|end| told["predicted"]["chunks"][end].as_f64().unwrap());
+        let decoded = told["decoded"]["chunks"].as_f64().unwrap();
+        assert_eq!(least, 64.0);
+        assert!(most > 1.5 * least && decoded >= least && decoded <= 1.1 * most, "{told}");
+        assert_eq!(told["predicted"]["fit"], "yes");
+    }
+}
+
+#[test]
+fn several_arrays_are_one_epoch() {
+    let scratch = Scratch::new();
+    let (a, b) = (array(&scratch, "a"), array(&scratch, "b"));
+    let told = figures(&[&a, &b, "--box", "16,32,32", "--chunk-cache-bytes", &room(16)]);
+    assert_eq!(
+        (&told["boxes"], &told["visit"], &told["window"]),
+        (&512.into(), &4.into(), &8.into())
+    );
+    assert_eq!((&told["decoded"]["chunks"], &told["decoded"]["missing"]), (&128.into(), &0.into()));
+}
+
+#[test]
+fn a_sweep_has_a_line_for_each_window_and_shows_what_it_mixes() {
+    let scratch = Scratch::new();
+    let (uri, cache) = (array(&scratch, "a"), room(8));
+    let asked = [&uri, "--box", "8,32,32", "--chunk-cache-bytes", &cache, "--sweep"];
+    let lines = good(&[&asked[..], &["--json"]].concat());
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let windows: Vec<_> = lines.iter().map(|line| line["window"].as_u64().unwrap()).collect();
+    assert_eq!(windows, [1, 2, 4, 8, 16, 32, 64]);
+    let fit: Vec<_> = lines.iter().map(|line| line["predicted"]["fit"].as_str().unwrap()).collect();
+    assert_eq!(fit, ["yes", "yes", "yes", "tight", "no", "no", "no"]);
+    let decoded = |line: &Value| line["decoded"]["chunks"].as_u64().unwrap();
+    assert!(lines[..3].iter().all(|line| (64..=70).contains(&decoded(line))), "{lines:?}");
+    assert!(decoded(&lines[6]) > 3 * 64);
+    let meets: Vec<_> = lines.iter().map(|line| line["meets"].as_f64().unwrap()).collect();
+    assert!(meets.is_sorted_by(|more, less| more > less) && meets[6] < 1.5, "{meets:?}");
+    let dry = good(&[&asked[..], &["--dry"]].concat());
+    assert_eq!(dry.lines().count(), 2 + 1 + 7, "{dry}");
+}
+
+#[test]
+fn a_dry_run_reads_no_chunk_and_text_says_what_json_does() {
+    let scratch = Scratch::new();
+    let uri = array(&scratch, "a");
+    fs::remove_dir_all(scratch.path("a").join("c")).unwrap();
+    let asked = [&uri, "--box", "4,16,16", "--chunk-cache-bytes", &room(4)];
+    let text = good(&[&asked[..], &["--dry"]].concat());
+    for words in [
+        "4096 of 4 x 16 x 16; 64 chunks of 16 x 64 x 64, 64.00 KiB each",
+        "visits of 64 boxes, windows of 2 visits",
+        "2 chunks at most; room for 4: it fits\n",
+        "64 to 64 chunks, 4.00 MiB to 4.00 MiB",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // Chunks that are missing are no broken promise.
+    let told = figures(&asked);
+    assert_eq!(told["decoded"]["chunks"], 0);
+    assert!(told["decoded"]["missing"].as_u64().unwrap() >= 64);
+    let does_not = [&uri, "--box", "4,16,16", "--chunk-cache-bytes", &room(4), "--window", "8"];
+    let text = good(&[&does_not[..], &["--dry"]].concat());
+    assert!(text.contains("does NOT fit"), "{text}");
+}
+
+#[test]
+fn what_a_free_order_cannot_do_is_refused_by_name() {
+    let scratch = Scratch::new();
+    let uri = array(&scratch, "a");
+    let edges = r#"[[16,16,16,16],[64,64,64,64],[64,64,64,32,32]]"#;
+    let rectilinear = Meta { edges: Some(edges), ..Meta::u16(&SHAPE, &CHUNK, None) };
+    let rectilinear = rectilinear.write(&scratch, "rectilinear", None);
+    let boxed = ["--box", "4,16,16"];
+    refused(1, &[&[rectilinear.as_str()], &boxed[..]].concat(), "its chunk grid is rectilinear");
+    let other = Meta::u16(&[8, 8, 8], &[8, 8, 8], None).write(&scratch, "other", Some(&[0; 1024]));
+    refused(1, &[&[uri.as_str(), &other], &boxed[..]].concat(), "chunks of 1.00 KiB");
+    refused(1, &[&other, "--box", "4,4,4"], "nothing compressed these chunks");
+    refused(1, &[&uri, "--box", "4,16"], "3 axes, and a box of 2");
+    refused(1, &[&uri, "--box", "4,16,16", "--margin", "4,0,0"], "the grid has no boxes");
+    refused(2, &[&uri], "epoch needs URI and --box");
+    refused(2, &[&uri, "--box", "4,16,16", "--chunk-cache-bytes", "0"], "for a cache");
+    refused(2, &[&uri, "--box", "4,16,16", "--visit", "0"], "not a count of at least 1");
+    refused(2, &[&uri, "--box", "4,16,16", "--step", "4,x"], "extents are like");
+    refused(2, &[&uri, "--box", "4,16,16", "--dry", "--shuffle"], "--dry streams no --shuffle");
+    refused(2, &[&uri, "--box", "9,9,9", "--margin", "1,1,1", "--pad-mode", "none"], "stick out");
+    refused(2, &[&uri, "--box", "4,16,16", "--colour", "red"], "unknown flag '--colour'");
+}
