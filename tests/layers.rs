@@ -52,6 +52,8 @@ const ROOMS: &[(&str, &str)] = &[
     ("plan", "records base"),
     ("read", "records os loops base"),
     ("wave", "records os base"),
+    // Beside the flow: the order in which a caller pushes. Nobody names it.
+    ("sampler", "base"),
     // The floor.
     ("cuda", "os base"),
     ("os", "base"),

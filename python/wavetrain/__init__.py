@@ -10,6 +10,7 @@
             with batch:
                 x = torch.from_dlpack(batch)
 
+`DataLoader` makes epochs of a data set, which can be resumed; `wavetrain.epoch` has their orders.
 `wavetrain.torch` has a dataset for torch's DataLoader, `wavetrain.source` makes batches of what
 callbacks and iterables give.
 """
@@ -30,6 +31,7 @@ from wavetrain._config import (
     PadMode,
     Reader,
 )
+from wavetrain._dataloader import DataLoader
 from wavetrain._errors import (
     BudgetExceeded,
     DamacyError,
@@ -86,6 +88,7 @@ __all__ = [
     "BudgetExceeded",
     "Config",
     "DamacyError",
+    "DataLoader",
     "DecodeError",
     "Dtype",
     "DtypeMismatch",

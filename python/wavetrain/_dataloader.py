@@ -1,0 +1,424 @@
+"""Epochs of batches: the samples that an order deals are asked of a data set and pushed ahead,
+batches come out in that order.
+
+In: a data set, which makes a request of a number, and an `epoch.Epoch`. Out: batches of a pipeline.
+The place that a checkpoint holds moves when a batch is given to the caller, never when it was only
+loaded ahead.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any, cast
+
+from wavetrain._batch import Batch
+from wavetrain._border import U64_MAX, flag, whole
+from wavetrain._config import Config
+from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
+from wavetrain._pipeline import Pipeline, uris_of
+from wavetrain._sample import Sample
+from wavetrain.epoch import Draw, Epoch, Free, Place, State, Subset, Table
+
+
+class Run:
+    """How far an epoch was pushed. It knows nothing of its loader, so that one that is dropped
+    ends at once: the pipeline holds this."""
+
+    def __init__(self) -> None:
+        # Of each batch that was pushed and not popped: its samples, and the place behind it.
+        self.pushed: collections.deque[tuple[int, State]] = collections.deque()
+        self.is_whole = False  # all samples of the epoch were pushed
+        self.is_torn = False  # an interrupt may have lost some of them
+        self.is_over = False
+        self.error: Exception | None = None  # that comes out behind the batches before it
+        self.failure: Exception | None = None  # that came out
+
+
+class Batches:
+    """An iteration."""
+
+    def __init__(self, loader: DataLoader, run: Run) -> None:
+        self._loader, self._run = loader, run
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return self._loader._next(self._run)  # pyright: ignore[reportPrivateUsage]
+
+
+class Asked:
+    """A data set, as it is asked."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.at_place = getattr(dataset, "at_place", None)
+        can_ask = callable(self.at_place) or hasattr(dataset, "__getitem__")
+        if not isinstance(dataset, Sized) or not can_ask:
+            raise TypeError(f"dataset must have len(dataset) and dataset[index] (got {dataset!r})")
+        self.dataset: Any = dataset
+
+    def sample(self, order: Epoch, place: Place) -> Sample:
+        index = order.at(place)
+        sample = self.at_place(index, place) if self.at_place else self.dataset[index]
+        if not isinstance(sample, Sample):
+            raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {sample!r})")
+        return sample
+
+    def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
+        """Those that are left of an epoch, each batch noted before it is pushed."""
+        while True:
+            samples = list[Sample]()
+            while len(samples) < order.batch and (taken := order.take()) is not None:
+                try:
+                    samples.append(self.sample(order, taken.place))
+                except Exception as error:
+                    run.error = error
+                    return
+            if not samples or (is_whole_only and len(samples) < order.batch):
+                run.is_whole = True
+                return
+            run.pushed.append((len(samples), order.state))
+            yield from samples
+
+
+class DataLoader:
+    """Batches of a data set of requests, epoch by epoch::
+
+        class Cells:
+            def __len__(self):
+                return 640
+
+            def __getitem__(self, index):  # says what is to be read, and reads nothing
+                return wavetrain.Sample("cells.zarr/0", numpy.s_[index : index + 1, 0:128, 0:128])
+
+        with wavetrain.DataLoader(Cells(), batch_size=8, shuffle=True) as loader:
+            for epoch in range(loader.epoch, 10):
+                for batch in loader:
+                    with batch:
+                        train(torch.from_dlpack(batch))
+                torch.save(loader.state_dict(), "place.pt")  # or between any two batches
+
+    dataset: has `len(dataset)` and `dataset[index]`, which gives a Sample. Where it has
+        `at_place(index, place)` that is called instead: for boxes that are drawn anew in each epoch
+        (`wavetrain.epoch.Boxes`), a place being (epoch, position). It is asked ahead of what comes
+        out, by the thread that iterates.
+    batch_size: samples of a batch; None: those of an `Epoch` as sampler, of config, or 1.
+    shuffle, seed: another order in each epoch, and for each seed.
+    sampler: which samples an epoch has, and in which order: a list of numbers, `epoch.Subset`, a
+        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`, a `Free` order; or an
+        `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
+    drop_last: what is no full batch, for each rank, is left out. (An `Epoch` may pad, or go on.)
+    transforms: a callable that takes the batch, or a list of them, each of which takes what the one
+        before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
+    config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
+        the extents of the first sample, with caps that fit its array. What others call num_workers
+        and prefetch are n_decode_threads and n_batch_slots there.
+    rank, world: which share of each epoch, of how many.
+    files, fit: as Pipeline has them.
+
+    Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of
+    Pipeline.pop: `with batch` gives the slot back, or its end. The pipeline and its threads serve
+    all epochs, from the first iteration to `close`; sent to another process, the loader opens one
+    there. An exception of the data set, or of what it gave, comes out behind the batches before it,
+    and again; the next iteration is of the next epoch, or, behind load_state_dict(state_dict()), of
+    what followed.
+
+    `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
+    at any rank, world and batch size; a free order does so where `is_bound`.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Epoch | Table | Draw | Free | Iterable[int] | None = None,
+        *,
+        drop_last: bool | None = None,
+        seed: int | None = None,
+        transforms: Callable[[Any], Any] | Iterable[Callable[[Any], Any]] | None = None,
+        config: Config | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+        files: Any = None,
+        fit: Iterable[Any] = (),
+    ) -> None:
+        self._asked = Asked(dataset)
+        if config is not None and not isinstance(cast("Any", config), Config):
+            raise TypeError(f"config must be a wavetrain.Config (got {config!r})")
+        self._files, self._fit = files, uris_of(fit)
+        self._transforms = transforms_of(transforms)
+        size = None if config is None else config.samples_per_batch
+        if isinstance(sampler, Epoch) and sampler.is_batch_given:
+            size = sampler.batch
+            if batch_size is not None and batch_size != size:
+                raise ValueError(f"batch_size is {batch_size}, and that of the sampler {size}")
+        elif batch_size is not None:
+            size = whole("batch_size", batch_size, 1, 1 << 20)
+        if drop_last is None and config is not None and not isinstance(sampler, Epoch):
+            drop_last = config.drop_last
+        told = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
+        told = {**told, "rank": rank, "world": world}
+        self._order = order_of(sampler, len(dataset), size, told)
+        self._drop_last = self._order.tail == "drop"
+        self._config = self._config_of(config)
+        self._pipeline: Pipeline | None = None
+        self._run: Run | None = None
+        self._is_clean, self._is_closed = True, False
+
+    def _config_of(self, config: Config | None) -> Config:
+        size = self._order.batch
+        if config is not None:
+            # The order drops what is to be dropped.
+            return dataclasses.replace(config, samples_per_batch=size, drop_last=False)
+        taken = self._order.copy().take()
+        if taken is None:
+            raise ValueError("config must be given: there is no sample to tell its sample_shape")
+        sample = self._asked.sample(self._order, taken.place)
+        if sample.boxes:
+            raise ValueError("config must be given, with the fields that boxes of samples go to")
+        shape = [stop - start for start, stop in sample.aabb]
+        self._fit = self._fit or [sample.uri]
+        return Config(samples_per_batch=size, sample_shape=shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_closer", None)
+        # A stream is of its process, and so is a pipeline.
+        config = dataclasses.replace(self._config, consumer_stream=None)
+        return {**state, "_config": config, "_pipeline": None, "_run": None, "_is_clean": True}
+
+    def __repr__(self) -> str:
+        return f"<DataLoader of {self._config.shapes}, {self._order!r}>"
+
+    def __enter__(self) -> DataLoader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the pipeline: idempotent. Batches that came out stay valid."""
+        self._is_closed = True
+        if self._pipeline is not None:
+            self._closer()
+
+    # ---- What it is -----------------------------------------------------------------------------
+
+    @property
+    def dataset(self) -> Any:
+        return self._asked.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch."""
+        return self._order.batch
+
+    @property
+    def config(self) -> Config:
+        """Of the pipeline."""
+        return self._config
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """That makes the batches: its stats, and where they are. Opens it."""
+        if self._is_closed:
+            raise ShutdownError("this DataLoader is closed: make another")
+        if self._pipeline is None:
+            self._pipeline = Pipeline(self._config, files=self._files, fit=self._fit)
+            # Not __del__: when a cycle ends the pipeline's might come first, which warns.
+            self._closer = weakref.finalize(self, self._pipeline.close)
+        return self._pipeline
+
+    def __len__(self) -> int:
+        """Batches that this rank gets of an epoch."""
+        order = self._order.copy()
+        order.begin(order.epoch)
+        return self._batches_of(order)
+
+    @property
+    def left(self) -> int:
+        """Batches that this rank still gets of the epoch."""
+        return self._batches_of(self._order)
+
+    def _batches_of(self, order: Epoch) -> int:
+        count = order.left
+        if count == U64_MAX:
+            raise TypeError("the epochs of this DataLoader have no end: their tail is 'repeat'")
+        return count // order.batch if self._drop_last else -(-count // order.batch)
+
+    # ---- Where it is ----------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the batch which came out last is of; behind its end the next one."""
+        return self._order.epoch
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the place is good for any world: always, but in the middle of a window of a free
+        order."""
+        return self._order.is_bound
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next iteration is of, from its front; those behind it count on.
+        Nothing changes where that comes next anyway, so that a place which was loaded stays."""
+        if self._run is None and self._order.epoch == epoch:
+            return
+        self._order.begin(epoch)
+        self._run = None
+
+    def state_dict(self) -> dict[str, int]:
+        """The place behind the last batch that came out."""
+        return self._order.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Goes on there, with the next iteration. ValueError, and nothing changes, where the state
+        is of another order, or not for this world."""
+        self._order.resume(state)
+        self._run = None
+
+    # ---- Iteration ------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._run is not None:  # which was left early
+            self._order.turn()
+            self._run = None
+        run = Run()
+        self._push(run)
+        self._run = run
+        return Batches(self, run)
+
+    def _push(self, run: Run) -> None:
+        """Hands over what follows the place, as far as there is room. Loading goes on from here."""
+        pipeline = self.pipeline
+        if not self._is_clean:
+            pipeline.reset()
+        self._is_clean, run.is_whole = False, False
+        run.pushed.clear()
+        samples = self._asked.samples(self._order.copy(), self._drop_last, run)
+        for call in (functools.partial(pipeline.push, samples), pipeline.flush):
+            try:
+                call()
+            except Exception as error:  # behind what was pushed before it
+                run.error = run.error or error
+        run.is_torn = False
+
+    def _next(self, run: Run) -> Any:
+        if run.is_over:
+            raise StopIteration
+        if self._run is not run:
+            raise RuntimeError(
+                "another iteration began, or the place was set, which ended this one: for two at a "
+                "time make two DataLoaders"
+            )
+        if run.failure is not None:
+            raise run.failure
+        try:
+            if run.is_torn:
+                self._push(run)
+            return self._made(run, self._pop(run))
+        except (StopIteration, PoolStarved, TryAgain):
+            raise
+        except Exception as error:
+            run.failure = error
+            raise
+        except BaseException:
+            run.is_torn = True
+            raise
+
+    def _pop(self, run: Run) -> Batch:
+        """The next batch; behind the last one the error that ended them, or StopIteration."""
+        while True:
+            try:
+                batch = self.pipeline.pop()
+            except (PoolStarved, TryAgain):
+                raise
+            except EndOfStream:
+                break
+            except Exception as error:
+                # A sample that is wrong by itself is found while batches before it are to come. Of
+                # a stream that has failed the next pop says so again.
+                if run.error is not None:
+                    raise run.error from None
+                run.error = error
+                continue
+            if run.pushed and batch.shape[0] == run.pushed[0][0]:
+                return batch
+            batch.release()  # what was left of a batch that is not whole
+            break
+        if run.error is not None:
+            raise run.error
+        if not run.is_whole or run.pushed:
+            raise RuntimeError("somebody else used the pipeline of this DataLoader, or reset it")
+        self._is_clean, run.is_over, self._run = True, True, None
+        self._order.turn()
+        raise StopIteration
+
+    def _made(self, run: Run, batch: Batch) -> Any:
+        made: Any = batch
+        for transform in self._transforms:
+            made = transform(made)
+        _, state = run.pushed.popleft()
+        self._order.resume(state, self._order.world)
+        return made
+
+
+def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
+    if given is None:
+        return []
+    made: list[Any] = [given]
+    if not callable(given) and isinstance(given, Iterable):
+        made = list(cast("Iterable[Any]", given))
+    for number, transform in enumerate(made):
+        if not callable(transform):
+            raise TypeError(f"transforms[{number}] must be callable (got {transform!r})")
+    return made
+
+
+def order_of(sampler: Any, count: int, size: int | None, told: dict[str, Any]) -> Epoch:
+    """The order of a loader of that many samples, with batches of that size. told: what else was
+    said of it, None where nothing was."""
+    if isinstance(sampler, Epoch):
+        for name, value in told.items():
+            if value is not None:
+                raise ValueError(f"{name} and an Epoch as sampler are both given: it has its own")
+        order = sampler.copy(batch=size)
+    else:
+        samples, free = samples_of(sampler, count)
+        shuffle = flag("shuffle", told["shuffle"] or False)
+        if free is not None:
+            shuffle = False  # it shuffles by itself
+        order = Epoch(
+            samples,
+            0 if told["seed"] is None else told["seed"],
+            shuffle=shuffle,
+            free=free,
+            rank=0 if told["rank"] is None else told["rank"],
+            world=1 if told["world"] is None else told["world"],
+            batch=1 if size is None else size,
+            tail="drop" if flag("drop_last", told["drop_last"] or False) else "short",
+        )
+    reach = order.n if order.samples is None else order.samples.reach
+    if reach > count:
+        raise ValueError(f"sampler has sample {reach - 1}, and the data set {count} of them")
+    return order
+
+
+def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, Free | None]:
+    if sampler is None:
+        return count, None
+    if isinstance(sampler, Free):
+        return count, sampler
+    if isinstance(sampler, (Table, Draw)):
+        return sampler, None
+    if not isinstance(sampler, Iterable) or isinstance(sampler, Iterator):
+        raise TypeError(
+            "sampler must be numbers of samples (no iterator, which has one epoch only), or of "
+            f"wavetrain.epoch: Epoch, Free, Subset, Weighted, .. (got {sampler!r})"
+        )
+    return Subset(cast("Iterable[int]", sampler)), None

@@ -1,0 +1,376 @@
+"""Which samples an epoch has, where they are not simply 0 to n - 1: tables of them, and draws.
+
+In: indices, weights, labels. Out: of a table the sample at an index; of a draw the sample at a
+place. What each depends on goes into the hash of its order, see `numbers`.
+"""
+
+from __future__ import annotations
+
+import array
+import bisect
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, SupportsFloat, cast
+
+from wavetrain import _border, _dice
+from wavetrain._border import U32_MAX, U64_MAX
+from wavetrain._dice import EPOCH_MAX
+
+FLOAT_BITS = 62  # what the weights that are no ints add up to is scaled to
+LABELS_MAX = 1 << 32
+
+
+class Place(NamedTuple):
+    """Where a sample stands."""
+
+    epoch: int
+    position: int
+
+
+def seed_of(value: Any) -> int:
+    return _border.whole("seed", value, 0, U64_MAX)
+
+
+def items_of(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a sequence (got {given!r})")
+    return list(cast("Iterable[Any]", given))
+
+
+def words_of(name: str, given: Any, most: int) -> array.array[int]:
+    """Whole numbers of 0 to `most`."""
+    if isinstance(given, range) and len(given) and min(given) >= 0 and max(given) <= most:
+        return array.array("Q", given)
+    items = enumerate(items_of(name, given))
+    return array.array("Q", [_border.whole(f"{name}[{k}]", each, 0, most) for k, each in items])
+
+
+class Table(Sequence[int]):
+    """Samples that have a place each: an epoch has every one of them once."""
+
+    reach: int  # above every index
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.sample(number) for number in range(len(self))[index]]
+        number = _border.whole("index", index, -len(self), len(self) - 1)
+        return self.sample(number % len(self))
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self.sample, range(len(self)))
+
+    def sample(self, index: int) -> int:
+        raise NotImplementedError
+
+    def numbers(self) -> Iterable[int]:
+        """What its order depends on, as wavetrain_epoch_depends_on takes it."""
+        raise NotImplementedError
+
+
+class Subset(Table):
+    """These samples, in this order; one may come several times. An epoch that is not shuffled has
+    them as they stand here.
+
+    >>> list(Subset([4, 2, 4]))
+    [4, 2, 4]
+    """
+
+    def __init__(self, indices: Iterable[int]) -> None:
+        self.indices = words_of("indices", indices, EPOCH_MAX - 1)
+        self.reach = max(self.indices, default=-1) + 1
+
+    def __repr__(self) -> str:
+        return f"<Subset of {len(self.indices)}>"
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def sample(self, index: int) -> int:
+        return self.indices[index]
+
+    def numbers(self) -> Iterable[int]:
+        """The indices."""
+        return self.indices
+
+
+class Part(Table):
+    """A part of n samples, which `split` makes: nothing is kept of each."""
+
+    def __init__(self, n: int, begin: int, end: int, seed: int) -> None:
+        self.n = self.reach = _border.whole("n", n, 0, EPOCH_MAX)
+        self.end = _border.whole("end", end, 0, self.n)
+        self.begin = _border.whole("begin", begin, 0, self.end)
+        self.seed = seed_of(seed)
+        self.key = _dice.key(self.seed, 0, _dice.SPLIT)
+
+    def __repr__(self) -> str:
+        return f"Part(n={self.n}, begin={self.begin}, end={self.end}, seed={self.seed})"
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def sample(self, index: int) -> int:
+        return _dice.permute(self.n, self.key, self.begin + index)
+
+    def numbers(self) -> Iterable[int]:
+        """WAVETRAIN_PURPOSE_SPLIT, the seed, n, begin."""
+        return _dice.SPLIT, self.seed, self.n, self.begin
+
+
+class Draw:
+    """Samples that are drawn for a place, over and over: an epoch is of as many as you like."""
+
+    n: int  # places of an epoch
+    reach: int  # above every index
+
+    def __len__(self) -> int:
+        return self.n
+
+    def sample(self, place: Place, seed: int) -> int:
+        raise NotImplementedError
+
+    def numbers(self) -> Iterable[int]:
+        """What its order depends on, as wavetrain_epoch_depends_on takes it."""
+        raise NotImplementedError
+
+
+class Weighted(Draw):
+    """Samples drawn as often as their weights say, with replacement. n: places of an epoch; None:
+    as many as there are weights.
+
+    Whole numbers are taken as they are, as in C. Where a weight is none, all are multiplied by the
+    power of two that brings their sum to 2^61 or above, and below 2^62 (the sum as math.fsum has
+    it), and rounded to whole numbers, halves to even ones; a weight above 0 is 1 at least.
+
+    >>> Weighted([0.25, 0, 0.75]).weights == [2**59, 0, 3 * 2**59]
+    True
+    >>> [Weighted([1, 0, 3]).sample(Place(0, position), seed=7) for position in range(8)]
+    [2, 2, 2, 0, 0, 0, 2, 0]
+    """
+
+    def __init__(self, weights: Iterable[float], n: int | None = None) -> None:
+        self.weights = draw_weights(weights)
+        self.sums = [*itertools.accumulate(self.weights)]
+        if not self.sums or not self.sums[-1]:
+            raise ValueError("weights must have one above 0")
+        _border.whole("the sum of weights", self.sums[-1], 1, U64_MAX)
+        self.reach = len(self.sums)
+        self.n = _border.whole("n", self.reach if n is None else n, 0, EPOCH_MAX)
+
+    def __repr__(self) -> str:
+        return f"<Weighted, {self.n} of {self.reach}>"
+
+    def sample(self, place: Place, seed: int) -> int:
+        key = _dice.key(seed, place.epoch, _dice.WEIGHTED)
+        return bisect.bisect_right(self.sums, _dice.below(self.sums[-1], key, place.position, 0))
+
+    def numbers(self) -> Iterable[int]:
+        """WAVETRAIN_PURPOSE_WEIGHTED, and the weights."""
+        return itertools.chain([_dice.WEIGHTED], self.weights)
+
+
+def draw_weights(given: Any) -> list[int]:
+    items = items_of("weights", given)
+    if all(hasattr(each, "__index__") for each in items):
+        return [_border.whole(f"weights[{k}]", each, 0, U64_MAX) for k, each in enumerate(items)]
+    floats = [_border.finite(f"weights[{k}]", each) for k, each in enumerate(items)]
+    for k, each in enumerate(floats):
+        if each < 0:
+            raise ValueError(f"weights[{k}] must be >= 0 (got {each})")
+    try:
+        scale = FLOAT_BITS - math.frexp(math.fsum(floats))[1]
+    except OverflowError as error:
+        raise ValueError("weights must have a sum that fits a float") from error
+    return [max(round(scaled(each, scale)), each > 0) for each in floats]
+
+
+def scaled(value: float, power: int) -> float:
+    """value * 2^power in two steps, as 2^power alone need not be a float."""
+    return math.ldexp(math.ldexp(value, power // 2), power - power // 2)
+
+
+class Mixed(Draw):
+    """Several sources, mixed: in each block of as many places as the weights' sum, a source comes
+    as often as its weight says, shuffled, and gives all its samples before it gives one again.
+
+    Samples are numbered as if the sources stood one behind the other, as torch's ConcatDataset
+    does; `pick` tells the source and the number there. Weights are whole numbers, or fractions that
+    add up to 1, see `split`. n: places of an epoch; None: as many as all sources have samples.
+    table: in its place, sample number k is table[k].
+
+    >>> mixed = Mixed([4, 2], [0.75, 0.25])
+    >>> mixed.weights
+    (3, 1)
+    >>> [mixed.sample(Place(0, position), seed=1) for position in range(8)]
+    [0, 3, 2, 4, 5, 1, 0, 1]
+    """
+
+    def __init__(
+        self,
+        sizes: Iterable[int],
+        weights: Iterable[float],
+        n: int | None = None,
+        table: Iterable[int] | None = None,
+    ) -> None:
+        self.sizes = tuple(words_of("sizes", sizes, EPOCH_MAX))
+        self.weights = share_weights("weights", weights)
+        if len(self.weights) != len(self.sizes):
+            raise ValueError(
+                f"weights must have an item per source, {len(self.sizes)} (got {len(self.weights)})"
+            )
+        for source, (size, weight) in enumerate(zip(self.sizes, self.weights)):
+            if weight and not size:
+                raise ValueError(f"weights[{source}] must be 0, as sizes[{source}] is")
+        self.begins = [*itertools.accumulate(self.sizes, initial=0)]
+        total = _border.whole("the sum of sizes", self.begins[-1], 0, EPOCH_MAX)
+        self.turns = [*itertools.accumulate(self.weights)]
+        self.n = _border.whole("n", total if n is None else n, 0, EPOCH_MAX)
+        self.table = None if table is None else words_of("table", table, EPOCH_MAX - 1)
+        self.reach = total
+        if self.table is not None:
+            if len(self.table) != total:
+                raise ValueError(f"table must have {total} samples (got {len(self.table)})")
+            self.reach = max(self.table) + 1
+
+    def __repr__(self) -> str:
+        return f"<Mixed, {self.n} of {len(self.sizes)} sources>"
+
+    def pick(self, place: Place, seed: int) -> tuple[int, int]:
+        """The source, and which of its samples."""
+        key = _dice.key(seed, place.epoch, _dice.MIXED)
+        block, turn = divmod(place.position, self.turns[-1])
+        turn = _dice.permute(self.turns[-1], _dice.mix(block, key), turn)
+        source = bisect.bisect_right(self.turns, turn)
+        weight, size = self.weights[source], self.sizes[source]
+        drawn = block * weight + turn - (self.turns[source] - weight)
+        number, index = divmod(drawn, size)
+        return source, _dice.permute(size, _dice.key(key, source, number), index)
+
+    def sample(self, place: Place, seed: int) -> int:
+        source, index = self.pick(place, seed)
+        number = self.begins[source] + index
+        return number if self.table is None else self.table[number]
+
+    def numbers(self) -> Iterable[int]:
+        """WAVETRAIN_PURPOSE_MIXED, size and weight of each source, and the table."""
+        shares = itertools.chain.from_iterable(zip(self.sizes, self.weights))
+        return itertools.chain([_dice.MIXED], shares, self.table or ())
+
+
+def group(labels: Iterable[int], count: int | None = None) -> tuple[list[int], list[int]]:
+    """Samples by their labels, which are 0 to count - 1 (None: the largest that there is): those of
+    label c are table[ends[c - 1] : ends[c]], in order.
+
+    >>> group([1, 0, 1, 1], 3)
+    ([1, 4, 4], [1, 0, 2, 3])
+    """
+    most = LABELS_MAX if count is None else _border.whole("count", count, 0, LABELS_MAX)
+    given = words_of("labels", labels, max(most - 1, 0))
+    if given and not most:
+        raise ValueError("count must be above every label (got 0)")
+    sizes = [0] * (max(given, default=-1) + 1 if count is None else most)
+    for label in given:
+        sizes[label] += 1
+    # Sorted is stable: samples of a label stay in order.
+    return [*itertools.accumulate(sizes)], sorted(range(len(given)), key=given.__getitem__)
+
+
+def balanced(labels: Iterable[int], n: int | None = None) -> Mixed:
+    """Samples balanced by class: every class comes as often as any other, and gives all its samples
+    before it gives one again.
+
+    >>> labels = [0, 0, 0, 0, 0, 1]
+    >>> even = balanced(labels, n=6)
+    >>> [labels[even.sample(Place(0, position), seed=3)] for position in range(6)]
+    [0, 1, 1, 0, 0, 1]
+    """
+    ends, table = group(labels)
+    if not table:
+        raise ValueError("labels must have one")
+    sizes = [end - begin for begin, end in zip([0, *ends], ends)]
+    weights = [min(1, size) for size in sizes]
+    return Mixed(sizes, weights, len(table) if n is None else n, table)
+
+
+def share_weights(name: str, given: Any) -> tuple[int, ...]:
+    """Shares as the whole numbers that are to each other as they are: ints, or fractions that are
+    1 together, each the number that its digits say: 0.1 is a tenth."""
+    items = items_of(name, given)
+    if all(hasattr(each, "__index__") for each in items):
+        shares = [_border.whole(f"{name}[{k}]", each, 0, U32_MAX) for k, each in enumerate(items)]
+    else:
+        exact = [fraction(f"{name}[{k}]", each) for k, each in enumerate(items)]
+        if sum(exact) != 1:
+            raise ValueError(
+                f"{name} must add up to 1 where they are fractions (got {sum(exact)}): whole "
+                "numbers may have any sum, as in [2, 1]"
+            )
+        unit = math.lcm(*[each.denominator for each in exact])
+        shares = [int(each * unit) for each in exact]
+    if not sum(shares):
+        raise ValueError(f"{name} must have one above 0")
+    if sum(shares) > U32_MAX:
+        raise ValueError(
+            f"{name} must be to each other as whole numbers whose sum is <= {U32_MAX} "
+            f"(got {sum(shares)})"
+        )
+    return tuple(shares)
+
+
+def fraction(name: str, given: Any) -> Fraction:
+    if not isinstance(given, (Fraction, SupportsFloat)) or isinstance(given, (bool, str)):
+        raise TypeError(f"{name} must be a number (got {given!r})")
+    try:
+        made = given if isinstance(given, Fraction) else Fraction(str(given))
+    except ValueError as error:
+        raise ValueError(f"{name} must be a finite number (got {given!r})") from error
+    if made < 0:
+        raise ValueError(f"{name} must be >= 0 (got {given!r})")
+    return made
+
+
+def split(n: int, fractions: Iterable[float], seed: int = 0) -> list[Part]:
+    """Parts of n samples that have none in common and are all of them together, chosen at random
+    once and for all: of the same n, fractions and seed they are the same.
+
+    Fractions are exact (0.1 is a tenth, Fraction(1, 3) a third) and add up to 1; whole numbers are
+    to each other as parts are, so that those which add up to n are their sizes.
+
+    >>> train, test = split(10, [0.8, 0.2], seed=4)
+    >>> list(train), list(test)
+    ([0, 8, 3, 4, 1, 6, 9, 7], [2, 5])
+    """
+    n = _border.whole("n", n, 0, EPOCH_MAX)
+    shares = share_weights("fractions", fractions)
+    total = sum(shares)
+    ends = [
+        n // total * before + n % total * before // total
+        for before in itertools.accumulate(shares, initial=0)
+    ]
+    return [Part(n, begin, end, seed) for begin, end in itertools.pairwise(ends)]
+
+
+def stratify(
+    labels: Iterable[int], fractions: Iterable[float], seed: int = 0, count: int | None = None
+) -> list[Subset]:
+    """`split` in which each part, of at most 64, has its share of each label.
+
+    >>> labels = [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> [[labels[index] for index in part] for part in stratify(labels, [3, 1])]
+    [[0, 0, 0, 1, 1, 1], [0, 1]]
+    """
+    ends, table = group(labels, count)
+    shares, seed = share_weights("fractions", fractions), seed_of(seed)
+    _border.whole("the number of fractions", len(shares), 1, 64)
+    total, behind = sum(shares), [0] * len(shares)
+    parts: list[list[int]] = [[] for _ in shares]
+    for label, (begin, end) in enumerate(zip([0, *ends], ends)):
+        key = _dice.key(seed, label, _dice.SPLIT)
+        for place in range(end - begin):
+            behind = [late + share for late, share in zip(behind, shares)]
+            most = behind.index(max(behind))  # the first of those that are furthest behind
+            behind[most] -= total
+            parts[most].append(table[begin + _dice.permute(end - begin, key, place)])
+    return [Subset(part) for part in parts]

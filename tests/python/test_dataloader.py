@@ -1,0 +1,687 @@
+"""wavetrain.DataLoader: epochs of a data set, dealt to ranks, and gone on with."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import multiprocessing
+import pickle
+import random
+import re
+import weakref
+
+import numpy
+import pytest
+from cubes import config, run_program
+
+import wavetrain
+from wavetrain import DataLoader
+from wavetrain.epoch import (
+    Boxes,
+    Epoch,
+    Free,
+    Mixed,
+    Subset,
+    Weighted,
+    balanced,
+    split,
+    stratify,
+)
+
+COUNT = 50
+
+
+class Cubes:
+    """Samples of the cube by their numbers."""
+
+    def __init__(self, cube, count=COUNT):
+        self.cube, self.count, self.asked = cube, count, 0
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        self.asked += 1
+        return self.cube.sample(index)
+
+
+class Placed(Cubes):
+    """The same, and their tags tell where they stand."""
+
+    def at_place(self, index, place):
+        sample = self.cube.sample(index)
+        return wavetrain.Sample(sample.uri, sample.aabb, place.epoch * 1000 + place.position)
+
+
+@pytest.fixture
+def loader(cube):
+    """loader(dataset or count, ..): closed when the test is over."""
+    opened = []
+
+    def make(dataset=COUNT, *arguments, **options):
+        dataset = Cubes(cube, dataset) if isinstance(dataset, int) else dataset
+        options.setdefault("config", config())
+        opened.append(DataLoader(dataset, *arguments, **options))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def tags(batches):
+    """Of all batches of an iteration, a tuple each."""
+    found = []
+    for batch in batches:
+        with batch:
+            found.append(batch.info.tags)
+    return found
+
+
+def of(batches):
+    return [tag for batch in tags(batches) for tag in batch]
+
+
+def dealt(order):
+    return [*order]
+
+
+# ---- What comes out -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_an_epoch_holds_what_numpy_reads_in_the_order_of_its_epoch(cube, loader, threads):
+    made = loader(shuffle=True, seed=5, config=config(n_decode_threads=threads))
+    for epoch in range(3):
+        assert made.epoch == epoch
+        order, seen = Epoch(COUNT, 5, shuffle=True), []
+        order.begin(epoch)
+        for batch in made:
+            with batch:
+                numpy.testing.assert_array_equal(batch.numpy(), cube.holds(*batch.info.tags))
+                seen.append(batch.info.tags)
+        assert [len(each) for each in seen] == [4] * 12 + [2] and len(made) == 13
+        assert [*itertools.chain(*seen)] == dealt(order)
+
+
+def test_without_shuffle_samples_come_in_order_and_as_torch_s_does_in_batches_of_one(cube):
+    with DataLoader(Cubes(cube, 5)) as made:
+        assert tags(made) == [(0,), (1,), (2,), (3,), (4,)]
+        assert made.config.sample_shape == (8, 8, 8) and made.batch_size == 1
+
+
+def test_drop_last_leaves_out_what_is_no_batch_for_every_rank(loader):
+    made = [loader(drop_last=True, rank=rank, world=3) for rank in range(3)]
+    assert [len(each) for each in made] == [4, 4, 4]
+    assert sorted(tag for each in made for tag in of(each)) == [*range(48)]
+    # As the config says, where nobody else does.
+    assert len(loader(10, config=config(drop_last=True))) == 2
+    assert len(loader(10, config=config(drop_last=True), drop_last=False)) == 3
+
+
+def test_no_samples_are_no_batches(loader):
+    made = loader(0)
+    assert len(made) == made.left == 0 and tags(made) == tags(made) == []
+    assert made.epoch == 2
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+def test_len_is_the_number_of_batches_of_each_rank(cube, loader, world, tail):
+    for free, rank in itertools.product([None, Free(4, 3)], range(world)):
+        order = Epoch(COUNT, tail=tail, rank=rank, world=world, batch=4, free=free)
+        made = loader(sampler=order)
+        assert made.left == len(made)
+        found = []
+        for batch in made:
+            found.append(batch.info.tags)
+            assert made.left == len(made) - len(found)
+            batch.release()
+        assert len(found) == len(made)
+        sizes = [len(each) for each in found]
+        assert set(sizes[:-1]) <= {4} and (tail == "short" or free or set(sizes) == {4})
+        if free and tail == "drop":
+            assert set(sizes) <= {4}
+
+
+def test_epochs_that_repeat_have_no_end_and_no_len(loader):
+    made = loader(10, sampler=Epoch(10, 1, shuffle=True, tail="repeat"))
+    with pytest.raises(TypeError, match="no end"):
+        len(made)
+    found = []
+    for batch in itertools.islice(made, 7):
+        with batch:
+            found += batch.info.tags
+    order = Epoch(10, 1, shuffle=True)
+    first = dealt(order)
+    order.turn()
+    second = dealt(order)
+    order.turn()
+    assert found == (first + second + dealt(order))[:28] and made.epoch == 2
+
+
+def test_one_pipeline_serves_all_epochs(loader):
+    made = loader()
+    pipeline = made.pipeline
+    for _ in range(3):
+        tags(made)
+    next(iter(made)).release()
+    assert made.pipeline is pipeline
+    assert tags(made) == tags(loader())
+
+
+def test_what_the_transforms_return_comes_out(cube, loader):
+    made = loader(transforms=[lambda batch: (batch.numpy(), batch.info.tags), tuple, list])
+    for values, numbers in made:
+        numpy.testing.assert_array_equal(values, cube.holds(*numbers))
+        del values  # a slot is of the array, not of the batch
+    one = loader(transforms=lambda batch: batch.info.tags, config=config(n_batch_slots=1))
+    assert [*one] == tags(loader())
+
+
+def test_a_batch_that_nobody_holds_gives_its_slot_back(loader):
+    made = loader(config=config(n_batch_slots=2, pop_timeout_s=20.0))
+    assert sum(1 for _ in made) == len(made)  # one is held while the next is asked for
+
+
+def test_what_is_held_starves_the_pool_and_then_the_same_batch_comes(loader):
+    made = loader(config=config(n_batch_slots=2, pop_timeout_s=0.05))
+    batches = iter(made)
+    held = [next(batches), next(batches)]
+    for _ in range(2):
+        with pytest.raises(wavetrain.PoolStarved):
+            next(batches)
+    del held[:]
+    assert of(batches) == [*range(8, COUNT)]
+
+
+# ---- What stands at a place ---------------------------------------------------------------------
+
+
+def test_samplers_say_which_samples(loader):
+    labels = [index % 7 // 3 for index in range(COUNT)]
+    train, test = split(COUNT, [0.8, 0.2], seed=1)
+    assert sorted(of(loader(sampler=train)) + of(loader(sampler=test))) == [*range(COUNT)]
+    assert of(loader(sampler=test, shuffle=True, seed=2)) == dealt(Epoch(test, 2, shuffle=True))
+    some, _ = stratify(labels, [1, 1])
+    assert of(loader(sampler=some)) == [*some]
+    assert of(loader(sampler=[4, 4, 9])) == [4, 4, 9]
+    assert of(loader(sampler=numpy.array([4, 1]))) == [4, 1]
+    assert of(loader(sampler=range(3, 9, 2))) == [3, 5, 7]
+    weighted = Weighted([0.0] * 40 + [0.25] * 10, n=30)
+    drawn = of(loader(sampler=weighted, seed=3))
+    assert drawn == dealt(Epoch(weighted, 3)) and len(drawn) == 30 and min(drawn) >= 40
+    even = of(loader(sampler=balanced(labels), seed=3))
+    counts = numpy.bincount(numpy.array(labels)[even])
+    assert len(even) == COUNT and counts.max() - counts.min() <= 1
+    mixed = of(loader(sampler=Mixed([10, 40], [1, 1], n=20)))
+    assert sum(index < 10 for index in mixed) == 10
+    free = loader(sampler=Free(5, 2), seed=4)
+    assert of(free) == dealt(Epoch(COUNT, 4, free=Free(5, 2)))
+
+
+def test_boxes_that_are_drawn_for_a_place_are_others_in_each_epoch(cube, loader):
+    boxes = Boxes((64, 64, 64), (8, 8, 8))
+
+    class Drawn(Cubes):
+        def at_place(self, index, place):
+            return wavetrain.Sample(self.cube, boxes.anywhere(place, seed=1), tag=index)
+
+    made, seen = loader(Drawn(cube, 8)), []
+    for _ in range(2):
+        for batch in made:
+            with batch:
+                for row, index in zip(batch.numpy(), batch.info.tags):
+                    box = boxes.anywhere((made.epoch, index), seed=1)
+                    seen.append(box)
+                    expected = cube.data[tuple(slice(*axis) for axis in box)]
+                    numpy.testing.assert_array_equal(row, expected)
+    assert len(set(seen)) == 16
+
+
+# ---- Checkpoints --------------------------------------------------------------------------------
+
+
+def test_the_place_is_behind_the_last_batch_that_came_out_not_what_was_loaded_ahead(cube, loader):
+    made = loader(shuffle=True)
+    places, found = [made.state_dict()], []
+    for batch in made:
+        with batch:
+            found.append(batch.info.tags)
+        places.append(made.state_dict())
+        assert made.dataset.asked == COUNT or made.dataset.asked > 4 * len(found)
+    assert [place["position"] for place in places] == [*range(0, 49, 4), COUNT]
+    assert made.state_dict()["position"] == 0 and made.epoch == 1
+    following = tags(made)
+    for number, place in enumerate(places):
+        other = loader(shuffle=True)
+        other.load_state_dict(pickle.loads(pickle.dumps(place)))
+        assert other.epoch == 0 and other.left == 13 - number
+        assert tags(other) == found[number:]
+        assert tags(other) == following
+
+
+def killed(cube, dice, expected, world, place, settings, options):
+    """What the ranks of a world give until they are killed after some batches each, from a place
+    on: samples by their positions; the place then, and whether that is the end."""
+    steps, found, places, left = dice.randint(1, 5), {}, [], 0
+    for rank in range(world):
+        order = Epoch(COUNT, 6, shuffle=True, rank=rank, world=world, **options)
+        with DataLoader(Placed(cube), sampler=order, config=settings) as made:
+            if place is not None:
+                made.load_state_dict(place)
+            for batch in itertools.islice(made, min(steps, made.left)):
+                with batch:
+                    for value, position in zip(batch.numpy(), batch.info.tags):
+                        index = expected.at((0, position))
+                        numpy.testing.assert_array_equal(value, cube.holds(index)[0])
+                        assert position not in found
+                        found[position] = index
+            places.append(made.state_dict())
+            left += made.left
+    # Ranks that get nothing of a tail stay in front of it.
+    place = max(places, key=lambda each: each["position"])
+    assert places.count(place) == world or (options["tail"] == "short" and left == 0)
+    return found, place, left == 0
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+@pytest.mark.parametrize("tail", ["short", "drop"])
+def test_killed_and_gone_on_with_at_other_worlds_the_global_order_is_the_same(cube, tail, by_batch):
+    dice, worlds = random.Random(f"{tail} {by_batch}"), set()
+    expected = Epoch(COUNT, 6, shuffle=True)
+    for _ in range(6):
+        place, found, is_over = None, {}, False
+        while not is_over:
+            world, batch = dice.choice([1, 2, 3, 8]), dice.choice([1, 2, 3])
+            options = {"batch": batch, "tail": tail, "by_batch": by_batch}
+            settings = config(n_decode_threads=dice.choice([1, 2, 8]))
+            more, place, is_over = killed(*(cube, dice, expected, world, place, settings, options))
+            assert not found.keys() & more.keys()
+            found.update(more)
+            worlds.add(world)
+            # What has come is a front of the order, whoever had it.
+            assert sorted(found) == [*range(len(found))]
+        assert len(found) == COUNT or (tail == "drop" and COUNT - len(found) < world * batch)
+    assert len(worlds) == 4
+
+
+def test_the_loops_of_docs_go_on_where_they_were(loader):
+    first, found = loader(shuffle=True), []
+    for epoch in range(first.epoch, 3):
+        first.set_epoch(epoch)  # as those who have a DistributedSampler do
+        for number, batch in enumerate(first):
+            with batch:
+                found.append(batch.info.tags)
+            if (epoch, number) == (1, 6):
+                place = first.state_dict()
+                kept = len(found)
+    second, again = loader(shuffle=True), []
+    second.load_state_dict(place)
+    for epoch in range(second.epoch, 3):
+        second.set_epoch(epoch)
+        again += tags(second)
+    assert found[kept:] == again
+
+
+def test_a_state_of_another_order_is_refused_and_nothing_changes(loader):
+    made = loader(shuffle=True, seed=1)
+    others = [
+        loader(shuffle=True, seed=2),
+        loader(shuffle=False, seed=1),
+        loader(COUNT - 1, shuffle=True, seed=1),
+        loader(sampler=Subset(range(COUNT)), shuffle=True, seed=1),
+        loader(sampler=Weighted([1] * COUNT), seed=1),
+        loader(sampler=Free(5, 2), seed=1),
+    ]
+    tags(itertools.islice(made, 2))
+    before = made.state_dict()
+    for other in others:
+        with pytest.raises(ValueError, match=r"has seed|of another order"):
+            made.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="lacks seed, epoch, position"):
+        made.load_state_dict({"order_hash": 1})
+    with pytest.raises(ValueError, match="of another order"):
+        made.load_state_dict({**before, "position": COUNT + 1})
+    assert made.state_dict() == before
+
+
+def test_a_free_order_goes_on_at_another_world_where_it_is_bound_and_says_so(cube, loader):
+    def ranks(world):
+        return [loader(sampler=Free(4, 2), rank=rank, world=world) for rank in range(world)]
+
+    found, places = [], []
+    for made in ranks(2):
+        for batch in itertools.islice(made, 2):
+            found.append(batch.info.tags)
+            places.append((made.state_dict(), made.is_bound))
+            batch.release()
+    (middle, _), (bound, _) = places[:2]
+    assert places == 2 * [(middle, False), (bound, True)]
+    again, three = ranks(2)[0], ranks(3)
+    again.load_state_dict(middle)
+    assert tags(again)[0] == found[1]
+    with pytest.raises(ValueError, match="is for 2 ranks, and lies in the middle of a window"):
+        three[0].load_state_dict(middle)
+    rest = []
+    for made in three:
+        made.load_state_dict(bound)
+        rest += of(made)
+    assert sorted([*itertools.chain(*found), *rest]) == [*range(COUNT)]
+
+
+# ---- Iterations ---------------------------------------------------------------------------------
+
+
+def test_an_epoch_that_is_left_early_is_followed_by_the_next(loader):
+    made, whole = loader(shuffle=True), loader(shuffle=True)
+    next(iter(made)).release()
+    assert made.epoch == 0
+    tags(whole)
+    assert tags(made) == tags(whole) and made.epoch == 2
+
+
+def test_set_epoch_begins_it_and_keeps_a_place_that_was_loaded(loader):
+    made, whole = loader(shuffle=True), loader(shuffle=True)
+    epochs = [tags(whole) for _ in range(3)]
+    made.set_epoch(2)
+    assert tags(made) == epochs[2] and made.epoch == 3
+    made.set_epoch(1)
+    next(iter(made)).release()
+    place = made.state_dict()
+    made.set_epoch(1)  # it is under way: from its front
+    assert tags(made) == epochs[1]
+    made.load_state_dict(place)
+    made.set_epoch(1)
+    assert tags(made) == epochs[1][1:]
+    with pytest.raises(ValueError, match="epoch must be >= 0"):
+        made.set_epoch(-1)
+
+
+def test_another_iteration_or_place_ends_the_one_before(loader):
+    made = loader()
+    first = iter(made)
+    next(first).release()
+    place = made.state_dict()
+    second = iter(made)
+    with pytest.raises(RuntimeError, match="another iteration began"):
+        next(first)
+    made.load_state_dict(place)
+    with pytest.raises(RuntimeError, match="another iteration began, or the place was set"):
+        next(second)
+    assert of(made) == [*range(4, COUNT)]
+
+
+def test_behind_its_end_an_iteration_stays_at_its_end(loader):
+    made = loader(9)
+    first = iter(made)
+    assert of(first) == [*range(9)] and next(first, None) is None
+    assert of(made) == [*range(9)] and next(first, None) is None
+
+
+# ---- What goes wrong ----------------------------------------------------------------------------
+
+
+class Broken(Cubes):
+    """One of the samples is not what it should be."""
+
+    def __init__(self, cube, number, make):
+        super().__init__(cube)
+        self.number, self.make = number, make
+
+    def __getitem__(self, index):
+        return self.make(self.cube) if index == self.number else super().__getitem__(index)
+
+
+def raises(_):
+    raise KeyError("no such cell")
+
+
+WRONG = {
+    "an exception": (raises, KeyError, "no such cell"),
+    "no sample": (lambda _: 5, TypeError, r"dataset\[30\] must be a wavetrain.Sample"),
+    "another shape": (
+        lambda cube: wavetrain.Sample(cube, [(0, 4)] * 3, tag=99),
+        wavetrain.WavetrainError,
+        "extents",
+    ),
+    "two boxes": (
+        lambda cube: wavetrain.Sample(boxes=[wavetrain.Box(cube, [(0, 8)] * 3)] * 2),
+        ValueError,
+        "max_boxes_per_sample",
+    ),
+    "no array": (
+        lambda cube: wavetrain.Sample(cube + "-not", [(0, 8)] * 3),
+        wavetrain.NotFound,
+        "cube.zarr-not",
+    ),
+    "outside": (
+        lambda cube: wavetrain.Sample(cube, [(60, 68)] * 3),
+        wavetrain.WavetrainError,
+        "60",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", [*WRONG])
+def test_what_is_wrong_comes_out_behind_the_batches_before_it_and_again(cube, loader, why):
+    make, error, text = WRONG[why]
+    made, found = loader(Broken(cube, 30, make)), []
+    batches = iter(made)
+    with pytest.raises(error, match=text):
+        for batch in batches:
+            with batch:
+                found.append(batch.info.tags)
+    assert [*itertools.chain(*found)] == [*range(28)]
+    assert made.state_dict()["position"] == 28 and made.epoch == 0
+    with pytest.raises(error, match=text):
+        next(batches)
+    made.dataset.number = None
+    made.load_state_dict(made.state_dict())
+    assert of(made) == [*range(28, COUNT)]
+    assert of(made) == [*range(COUNT)]  # and the next epoch as ever
+
+
+def test_a_batch_whose_transform_fails_has_not_come_out(loader):
+    def fail(batch):
+        assert 8 not in batch.info.tags, "not these"
+        return batch.info.tags
+
+    made, found = loader(transforms=fail), []
+    with pytest.raises(AssertionError, match="not these"):
+        found.extend(made)
+    assert made.state_dict()["position"] == 8
+    with pytest.raises(AssertionError, match="not these"):
+        made.load_state_dict(made.state_dict())
+        next(iter(made))
+
+
+@pytest.mark.parametrize("where", ["the data set", "a transform"])
+def test_after_an_interrupt_the_next_batch_is_the_one_that_it_ended(cube, loader, where):
+    left = [False, True, True]
+
+    def interrupt(tag):
+        if tag == 36 and left.pop():
+            raise KeyboardInterrupt
+
+    class Interrupted(Cubes):
+        def __getitem__(self, index):
+            if where == "the data set":
+                interrupt(index)
+            return super().__getitem__(index)
+
+    def transform(batch):
+        if where == "a transform":
+            interrupt(batch.info.tags[0])
+        return batch.info.tags
+
+    made, found = loader(Interrupted(cube), transforms=transform), []
+    batches, interrupts = None, 0
+    while True:
+        try:
+            batches = batches or iter(made)
+            found.append(next(batches))
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    assert interrupts == 2
+    assert [*itertools.chain(*found)] == [*range(COUNT)]
+
+
+def test_who_uses_the_pipeline_beside_it_is_told(loader):
+    made = loader()
+    batches = iter(made)
+    next(batches).release()
+    made.pipeline.reset()
+    made.pipeline.flush()
+    with pytest.raises(RuntimeError, match="somebody else used the pipeline"):
+        next(batches)
+
+
+def test_a_loader_that_is_closed_says_so(cube):
+    made = DataLoader(Cubes(cube), config=config())
+    batches = iter(made)
+    held = next(batches).numpy()
+    made.close()
+    made.close()
+    numpy.testing.assert_array_equal(held, cube.holds(0, 1, 2, 3))
+    for call in (lambda: next(batches), lambda: iter(made), lambda: made.pipeline):
+        with pytest.raises(wavetrain.ShutdownError, match="closed"):
+            call()
+
+
+def test_a_loader_that_is_dropped_ends_at_once(cube):
+    made = DataLoader(Cubes(cube), config=config())
+    batches = iter(made)
+    next(batches).release()
+    pipeline, seen = made.pipeline, weakref.ref(made)
+    gc.disable()
+    try:
+        del made, batches
+        assert seen() is None
+    finally:
+        gc.enable()
+    with pytest.raises(wavetrain.ShutdownError):
+        pipeline.stats()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"dataset": iter([])}, "dataset must have len(dataset) and dataset[index]"),
+        ({"dataset": 5}, "dataset must have len(dataset) and dataset[index]"),
+        ({"batch_size": 0}, "batch_size must be >= 1"),
+        ({"config": {}}, "config must be a wavetrain.Config"),
+        ({"shuffle": 1}, "shuffle must be True or False"),
+        ({"drop_last": "no"}, "drop_last must be True or False"),
+        ({"seed": -1}, "seed must be >= 0"),
+        ({"world": 0}, "world must be >= 1"),
+        ({"rank": 2, "world": 2}, "rank must be <= 1"),
+        ({"transforms": 5}, "transforms[0] must be callable"),
+        ({"transforms": [len, None]}, "transforms[1] must be callable"),
+        ({"sampler": iter([1])}, "sampler must be numbers of samples (no iterator"),
+        ({"sampler": 5}, "sampler must be numbers of samples"),
+        ({"sampler": [3, COUNT]}, f"sampler has sample {COUNT}, and the data set {COUNT} of them"),
+        ({"sampler": Epoch(COUNT + 1)}, f"sampler has sample {COUNT}, and the data set {COUNT}"),
+        ({"sampler": split(COUNT + 1, [1, 1])[0]}, f"sampler has sample {COUNT}, and the data set"),
+        ({"sampler": Weighted([1]), "shuffle": True}, "shuffle must be False with <Weighted"),
+        ({"sampler": Epoch(3), "seed": 0}, "seed and an Epoch as sampler are both given"),
+        ({"sampler": Epoch(3), "shuffle": True}, "shuffle and an Epoch as sampler are both given"),
+        (
+            {"sampler": Epoch(3, batch=2), "batch_size": 4},
+            "batch_size is 4, and that of the sampler 2",
+        ),
+        ({"fit": "name"}, "fit must be a list of arrays"),
+    ],
+)
+def test_what_makes_no_loader_is_refused_with_its_name(cube, options, text):
+    dataset = options.pop("dataset", Cubes(cube))
+    with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+        DataLoader(dataset, **{"batch_size": None, **options})
+
+
+def test_without_a_config_the_first_sample_tells_the_shape_and_fits_the_caps(cube, tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
+    values = numpy.arange(3 << 20).reshape(3, 1 << 20)
+    path = str(tmp_path / "wide")
+    zarr.create_array(path, shape=values.shape, chunks=values.shape, dtype="f8")[:] = values
+
+    class Rows(list):
+        def __getitem__(self, index):
+            return wavetrain.Sample(path, [(index, index + 1), (7, 9)])
+
+    with DataLoader(Rows("abc"), batch_size=2, shuffle=True, seed=1) as made:
+        rows = numpy.concatenate([batch.numpy().copy() for batch in made])
+    order = dealt(Epoch(3, 1, shuffle=True))
+    numpy.testing.assert_array_equal(rows[:, 0], values[order, 7:9].astype("f4"))
+    with pytest.raises(ValueError, match="config must be given: there is no sample"):
+        DataLoader(Cubes(cube, 0))
+
+    class Boxed(Rows):
+        def __getitem__(self, index):
+            return wavetrain.Sample(boxes=[wavetrain.Box(5, field="label")])
+
+    with pytest.raises(ValueError, match="config must be given, with the fields"):
+        DataLoader(Boxed("abc"))
+
+
+# ---- Processes ----------------------------------------------------------------------------------
+
+
+def rest_of(made):
+    with made:
+        return tags(made)
+
+
+def test_sent_to_another_process_it_goes_on_there(cube, loader):
+    made = loader(shuffle=True, config=config(consumer_stream=None))
+    for batch in itertools.islice(made, 3):
+        batch.release()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        there = pool.apply(rest_of, [made])
+    here = loader(shuffle=True)
+    assert there == tags(here)[3:]
+
+
+def test_a_forked_child_is_told_and_may_have_its_own(cube):
+    program = """
+    import os, sys, warnings
+    import wavetrain
+    from cubes import Cube, config
+    from test_dataloader import Cubes, tags
+    warnings.simplefilter("ignore", DeprecationWarning)  # of fork, where there are threads
+    cube = Cube(sys.argv[1])
+    opened, unopened = (wavetrain.DataLoader(Cubes(cube), config=config()) for _ in range(2))
+    batches = iter(opened)
+    next(batches).release()
+    child = os.fork()
+    if child == 0:
+        seen = []
+        for call in (lambda: next(batches), lambda: [*opened]):
+            try:
+                call()
+            except wavetrain.ShutdownError as error:
+                seen.append("fork" in str(error))
+        seen.append(len(tags(unopened)))
+        print(seen, flush=True)
+        unopened.close()
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    print(len(tags(batches)), len(tags(unopened)))
+    opened.close()
+    unopened.close()
+    """
+    assert run_program(program, cube).stdout == "[True, True, 13]\n12 13\n"
+
+
+def test_the_end_of_a_program_that_closes_nothing_is_silent(cube):
+    program = """
+    import sys, wavetrain
+    from cubes import Cube, config
+    from test_dataloader import Cubes
+    made = wavetrain.DataLoader(Cubes(Cube(sys.argv[1])), config=config())
+    batches = iter(made)
+    held = next(batches)
+    """
+    assert run_program(program, cube).stderr == ""
