@@ -407,8 +407,8 @@ pub fn check(view: &BatchInfo) {
     assert!(bytes(view) == expected(&tags(view)), "wrong bytes in batch {}", view.batch_id);
 }
 
-/// Looks whether a batch, whose first sample was pushed as number `position`, has the digests of its
-/// bytes.
+/// Looks whether a batch has the digests of its bytes; its first sample was pushed as number
+/// `position`.
 pub fn check_digests(view: &BatchInfo, position: u64) {
     let bytes = bytes(view);
     let samples = bytes.chunks_exact(bytes.len() / view.sample_count as usize);

@@ -181,8 +181,8 @@ fn archive_needs_only_libc() {
 /// here why that is worth it: constants stand apart from the code, which takes 24 bytes for each
 /// use of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
 /// faster, metadata twice as fast, and casts on CPUs without AVX2 by half and more. Fields, boxes
-/// with a place, what is fed, and .npy and raw files are 66 KB of it; digests of samples are the last
-/// 12 KB, two of them their kernel.
+/// with a place, what is fed, and .npy and raw files are 66 KB of it; digests of samples are the
+/// last 12 KB, two of them their kernel.
 const HOST_BYTES_MAX: u64 = 632_000;
 const BYTES_MAX: u64 = 726_000;
 
