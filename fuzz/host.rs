@@ -239,7 +239,7 @@ pub fn profiler() -> ProfilerHook {
 unsafe extern "C" fn begin(_: *mut c_void, name: *const c_char) {
     // SAFETY: the name has a NUL and lives as long as the program.
     let name = unsafe { CStr::from_ptr(name) }.to_str().expect("UTF-8");
-    assert!(["plan", "meta", "io", "decode", "assemble"].contains(&name), "{name}");
+    assert!(["plan", "meta", "io", "decode", "assemble", "digest"].contains(&name), "{name}");
     RANGES.with_borrow_mut(|ranges| ranges.push(name));
 }
 

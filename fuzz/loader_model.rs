@@ -51,6 +51,8 @@ pub enum Want {
 pub struct Expected {
     pub tag: u64,
     pub want: Want,
+    /// Samples that were pushed before it; the loader's model knows.
+    pub position: u64,
 }
 
 /// A popped batch, or one that was released and that tensors keep.
@@ -96,6 +98,22 @@ impl Tensor {
     }
 }
 
+/// `mix` of the header.
+fn mix(position: u64, digest: u64) -> u64 {
+    let mut x = digest ^ position.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..2 {
+        x = (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    }
+    x ^ x >> 32
+}
+
+/// The digest of a sample, likewise.
+fn digest(row: &[u8]) -> u64 {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let mixed = (1..).zip(row.chunks(8)).map(|(position, bytes)| mix(position, word(bytes)));
+    mix(row.len() as u64, mixed.fold(0, u64::wrapping_add))
+}
+
 /// A loader and what the contract says of it.
 pub struct Loader {
     pub handle: u64,
@@ -110,6 +128,8 @@ pub struct Loader {
     /// Released batches that tensors keep.
     pub exported: Vec<Held>,
     pub batches: u64,
+    /// Samples that were pushed since open or reset.
+    pub pushed: u64,
     pub is_flushed: bool,
     pub is_closing: bool,
     pub failure: Option<i32>,
@@ -146,7 +166,8 @@ pub fn shown(error: &Error) -> String {
 impl Loader {
     /// Adds a sample that push has taken.
     pub fn take(&mut self, sample: Expected) {
-        self.open.push(sample);
+        self.open.push(Expected { position: self.pushed, ..sample });
+        self.pushed += 1;
         self.is_flushed = false;
         if self.open.len() == self.config.samples_per_batch as usize {
             self.ready.push_back(std::mem::take(&mut self.open));
@@ -243,6 +264,7 @@ impl Loader {
             )
         };
         assert_eq!(name.to_str(), Ok(&field.name[..]));
+        self.check_digests(&info, bytes.chunks_exact(field.sample_bytes()), samples[0].position);
         assert!(tags.iter().copied().eq(samples.iter().map(|sample| sample.tag)));
         let failed = statuses.iter().filter(|status| **status != 0).count();
         assert_eq!(info.failed_samples as usize, failed);
@@ -271,6 +293,24 @@ impl Loader {
             }
         }
         (bytes.as_ptr(), bytes.to_vec())
+    }
+
+    /// Checks the digests of samples, the first of which has this position, or that there are none.
+    fn check_digests<'b>(
+        &self,
+        info: &BatchInfo,
+        rows: impl Iterator<Item = &'b [u8]>,
+        first: u64,
+    ) {
+        if self.config.digest == 0 {
+            return assert!(info.digests.is_null() && info.digest == 0);
+        }
+        let expected: Vec<u64> = rows.map(digest).collect();
+        // SAFETY: there is one for each sample of a batch that is held.
+        let found = unsafe { std::slice::from_raw_parts(info.digests, expected.len()) };
+        assert_eq!(found, expected);
+        let mixed = (first..).zip(&expected).map(|(position, digest)| mix(position, *digest));
+        assert_eq!(info.digest, mixed.fold(0, u64::wrapping_add));
     }
 
     /// Slots that a popped batch or a tensor keeps.

@@ -238,6 +238,8 @@ impl Session<'_> {
         config.n_chunk_layout_cache = choices.one_of(&[8, 1]);
         config.lookahead_samples = choices.one_of(&[0, 5, 9]);
         config.chunk_cache_bytes = choices.one_of(&[0, 0, 65_536]);
+        // No choice of its own: files of before mean what they meant.
+        config.digest = u32::from(config.lookahead_samples == 5);
         config.on_error = choices.below(2) as u32;
         config.drop_last = u32::from(choices.rarely(4));
         config.missing_chunks = u32::from(choices.rarely(5));
@@ -503,6 +505,7 @@ impl Session<'_> {
             held: Vec::new(),
             exported: Vec::new(),
             batches: 0,
+            pushed: 0,
             is_flushed: false,
             is_closing: false,
             failure: None,
@@ -792,6 +795,7 @@ impl Session<'_> {
         loader.open.clear();
         loader.ready.clear();
         (loader.batches, loader.failure, loader.is_flushed) = (0, None, false);
+        loader.pushed = 0;
     }
 
     fn release(&mut self) {
@@ -1173,7 +1177,7 @@ impl Session<'_> {
             sample.box_bytes = 279;
         }
         let (uris, models, has_fed) = (vec![uri], Vec::new(), false);
-        let expected = Expected { tag, want };
+        let expected = Expected { tag, want, position: 0 };
         Made { sample, boxes, uris, models, has_fed, refusal, expected }
     }
 
@@ -1245,7 +1249,7 @@ impl Session<'_> {
         }
         let want = self.want_of_boxes(&config, &arrays, painted);
         let has_fed = arrays.iter().any(Option::is_none);
-        let expected = Expected { tag, want };
+        let expected = Expected { tag, want, position: 0 };
         Made { sample, boxes, uris, models, has_fed, refusal, expected }
     }
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "count_alloc.h"
+#include "digest.h"
 
 #include <dlfcn.h>
 
@@ -36,6 +37,7 @@ static void stream(wavetrain_loader loader, const char *uri) {
             at_of(view.tags[row], at);
             CHECK(row_is_cube(&view, row, 0, at[0], at[1], at[2], BOX));
         }
+        check_digests(&view, number * SAMPLES);
         struct DLManagedTensorVersioned *tensor = NULL;
         CHECK_STATUS(wavetrain_dlpack(loader, batch, 0, view.ready_stream, &tensor), WAVETRAIN_OK);
         /* The deleter is behind version and manager_ctx. */
@@ -58,6 +60,7 @@ int main(int argc, char **argv) {
     wavetrain_error error = { .struct_size = sizeof error };
     wavetrain_config config = cube_config(BOX);
     config.samples_per_batch = SAMPLES;
+    config.digest = 1;
     config.backend = WAVETRAIN_BACKEND_CUDA;
     config.cuda_driver = argv[2];
     config.thread_mode =

@@ -124,6 +124,7 @@ int main(int argc, char **argv) {
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
         const wavetrain_batch_view view = view_of(loader, batch);
         CHECK(view.batch_id == number && view.sample_count == SAMPLES);
+        CHECK(view.digests == NULL && view.digest == 0);
         for (uint32_t row = 0; row < SAMPLES; row++) {
             CHECK(view.tags[row] == number * SAMPLES + row);
             check_row(&view, row, seen);

@@ -13,7 +13,7 @@ pub fn mix(position: u64, digest: u64) -> u64 {
         x ^= x / (1 << 32);
         x = times(x, 0xD6E8_FEB8_6659_FD93);
     }
-    x ^ x / (1 << 32)
+    x ^ (x / (1 << 32))
 }
 
 fn sum(each: impl Iterator<Item = u64>) -> u64 {

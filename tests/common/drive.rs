@@ -5,6 +5,7 @@
 //! failure.
 
 use crate::common::cuda_sim::Simulator;
+use crate::common::digest::digest;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use std::collections::BTreeMap;
@@ -136,7 +137,8 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let simulator = if named_driver().is_some() { None } else { Simulator::take() };
     let named = named_driver().map(DriverPath::from_static);
     if let Some(cuda_driver) = named.or(simulator.as_ref().map(Simulator::driver_path)) {
-        let mut device = Config { backend: BACKEND_CUDA, cuda_driver, ..*config };
+        let digest = (pick(jobs) >> 8) as u32 % 2;
+        let mut device = Config { backend: BACKEND_CUDA, cuda_driver, digest, ..*config };
         if device.max_host_memory_bytes != 0 {
             device.max_host_memory_bytes += PINNED_BYTES;
         }
@@ -285,6 +287,11 @@ pub fn check_batch(config: &Config, batch: &Batch<'_>, jobs: &[Job], first: usiz
     let bytes = config.sample_shape[..rank].iter().product::<u64>() as usize * element as usize;
     let data = samples(batch);
     assert_eq!(data.len(), jobs.len() * bytes);
+    let digests: Vec<u64> = match config.digest {
+        0 => Vec::new(),
+        _ => data.chunks(bytes).map(digest).collect(),
+    };
+    assert_eq!(batch.digests().unwrap_or(&[]), digests);
     for (n, (job, row)) in jobs.iter().zip(data.chunks_exact(bytes)).enumerate() {
         check_sample(job, row, batch.statuses()[n], element as usize, config);
     }

@@ -6,6 +6,7 @@
 //! simulated device memory can be read, so no call of the driver stands between a test and a byte.
 
 use crate::common::cuda_sim::Simulator;
+use crate::common::digest;
 use crate::common::drive::{PATIENCE_NS, config};
 use crate::common::fixtures::Scratch;
 use crate::common::synth::{self, Meta};
@@ -404,6 +405,18 @@ pub fn tags(view: &BatchInfo) -> Vec<u64> {
 /// Looks whether a batch holds what its tags say.
 pub fn check(view: &BatchInfo) {
     assert!(bytes(view) == expected(&tags(view)), "wrong bytes in batch {}", view.batch_id);
+}
+
+/// Looks whether a batch has the digests of its bytes; its first sample was pushed as number
+/// `position`.
+pub fn check_digests(view: &BatchInfo, position: u64) {
+    let bytes = bytes(view);
+    let samples = bytes.chunks_exact(bytes.len() / view.sample_count as usize);
+    let expected: Vec<u64> = samples.map(digest::digest).collect();
+    // SAFETY: there are as many, until the batch is released.
+    let found = unsafe { std::slice::from_raw_parts(view.digests, view.sample_count as usize) };
+    assert_eq!(found, expected, "batch {}", view.batch_id);
+    assert_eq!(view.digest, digest::batch_digest(&expected, position), "batch {}", view.batch_id);
 }
 
 /// A tensor that lives.

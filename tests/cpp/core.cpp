@@ -5,6 +5,7 @@
  * block, from open to close without threads, calls it never.
  */
 #include "cube.hpp"
+#include "digest.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -835,6 +836,7 @@ static void fields_are_found_by_number_and_by_name() {
     config settings;
     set_cube(settings);
     settings.use_fields(table).max_boxes_per_sample = 5;
+    settings.digest = 1;
     loader feeding = open_cube(settings);
     const double weights[2][2] = { { 1, 2 }, { 3, 4 } };
     for (std::int64_t number = 0; number < SAMPLES; number++) {
@@ -875,6 +877,11 @@ static void fields_are_found_by_number_and_by_name() {
             }
         CHECK(half.covered(row)[0] == BOX && half.covered(row)[1] == 3);
     }
+    check_digests(&popped.view(), 0);
+    check_digests(&label.view(), 0);
+    CHECK(label.digests().size() == SAMPLES && label.digests().data() == label.view().digests);
+    CHECK(label.digest() == label.view().digest && label.digest() != weight.digest());
+    CHECK(popped.field(4).digests().empty() && popped.field(4).digest() == 0);
     DLManagedTensorVersioned *tensor = nullptr;
     CHECK(popped.dlpack(&tensor, nullptr, 2).ok() && tensor->dl_tensor.ndim == 1);
     tensor->deleter(tensor);

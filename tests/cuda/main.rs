@@ -5,6 +5,7 @@ mod codecs;
 #[path = "../common/mod.rs"]
 mod common;
 mod consumer;
+mod digests;
 mod driver;
 mod lend;
 mod lent_units;

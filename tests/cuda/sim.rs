@@ -13,6 +13,7 @@ pub const ORDERS: [u32; 3] = [0, 1, 2];
 
 type Assemble = unsafe extern "C" fn(*const u8, u64, u64, u32, *mut u32, u32, u32);
 type Copy = unsafe extern "C" fn(*const c_void, u32, u32, u32);
+type Digest = unsafe extern "C" fn(*const u8, u64, u64, u64, *mut u64, u32, u32);
 type Place = unsafe extern "C" fn(u32) -> u64;
 type Watch = unsafe extern "C" fn(*const [u64; 2], u32) -> u32;
 
@@ -20,6 +21,7 @@ type Watch = unsafe extern "C" fn(*const [u64; 2], u32) -> u32;
 pub struct Sim {
     assemble: Assemble,
     copy: Copy,
+    digest: Digest,
     place: Place,
     watch: Watch,
 }
@@ -59,6 +61,7 @@ impl Sim {
                     "sim_assemble",
                 )),
                 copy: std::mem::transmute::<*mut c_void, Copy>(symbol(library, "sim_copy")),
+                digest: std::mem::transmute::<*mut c_void, Digest>(symbol(library, "sim_digest")),
                 place: std::mem::transmute::<*mut c_void, Place>(symbol(library, "sim_place")),
                 watch: std::mem::transmute::<*mut c_void, Watch>(symbol(library, "sim_watch")),
             })
@@ -100,6 +103,24 @@ impl Sim {
     pub fn copy(&self, spans: &[[u64; 3]], blocks: u32, order: u32) {
         // SAFETY: the spans lie in memory of the test, with room for whole words around them.
         unsafe { (self.copy)(spans.as_ptr().cast(), blocks, spans.len() as u32, order) };
+    }
+
+    /// Reads samples of so many bytes, which fill `data`; a share of each of their parts goes to
+    /// `shares`. In `blocks` blocks.
+    pub fn digest(
+        &self,
+        data: &[u8],
+        (sample_bytes, parts): (u64, u64),
+        shares: &mut [u64],
+        (blocks, order): (u32, u32),
+    ) {
+        let count = data.len() as u64 / sample_bytes * parts;
+        assert!(count <= shares.len() as u64);
+        // SAFETY: the samples lie in memory of the test, with room for whole words around them.
+        unsafe {
+            let shares = shares.as_mut_ptr();
+            (self.digest)(data.as_ptr(), sample_bytes, parts, count, shares, blocks, order);
+        }
     }
 
     /// Number `number` of the list in assemble_sim.cpp.

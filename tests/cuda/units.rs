@@ -11,6 +11,7 @@ use wavetrain::assemble::units::{
     Fold, Piece, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
 };
 use wavetrain::assemble::vectors::{Path, TILE_THREADS, TILE_VECTORS};
+use wavetrain::cuda::digests::PART_BYTES;
 use wavetrain::records::{ByteOrder, Dtype};
 
 /// Runs a wave in all orders on poisoned memory, and compares.
@@ -316,6 +317,10 @@ fn the_kernels_see_the_records_where_the_library_puts_them() {
         TILE_VECTORS as usize,
         TILE_THREADS as usize,
         RECORD_BYTES,
+        // Threads of a block of wavetrain_digest, of a warp, and bytes that a warp reads.
+        256,
+        32,
+        PART_BYTES as usize,
     ];
     for (number, place) in places.iter().enumerate() {
         assert_eq!(sim.place(number as u32), *place as u64, "number {number}");

@@ -5,6 +5,7 @@
 
 #include "../../kernels/assemble.cu"
 #include "../../kernels/copy.cu"
+#include "../../kernels/digest.cu"
 
 static simt::Schedule schedule(uint32_t order) {
   return {static_cast<simt::Order>(order), 0x9E3779B97F4A7C15u};
@@ -43,6 +44,12 @@ extern "C" void sim_copy(const wavetrain_span* spans, uint32_t blocks, uint32_t 
   void* params[] = {&spans};
   simt::launch_params(wavetrain_copy, dim3(blocks, count), kCopyThreads, 0, params,
                       schedule(order));
+}
+
+extern "C" void sim_digest(const uint8_t* data, uint64_t sample_bytes, uint64_t parts,
+                           uint64_t count, uint64_t* shares, uint32_t blocks, uint32_t order) {
+  void* params[] = {&data, &sample_bytes, &parts, &count, &shares};
+  simt::launch_params(wavetrain_digest, blocks, kDigestThreads, 0, params, schedule(order));
 }
 
 // Where the kernels think the fields lie, in the order in which the test asks.
@@ -86,6 +93,9 @@ extern "C" uint64_t sim_place(uint32_t number) {
       kTileVectors,
       kThreads,
       kRecordBytes,
+      kDigestThreads,
+      kLanes,
+      kPartBytes,
   };
   return number < sizeof places / sizeof *places ? places[number] : ~0ull;
 }

@@ -91,7 +91,11 @@ fn stream(loader: &Handle, uri: &str, consumer: &Consumer, outcome: &mut Outcome
     let mut rest = all[2 * SAMPLES..].chunks(SAMPLES);
     for number in 0..5 {
         let batch = outcome.note(loader.try_pop(PATIENCE_NS))?;
-        check(&loader.view(batch));
+        let view = loader.view(batch);
+        check(&view);
+        if !view.digests.is_null() {
+            check_digests(&view, number * SAMPLES as u64);
+        }
         let tensor = match number % 3 {
             0 => outcome.note(loader.export(batch, consumer.stream)),
             _ => None,
@@ -165,7 +169,7 @@ fn steps(dense: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Every entry, at so many calls.
-fn sweep(mode: Mode, thread_mode: u32, dense: u64, codes: &[u32]) {
+fn sweep(mode: Mode, thread_mode: u32, (dense, digest): (u64, u32), codes: &[u32]) {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
@@ -176,6 +180,7 @@ fn sweep(mode: Mode, thread_mode: u32, dense: u64, codes: &[u32]) {
         gpu.synchronize(consumer.stream);
         let config = tight(&Config {
             thread_mode,
+            digest,
             consumer_stream: consumer.stream.as_raw(),
             ..device_config(&simulator, 2)
         });
@@ -199,14 +204,16 @@ fn sweep(mode: Mode, thread_mode: u32, dense: u64, codes: &[u32]) {
 
 #[test]
 fn a_call_that_fails_is_told_by_its_name_and_leaves_nothing_behind() {
-    for (dense, codes) in [(12, [2, 700, 999]), (3, [700, 999, 2]), (3, [999, 2, 700])] {
-        sweep(Mode::Eager, THREADS_PUMP, dense, &codes);
+    for (dense, digest, codes) in
+        [(12, 0, [2, 700, 999]), (12, 1, [700, 999, 2]), (3, 1, [999, 2, 700])]
+    {
+        sweep(Mode::Eager, THREADS_PUMP, (dense, digest), &codes);
     }
 }
 
 #[test]
 fn so_it_is_on_threads_of_ours_and_on_a_device_in_no_hurry() {
-    sweep(Mode::Lazy, THREADS_OWN, 4, &[700, 2, 999]);
+    sweep(Mode::Lazy, THREADS_OWN, (4, 1), &[700, 2, 999]);
 }
 
 #[test]

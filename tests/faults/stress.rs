@@ -13,6 +13,7 @@
 mod world;
 
 use crate::common::alone::alone;
+use crate::common::digest::digest;
 use crate::common::drive::Dice;
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
@@ -152,6 +153,7 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
         pad_mode: number(dice, PAD_NONE, 4),
         pad_value: 9.0,
         drop_last: pick(dice, &[0, 0, 0, 1]),
+        digest: pick(dice, &[0, 0, 1]),
         ..Config::default()
     };
     config.sample_shape[..3].copy_from_slice(shape);
@@ -402,7 +404,9 @@ fn check_batch(case: &Case<'_>, batch: &Batch<'_>) {
     let bytes = case.config.sample_shape[..3].iter().product::<u64>() as usize * element;
     assert_eq!(batch.shape()[0], batch.tags().len() as u64);
     assert_eq!(batch.data().len(), batch.tags().len() * bytes);
+    assert_eq!(batch.digests().is_some(), case.config.digest == 1);
     for (n, row) in batch.data().chunks_exact(bytes).enumerate() {
+        assert!(batch.digests().is_none_or(|digests| digests[n] == digest(row)));
         let job = &case.jobs[batch.tags()[n] as usize];
         let status = Status::from_code(batch.statuses()[n]).unwrap();
         match &job.want {

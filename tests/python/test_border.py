@@ -70,7 +70,7 @@ CHOICES = {
 }
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
-    *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source"),
+    *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
 }
 
 
@@ -169,10 +169,11 @@ def test_a_shape_has_1_to_16_axes_of_1_or_more():
 def test_flags_are_true_or_false():
     for value in (False, True, numpy.bool_(False), numpy.bool_(True)):
         assert made(drop_last=value).drop_last == bool(value)
+        assert made(digest=value).digest == bool(value)
         expected = _native.GDS_ON if value else _native.GDS_OFF
         assert made(enable_gds=value).enable_gds == expected
     assert made(enable_gds=None).enable_gds == _native.GDS_OFF
-    for name in ("drop_last", "enable_gds"):
+    for name in ("drop_last", "digest", "enable_gds"):
         for value in (0, 1, 2, "yes", 1.0, [], numpy.array([True, False])):
             refused(name, made, **{name: value})
     refused("drop_last", made, drop_last=None)
