@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
@@ -366,7 +367,7 @@ class Epoch:
     def _at_free(self, size: int, epoch: int, position: int) -> int:
         visits, rest = divmod(self.n, size)
         # The samples that are no whole visit lie between two visits, elsewhere in each epoch.
-        tail = size * _dice.below(visits + 1, _dice.key(self.seed, epoch, _dice.TAIL), 0, 0)
+        tail = size * visits_before_tail(visits, self.seed, epoch)
         window = self._window
         number, place = divmod(position, window)
         first = number * window
@@ -491,6 +492,11 @@ class Epoch:
         else:
             self._position = self.n
         return Taken(Place(self._epoch, position), is_padding)
+
+
+@functools.lru_cache(maxsize=16)
+def visits_before_tail(visits: int, seed: int, epoch: int) -> int:
+    return _dice.below(visits + 1, _dice.key(seed, epoch, _dice.TAIL), 0, 0)
 
 
 def depends_on(order_hash: int, numbers: list[int]) -> int:
