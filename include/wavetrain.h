@@ -448,8 +448,9 @@ typedef struct wavetrain_batch_view {
     const uint64_t *covered; /* [sample_count][sample_rank, of a scalar 1]: how far the boxes of the
                                 sample reach along each axis, the largest place + 1, what pad_mode
                                 filled included; 0: no box goes to the field. Of a scalar 1 or 0 */
-    const uint64_t *digests; /* NULL: not built yet */
-    uint64_t digest;         /* 0: not built yet */
+    const uint64_t *digests; /* sample_count digests, see digest of the config, in host memory
+                                whatever the backend; NULL where it is 0 */
+    uint64_t digest;         /* the sum over the samples of mix(position, digest); 0 likewise */
     const char *name;        /* of the field, "" where the config has no table of them; lives as
                                 long as the loader */
 } wavetrain_batch_view;
@@ -538,6 +539,8 @@ typedef struct wavetrain_stats_view {
     char backend_text[WAVETRAIN_ERROR_TEXT_BYTES]; /* why that backend: "host: auto, .." and what
                                         was wrong with the device. UTF-8 with a NUL */
     char reader_text[WAVETRAIN_ERROR_TEXT_BYTES];  /* why that reader. The same */
+    wavetrain_metric digest; /* full batches read for the digests of their samples, by pieces; on a
+                                device by batches and its clock. In: their bytes, out: digests */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -777,9 +780,9 @@ typedef struct wavetrain_workers_hook {
 
 /* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
  * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
- * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble". Of a read
- * through read_async the range is the call that begins it; reads through io_uring have none. Set
- * both functions or neither. */
+ * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble", "digest".
+ * Of a read through read_async the range is the call that begins it; reads through io_uring have
+ * none. Set both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
     void *user;
@@ -1007,11 +1010,34 @@ typedef struct wavetrain_config {
                                       be a part of it [0] */
     uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up
                                       to 2^24; 64 bytes each [0] */
-    uint32_t digest;               /* not built yet [0] */
+    uint32_t digest;               /* 1: each sample of each field gets a digest, see below [0] */
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */
     wavetrain_source_hook source;  /* hook:NAME; copied by open [none] */
 } wavetrain_config;
+
+/* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the
+ * bytes that the sample has there: row-major, of the output type, padding and fill included, of a
+ * sample that failed what stands in its place. They do not depend on threads, batches or backend.
+ *
+ *     mix(position, digest):
+ *         x = digest ^ (position * 0x9E3779B97F4A7C15)
+ *         x ^= x >> 32;  x *= 0xD6E8FEB86659FD93
+ *         x ^= x >> 32;  x *= 0xD6E8FEB86659FD93
+ *         x ^= x >> 32
+ *
+ *     digest of a sample of n bytes = mix(n, sum over i of mix(i + 1, word i))
+ *     digest of a batch = sum over its samples of mix(position of the sample, its digest)
+ *
+ * All of it modulo 2^64. Word i is bytes 8 i to 8 i + 7 of the sample, the first the lowest; the
+ * last word is filled up with zeros. The position of a sample is how many samples push took before
+ * it since open, or since the last reset that returned OK. Samples that failed count, and so do
+ * those of a batch that drop_last discards. So the sum over the batches of a stream is that over
+ * its samples, however they are cut into batches. Of loaders that share an epoch add up
+ * mix(position in the epoch, digest of the sample) yourself.
+ *
+ * Equal bytes have equal digests; of different ones two agree about once in 2^64 pairs. Who wants
+ * to find such bytes can: a digest tells accidents, not attacks. */
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */
 /* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at

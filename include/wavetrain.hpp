@@ -536,6 +536,12 @@ public:
         const std::size_t extents = view_.rank > 1 ? view_.rank - 1 : 1;
         return { view_.covered + index * extents, extents };
     }
+    /* A digest of each sample, and the sum over them of mix(position, digest), as wavetrain.h says;
+     * empty and 0 where the config asks for none. */
+    span<const std::uint64_t> digests() const noexcept {
+        return { view_.digests, view_.digests ? view_.sample_count : 0u };
+    }
+    std::uint64_t digest() const noexcept { return view_.digest; }
     /* All elements; EMPTY where T is not what they are. An arithmetic T must be of the dtype's kind
      * and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex or your half
      * of its size; unsigned char and std::byte are always the bytes. Where is_device() the span is

@@ -48,7 +48,7 @@ extern "C" {
 #define WAVETRAIN_EPOCH_MAX (UINT64_C(1) << 62)
 
 /* No such sample. */
-#define WAVETRAIN_NO_INDEX UINT64_MAX
+#define WAVETRAIN_EPOCH_NO_INDEX UINT64_MAX
 
 /* ---- Randomness --------------------------------------------------------------------------------
  *
@@ -156,8 +156,8 @@ static inline uint64_t wavetrain_permute_small(uint64_t n, uint64_t key, uint64_
     return row[position];
 }
 
-/* The number at a position in a shuffled row of n. WAVETRAIN_NO_INDEX for a position that is not
- * below n, and for n above WAVETRAIN_EPOCH_MAX.
+/* The number at a position in a shuffled row of n. WAVETRAIN_EPOCH_NO_INDEX for a position that is
+ * not below n, and for n above WAVETRAIN_EPOCH_MAX.
  *
  * From 64 on it is a Feistel network on pairs (left, right), left below a power of two near the
  * root of n, right below n over it: at most an eighth more pairs than numbers (a 32nd from 2^11 on,
@@ -166,7 +166,7 @@ static inline uint64_t wavetrain_permute(uint64_t n, uint64_t key, uint64_t posi
     uint64_t lefts, rights, keyed;
     uint32_t bits = 6;
     if (position >= n || n > WAVETRAIN_EPOCH_MAX)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_EPOCH_NO_INDEX;
     keyed = wavetrain_mix(n, key);
     if (n < 64)
         return wavetrain_permute_small(n, keyed, position);
@@ -281,13 +281,13 @@ static inline void wavetrain_epoch_turn(wavetrain_epoch *epoch) {
     epoch->reserved = 0;
 }
 
-/* Which sample stands at a place. WAVETRAIN_NO_INDEX where there is no such place. */
+/* Which sample stands at a place. WAVETRAIN_EPOCH_NO_INDEX where there is no such place. */
 static inline uint64_t wavetrain_epoch_at(const wavetrain_epoch *epoch, wavetrain_place place) {
     if ((epoch->flags & WAVETRAIN_EPOCH_SHUFFLE) != 0)
         return wavetrain_permute(
             epoch->n, wavetrain_key(epoch->state.seed, place.epoch, WAVETRAIN_PURPOSE_SHUFFLE),
             place.position);
-    return place.position < epoch->n ? place.position : WAVETRAIN_NO_INDEX;
+    return place.position < epoch->n ? place.position : WAVETRAIN_EPOCH_NO_INDEX;
 }
 
 /* 0 where its numbers fit together. */
@@ -468,13 +468,13 @@ static inline int wavetrain_accumulate(uint64_t *weights, uint64_t n) {
 
 /* Draws one of n samples, as often as its weight says, with replacement: an epoch without SHUFFLE
  * of as many samples as you like, and this of its places. `sums` is what wavetrain_accumulate made.
- * WAVETRAIN_NO_INDEX where all weights are 0. */
+ * WAVETRAIN_EPOCH_NO_INDEX where all weights are 0. */
 static inline uint64_t wavetrain_weighted(const uint64_t *sums, uint64_t n, uint64_t seed,
                                           wavetrain_place place) {
     const uint64_t total = n == 0 ? 0 : sums[n - 1];
     uint64_t low = 0, high = n, drawn;
     if (total == 0)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_EPOCH_NO_INDEX;
     drawn = wavetrain_below(total, wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_WEIGHTED),
                             place.position, 0);
     while (high - low > 1) { /* the first whose sum is above what was drawn is in low .. high - 1 */
@@ -533,7 +533,7 @@ static inline int wavetrain_mixed(const wavetrain_share *shares, uint32_t count,
 
 enum {
     WAVETRAIN_BOXES_JITTER = 1 /* a box of the grid begins anywhere in its cell, elsewhere in each
-                                * epoch: cells cover all places, and each has its box */
+                                * epoch: up to where the next box begins, or its chunk ends */
 };
 
 /* Numbers are at most 2^60. */
@@ -543,7 +543,8 @@ typedef struct wavetrain_boxes {
     uint64_t shape[WAVETRAIN_BOXES_AXES];  /* of the array */
     uint64_t box[WAVETRAIN_BOXES_AXES];    /* extents of a box, at least 1 */
     uint64_t step[WAVETRAIN_BOXES_AXES];   /* from box to box of the grid; 0: side by side */
-    uint64_t margin[WAVETRAIN_BOXES_AXES]; /* how far a box may stick out, at both ends: less than it is long */
+    uint64_t margin[WAVETRAIN_BOXES_AXES]; /* how far a box may stick out, at both ends: less than
+                                              it is long */
     uint64_t chunk[WAVETRAIN_BOXES_AXES];  /* what is decoded at a time; 0: the whole axis */
 } wavetrain_boxes;
 
@@ -702,9 +703,12 @@ static inline int wavetrain_boxes_around(const wavetrain_boxes *boxes, const uin
  * each sample. In the free order, samples are numbered chunk by chunk (wavetrain_boxes_at does),
  * cut into visits of `visit` samples, the visits shuffled, and samples shuffled within windows of
  * `window` visits. What a window needs is kept while it lasts, and a chunk is decoded once for each
- * visit. Larger windows and smaller visits mix better, larger visits decode less; a window is to
- * fit into config.chunk_cache_bytes. Samples that are no whole visit come last, others in each
- * epoch.
+ * visit. Larger windows and smaller visits mix better, larger visits decode less. Samples that are
+ * no whole visit come last, others in each epoch.
+ *
+ * The chunks of a window are to fit into half of config.chunk_cache_bytes, because while one window
+ * ends, the next one begins; e.g. `window` 4 where there is room for eight chunks and boxes lie
+ * inside of them.
  *
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. What is left behind the last whole round is shared out
@@ -746,14 +750,14 @@ static inline int wavetrain_free_is_bound(const wavetrain_epoch *epoch,
     return window > 0 && (epoch->state.position == epoch->n || epoch->state.position % window == 0);
 }
 
-/* Which sample stands at a place. WAVETRAIN_NO_INDEX where there is no such place. */
+/* Which sample stands at a place. WAVETRAIN_EPOCH_NO_INDEX where there is no such place. */
 static inline uint64_t wavetrain_free_at(const wavetrain_epoch *epoch, const wavetrain_free *order,
                                          wavetrain_place place) {
     const uint64_t window = wavetrain_free_window(epoch, order);
     const uint64_t seed = epoch->state.seed, n = epoch->n, position = place.position;
     uint64_t visits, rest, tail_at, number, first, here, drawn, visit;
     if (window == 0 || position >= n || n > WAVETRAIN_EPOCH_MAX)
-        return WAVETRAIN_NO_INDEX;
+        return WAVETRAIN_EPOCH_NO_INDEX;
     visits = n / order->visit;
     rest = n % order->visit;
     /* The samples that are no whole visit lie between two visits, elsewhere in each epoch. */
@@ -875,13 +879,12 @@ static inline int wavetrain_free_next(wavetrain_epoch *epoch, const wavetrain_fr
  *
  * Chunks that an epoch in free order decodes, whatever it is dealt to: at least `distinct`, each
  * chunk that any box touches, once; at most `windows`, the distinct chunks of each window, added
- * up, if a window's chunks fit into the cache. Between them lies what a cache keeps from one window
- * to the next. Of ranks that share a window, behind the last whole round, each decodes what it
- * needs. With WAVETRAIN_BOXES_JITTER `distinct` counts the chunks that boxes belong to. */
+ * up, if those of two windows fit into the cache. Between them lies what a cache keeps from one
+ * window to the next. Of ranks that share a window, behind the last whole round, each decodes what
+ * it needs. With WAVETRAIN_BOXES_JITTER `distinct` counts the chunks that boxes belong to. */
 typedef struct wavetrain_cost {
     uint64_t distinct, windows;
-    uint64_t
-        largest; /* distinct chunks of the window that has most: what is to fit into the cache */
+    uint64_t largest; /* distinct chunks of the window that has most: half a cache */
 } wavetrain_cost;
 
 /* The chunks that a box touches along an axis: *first, and how many. */
@@ -1022,7 +1025,7 @@ static inline uint64_t wavetrain_boxes_find(const wavetrain_boxes_end *ends, uin
 
 /* What epoch number state.epoch costs as a whole; `ends` is what wavetrain_boxes_ends made, and its
  * last one has as many boxes as the epoch has samples. `words`: memory for the chunks of a window,
- * four words for each of them do. 1; 0 where that is too little: try again with twice as much; -1
+ * six words for each of them do. 1; 0 where that is too little: try again with twice as much; -1
  * where the numbers do not fit together. It looks at every box once. */
 static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavetrain_free *order,
                                        const wavetrain_boxes *boxes,
@@ -1039,9 +1042,9 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
     if (window == 0 || arrays == 0 || epoch->n > WAVETRAIN_EPOCH_MAX ||
         ends[arrays - 1].boxes != epoch->n)
         return -1;
-    while (table.slots <= word_count / 4)
+    while (table.slots <= word_count / 3)
         table.slots *= 2;
-    if (table.slots > word_count / 2)
+    if (table.slots + table.slots / 2 > word_count)
         return 0;
     for (word = 0; word < table.slots; word++)
         words[word] = 0;
@@ -1075,6 +1078,112 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
 
 #ifdef __cplusplus
 } /* extern "C" */
+
+#if __cplusplus >= 201103L
+namespace wavetrain {
+
+/* The samples of epochs, for loader.stream of wavetrain.hpp, and the state that a checkpoint takes:
+ * samples are pushed ahead of the batches that come out, so it is counted by what was popped.
+ *
+ *     auto run = wavetrain::make_epochs(epoch, [&](uint64_t index, wavetrain_place,
+ * wavetrain::sample &out) { out = sample_of(index);
+ *     });
+ *     for (; run.number() < 10; run.turn()) {
+ *         auto stream = loader.stream(run.samples());
+ *         for (wavetrain::batch &batch : stream) {
+ *             train(batch);
+ *             run.popped(batch.sample_count());
+ *             checkpoint = run.state();
+ *         }
+ *         if (!stream.status()) ...
+ *     }
+ *
+ * A stream is one epoch, the rest of one at first; one that is left early may be followed by
+ * another, which goes on behind what was popped. epoch.batch is to be the loader's
+ * samples_per_batch. With WAVETRAIN_EPOCH_REPEAT a stream has no end. It must stay where it is
+ * while a stream uses it. */
+template <class Fill> class epochs {
+public:
+    /* In the order of an epoch that was begun, and perhaps resumed. */
+    epochs(const wavetrain_epoch &at, Fill fill)
+        : popped_(at), pushed_(at), order_(), is_free_(false), fill_(static_cast<Fill &&>(fill)) {}
+    /* In a free order. */
+    epochs(const wavetrain_epoch &at, const wavetrain_free &order, Fill fill)
+        : popped_(at), pushed_(at), order_(order), is_free_(true),
+          fill_(static_cast<Fill &&>(fill)) {}
+
+    /* What loader.stream takes. */
+    class source {
+    public:
+        explicit source(epochs &of) noexcept : of_(&of) {}
+        template <class Sample> bool operator()(Sample &out) { return of_->give(out); }
+
+    private:
+        epochs *of_;
+    };
+    source samples() noexcept {
+        pushed_ = popped_;
+        return source(*this);
+    }
+
+    /* Tells of a batch that came out. `each`, if there is one, is called with the number in the
+     * batch and the wavetrain_place of each sample, for a digest of the epoch:
+     *     sum += wavetrain_mix(place.position, batch.digests()[i]); */
+    void popped(uint64_t samples) {
+        popped(samples, [](uint64_t, wavetrain_place) {});
+    }
+    template <class Each> void popped(uint64_t samples, Each each) {
+        wavetrain_place place = {};
+        for (uint64_t i = 0; i < samples && take(popped_, place) > 0; i++)
+            each(i, place);
+    }
+
+    /* Where to go on behind the batches that came out. */
+    const wavetrain_epoch_state &state() const noexcept { return popped_.state; }
+    /* The epoch's number, from 0. */
+    uint64_t number() const noexcept { return popped_.state.epoch; }
+    /* Batches that the rank still gets in this epoch: a DataLoader's len, at first. */
+    uint64_t left() const noexcept {
+        const uint64_t samples =
+            is_free_ ? wavetrain_free_left(&popped_, &order_) : wavetrain_epoch_left(&popped_);
+        const bool drops = (popped_.flags & WAVETRAIN_EPOCH_DROP) != 0;
+        if (popped_.batch == 0)
+            return 0;
+        return samples / popped_.batch + (!drops && samples % popped_.batch != 0);
+    }
+    void turn() noexcept { wavetrain_epoch_turn(&popped_); }
+
+private:
+    int take(wavetrain_epoch &from, wavetrain_place &place) const noexcept {
+        return is_free_ ? wavetrain_free_take(&from, &order_, &place)
+                        : wavetrain_epoch_take(&from, &place);
+    }
+    template <class Sample> bool give(Sample &out) {
+        wavetrain_place place = {};
+        if (take(pushed_, place) <= 0)
+            return false;
+        fill_(is_free_ ? wavetrain_free_at(&pushed_, &order_, place)
+                       : wavetrain_epoch_at(&pushed_, place),
+              place, out);
+        return true;
+    }
+
+    wavetrain_epoch popped_, pushed_;
+    wavetrain_free order_;
+    bool is_free_;
+    Fill fill_;
+};
+
+template <class Fill> epochs<Fill> make_epochs(const wavetrain_epoch &at, Fill fill) {
+    return epochs<Fill>(at, static_cast<Fill &&>(fill));
+}
+template <class Fill>
+epochs<Fill> make_epochs(const wavetrain_epoch &at, const wavetrain_free &order, Fill fill) {
+    return epochs<Fill>(at, order, static_cast<Fill &&>(fill));
+}
+
+} /* namespace wavetrain */
+#endif
 #endif
 
 #undef WAVETRAIN_EPOCH_U8

@@ -280,6 +280,7 @@ struct Stats {
     Metric decode{ "decode", raw.decode }, post_decode{ "post_decode", raw.post_decode };
     Metric decode_gap{ "decode_gap", raw.decode_gap }, assemble{ "assemble", raw.assemble };
     Metric bind_wait{ "bind_wait", raw.bind_wait }, pop_wait{ "pop_wait", raw.pop_wait };
+    Metric digest{ "digest", raw.digest };
 
     explicit Stats(const stats_view &from) noexcept : raw(from) {}
 };

@@ -41,6 +41,8 @@
 //! source     flat/  zarr/  json/                            a name becomes a record
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
+//! sampler    epoch  free  boxes  tables  cost  random       beside the flow: in which order a
+//!                                                           caller pushes
 //! floor      cuda  os  simd  loops  records  base
 //! ```
 #![no_std]
@@ -56,6 +58,7 @@ pub use rooms::*;
 use rooms::*;
 
 pub use base::{abi, status};
+pub use sampler;
 pub use setup::config;
 pub use surface::loader;
 
@@ -79,6 +82,7 @@ mod rooms {
     pub mod plan;
     pub mod read;
     pub mod records;
+    pub mod sampler;
     pub mod wave;
 
     pub mod base;

@@ -45,13 +45,15 @@ const ROOMS: &[(&str, &str)] = &[
     ("source", "records base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
-    ("batch", "records base"),
+    ("batch", "records loops base"),
     ("chunk_cache", "base"),
     ("decode", "records loops base"),
     ("device", "records cuda base"),
     ("plan", "records base"),
     ("read", "records os loops base"),
     ("wave", "records os base"),
+    // Beside the flow: the order in which a caller pushes. Nobody names it.
+    ("sampler", "base"),
     // The floor.
     ("cuda", "os base"),
     ("os", "base"),

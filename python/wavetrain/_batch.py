@@ -206,6 +206,23 @@ class Taken:
         data = (ctypes.c_uint64 * (shape[0] * shape[1])).from_address(view.covered or 0)
         return numpy.frombuffer(data, "u8").astype("i8").reshape(shape)
 
+    @property
+    def digests(self) -> Any:
+        """A digest of the bytes of each sample, as wavetrain.h defines it: an array of numpy
+        [samples], uint64, a copy. None without Config.digest."""
+        numpy: Any = importlib.import_module("numpy")
+        view = self._view()
+        if not view.digests:
+            return None
+        data = (ctypes.c_uint64 * view.sample_count).from_address(view.digests)
+        return numpy.array(data, "u8")
+
+    @property
+    def digest(self) -> int:
+        """The sum over the samples of mix(position in the stream, digest), modulo 2 ** 64; 0 without
+        Config.digest."""
+        return self._view().digest
+
     def __dlpack_device__(self) -> tuple[int, int]:
         device = self._view().device
         return (KDL_CPU, 0) if device < 0 else (KDL_CUDA, device)

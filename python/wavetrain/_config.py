@@ -227,6 +227,7 @@ class Config:
         max_boxes_per_sample: up to 255; 0: one for each field. Set it where boxes are a part of
             sample_shape, also where there are no fields.
         drop_last: flush discards a batch that is not full.
+        digest: each sample gets a digest of its bytes: Batch.digests.
     Where it is made:
         backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
         device: CUDA device. None: the one whose context is current on this thread, else 0.
@@ -306,6 +307,7 @@ class Config:
     max_boxes_per_sample: int = number(0, high=255)
     max_parts: int = number(0, high=1 << 24)
     source: Any = None
+    digest: bool = False
 
     @classmethod
     def default(
@@ -326,6 +328,7 @@ class Config:
         self._keep("fields", fields_of(self.fields))
         self._keep("sample_shape", shape(self.sample_shape, 0 if self.fields else 1))
         self._keep("drop_last", _border.flag("drop_last", self.drop_last))
+        self._keep("digest", _border.flag("digest", self.digest))
         if self.lookahead_samples is not None:
             ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, U32_MAX)
             self._keep("lookahead_samples", ahead)
@@ -413,7 +416,7 @@ SAME = [
     field.name
     for field in dataclasses.fields(Config)
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
-] + ["samples_per_batch", "drop_last"]
+] + ["samples_per_batch", "drop_last", "digest"]
 
 
 def to_native_field(field: Field) -> _native.Field:

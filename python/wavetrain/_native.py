@@ -395,6 +395,7 @@ class StatsView(Structure):
     chunks_left_filtered: int
     backend_text: bytes
     reader_text: bytes
+    digest: Metric
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -446,6 +447,7 @@ class StatsView(Structure):
         ("chunks_left_filtered", c_uint64),
         ("backend_text", c_char * ERROR_TEXT_BYTES),
         ("reader_text", c_char * ERROR_TEXT_BYTES),
+        ("digest", Metric),
     ]
 
 

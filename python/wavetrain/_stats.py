@@ -86,6 +86,7 @@ class Stats:
     chunks_decoded: dict[str, int]  # by codec
     chunks_decoded_in_slab: int
     chunks_left_filtered: int
+    digest: Metric
     backend: Backend
     backend_text: str  # which was taken and why
     reader: Reader

@@ -334,9 +334,9 @@ c_structs! {
         /// For each sample and each axis of the field how far its boxes reach, 0 where there are
         /// none; of a scalar 1 or 0.
         covered: *const u64,
-        /// Always NULL.
+        /// Digests of the `sample_count` samples; NULL where the config asks for none.
         digests: *const u64,
-        /// Always 0.
+        /// The sum over the samples of their digests, mixed with their positions in the stream.
         digest: u64,
         /// Name of the field, with a NUL; lives as long as the loader.
         name: *const c_char,

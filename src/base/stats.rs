@@ -274,6 +274,9 @@ stats! {
     backend_text: [c_char; ERROR_TEXT_BYTES],
     /// NUL-terminated: why this reader was taken.
     reader_text: [c_char; ERROR_TEXT_BYTES],
+    /// Full batches that were read for the digests of their samples, by pieces; in: their bytes,
+    /// out: digests.
+    digest: Metric = MetricCell,
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
-//! Batches: the slots that hold them, and their tensors for other libraries.
+//! Batches: the slots that hold them, digests of their samples, and their tensors for other
+//! libraries.
 
+pub mod digests;
 pub mod dlpack;
 pub mod exports;
 pub mod slots;
 
+#[cfg(test)]
+mod digests_tests;
 #[cfg(test)]
 mod slots_tests;

@@ -3,12 +3,14 @@
 //! ```text
 //!            begin        complete           pop        release
 //!  Free ───────────▶ Filling ───────▶ Ready ─────▶ Held ───────▶ Releasing ─────┐
-//!   ▲ ▲ ▲             │   └▶ Patching ──▲ patched             ▲    │   │ released│
+//!   ▲ ▲ ▲             │ │ └▶ Patching ──▲ patched             ▲    │   │ released│
+//!   │ │ │             │ └───────┴▶ Digesting ─▲ digested      │    │   │         │
 //!   │ │ └─drop_failed─┴──▶ Failed                delete_tensor│    ▼   ▼        │
 //!   │ └──────────────────────── unfence ───── Fenced ◀────────┼────┘ Exported   │
 //!   └─────────────────────────────────────────────────────────┴─────────┘ ◀─────┘
 //! ```
 //!
+//! A batch that would be Ready is Digesting first where the config asks for digests.
 //! A slot that is released while tensors of it live is Exported, and Releasing again with the last
 //! of them. One in device memory is Fenced before it is Free: until the device has done what was
 //! queued on it. Reset frees what was not popped. `remaining` counts what is missing: one for the
@@ -36,6 +38,8 @@ pub enum SlotState {
     Filling,
     /// Samples that failed must still be filled with pad_value.
     Patching,
+    /// Every row is written, and read for its digest.
+    Digesting,
     /// To be popped.
     Ready,
     /// To be reported by pop.
@@ -59,6 +63,8 @@ pub struct PerSample {
     pub covered: u32,
     /// Boxes may be fed.
     pub takes_fed: bool,
+    /// It has a digest.
+    pub has_digest: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +123,8 @@ pub struct Slots {
     /// What boxes cover: of each slot, field by field, sample by sample, the extents.
     pub covered: Table<u64>,
     samples_per_batch: u32,
+    /// Batches are digested before they are popped.
+    are_digested: bool,
     next_begin: u64,
     next_pop: u64,
     /// Set in tokens, so that a batch of another loader is none here.
@@ -162,6 +170,7 @@ impl Slots {
             ),
             covered: carver.table(Item::BatchStates, covered, &0),
             samples_per_batch,
+            are_digested: per_sample.has_digest,
             next_begin: 0,
             next_pop: 0,
             token_key: 0,
@@ -291,16 +300,26 @@ impl Slots {
         let entry = &self.slots[slot.at()];
         assert!(entry.remaining == 0);
         let to = match (entry.failed_samples, skip && !entry.is_fatal) {
-            (0, _) => SlotState::Ready,
+            (0, _) => self.state_when_whole(),
             (_, true) => SlotState::Patching,
             (_, false) => SlotState::Failed,
         };
         self.go(slot, SlotState::Filling, to).state
     }
 
-    /// The failed samples are filled.
-    pub fn patched(&mut self, slot: BatchSlot) {
-        self.go(slot, SlotState::Patching, SlotState::Ready);
+    /// What a slot becomes whose every row is written.
+    fn state_when_whole(&self) -> SlotState {
+        if self.are_digested { SlotState::Digesting } else { SlotState::Ready }
+    }
+
+    /// The failed samples are filled: what the slot becomes.
+    pub fn patched(&mut self, slot: BatchSlot) -> SlotState {
+        self.go(slot, SlotState::Patching, self.state_when_whole()).state
+    }
+
+    /// The digests of all samples are there.
+    pub fn digested(&mut self, slot: BatchSlot) {
+        self.go(slot, SlotState::Digesting, SlotState::Ready);
     }
 
     /// Notes that chunk number `chunk` of the batch failed for a sample. True where this is the

@@ -10,8 +10,14 @@ const SLOT: BatchSlot = BatchSlot(0);
 
 /// One slot for two samples.
 fn slots() -> Slots {
+    slots_with(false)
+}
+
+/// The same, of samples that have a digest or none.
+fn slots_with(has_digest: bool) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    Slots::carve(&mut carver, (1, 2), &PerSample { boxes: 1, covered: 1, takes_fed: false })
+    let per_sample = PerSample { boxes: 1, covered: 1, takes_fed: false, has_digest };
+    Slots::carve(&mut carver, (1, 2), &per_sample)
 }
 
 /// The slot with a popped batch.
@@ -24,16 +30,27 @@ fn held() -> Slots {
     slots
 }
 
-use SlotState::{Exported, Failed, Fenced, Filling, Free, Held, Patching, Ready, Releasing};
+use SlotState::{
+    Digesting, Exported, Failed, Fenced, Filling, Free, Held, Patching, Ready, Releasing,
+};
 
-const STATES: [SlotState; 9] =
-    [Free, Filling, Patching, Ready, Failed, Held, Releasing, Exported, Fenced];
+const STATES: [SlotState; 10] =
+    [Free, Filling, Patching, Digesting, Ready, Failed, Held, Releasing, Exported, Fenced];
 
 /// The slot, brought to a state.
 fn in_state(state: SlotState) -> Slots {
-    let mut slots = if state == Free { slots() } else { held() };
+    let mut slots = match state {
+        Free => slots(),
+        Digesting => slots_with(true),
+        _ => held(),
+    };
     match state {
         Free | Held => {}
+        Digesting => {
+            slots.begin(SLOT, 2);
+            assert!(slots.sub_remaining(SLOT, 1));
+            assert_eq!(slots.complete(SLOT, false), Digesting);
+        }
         Releasing => slots.release(SLOT),
         Exported | Fenced => {
             let tensor = (state == Exported).then(|| slots.take_tensor(SLOT, 0).unwrap());
@@ -62,7 +79,7 @@ fn in_state(state: SlotState) -> Slots {
 #[test]
 fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
     type Step = (fn(&mut Slots), SlotState, SlotState);
-    let steps: [Step; 11] = [
+    let steps: [Step; 12] = [
         (|slots| assert_ne!(slots.begin(SLOT, 2), u64::MAX), Free, Filling),
         (
             |slots| {
@@ -72,7 +89,8 @@ fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
             Filling,
             Ready,
         ),
-        (|slots| slots.patched(SLOT), Patching, Ready),
+        (|slots| assert_eq!(slots.patched(SLOT), Ready), Patching, Ready),
+        (|slots| slots.digested(SLOT), Digesting, Ready),
         (|slots| assert_ne!(slots.pop(SLOT), 0), Ready, Held),
         (|slots| slots.drop_failed(SLOT), Failed, Free),
         (|slots| slots.release(SLOT), Held, Releasing),
@@ -93,7 +111,7 @@ fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
     for state in STATES {
         let mut slots = in_state(state);
         slots.reset();
-        let is_stream = matches!(state, Filling | Patching | Ready | Failed);
+        let is_stream = matches!(state, Filling | Patching | Digesting | Ready | Failed);
         assert_eq!(slots.state(SLOT), if is_stream { Free } else { state });
     }
 }
@@ -177,4 +195,17 @@ fn records_are_used_in_turn_and_never_twice_at_a_time() {
     assert_eq!(slots.take_tensor(SLOT, 0), Some(2));
     assert_eq!(slots.take_tensor(SLOT, 0), Some(5));
     assert_eq!(slots.take_tensor(SLOT, 0), None);
+}
+
+#[test]
+fn failed_samples_are_filled_before_a_batch_is_digested() {
+    let mut slots = slots_with(true);
+    slots.begin(SLOT, 2);
+    let to = Destination { slot: SLOT, field: 0, sample: 1 };
+    slots.fail(to, 0, &Failure::new(Status::Decode));
+    assert!(slots.sub_remaining(SLOT, 1));
+    assert_eq!(slots.complete(SLOT, true), Patching);
+    assert_eq!(slots.patched(SLOT), Digesting);
+    slots.digested(SLOT);
+    assert_eq!(slots.state(SLOT), Ready);
 }

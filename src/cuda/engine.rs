@@ -16,6 +16,8 @@
 //! address. A copy of such a word out of device memory would wait behind whatever a trainer copies
 //! to the host.
 //!
+//! Where digests are asked for, `digests` reads full batches on the post stream, too.
+//!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
 //! `copied`, a slot only after its fence; so the one wait between streams is the one that is drawn.
 
@@ -50,8 +52,8 @@ const STATUS_BYTES: u64 = 4096;
 /// Bytes between two of them: neither is in a line of the other.
 const STATUS_STEP: u64 = 64;
 
-/// Threads of a block of the assemble kernel.
-const BLOCK_THREADS: u32 = 256;
+/// Threads of a block of the kernels.
+pub(super) const BLOCK_THREADS: u32 = 256;
 
 /// What a loader takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +68,8 @@ pub struct Sizes {
     pub slabs: u32,
     /// Bytes of the staging memory for encoded chunks.
     pub staging_bytes: u64,
+    /// Shares of digests that a slot has; 0 where there are no digests.
+    pub slot_shares: u64,
 }
 
 impl Sizes {
@@ -84,9 +88,19 @@ impl Sizes {
         align_up(self.used_bytes(), DEVICE_PAGE_BYTES)
     }
 
-    /// Bytes of pinned host memory: slabs, status words, staging.
+    /// Bytes of pinned host memory: slabs, status words, staging, shares of digests.
     pub fn pinned_bytes(&self) -> u64 {
-        self.slabs_bytes() + self.staging_bytes
+        self.shares_at() + self.shares_bytes()
+    }
+
+    /// Where the shares of digests begin.
+    pub(super) fn shares_at(&self) -> u64 {
+        align_up(self.slabs_bytes() + self.staging_bytes, size_of::<u64>() as u64)
+    }
+
+    /// Bytes of the shares of digests of all slots.
+    pub fn shares_bytes(&self) -> u64 {
+        self.slot_shares * size_of::<u64>() as u64 * u64::from(self.slots)
     }
 
     /// Bytes of it that slabs and status words take: whole pages.
@@ -135,7 +149,7 @@ impl fmt::Display for Fault {
             Fault::Call(call, code, driver) => write!(f, "{call} says {}", driver.named(*code)),
             Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
             Fault::Silent => f.write_str(
-                "the assemble kernel ran, and what it writes into pinned memory does not reach the \
+                "a kernel ran, and what it writes into pinned memory does not reach the \
                  host: update the NVIDIA driver, or set backend = host",
             ),
             Fault::Tiles => f.write_str(
@@ -173,6 +187,8 @@ pub(super) struct Slot {
     pub ready: Stream,
     /// After what was queued when the slot was given back.
     pub fence: Event,
+    /// Around the reading of its samples for their digests; none where there are no digests.
+    pub digests: Pair,
 }
 
 /// See the module.
@@ -181,8 +197,10 @@ pub struct DeviceEngine {
     pub context: DeviceContext,
     /// What was taken.
     pub sizes: Sizes,
-    pub(super) module: Module,
+    pub(super) modules: [Module; 2],
     pub(super) assemble: Function,
+    /// None where there are no digests.
+    pub(super) digest: Function,
     pub(super) memory: DevicePointer,
     /// Slabs, and a page of status words. None until it was taken.
     pub(super) pinned: Option<Region>,
@@ -245,7 +263,7 @@ impl DeviceEngine {
         self.pinned_part(self.sizes.slabs_bytes(), self.sizes.staging_bytes)
     }
 
-    fn pinned_part(&self, offset: u64, bytes: u64) -> Region {
+    pub(super) fn pinned_part(&self, offset: u64, bytes: u64) -> Region {
         let Some(pinned) = self.pinned else { unreachable!("an open engine has pinned memory") };
         pinned.part(offset, bytes)
     }
@@ -341,7 +359,7 @@ impl DeviceEngine {
         self.elapsed_ns(self.kernels[resident as usize])
     }
 
-    fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
+    pub(super) fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
         let elapsed = self.context.driver.event_elapsed_time(first, last);
         elapsed.map_or(0, |milliseconds| (milliseconds * 1e6) as u64)
     }

@@ -21,6 +21,11 @@ pub struct Kernel {
 pub const ASSEMBLE: Kernel =
     Kernel { packed: include_bytes!("../../kernels/assemble.ptx.z"), entry: c"wavetrain_assemble" };
 
+/// `(data: *const u8, sample_bytes: u64, parts: u64, count: u64, shares: *mut u64)`, a warp of
+/// blocks of 256 threads for each part of a sample. Loaded where digests are asked for.
+pub const DIGEST: Kernel =
+    Kernel { packed: include_bytes!("../../kernels/digest.ptx.z"), entry: c"wavetrain_digest" };
+
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
 /// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has
 /// it.

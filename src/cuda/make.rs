@@ -8,19 +8,20 @@ use crate::base::arena::Region;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
+use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{DeviceEngine, Fault, RESIDENT_WAVES, Sizes, Slot, Submit, check};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
-use crate::cuda::kernels::ASSEMBLE;
+use crate::cuda::kernels::{ASSEMBLE, DIGEST};
 use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::ffi::{CStr, c_void};
 use core::iter::repeat_n;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU64;
 
 /// Bytes of a unit and a table of its tiles, as the warm-up launches them.
@@ -32,13 +33,22 @@ const TILES_BYTES: u64 = 8;
 #[derive(Clone, Copy)]
 pub struct Consumer(pub *mut c_void);
 
+/// The texts of the kernels.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    /// Of [`ASSEMBLE`].
+    pub assemble: &'a CStr,
+    /// Of [`DIGEST`], where digests are asked for.
+    pub digest: Option<&'a CStr>,
+}
+
 impl DeviceEngine {
-    /// Takes everything that a loader needs of the device. `ptx` is the text of [`ASSEMBLE`].
+    /// Takes everything that a loader needs of the device.
     pub fn open(
         context: DeviceContext,
         sizes: &Sizes,
         consumer: Consumer,
-        ptx: &CStr,
+        texts: Texts<'_>,
         why: &mut Why,
     ) -> Result<DeviceEngine, Status> {
         let Some(devices) = DEVICES else {
@@ -49,8 +59,9 @@ impl DeviceEngine {
         let mut engine = DeviceEngine {
             context,
             sizes: *sizes,
-            module: Module::NULL,
+            modules: [Module::NULL; 2],
             assemble: Function::NULL,
+            digest: Function::NULL,
             memory: DevicePointer::NULL,
             pinned: None,
             input: Stream::NULL,
@@ -65,7 +76,7 @@ impl DeviceEngine {
             overhead_bytes: 0,
             _devices: devices,
         };
-        match engine.build(ptx, why) {
+        match engine.build(texts, why) {
             Ok(()) => Ok(engine),
             Err(status) => {
                 engine.close();
@@ -74,7 +85,7 @@ impl DeviceEngine {
         }
     }
 
-    fn build(&mut self, ptx: &CStr, why: &mut Why) -> Result<(), Status> {
+    fn build(&mut self, texts: Texts<'_>, why: &mut Why) -> Result<(), Status> {
         let told = |why: &mut Why, fault: Fault| why.fail(fault.status(), format_args!("{fault}"));
         let entered = self.enter().map_err(|fault| told(why, fault))?;
         let driver = self.context.driver;
@@ -83,8 +94,12 @@ impl DeviceEngine {
         }
         let free = |driver: &Driver| driver.mem_get_info().map_or(0, |(free, _)| free);
         let before = free(driver);
-        self.module = module::load(&entered, ptx, why)?;
-        self.assemble = module::function(&entered, self.module, ASSEMBLE.entry, why)?;
+        self.modules[0] = module::load(&entered, texts.assemble, why)?;
+        self.assemble = module::function(&entered, self.modules[0], ASSEMBLE.entry, why)?;
+        if let Some(text) = texts.digest {
+            self.modules[1] = module::load(&entered, text, why)?;
+            self.digest = module::function(&entered, self.modules[1], DIGEST.entry, why)?;
+        }
         self.take_memory(driver, why)?;
         self.make_streams(driver)
             .and_then(|()| self.warm_up(driver))
@@ -136,11 +151,16 @@ impl DeviceEngine {
         for place in self.copies.iter_mut().chain(&mut self.kernels).flatten() {
             *place = event(EVENT_DEFAULT)?;
         }
-        let slot = Slot { ready: Stream::NULL, fence: Event::NULL };
+        let slot = Slot { ready: Stream::NULL, fence: Event::NULL, digests: [Event::NULL; 2] };
         self.slots.extend(repeat_n(slot, index(self.sizes.slots.into())));
         for slot in &mut self.slots {
             slot.ready = stream(least)?;
             slot.fence = event(EVENT_DISABLE_TIMING)?;
+            if self.sizes.slot_shares > 0 {
+                for place in &mut slot.digests {
+                    *place = event(EVENT_DEFAULT)?;
+                }
+            }
         }
         *self.link.lock() = event(EVENT_DISABLE_TIMING)?;
         Ok(())
@@ -172,10 +192,12 @@ impl DeviceEngine {
             record(slot.fence, slot.ready)?;
             wait(detour, slot.fence)?;
         }
+        self.warm_up_digests()?;
         self.drain(true)?;
         for slot in 0..self.sizes.slots {
             self.is_unfenced(slot)?;
         }
+        self.check_digests()?;
         self.copy_ns(0);
         for resident in 0..RESIDENT_WAVES as u32 {
             self.assemble_ns(resident);
@@ -183,6 +205,42 @@ impl DeviceEngine {
                 Err(Fault::Kernel(_)) => {}
                 Ok(_) => return Err(Fault::Silent),
                 Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of the kernel that reads for digests, on each slot's shares and event: it reads the
+    /// unit of a resident wave, whose bytes are 0.
+    fn warm_up_digests(&self) -> Result<(), Fault> {
+        if self.digest == Function::NULL {
+            return Ok(());
+        }
+        let start = without_provenance_mut::<u8>(index(self.wave_address(0).0));
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        // SAFETY: an address of the device, which nobody looks into from here.
+        let samples = unsafe { Region::over(start, UNIT_BYTES) };
+        for slot in 0..self.sizes.slots {
+            let shares = self.shares(slot).part(0, 8);
+            // SAFETY: pinned memory that was just taken, and no kernel was told of it.
+            unsafe { shares.as_ptr().write_bytes(0, 8) };
+            self.begin_digests(slot)?;
+            self.read_for_digests(
+                slot,
+                &DigestRead { samples, sample_bytes: UNIT_BYTES, first_share: 0 },
+            )?;
+            self.end_digests(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what it wrote reached the host: the share of words of 0 is not 0.
+    fn check_digests(&self) -> Result<(), Fault> {
+        for slot in 0..if self.digest == Function::NULL { 0 } else { self.sizes.slots } {
+            // SAFETY: the kernels have run, and no other is queued.
+            let share = unsafe { self.shares(slot).as_ptr().cast::<u64>().read_volatile() };
+            if !self.is_digested(slot)? || share == 0 {
+                return Err(Fault::Silent);
             }
         }
         Ok(())
@@ -198,7 +256,9 @@ impl DeviceEngine {
         // one is not made.
         if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
             let events = self.copies.iter().chain(&self.kernels).flatten().copied();
-            let events = events.chain(self.slots.iter().map(|slot| slot.fence));
+            let events = events.chain(
+                self.slots.iter().flat_map(|slot| [slot.fence, slot.digests[0], slot.digests[1]]),
+            );
             let streams = [self.input, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
             // SAFETY: all of it is ours, was made in this context, and is not used any more.
@@ -209,8 +269,8 @@ impl DeviceEngine {
                 for stream in streams.filter(|stream| !stream.is_null()) {
                     let _ = driver.stream_destroy(stream);
                 }
-                if !self.module.is_null() {
-                    let _ = driver.module_unload(self.module);
+                for module in self.modules.iter().filter(|module| !module.is_null()) {
+                    let _ = driver.module_unload(*module);
                 }
                 if self.memory != DevicePointer::NULL {
                     let _ = driver.mem_free(self.memory);

@@ -10,7 +10,8 @@
 //!  driver    a method per entry           handles  the types that they take
 //!  device    which device and context     context  pushed and popped
 //!  module    kernels from PTX             result   codes and their names
-//!  engine    a loader's share of a device; made and given back by make; fences: slots that wait
+//!  engine    a loader's share of a device; made and given back by make; fences: slots that wait;
+//!            digests: slots that are read
 //! ```
 //!
 //! The declarations are our own because the codes of a newer driver are no values of an older
@@ -18,6 +19,7 @@
 
 pub mod context;
 pub mod device;
+pub mod digests;
 pub mod driver;
 pub mod engine;
 // A table of the driver's, which tests hold against cuda-sys whole: no build uses all of it.
@@ -57,4 +59,4 @@ pub use driver::Driver;
 pub use engine::{DeviceEngine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
 pub use handles::{Event, Stream};
 pub use library::DriverPath;
-pub use make::Consumer;
+pub use make::{Consumer, Texts};

@@ -56,6 +56,9 @@ pub struct BatchView {
     pub statuses: &'static [i32],
     /// Extents that boxes cover of each sample of the field, one after the other.
     pub covered: &'static [u64],
+    /// Digests of the samples of the field, and the sum of their mixes with their positions; None
+    /// where the config asks for none.
+    pub digests: Option<(&'static [u64], u64)>,
 }
 
 impl BatchView {
@@ -276,6 +279,7 @@ impl Engine {
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
             covered: self.shared.covered(slot, field, sample_count),
+            digests: state.digests.of(slot, field, sample_count),
         })
     }
 

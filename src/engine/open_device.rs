@@ -8,8 +8,8 @@ use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
-use crate::cuda::kernels::{ASSEMBLE, Kernel};
-use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES};
+use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel};
+use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES, Texts};
 use crate::decode::inflate::Inflater;
 use crate::fail;
 use crate::setup::geometry::Geometry;
@@ -23,7 +23,9 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
         return;
     }
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    bill.add(Item::PinnedSlabs, Kind::Pinned, sizes.slabs_bytes());
+    // Shares of digests lie behind the staging.
+    let slabs_bytes = sizes.pinned_bytes() - sizes.staging_bytes;
+    bill.add(Item::PinnedSlabs, Kind::Pinned, slabs_bytes);
     bill.add(Item::StagingSlabs, Kind::Pinned, sizes.staging_bytes);
     bill.add(Item::BatchSlots, Kind::Device, sizes.slots_bytes);
     bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
@@ -42,26 +44,35 @@ pub fn open_engine(
     if !settings.is_cuda() {
         return Ok(());
     }
-    let ptx = unpack(&ASSEMBLE, scratch, why)?;
+    let (assemble, rest) = unpack(&ASSEMBLE, scratch, why)?;
+    let digest = match settings.per_sample.has_digest {
+        true => Some(unpack(&DIGEST, rest, why)?.0),
+        false => None,
+    };
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    *engine =
-        Some(DeviceEngine::open(context, &sizes, Consumer(config.consumer_stream), ptx, why)?);
+    let (consumer, texts) = (Consumer(config.consumer_stream), Texts { assemble, digest });
+    *engine = Some(DeviceEngine::open(context, &sizes, consumer, texts, why)?);
     Ok(())
 }
 
-/// The text of a kernel, at the front of `room`. INTERNAL where the library's bytes are not those
-/// that were built.
+/// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL where the
+/// library's bytes are not those that were built.
 #[inline(never)] // the inflater's 11 KB are not to stand on the stack while the driver compiles
-fn unpack<'a>(kernel: &Kernel, room: &'a mut [u8], why: &mut Why) -> Result<&'a CStr, Status> {
+fn unpack<'a>(
+    kernel: &Kernel,
+    room: &'a mut [u8],
+    why: &mut Why,
+) -> Result<(&'a CStr, &'a mut [u8]), Status> {
     let mut cause = Why::new();
     let limit = room.len().saturating_sub(1);
     let unpacked = Inflater::new().zlib(kernel.packed, &mut room[..limit], &mut cause);
     let text = unpacked.ok().and_then(|bytes| {
         *room.get_mut(bytes)? = 0;
-        CStr::from_bytes_with_nul(room.get(..=bytes)?).ok()
+        let (text, rest) = room.split_at_mut_checked(bytes + 1)?;
+        Some((CStr::from_bytes_with_nul(text).ok()?, rest))
     });
     text.ok_or_else(|| {
         let name = kernel.entry.to_str().unwrap_or("");
@@ -112,7 +123,7 @@ mod tests {
     fn unpacked(packed: &'static [u8], room: usize) -> Result<usize, String> {
         let (mut room, mut why) = (std::vec![0xA5; room], Why::new());
         let text = unpack(&Kernel { packed, ..ASSEMBLE }, &mut room, &mut why);
-        text.map(CStr::count_bytes).map_err(|status| {
+        text.map(|(text, _)| text.count_bytes()).map_err(|status| {
             assert_eq!(status, Status::Internal);
             why.to_string()
         })

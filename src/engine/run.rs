@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::jobs::read::{ask, cached, wait};
-use crate::jobs::{assemble, device, load, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, digest, load, look_up, parts, patch, plan};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
 use crate::state::worker::Worker;
@@ -42,6 +42,7 @@ impl Engine {
                 assemble::run(lock, worker, (wave, first, count), (large, slab))
             }
             Job::Patch { slot, slab } => patch::run(lock, slot, slab),
+            Job::Digest(piece) => digest::run(lock, &piece),
             Job::Device => device::run(lock).1,
         }
     }

@@ -4,7 +4,7 @@
 //! has one.
 
 use crate::jobs::read::{cached, wait};
-use crate::jobs::{assemble, device, load, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, digest, load, look_up, parts, patch, plan};
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
@@ -17,6 +17,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Device => Some(device::take(state)),
         Work::Plan => Some(plan::take(state)),
         Work::Patch => patch::take(state, shared),
+        Work::Digest => digest::take(state),
         Work::Assemble => assemble::take(state, shared),
         Work::OwnRead => cached::take(state, shared, role),
         Work::Load => load::take(state),

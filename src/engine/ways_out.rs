@@ -60,7 +60,8 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
     let kept = state.slots.kept();
     let exported = state.slots.in_state(SlotState::Exported);
-    let filling = state.slots.in_state(SlotState::Filling);
+    let filling =
+        state.slots.in_state(SlotState::Filling) + state.slots.in_state(SlotState::Digesting);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
     let captured = state.device.captured.count_ones();
     let lending = state.device.lending.count_ones();

@@ -122,6 +122,8 @@ pub struct Queue {
     added: u32,
     first: u64,
     limit: u64,
+    /// Samples that had been consumed or dropped by the last reset.
+    cleared: u64,
     names: &'static mut [Name],
     name_first: u64,
     name_limit: u64,
@@ -151,6 +153,7 @@ impl Queue {
             added: 0,
             first: 0,
             limit: 0,
+            cleared: 0,
             names: carver.slice(Item::SampleQueue, boxes + YOUNG_NAMES + 1, &name),
             name_first: 0,
             name_limit: 0,
@@ -173,7 +176,7 @@ impl Queue {
 
     /// Drops everything.
     pub fn clear(&mut self) {
-        self.first = self.limit;
+        (self.first, self.cleared) = (self.limit, self.limit);
         self.name_first = self.name_limit;
         self.byte_first = self.byte_limit;
         self.flushes = 0;
@@ -275,6 +278,12 @@ impl Queue {
     /// Number of the front sample since open; grows by one for every sample consumed.
     pub fn front_number(&self) -> u64 {
         self.first
+    }
+
+    /// Position of the front sample in the stream: samples that were pushed before it since open or
+    /// reset, those of discarded batches included.
+    pub fn front_position(&self) -> u64 {
+        self.first - self.cleared
     }
 
     /// What is fed of box `number` of the sample `offset` behind the front.

@@ -15,6 +15,7 @@ use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, Submit};
 use crate::device::{Layout, Submission, UNIT_BYTES};
 use crate::fail;
+use crate::jobs::digest::{close_digests, read_batches};
 use crate::jobs::lend::send_boxes;
 use crate::jobs::release::fence_captured;
 use crate::os::sink::Level;
@@ -50,6 +51,7 @@ struct Done {
     copied: u64,
     waves: u64,
     slots: u64,
+    digests: u64,
 }
 
 /// Looks what is done and submits what can be. Whether anything was.
@@ -76,6 +78,7 @@ fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let _context = engine.enter()?;
     let mut progress = fence_captured(lock, engine)?;
     progress |= poll(lock, engine)?;
+    progress |= read_batches(lock, engine)?;
     progress |= send_boxes(lock, engine)?;
     // Ends: each turn takes a resident wave.
     loop {
@@ -88,10 +91,11 @@ fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
 
 fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let shared = lock.shared;
-    let (copying, busy, fenced, copies, waves) = {
+    let (copying, busy, fenced, digesting, copies, waves) = {
         let device = &lock.lock().device;
-        let busy = device.slabs.busy_bits();
-        (device.copying, busy, device.fenced, device.copy_bytes, device.wave_bytes)
+        let (copying, busy) = (device.copying, device.slabs.busy_bits());
+        let (fenced, digesting) = (device.fenced, device.digesting);
+        (copying, busy, fenced, digesting, device.copy_bytes, device.wave_bytes)
     };
     let mut done = Done::default();
     for bit in bits(copying) {
@@ -103,8 +107,14 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     for bit in bits(fenced) {
         done.slots |= u64::from(engine.is_unfenced(bit)?) << bit;
     }
-    if done.copied | done.waves | done.slots == 0 {
+    for bit in bits(digesting) {
+        done.digests |= u64::from(engine.is_digested(bit)?) << bit;
+    }
+    if done.copied | done.waves | done.slots | done.digests == 0 {
         return Ok(false);
+    }
+    for slot in bits(done.digests) {
+        close_digests(lock, BatchSlot(slot), engine.digest_ns(slot));
     }
     bits(done.copied).for_each(|slab| {
         let bytes = copies[index(u64::from(slab))];
@@ -208,7 +218,7 @@ pub fn device_main(lock: &Lock) {
             (progress, state) = run(lock);
             // A worker that ended its part of a slab meanwhile found this thread awake, and did
             // not wake it.
-            progress |= state.device.slabs.has_submission();
+            progress |= state.device.slabs.has_submission() || state.digests.has_piece();
             state.end_job();
             state.wakes.work();
         }

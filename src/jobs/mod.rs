@@ -4,6 +4,7 @@ pub mod asked;
 pub mod assemble;
 pub mod blanks;
 pub mod device;
+pub mod digest;
 pub mod failures;
 pub mod feed;
 pub mod flat;

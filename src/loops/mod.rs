@@ -8,6 +8,7 @@
 //! inflate          deflate data
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
+//! digest           64 bits of what a sample holds
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
 
@@ -17,6 +18,7 @@ pub mod convert;
 pub mod crc32;
 pub mod crc32c;
 mod crc_tables;
+pub mod digest;
 pub mod filters;
 pub mod inflate;
 pub mod lz4;

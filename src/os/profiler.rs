@@ -15,6 +15,8 @@ pub const META: &CStr = c"meta";
 pub const IO: &CStr = c"io";
 /// The decoding of a chunk.
 pub const DECODE: &CStr = c"decode";
+/// The reading of a full batch for the digests of its samples.
+pub const DIGEST: &CStr = c"digest";
 /// The scatter of a chunk into its batch, or the filling of failed samples.
 pub const ASSEMBLE: &CStr = c"assemble";
 

@@ -305,8 +305,8 @@ macro_rules! config_table {
         /// Rows of the table of files of arrays that lie in folders of numbered .npy files, for all
         /// of them together. Default 0: there are no such arrays.
         max_parts: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
-        /// 1: each sample gets a digest. Not built yet, so only 0 is taken.
-        digest: u32 = 0, [0, 1] => Count "a digest of each sample; not built yet";
+        /// 1: each sample gets a digest, and each batch their sum. Default 0.
+        digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
         /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.
         augment: u32 = 0, [0, 1] => Count "changes as boxes are cast; not built yet";
         /// Memory for boxes that are resampled. Not built yet, so only 0 is taken.

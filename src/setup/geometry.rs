@@ -11,6 +11,7 @@ use crate::base::limits::{
 };
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
+use crate::cuda::digests::parts;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
 use crate::device::{Layout, SlabNeed, TILES_BYTES, UNIT_BYTES};
@@ -100,7 +101,17 @@ impl Settings {
             wave_bytes: layout.bytes(),
             slabs: self.config.host_buffer_waves,
             staging_bytes,
+            slot_shares: match self.per_sample.has_digest {
+                true => self.first_share(self.fields.len()),
+                false => 0,
+            },
         }
+    }
+
+    /// Place of the first share of a field's digests among those of a slot on a device.
+    pub fn first_share(&self, field: usize) -> u64 {
+        let samples = u64::from(self.config.samples_per_batch);
+        self.fields[..field].iter().map(|field| samples * parts(field.sample_bytes)).sum()
     }
 
     /// Bytes of staging that are plain host memory: none where there is a device.

@@ -106,6 +106,7 @@ pub fn settings_from_config(
         config: Config { fields: FieldTable::NONE, ..*config },
         per_sample: PerSample {
             takes_fed: takes_parts,
+            has_digest: config.digest == 1,
             boxes: boxes_per_sample,
             covered: fields.iter().map(|field| field.covered_extents() as u32).sum(),
         },
@@ -234,7 +235,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
         ("numa_node", c.numa_node != default.numa_node),
         ("metadata_latency", c.metadata_latency != default.metadata_latency),
-        ("digest", c.digest != default.digest),
         ("augment", c.augment != default.augment),
         ("max_resample_bytes", c.max_resample_bytes != default.max_resample_bytes),
     ];

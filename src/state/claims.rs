@@ -6,9 +6,10 @@
 //! on: it lives in the job, and is gone with it.
 
 use crate::base::arena::{Claim, Region};
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
+use crate::batch::digests::Piece;
 use crate::cuda::Event;
 use crate::device::{SlabPart, UNIT_BYTES};
 use crate::read::staged_bytes;
@@ -123,6 +124,23 @@ impl Shared {
         // SAFETY: the slot is Filling, or Patching for one job; two chunks of an array never cover
         // the same element of a box, and a chunk is one job's.
         unsafe { Claim::new(self.sample_region(to)) }
+    }
+
+    /// What a piece has of a batch that is read for its digests.
+    pub fn digested_bytes(&self, piece: &Piece) -> &'static [u8] {
+        let Piece { slot, field, sample, samples, first, bytes, sample_bytes, .. } = *piece;
+        let place = self.field_region(slot, field, sample + samples);
+        let first = u64::from(sample) * sample_bytes + first;
+        // SAFETY: every row of a slot that is Digesting is written, and it stays so until the last
+        // of its pieces is over; nobody has what the consumer may write to before that.
+        unsafe { place.part(first, u64::from(samples) * bytes).view() }
+    }
+
+    /// The shares of the digests of a slot, which a kernel wrote that has run.
+    pub fn digest_shares(&self, slot: BatchSlot) -> &'static [[u8; 8]] {
+        let Some(engine) = self.engine() else { return &[] };
+        // SAFETY: no other kernel writes them before the batch was popped and its slot used again.
+        unsafe { engine.shares(slot.0).view() }.as_chunks().0
     }
 
     /// The runs of the grid of an array whose metadata the caller loads.

@@ -50,6 +50,8 @@ pub struct DeviceState {
     pub fenced: u64,
     /// Slots that wait for the end of a capture first, likewise.
     pub captured: u64,
+    /// Slots whose samples a kernel reads for their digests, as bits.
+    pub digesting: u64,
     /// Streams that a consumer uses each slot on.
     pub uses: &'static mut [Uses],
     /// A thread has the job.
@@ -81,6 +83,7 @@ impl DeviceState {
             lending: 0,
             fenced: 0,
             captured: 0,
+            digesting: 0,
             uses: &mut [],
             is_taken: false,
             polled_ns: 0,
@@ -142,7 +145,7 @@ impl DeviceState {
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        let waits = self.copying | self.fenced | self.captured | self.lending;
+        let waits = self.copying | self.fenced | self.captured | self.lending | self.digesting;
         HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)
     }
 
@@ -152,6 +155,7 @@ impl DeviceState {
         self.copying = 0;
         self.lent_bytes.fill(0);
         self.lending = 0;
+        self.digesting = 0;
         self.lacks_room = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::base::arena::Claim;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
+use crate::batch::digests::Piece;
 use crate::intake::parts::Slice;
 use crate::read::{Lease, Question};
 use crate::state::scratch::Hold;
@@ -111,6 +112,8 @@ pub enum Job {
         /// Where what is to be done goes, on its way to a device.
         slab: Option<SlabWriter>,
     },
+    /// Read a piece of a full batch for its digests.
+    Digest(Piece),
     /// Submit to the device and look what is done.
     Device,
 }

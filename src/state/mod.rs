@@ -15,15 +15,17 @@ pub mod scratch;
 pub mod shared;
 pub mod slab_writer;
 pub mod uses;
+mod whole;
 pub mod work;
 pub mod worker;
 
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
-use crate::base::indexes::{ArraySlot, BatchSlot, FileSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
+use crate::batch::digests::Digests;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::HAS_DEVICES;
@@ -142,6 +144,8 @@ pub struct State {
     pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
+    /// Digests of their samples.
+    pub digests: Digests,
     /// The planner may be able to do something.
     pub plan_wanted: bool,
     /// A worker runs the planner.
@@ -230,6 +234,7 @@ impl State {
                 (config.n_batch_slots, config.samples_per_batch),
                 &settings.per_sample,
             ),
+            digests: whole::carve_digests(carver, settings),
             plan_wanted: false,
             planning: false,
             is_cold: false,
@@ -261,6 +266,7 @@ impl State {
             fed: self.slots.fed.share(),
             covered: self.slots.covered.share(),
             statuses: self.slots.statuses.share(),
+            digests: self.digests.table.share(),
         }
     }
 
@@ -296,14 +302,6 @@ impl State {
         };
         if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
             self.is_cold = self.miss_weight > 0;
-        }
-    }
-
-    /// The last chunk of a batch is there.
-    pub fn complete_slot(&mut self, shared: &Shared, slot: BatchSlot) {
-        match self.slots.complete(slot, shared.skips_errors()) {
-            SlotState::Patching => {}
-            _ => self.wakes.all(Condition::Batch),
         }
     }
 
@@ -385,13 +383,6 @@ impl State {
             self.wakes.all(Condition::Idle);
         }
         self.wakes.work();
-    }
-
-    /// The failed samples of a batch are filled.
-    pub fn end_patch(&mut self, slot: BatchSlot) {
-        self.patching &= !(1 << slot.0);
-        self.slots.patched(slot);
-        self.wakes.all(Condition::Batch);
     }
 
     /// A task is done with its place in the cache. Chunks that waited for what it decoded are
@@ -490,6 +481,7 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
+        self.digests.clear();
         if HAS_DEVICES {
             self.device.clear();
         }

@@ -79,6 +79,7 @@ pub struct Views {
     pub fed: Table<Fed>,
     pub covered: Table<u64>,
     pub statuses: Table<i32>,
+    pub digests: Table<u64>,
 }
 
 /// What stands where a box has no source.
@@ -190,6 +191,11 @@ impl Shared {
     pub fn engine(&self) -> Option<&DeviceEngine> {
         // A reference to what nobody has is no type that nobody has.
         self.engine.filter(|_| HAS_DEVICES)
+    }
+
+    /// Whether samples get a digest.
+    pub fn takes_digests(&self) -> bool {
+        self.settings.per_sample.has_digest
     }
 
     pub fn skips_errors(&self) -> bool {

@@ -20,6 +20,8 @@ pub enum Work {
     Plan,
     /// Fill the failed samples of a batch.
     Patch,
+    /// Read a full batch for its digests.
+    Digest,
     /// Decode and assemble what is staged.
     Assemble,
     /// Read what nobody began, decoding as it comes; never waits.
@@ -36,10 +38,11 @@ pub enum Work {
     WaitingRead,
 }
 
-const ALL: [Work; 10] = [
+const ALL: [Work; 11] = [
     Work::Device,
     Work::Plan,
     Work::Patch,
+    Work::Digest,
     Work::Assemble,
     Work::OwnRead,
     Work::Load,
@@ -111,6 +114,9 @@ impl State {
         if self.patch_slot().is_some() {
             works.0 |= Works::of(&[Work::Patch]).0;
         }
+        if self.digests.has_piece() && shared.engine().is_none() {
+            works.0 |= Works::of(&[Work::Digest]).0;
+        }
         let (ready, unissued) = self.waves.each_active().fold((false, false), |found, wave| {
             (found.0 | !wave.ready.is_empty(), found.1 | (wave.unissued > 0))
         });
@@ -178,6 +184,7 @@ impl State {
             role == Role::Device
                 || (shared.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
         };
-        device.slabs.has_submission() || device.is_at_work() && is_rested()
+        let has_more = device.slabs.has_submission() || self.digests.has_piece();
+        has_more || device.is_at_work() && is_rested()
     }
 }

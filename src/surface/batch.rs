@@ -84,6 +84,17 @@ impl<'a> FieldView<'a> {
         self.view.covered
     }
 
+    /// A digest of the bytes of each sample; None where the config asks for none.
+    pub fn digests(&self) -> Option<&[u64]> {
+        self.view.digests.map(|(digests, _)| digests)
+    }
+
+    /// The sum of the digests, each mixed with the position of its sample in the stream; 0 where
+    /// the config asks for none.
+    pub fn digest(&self) -> u64 {
+        self.view.digests.map_or(0, |(_, sum)| sum)
+    }
+
     /// The field as a DLPack tensor, which keeps the slot until its deleter is called, on any
     /// thread, also after this value is gone. Delete it before the loader goes: else the loader's
     /// memory stays. None where 8 tensors of the field live.
@@ -154,6 +165,16 @@ impl<'a> Batch<'a> {
     /// See [`FieldView::covered`].
     pub fn covered(&self) -> &[u64] {
         self.first.covered()
+    }
+
+    /// See [`FieldView::digests`].
+    pub fn digests(&self) -> Option<&[u64]> {
+        self.first.digests()
+    }
+
+    /// See [`FieldView::digest`].
+    pub fn digest(&self) -> u64 {
+        self.first.digest()
     }
 
     /// See [`FieldView::dlpack`].

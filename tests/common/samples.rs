@@ -4,6 +4,7 @@
 //! what its boxes cover.
 
 use crate::common::asked;
+use crate::common::digest;
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures;
 use crate::common::lender::Lender;
@@ -266,6 +267,9 @@ impl Case {
                         bytes += field.bytes();
                         let place = format!("case {case}, batch {seen}, field {number}");
                         assert_eq!(field.covered(), covered, "{place}");
+                        let position = first as u64;
+                        let samples = data.chunks_exact(data.len() / tags.len());
+                        digest::check(&field, config.digest == 1, samples, position, &place);
                         assert_eq!(crc32fast::hash(&data), *crc, "{place}");
                     }
                     seen += 1;

@@ -4,8 +4,10 @@
 use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::in_hook_mode;
 use crate::common::lender::Lender;
+use crate::common::replay::{Source, Way, replay};
 use crate::common::samples::{Case, cases};
 use wavetrain::config::*;
+use wavetrain::sampler::Deal;
 
 /// The config of a case with batches on the device, in one of the ways to work.
 fn config(case: &Case, simulator: &Simulator) -> Config {
@@ -32,6 +34,15 @@ fn fields_and_boxes_on_a_device_are_what_numpy_makes_of_them() {
 }
 
 #[test]
+fn samples_on_a_device_have_the_digests_that_they_have_on_the_host() {
+    let Some(simulator) = Simulator::take() else { return };
+    for (number, case) in cases().iter().enumerate() {
+        simulator.set_mode([Mode::Eager, Mode::Jitter, Mode::Lazy][number % 3], number as u64);
+        case.stream(&Config { digest: 1, ..config(case, &simulator) });
+    }
+}
+
+#[test]
 fn memory_of_the_device_gives_what_memory_of_the_host_gives() {
     let Some(simulator) = Simulator::take() else { return };
     let lender = Lender::new(simulator.driver_path());
@@ -43,4 +54,17 @@ fn memory_of_the_device_gives_what_memory_of_the_host_gives() {
         count += 1;
     }
     assert!(bytes > 1 << 18 && count > 50, "{bytes} bytes of {count} cases");
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
+    let Some(simulator) = Simulator::take() else { return };
+    let source = Source::new();
+    let host = source.config();
+    let device = Config { backend: BACKEND_CUDA, cuda_driver: simulator.driver_path(), ..host };
+    let pumped = Config { thread_mode: THREADS_PUMP, ..device };
+    let configs = [device, host, pumped, Config { n_decode_threads: 8, ..device }];
+    for way in [Way::Shuffled(Deal::BySample), Way::Free] {
+        assert_eq!(replay(&source, way, &configs, 40), replay(&source, way, &[host], 40));
+    }
 }

@@ -6,6 +6,7 @@
 
 #include "../../kernels/assemble.cu"
 #include "../../kernels/copy.cu"
+#include "../../kernels/digest.cu"
 #include "probe.cu"
 #include "train_step.cu"
 
@@ -32,6 +33,7 @@ struct Launcher<kernel> {
 inline const Kernel kernel_table[] = {
     SIM_KERNEL(wavetrain_assemble),
     SIM_KERNEL(wavetrain_copy),
+    SIM_KERNEL(wavetrain_digest),
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
     SIM_KERNEL(train_step),

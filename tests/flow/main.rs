@@ -6,6 +6,7 @@ mod changes;
 mod chunk_cache;
 #[path = "../common/mod.rs"]
 mod common;
+mod digests;
 mod host;
 mod host_hooks;
 mod idle;
@@ -13,6 +14,7 @@ mod in_flight;
 mod life;
 mod os_seam;
 mod reads;
+mod replay;
 mod ring;
 mod stacks;
 mod uring;

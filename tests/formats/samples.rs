@@ -24,6 +24,20 @@ fn fields_boxes_steps_and_axes_are_what_numpy_makes_of_them() {
     assert!(bytes > 1 << 20, "{bytes}");
 }
 
+#[test]
+fn each_sample_has_the_digest_of_its_bytes_in_every_mode() {
+    for case in cases() {
+        let config = Config { digest: 1, ..case.config() };
+        match case.number % 5 {
+            0 => case.stream(&Config { thread_mode: THREADS_PUMP, ..config }),
+            1 => case.stream(&in_hook_mode(&config)),
+            2 => case.stream(&Config { n_decode_threads: 1, ..config }),
+            3 => case.stream(&Config { n_decode_threads: 8, ..config }),
+            _ => case.stream(&Config { chunk_cache_bytes: 1 << 20, ..config }),
+        };
+    }
+}
+
 /// Memory of a device: the simulated one has a test of its own (tests/cuda/samples.rs).
 #[test]
 fn memory_of_a_named_device_is_read_as_memory_of_the_host_is() {

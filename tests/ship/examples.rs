@@ -130,6 +130,62 @@ fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
     }
 }
 
+// ---- epochs.cpp ---------------------------------------------------------------------------------
+
+#[test]
+fn epochs_that_are_killed_again_and_again_give_the_batches_of_one_that_is_not() {
+    let Some(folder) = archive() else { return };
+    let Some(compiler) = cc::find("C++ compiler", &["g++"]) else { return };
+    let work = cc::folder("program-epochs");
+    let (program, array) = (work.join("epochs"), work.join("array"));
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
+            .arg(folder)
+            .arg(header::root().join("examples/epochs.cpp"))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    // 64 boxes, one of each chunk, of which each epoch has 8 batches.
+    let spec = Spec { seed: 1, edge: 128, shard: 64, chunk: 32, zstd: true, sparse: false };
+    store::write(&array, &spec);
+    let state = |name: &str| work.join(name).to_str().unwrap().to_string();
+    let (array, whole) = (array.to_str().unwrap(), state("whole"));
+    let wanted = run(&program, &[array, &whole]);
+    assert_eq!(wanted.lines().count(), 24, "{wanted}");
+    for epoch in 0..3 {
+        let head = format!("epoch {epoch}: ");
+        let lines = wanted.lines().filter_map(|line| line.strip_prefix(&head));
+        let of = lines.map(|line| line.split_once(" of ").unwrap().1);
+        let mut boxes: Vec<u64> = of.flat_map(|tags| tags.split(' ')).map(parsed).collect();
+        assert!(!boxes.is_sorted());
+        boxes.sort_unstable();
+        assert_eq!(boxes, (0..64).collect::<Vec<_>>(), "{wanted}");
+    }
+    let killed = state("killed");
+    let mut output = String::new();
+    for batches in ["1", "2", "9", "3", "100"] {
+        output += &run(&program, &[array, &killed, batches]);
+    }
+    assert_eq!(output, wanted);
+    // What was left at the end is the end.
+    assert_eq!(run(&program, &[array, &killed]), "");
+    // A state that is none, or of another order, is refused.
+    std::fs::write(&killed, [7; 32]).unwrap();
+    let refused = Command::new(&program).args([array, &killed]).output().unwrap();
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(
+        (refused.status.code(), text.as_str()),
+        (Some(1), "the checkpoint is of another run\n")
+    );
+}
+
+fn parsed(number: &str) -> u64 {
+    number.parse().unwrap()
+}
+
 #[test]
 fn examples_of_new_users_have_less_than_40_lines_of_code() {
     for name in [

@@ -5,12 +5,14 @@ mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod cpp;
+mod epoch;
 mod examples;
 mod hdf5;
 mod link;
 mod packages;
 mod panics;
 mod python;
+mod questions;
 mod ranks;
 mod shipping;
 mod tiles;

@@ -4,12 +4,10 @@
 //! A question is a line, as tests/c/tiles.c takes them; the answers here come from slow loops and
 //! wide integers.
 
-use crate::common::{cc, header};
 use crate::python::{python, shared_library};
-use std::fmt::Write as _;
-use std::io::Write as _;
+use crate::questions::{self, ask, words};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// Answers the questions of tests/c/tiles.c that Python takes: no count of it is 0.
@@ -49,42 +47,7 @@ for line in sys.stdin:
 /// The program, as C99 and as C++11, where there are compilers.
 fn programs() -> &'static [PathBuf] {
     static PROGRAMS: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    PROGRAMS.get_or_init(build_programs)
-}
-
-fn build_programs() -> Vec<PathBuf> {
-    let folder = cc::folder("program-tiles");
-    let mut made = Vec::new();
-    for (compiler, language, standard) in [("gcc", "c", "c99"), ("g++", "c++", "c++11")] {
-        let Some(compiler) = cc::find(compiler, &[compiler]) else { continue };
-        let program = folder.join(format!("tiles-{compiler}-{language}"));
-        let mut command = Command::new(&compiler);
-        command.args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]);
-        command.args(["-Wsign-conversion", "-Wundef", "-Werror", "-fsanitize=undefined"]);
-        command.args(["-fno-sanitize-recover=all", &format!("-std={standard}"), "-x", language]);
-        command.arg("-I").arg(header::root().join("include"));
-        command.arg(header::root().join("tests/c/tiles.c")).arg("-o").arg(&program);
-        cc::run(&mut command);
-        made.push(program);
-    }
-    made
-}
-
-/// Asks a program all questions.
-fn ask(command: &mut Command, questions: &[(String, String)]) {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut text = String::new();
-    questions.iter().for_each(|(question, _)| text += &format!("{question}\n"));
-    let mut input = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", output.status);
-    let answers = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(answers.lines().count(), questions.len(), "{command:?}");
-    for ((question, expected), answer) in questions.iter().zip(answers.lines()) {
-        assert_eq!(answer, expected, "{question} of {command:?}");
-    }
+    PROGRAMS.get_or_init(|| questions::programs("tiles", &questions::CHECKED))
 }
 
 /// All programs answer all questions, Python those that `is_for_python`.
@@ -98,13 +61,6 @@ fn ask_all(questions: Vec<(String, String)>, is_for_python: impl Fn(&str) -> boo
     let some = all.filter(|(question, _)| is_for_python(question)).collect::<Vec<_>>();
     assert!(some.len() > 100);
     ask(python.args(["-c", PYTHON]).env("WAVETRAIN_LIBRARY", library), &some);
-}
-
-fn words(numbers: impl IntoIterator<Item = u64>) -> String {
-    numbers.into_iter().fold(String::new(), |mut text, number| {
-        write!(text, " {number}").unwrap();
-        text
-    })
 }
 
 /// Rows of a tile: the smallest multiple of the unit with which the tiles suffice.

@@ -299,7 +299,8 @@ fn header_is_warning_free_in_every_c_and_cxx() {
     let c = ["c99", "c11", "c17", "c2x"];
     let cxx = ["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"];
     let folder = cc::folder("matrix");
-    let includes = "#include \"wavetrain.h\"\n#include \"wavetrain_tiles.h\"\n".repeat(2);
+    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h"];
+    let includes = headers.map(|name| format!("#include \"{name}\"\n")).concat().repeat(2);
     let source = format!("{includes}int main(void) {{ return 0; }}\n");
     let compilers: [(&str, &str, &[&str]); 4] =
         [("gcc", "c", &c), ("g++", "c++", &cxx), ("clang", "c", &c), ("clang++", "c++", &cxx)];

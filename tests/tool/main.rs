@@ -4,6 +4,7 @@
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
+mod digests;
 mod fields;
 mod groups;
 mod memory;

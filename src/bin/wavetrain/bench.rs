@@ -5,6 +5,7 @@
 //! are those of the first repeat, where nothing is warm.
 
 use crate::budget;
+use crate::digests::{Digests, Expected};
 use crate::fault::{Fault, Outcome, failed, usage};
 use crate::feed::{self, ElementType, List, Stop};
 use crate::fields::{ConfigFlags, fields_help};
@@ -13,7 +14,7 @@ use crate::requests::Requests;
 use crate::samples::{Fields, Samples};
 use crate::system;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wavetrain::abi::Stats;
 use wavetrain::config::BACKEND_CUDA;
@@ -34,6 +35,12 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
                         repeat of median time, open_seconds and first_batch_seconds of the first
       --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; with --fields
                         of each batch a list, of each field in the table's order; not for timing
+      --digest          give each sample a digest of its bytes, and add digest: of the run (with
+                        --fields of each field) the sum over the samples of mix(position in the
+                        list, digest), as wavetrain.h has it; it costs little
+      --digest-to FILE  write them: a line for each sample, of position, tag and digests
+      --digest-from FILE  compare with such a file as samples come, and end with the first that
+                        differs; '-' reads standard input
       --json            one JSON object on standard output
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
@@ -57,6 +64,8 @@ struct Options {
     fields: Option<PathBuf>,
     repeat: u32,
     verify: bool,
+    digest_to: Option<PathBuf>,
+    digest_from: Option<PathBuf>,
     json: bool,
 }
 
@@ -69,6 +78,9 @@ struct Repeat {
     cpu_seconds: f64,
     /// Of each batch, those of its fields.
     crcs: Vec<Vec<u32>>,
+    /// Of each field, where they are asked for.
+    sums: Vec<u64>,
+    digests: Digests,
     stats: Stats,
 }
 
@@ -93,6 +105,8 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 /// Streams the list as often as it is to be, and tells the figures.
 fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<()> {
     let config = options.flags.config;
+    let expected = options.digest_from.as_ref().map(|path| Expected::read(path, list));
+    let expected = expected.transpose()?;
     let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
     let begin = Instant::now();
@@ -100,13 +114,16 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     let open_seconds = begin.elapsed().as_secs_f64();
     let mut repeats = Vec::new();
     for _ in 0..options.repeat {
-        let repeat = replay(&loader, options, list);
+        let repeat = replay(&loader, options, list, expected.as_ref());
         repeats.push(repeat.map_err(|stop| feed::stop_fault(stop, list))?);
     }
     let peak_rss_bytes = system::peak_rss_bytes();
     loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
 
     check_repeats(&repeats, list.fields())?;
+    if let Some(path) = &options.digest_to {
+        repeats[0].digests.write(list, path)?;
+    }
     let mut order: Vec<usize> = (0..repeats.len()).collect();
     order.sort_by(|a, b| repeats[*a].seconds.total_cmp(&repeats[*b].seconds));
     let median = &repeats[order[(order.len() - 1) / 2]];
@@ -131,6 +148,17 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
         figures["crcs"] = match list.fields() {
             [] => median.crcs.iter().flatten().copied().collect(),
             _ => json!(median.crcs),
+        };
+    }
+    if config.digest == 1 {
+        let hex = |sum: &u64| format!("{sum:016x}");
+        figures["digest"] = match list.fields() {
+            [] => json!(hex(&median.sums[0])),
+            fields => fields
+                .iter()
+                .zip(&median.sums)
+                .map(|(name, sum)| (name.clone(), hex(sum)))
+                .collect(),
         };
     }
     if options.json {
@@ -167,6 +195,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     use lexopt::Arg::{Long, Short};
     let mut flags = ConfigFlags::new();
     let (mut file, mut fields, mut repeat, mut verify, mut json) = (None, None, 1, false, false);
+    let (mut digest_to, mut digest_from) = (None, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
@@ -183,6 +212,8 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
                 };
             }
             Long("verify") => verify = true,
+            Long("digest-to") => digest_to = Some(PathBuf::from(parser.value()?)),
+            Long("digest-from") => digest_from = Some(PathBuf::from(parser.value()?)),
             Long("json") => json = true,
             Long(name) => {
                 let name = name.to_owned();
@@ -192,7 +223,17 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
         }
     }
     let Some(requests) = file else { return usage("bench needs --requests FILE") };
-    Ok(Some(Options { flags, requests, fields, repeat, verify, json }))
+    if digest_to.is_some() || digest_from.is_some() {
+        if flags.is_given("digest") && flags.config.digest == 0 {
+            return usage("--digest 0 leaves no digests for --digest-to and --digest-from");
+        }
+        flags.config.digest = 1;
+    }
+    let stdin = Path::new("-");
+    if requests == stdin && digest_from.as_deref() == Some(stdin) {
+        return usage("--requests and --digest-from cannot both read standard input");
+    }
+    Ok(Some(Options { flags, requests, fields, repeat, verify, digest_to, digest_from, json }))
 }
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
@@ -217,10 +258,16 @@ fn prepare(
     Ok(())
 }
 
-fn replay<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Repeat, Stop> {
+fn replay<L: List>(
+    loader: &Loader,
+    options: &Options,
+    list: &L,
+    expected: Option<&Expected>,
+) -> Result<Repeat, Stop> {
     loader.stats_reset()?;
     let (mut samples, mut failed) = (0, 0);
     let mut crcs = Vec::new();
+    let mut digests = Digests::of(list);
     let mut first_batch_seconds = None;
     let cpu = system::cpu_seconds();
     let begin = Instant::now();
@@ -239,6 +286,9 @@ fn replay<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Repea
         if options.verify {
             crcs.push(feed::each_field(batch, list.fields().len(), crc32fast::hash)?);
         }
+        if options.flags.config.digest == 1 {
+            digests.take(list, batch, expected)?;
+        }
         Ok(())
     })?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -249,6 +299,8 @@ fn replay<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Repea
         first_batch_seconds: first_batch_seconds.unwrap_or(seconds),
         cpu_seconds: system::cpu_seconds() - cpu,
         crcs,
+        sums: digests.sums(),
+        digests,
         stats: loader.stats()?,
     })
 }
@@ -265,6 +317,10 @@ fn check_repeats(repeats: &[Repeat], fields: &[String]) -> Outcome<()> {
             return failed(format!(
                 "{field}batch {batch} of repeat {number} differs from repeat 0"
             ));
+        }
+        if let Some(field) = (0..first.sums.len()).find(|at| first.sums[*at] != repeat.sums[*at]) {
+            let field = fields.get(field).map_or(String::new(), |name| format!(" of field {name}"));
+            return failed(format!("the digest{field} of repeat {number} differs from repeat 0"));
         }
         if repeat.samples != first.samples {
             return failed(format!("repeat {number} gave {} samples", repeat.samples));
@@ -306,6 +362,13 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
         ));
     }
     text.push_str(&report::stages_table(stats));
+    match &figures["digest"] {
+        Value::String(sum) => text.push_str(&format!("\n  digest: {sum}\n")),
+        Value::Object(sums) => sums.iter().for_each(|(name, sum)| {
+            text.push_str(&format!("\n  digest of {name}: {}\n", sum.as_str().unwrap_or("")));
+        }),
+        _ => {}
+    }
     if let Some(crcs) = figures["crcs"].as_array() {
         let hex = |crc: &Value| format!("{:08x}", crc.as_u64().unwrap_or(0));
         let line =

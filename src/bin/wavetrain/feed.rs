@@ -114,6 +114,16 @@ pub trait List {
     /// What people call one.
     fn name(&self, index: usize) -> String;
 
+    /// What it calls itself; its tag where it does not.
+    fn own_tag(&self, index: usize) -> u64 {
+        index as u64 + 1
+    }
+
+    /// One, and the boxes of it that go to a field.
+    fn place(&self, index: usize, _field: usize) -> String {
+        self.name(index)
+    }
+
     /// The fields that its samples have, by name; none without a table of fields.
     fn fields(&self) -> &[String];
 

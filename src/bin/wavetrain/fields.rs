@@ -166,6 +166,9 @@ impl ConfigFlags {
         parser: &mut lexopt::Parser,
         command: &str,
     ) -> Outcome<()> {
+        if name == "digest" && matches!(command, "crop" | "demo") {
+            return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
+        }
         if self.take(name, parser)? {
             return Ok(());
         }

@@ -9,6 +9,7 @@ mod bench;
 mod budget;
 mod crop;
 mod demo;
+mod digests;
 mod fault;
 mod feed;
 mod fields;

@@ -73,7 +73,7 @@ pub fn name_text(name: &[c_char]) -> String {
 }
 
 /// The stages of a run with their names, in the order of the data.
-pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 10] {
+pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 11] {
     [
         ("plan", &stats.plan),
         ("meta", &stats.meta),
@@ -83,6 +83,7 @@ pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 10] {
         ("post_decode", &stats.post_decode),
         ("decode_gap", &stats.decode_gap),
         ("assemble", &stats.assemble),
+        ("digest", &stats.digest),
         ("bind_wait", &stats.bind_wait),
         ("pop_wait", &stats.pop_wait),
     ]

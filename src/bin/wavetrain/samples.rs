@@ -13,7 +13,7 @@ use crate::feed::{self, ElementType, List, Stop};
 use crate::fields::ConfigFlags;
 use crate::npy::Writer;
 use crate::report;
-use crate::requests::{extent_from_value, lines};
+use crate::requests::{Extent, extent_from_value, lines};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
@@ -312,6 +312,24 @@ impl List for Samples {
             Some(tag) => format!("request {index} (tag {tag})"),
             None => format!("request {index}"),
         }
+    }
+
+    fn own_tag(&self, index: usize) -> u64 {
+        self.tags[index].unwrap_or(index as u64 + 1)
+    }
+
+    fn place(&self, index: usize, field: usize) -> String {
+        let parts = self.items[index].parts.iter().filter(|part| part.field as usize == field);
+        let of_part = |part: &Part<'static>| match part.feed {
+            Feed::Nothing => {
+                let extent = Extent { begin: part.begin.to_vec(), end: part.end.to_vec() };
+                format!("{} of {}", extent.text(), part.uri)
+            }
+            _ => "a value".to_owned(),
+        };
+        let boxes: Vec<String> = parts.map(of_part).collect();
+        let boxes = if boxes.is_empty() { "no box".to_owned() } else { boxes.join(", ") };
+        format!("{} ({boxes})", self.name(index))
     }
 
     fn fields(&self) -> &[String] {

@@ -6,7 +6,7 @@
 //!
 //! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters. `lz4`,
 //! `blosclz` and `inflate` are inner loops of dictionary coders, with the copies of `copies`;
-//! `checksums` are those of gzip and zlib.
+//! `checksums` are those of gzip and zlib, `digest` that of samples.
 
 #[cfg(target_arch = "x86_64")]
 mod blosclz;
@@ -16,6 +16,8 @@ mod checksums;
 mod copies;
 #[cfg(target_arch = "x86_64")]
 mod crc32c;
+#[cfg(target_arch = "x86_64")]
+mod digest;
 #[cfg(target_arch = "x86_64")]
 mod floats;
 #[cfg(target_arch = "x86_64")]
@@ -39,6 +41,8 @@ pub use blosclz::blosclz_instructions;
 pub use checksums::{adler32_sums, crc32_folded};
 #[cfg(target_arch = "x86_64")]
 pub use crc32c::crc32c_state;
+#[cfg(target_arch = "x86_64")]
+pub use digest::digest_sums;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use inflate::inflate_symbols;
 #[cfg(feature = "internals")]

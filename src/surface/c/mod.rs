@@ -330,6 +330,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             statuses: view.statuses.as_ptr(),
             failed_samples: view.failed_samples,
             covered: view.covered.as_ptr(),
+            digests: view.digests.map_or(ptr::null(), |(digests, _)| digests.as_ptr()),
+            digest: view.digests.map_or(0, |(_, sum)| sum),
             name: of.name_nul().as_ptr().cast(),
             ..BatchInfo::EMPTY
         };

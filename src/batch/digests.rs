@@ -1,0 +1,314 @@
+//! Digests of the samples of full batches: which pieces of a batch are handed out, and what came
+//! out of them.
+//!
+//! In: a slot whose last row was written; shares of pieces, in any order. Out: pieces, each to be
+//! read by one job; a digest for each sample and field, and the sum of a field's.
+//!
+//! ```text
+//!  bind (position) ──▶ begin ──▶ take, take, .. ──▶ end, end, .. ──▶ the last end: all are there
+//! ```
+//!
+//! A piece is some whole samples of a field, whose digests are complete with it, or a part of one
+//! sample. Of a loader that was not asked for digests there is no slot and no row here.
+
+use crate::base::arena::{Carver, Table};
+use crate::base::bill::Item;
+use crate::base::indexes::BatchSlot;
+use crate::base::limits::FIELDS_MAX;
+use crate::loops::digest::{WORD_BYTES, digest, mix, share};
+use crate::loops::simd::Level;
+use arrayvec::ArrayVec;
+use static_assertions::const_assert;
+
+/// Bytes of a piece, but of one sample that has no more: what a job takes 30 to 60 us for, so that
+/// the lock is nothing beside it and all workers share a batch.
+pub const PIECE_BYTES: u64 = 1 << 20;
+
+// A part of a sample begins with a word.
+const_assert!(PIECE_BYTES.is_multiple_of(WORD_BYTES as u64));
+
+/// A part of a full batch that one job reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Slot of the batch.
+    pub slot: BatchSlot,
+    /// Field of the samples.
+    pub field: u32,
+    /// First sample.
+    pub sample: u32,
+    /// Number of samples; 1 of a part of one.
+    pub samples: u32,
+    /// First byte in the sample.
+    pub first: u64,
+    /// Bytes of each sample.
+    pub bytes: u64,
+    /// Bytes that a whole sample has.
+    pub sample_bytes: u64,
+    /// Position of the batch's first sample in the stream.
+    position: u64,
+    /// Row of the first sample.
+    row: usize,
+}
+
+impl Piece {
+    fn is_part(&self) -> bool {
+        self.bytes < self.sample_bytes
+    }
+
+    /// Bytes of the digests that are complete with it: a sample's come with its last part.
+    pub fn output_bytes(&self) -> u64 {
+        let is_last = self.first + self.bytes == self.sample_bytes;
+        if is_last { u64::from(self.samples) * size_of::<u64>() as u64 } else { 0 }
+    }
+
+    /// What comes of its bytes: of whole samples their digests, which go to the table, and what
+    /// these add to the field's sum; of a part of a sample its share.
+    pub fn read(&self, bytes: &[u8], digests: &Table<u64>) -> u64 {
+        let level = Level::here();
+        if self.is_part() {
+            return share(level, bytes, self.first / WORD_BYTES as u64);
+        }
+        let samples = bytes.chunks_exact(self.sample_bytes as usize);
+        self.close(samples.map(|sample| share(level, sample, 0)), digests)
+    }
+
+    /// The same of whole samples, all of whose shares have these sums.
+    pub fn close(&self, shares: impl Iterator<Item = u64>, digests: &Table<u64>) -> u64 {
+        assert!(!self.is_part());
+        let mut sum = 0u64;
+        for (number, share) in shares.take(self.samples as usize).enumerate() {
+            let digest = digest(self.sample_bytes, share);
+            digests.write(self.row + number, digest);
+            let position = self.position + u64::from(self.sample) + number as u64;
+            sum = sum.wrapping_add(mix(position, digest));
+        }
+        sum
+    }
+}
+
+/// How the samples of a field become pieces.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    sample_bytes: u64,
+    /// Parts of a sample.
+    parts: u64,
+    /// Samples of a piece; 1 where samples have parts.
+    samples: u32,
+}
+
+impl Cut {
+    fn of(sample_bytes: u64, samples_per_batch: u32) -> Cut {
+        let samples = (PIECE_BYTES / sample_bytes).clamp(1, u64::from(samples_per_batch));
+        let parts = sample_bytes.div_ceil(PIECE_BYTES);
+        Cut { sample_bytes, parts, samples: samples as u32 }
+    }
+
+    /// On a device a kernel cuts them, so that a field is one piece.
+    fn whole(sample_bytes: u64, samples_per_batch: u32) -> Cut {
+        Cut { sample_bytes, parts: 1, samples: samples_per_batch }
+    }
+
+    fn pieces(&self, samples: u32) -> u64 {
+        self.parts * u64::from(samples.div_ceil(self.samples))
+    }
+}
+
+/// How far a batch is.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Position of its first sample in the stream.
+    position: u64,
+    samples: u32,
+    /// Field and number of the piece that is handed out next.
+    field: u32,
+    next: u64,
+    /// Pieces that are not over.
+    left: u64,
+}
+
+/// See the module.
+pub struct Digests {
+    slots: &'static mut [Progress],
+    cuts: ArrayVec<Cut, { FIELDS_MAX as usize }>,
+    samples_per_batch: u32,
+    /// Digests, slot by slot, field by field, sample by sample.
+    pub table: Table<u64>,
+    /// Of each slot and field the sum over its samples.
+    sums: &'static mut [u64],
+    /// Slots that have pieces which nobody has, as bits.
+    waiting: u64,
+}
+
+impl Digests {
+    /// Of a loader that was not asked for them.
+    pub fn none() -> Digests {
+        Digests {
+            slots: &mut [],
+            cuts: ArrayVec::new(),
+            samples_per_batch: 0,
+            table: Table::of(&mut []),
+            sums: &mut [],
+            waiting: 0,
+        }
+    }
+
+    /// For `count` slots, and fields whose samples have so many bytes each. `is_whole`: each field
+    /// of a batch is one piece, because it lies on a device.
+    #[inline(never)] // as Carver::place
+    pub fn carve(
+        carver: &mut Carver,
+        (count, samples_per_batch): (u32, u32),
+        sample_bytes: impl Iterator<Item = u64>,
+        is_whole: bool,
+    ) -> Digests {
+        let cut = if is_whole { Cut::whole } else { Cut::of };
+        let cuts: ArrayVec<Cut, { FIELDS_MAX as usize }> =
+            sample_bytes.map(|bytes| cut(bytes, samples_per_batch)).collect();
+        let progress = Progress { position: 0, samples: 0, field: 0, next: 0, left: 0 };
+        let fields = u64::from(count) * cuts.len() as u64;
+        Digests {
+            slots: carver.slice(Item::BatchStates, u64::from(count), &progress),
+            table: carver.table(Item::BatchStates, fields * u64::from(samples_per_batch), &0),
+            sums: carver.slice(Item::BatchStates, fields, &0),
+            cuts,
+            samples_per_batch,
+            waiting: 0,
+        }
+    }
+
+    fn place(&self, slot: BatchSlot, field: u32) -> usize {
+        slot.at() * self.cuts.len() + field as usize
+    }
+
+    /// Row of a sample in the table.
+    fn row(&self, slot: BatchSlot, field: u32, sample: u32) -> usize {
+        self.place(slot, field) * self.samples_per_batch as usize + sample as usize
+    }
+
+    /// A batch begins in a slot, whose first sample has this position in the stream.
+    pub fn bind(&mut self, slot: BatchSlot, position: u64) {
+        let progress = &mut self.slots[slot.at()];
+        assert!(progress.left == 0);
+        progress.position = position;
+    }
+
+    /// Every row of the batch in a slot is written: its sums are at nothing.
+    fn clear_slot(&mut self, slot: BatchSlot, samples: u32) {
+        for field in 0..self.cuts.len() as u32 {
+            let place = self.place(slot, field);
+            self.sums[place] = 0;
+            if self.cuts[field as usize].parts > 1 {
+                let row = self.row(slot, field, 0);
+                (row..row + samples as usize).for_each(|row| self.table.write(row, 0));
+            }
+        }
+    }
+
+    /// Every row of the batch in a slot is written: its pieces may be read.
+    pub fn begin(&mut self, slot: BatchSlot, samples: u32) {
+        self.clear_slot(slot, samples);
+        let left = self.cuts.iter().map(|cut| cut.pieces(samples)).sum();
+        let progress = &mut self.slots[slot.at()];
+        assert!(progress.left == 0 && left > 0);
+        *progress = Progress { position: progress.position, samples, field: 0, next: 0, left };
+        self.waiting |= 1 << slot.0;
+    }
+
+    /// Whether there is a piece that nobody has.
+    pub fn has_piece(&self) -> bool {
+        self.waiting != 0
+    }
+
+    /// The next piece of the oldest batch that has one.
+    pub fn take(&mut self) -> Option<Piece> {
+        let slots = (0..self.slots.len() as u32).map(BatchSlot);
+        let waiting = slots.filter(|slot| self.waiting & 1 << slot.0 != 0);
+        let slot = waiting.min_by_key(|slot| self.slots[slot.at()].position)?;
+        let Progress { samples, field, next, .. } = self.slots[slot.at()];
+        let piece = self.piece(slot, field, next);
+        let cut = self.cuts[field as usize];
+        let progress = &mut self.slots[slot.at()];
+        progress.next += 1;
+        if progress.next == cut.pieces(samples) {
+            (progress.field, progress.next) = (field + 1, 0);
+            if progress.field as usize == self.cuts.len() {
+                self.waiting &= !(1 << slot.0);
+            }
+        }
+        Some(piece)
+    }
+
+    /// Piece `number` of a field of the batch in a slot.
+    pub fn piece(&self, slot: BatchSlot, field: u32, number: u64) -> Piece {
+        let Progress { position, samples, .. } = self.slots[slot.at()];
+        let cut = self.cuts[field as usize];
+        let (sample, part) = ((number / cut.parts) as u32 * cut.samples, number % cut.parts);
+        let first = part * PIECE_BYTES;
+        let bytes = match cut.parts {
+            1 => cut.sample_bytes,
+            _ => PIECE_BYTES.min(cut.sample_bytes - first),
+        };
+        Piece {
+            slot,
+            field,
+            sample,
+            samples: cut.samples.min(samples - sample),
+            first,
+            bytes,
+            sample_bytes: cut.sample_bytes,
+            position,
+            row: self.row(slot, field, sample),
+        }
+    }
+
+    /// What came of a piece. True where that was the last of its batch: all digests are there.
+    #[must_use]
+    pub fn end(&mut self, piece: &Piece, sum: u64) -> bool {
+        if piece.is_part() {
+            self.table.write(piece.row, self.table.read(piece.row).wrapping_add(sum));
+        } else {
+            let place = self.place(piece.slot, piece.field);
+            self.sums[place] = self.sums[place].wrapping_add(sum);
+        }
+        let progress = &mut self.slots[piece.slot.at()];
+        assert!(progress.left > 0);
+        progress.left -= 1;
+        if progress.left > 0 {
+            return false;
+        }
+        let samples = progress.samples;
+        for field in 0..self.cuts.len() as u32 {
+            if self.cuts[field as usize].parts > 1 {
+                self.close(piece.slot, field, samples);
+            }
+        }
+        true
+    }
+
+    /// Makes digests of the sums of all shares of samples.
+    fn close(&mut self, slot: BatchSlot, field: u32, samples: u32) {
+        let (row, place) = (self.row(slot, field, 0), self.place(slot, field));
+        let (bytes, position) =
+            (self.cuts[field as usize].sample_bytes, self.slots[slot.at()].position);
+        let mut sum = 0u64;
+        for sample in 0..u64::from(samples) {
+            let row = row + sample as usize;
+            let digest = digest(bytes, self.table.read(row));
+            self.table.write(row, digest);
+            sum = sum.wrapping_add(mix(position + sample, digest));
+        }
+        self.sums[place] = sum;
+    }
+
+    /// The digests of a field of a batch, and their sum; None where they were not asked for.
+    pub fn of(&self, slot: BatchSlot, field: u32, samples: u32) -> Option<(&'static [u64], u64)> {
+        let sum = *self.sums.get(self.place(slot, field))?;
+        Some((self.table.rows(self.row(slot, field, 0), samples as usize), sum))
+    }
+
+    /// Forgets all pieces; no job has one.
+    pub fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|progress| progress.left = 0);
+        self.waiting = 0;
+    }
+}

@@ -1,0 +1,147 @@
+//! What an epoch in free order costs, before it runs.
+
+use super::boxes::{Arrays, Boxes};
+use super::random::mix;
+use super::{Free, Misfit, Place};
+use crate::base::limits::RANK_MAX;
+
+/// Chunks that an epoch in free order decodes, whatever it is dealt to.
+///
+/// Between the two lies what a cache keeps from one window to the next. Of ranks that share a
+/// window, behind the last whole round, each decodes what it needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// At least: each chunk that any box touches, once. Of grids that jitter, the chunks that boxes
+    /// belong to.
+    pub distinct: u64,
+    /// At most, if a window's chunks fit into the cache: the distinct chunks of each window, added
+    /// up.
+    pub windows: u64,
+    /// Distinct chunks of the window that has most: what is to fit into the cache.
+    pub largest: u64,
+}
+
+/// What a window has met: a hash table in the lower part of the memory, and a list of what it holds
+/// behind that.
+struct Met<'a> {
+    table: &'a mut [u64],
+    list: &'a mut [u64],
+    count: usize,
+}
+
+impl Met<'_> {
+    /// None where there is no memory at all.
+    fn new(words: &mut [u64]) -> Option<Met<'_>> {
+        let mut slots = 1;
+        while slots <= words.len() / 3 {
+            slots *= 2;
+        }
+        let (table, list) = words.split_at_mut_checked(slots)?;
+        table.fill(0);
+        let list = list.get_mut(..slots / 2)?;
+        Some(Met { table, list, count: 0 })
+    }
+
+    /// Notes a chunk; false where there is no room.
+    fn note(&mut self, chunk: u64) -> bool {
+        let mask = self.table.len() - 1;
+        let mut slot = mix(1, chunk) as usize & mask;
+        while self.table[slot] != 0 {
+            if self.table[slot] == chunk + 1 {
+                return true;
+            }
+            slot = (slot + 1) & mask;
+        }
+        let Some(place) = self.list.get_mut(self.count) else { return false };
+        *place = slot as u64;
+        self.table[slot] = chunk + 1;
+        self.count += 1;
+        true
+    }
+
+    /// Notes the chunks that a box touches.
+    fn note_box(&mut self, boxes: &Boxes, chunks_before: u64, begin: &[i64]) -> bool {
+        let mut touched = [(0, 1); RANK_MAX];
+        for ((axis, begin), touched) in boxes.axes().iter().zip(begin).zip(&mut touched) {
+            *touched = axis.touched(*begin);
+            if touched.1 == 0 {
+                return true;
+            }
+        }
+        let mut at = [0; RANK_MAX];
+        loop {
+            let mut chunk = 0;
+            for (axis, ((first, _), at)) in boxes.axes().iter().zip(touched.iter().zip(&at)) {
+                chunk = chunk * axis.chunks() + first + at;
+            }
+            if !self.note(chunks_before + chunk) {
+                return false;
+            }
+            let rank = boxes.axes().len();
+            let Some(next) = (0..rank).rev().find(|axis| at[*axis] + 1 < touched[*axis].1) else {
+                return true;
+            };
+            at[next] += 1;
+            at[next + 1..].fill(0);
+        }
+    }
+
+    /// Forgets them, and says how many there were.
+    fn end_window(&mut self) -> u64 {
+        for slot in &self.list[..self.count] {
+            self.table[*slot as usize] = 0;
+        }
+        core::mem::take(&mut self.count) as u64
+    }
+}
+
+/// Distinct chunks along an axis that boxes of the grid touch, or, where they jitter, that boxes
+/// belong to.
+fn distinct_along(boxes: &Boxes, axis: usize) -> u64 {
+    let axis = &boxes.axes()[axis];
+    let (mut count, mut next) = (0, 0);
+    for number in 0..axis.count {
+        let (first, touched) = match boxes.jitters() {
+            true => (axis.block(number), 1),
+            false => axis.touched(axis.begin(number)),
+        };
+        if first + touched > next {
+            count += first + touched - first.max(next);
+            next = first + touched;
+        }
+    }
+    count
+}
+
+/// What the epoch that `free` is in costs as a whole; it has as many samples as `arrays` has boxes.
+/// It looks at every box once.
+///
+/// `words` is memory for the chunks of a window: six words for each of them do.
+/// [`Misfit::Memory`] says that it was too little.
+pub fn cost(free: &Free, arrays: &Arrays<'_>, words: &mut [u64]) -> Result<Cost, Misfit> {
+    if arrays.boxes().is_empty() || arrays.count() != free.samples() {
+        return Err(Misfit::Samples);
+    }
+    let mut met = Met::new(words).ok_or(Misfit::Memory)?;
+    let mut cost = Cost::default();
+    for boxes in arrays.boxes() {
+        let along = |axis| distinct_along(boxes, axis);
+        cost.distinct += (0..boxes.axes().len()).map(along).product::<u64>();
+    }
+    let (seed, epoch, window) = (free.state().seed, free.state().epoch, free.window_samples());
+    for position in 0..free.samples() {
+        let sample = free.at(Place { epoch, position }).ok_or(Misfit::Samples)?;
+        let (array, number) = arrays.find(sample).ok_or(Misfit::Samples)?;
+        let boxes = &arrays.boxes()[array];
+        let begin = boxes.at(number, seed, epoch).ok_or(Misfit::Grid)?;
+        if !met.note_box(boxes, arrays.before(array).chunks, &begin) {
+            return Err(Misfit::Memory);
+        }
+        if (position + 1) % window == 0 || position + 1 == free.samples() {
+            let count = met.end_window();
+            cost.windows += count;
+            cost.largest = cost.largest.max(count);
+        }
+    }
+    Ok(cost)
+}

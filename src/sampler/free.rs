@@ -1,0 +1,189 @@
+//! The free order, which decodes a chunk while it is kept instead of again and again.
+
+use super::Misfit;
+use super::epoch::{Deal, Epoch, Place, State, Tail, Taken, size_hint};
+use super::random::{below, key, mix, permute, purpose};
+
+/// One rank's way through epochs in free order; an iterator like [`Epoch`].
+///
+/// A random order meets a chunk again long after it was dropped, and decodes it again for almost
+/// each sample. Here samples are numbered chunk by chunk ([`super::Boxes::at`] does) and cut into
+/// visits of `visit` samples; visits are shuffled, and samples within windows of `window` visits.
+/// What a window needs is kept while it lasts, and a chunk is decoded once for each visit. Larger
+/// windows and smaller visits mix better, larger visits decode less; a window is to fit into
+/// `chunk_cache_bytes` of the config. Samples that are no whole visit come last, others in each
+/// epoch.
+///
+/// Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in
+/// a round, window by window, of `world` windows. What is left behind the last whole round is
+/// shared out in pieces: ranks get the same number with [`Tail::Drop`] and [`Tail::Pad`], and
+/// without them some get one more.
+#[derive(Clone, Debug)]
+pub struct Free {
+    epoch: Epoch,
+    visit: u64,
+    window: u64,
+}
+
+/// What a rank gets of a round.
+struct Part {
+    /// Where the round begins.
+    start: u64,
+    /// Position of the rank's first sample.
+    first: u64,
+    count: u64,
+    /// How many of them were given.
+    done: u64,
+}
+
+impl Free {
+    /// A free order of an epoch's samples: `visit` samples of a visit, those of a chunk or a part
+    /// of them, and `window` visits of a window. The epoch is at its beginning; its ranks and its
+    /// tail stay, its batch does not matter.
+    pub fn new(mut epoch: Epoch, visit: u64, window: u64) -> Result<Free, Misfit> {
+        let is_free = epoch.deal == Deal::BySample && epoch.tail != Tail::Repeat;
+        if visit == 0 || window == 0 || !is_free {
+            return Err(Misfit::Free);
+        }
+        epoch.depends_on(&[visit, window]);
+        Ok(Free { epoch, visit, window })
+    }
+
+    /// Samples of a window.
+    pub fn window_samples(&self) -> u64 {
+        if self.window > self.epoch.n / self.visit {
+            return self.epoch.n.max(1);
+        }
+        self.visit * self.window
+    }
+
+    /// See [`Epoch::depends_on`].
+    pub fn depends_on(&mut self, numbers: &[u64]) {
+        self.epoch.depends_on(numbers);
+    }
+
+    /// Goes on where a checkpoint was taken: at the same world, or at any other where
+    /// [`Free::is_bound`] held. In the middle of a window `state.position` is where the round
+    /// begins plus what each rank has had of it.
+    pub fn resume(&mut self, state: &State) -> Result<(), Misfit> {
+        self.epoch.resume(state)
+    }
+
+    /// Begins the next epoch, wherever this one is.
+    pub fn turn(&mut self) {
+        self.epoch.turn();
+    }
+
+    /// What a checkpoint takes.
+    pub fn state(&self) -> State {
+        self.epoch.state
+    }
+
+    /// Samples of an epoch.
+    pub fn samples(&self) -> u64 {
+        self.epoch.n
+    }
+
+    /// Whether ranks stand between two rounds of windows: where a checkpoint is good for any world.
+    pub fn is_bound(&self) -> bool {
+        let position = self.epoch.state.position;
+        position == self.epoch.n || position % self.window_samples() == 0
+    }
+
+    /// Which sample stands at a place. None where there is no such place.
+    pub fn at(&self, place: Place) -> Option<u64> {
+        let (n, seed, position) = (self.epoch.n, self.epoch.state.seed, place.position);
+        if position >= n {
+            return None;
+        }
+        let key = |purpose| key(seed, place.epoch, purpose);
+        let (visits, rest, window) = (n / self.visit, n % self.visit, self.window_samples());
+        let whole = visits * self.visit;
+        // The samples that are no whole visit lie between two visits, elsewhere in each epoch.
+        let tail_at = self.visit * below(visits + 1, key(purpose::TAIL), 0, 0);
+        let (number, first) = (position / window, position / window * window);
+        let keyed = mix(number, key(purpose::WINDOW));
+        let drawn = first + permute(window.min(n - first), keyed, position - first)?;
+        if drawn >= whole {
+            return Some(tail_at + (drawn - whole));
+        }
+        let visit = permute(visits, key(purpose::VISITS), drawn / self.visit)?;
+        let sample = visit * self.visit + drawn % self.visit;
+        Some(if sample < tail_at { sample } else { sample + rest })
+    }
+
+    /// The rank's samples of the round that a position is in.
+    fn part(&self, position: u64) -> Part {
+        let (window, n) = (self.window_samples(), self.epoch.n);
+        let (rank, world) = (self.epoch.rank, self.epoch.world);
+        let done = position % window;
+        let start = position - done;
+        let rest = n - start;
+        let part = |first, count| Part { start, first: start + first, count, done };
+        if rest / window >= world {
+            return part(rank * window, window);
+        }
+        let (each, more) = (rest / world, rest % world);
+        match self.epoch.tail {
+            Tail::Pad => {
+                let count = each + u64::from(more > 0);
+                part(rank * count, count)
+            }
+            Tail::Drop => part(rank * each, each),
+            _ => part(rank * each + rank.min(more), each + u64::from(rank < more)),
+        }
+    }
+
+    /// Samples that the rank still gets in this epoch.
+    pub fn left(&self) -> u64 {
+        let (n, position) = (self.epoch.n, self.epoch.state.position);
+        if position == n {
+            return 0;
+        }
+        let window = self.window_samples();
+        let done = position % window;
+        let start = position - done;
+        let rounds = (n - start) / window / self.epoch.world;
+        let last = start + rounds * self.epoch.world * window;
+        let tail = if last < n { self.part(last).count } else { 0 };
+        (rounds * window + tail).saturating_sub(done)
+    }
+
+    /// The place of the rank's next sample. None behind the last one.
+    pub fn next_place(&mut self) -> Option<Taken> {
+        let n = self.epoch.n;
+        if self.left() == 0 {
+            self.epoch.state.position = n;
+            return None;
+        }
+        let window = self.window_samples();
+        let Part { start, first, count, done } = self.part(self.epoch.state.position);
+        let mut position = first + done;
+        let is_padding = position >= n;
+        if is_padding {
+            // The front of what was shared out again.
+            position = start + (position - start) % (n - start);
+        }
+        if done + 1 < count {
+            self.epoch.state.position += 1;
+        } else if (n - start) / window >= self.epoch.world {
+            self.epoch.state.position = start + self.epoch.world * window;
+        } else {
+            self.epoch.state.position = n;
+        }
+        Some(Taken { place: Place { epoch: self.epoch.state.epoch, position }, is_padding })
+    }
+}
+
+impl Iterator for Free {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let taken = self.next_place()?;
+        self.at(taken.place)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        size_hint(self.left())
+    }
+}
