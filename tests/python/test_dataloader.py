@@ -24,6 +24,7 @@ from wavetrain.epoch import (
     Subset,
     Weighted,
     balanced,
+    mix,
     split,
     stratify,
 )
@@ -304,6 +305,27 @@ def test_killed_and_gone_on_with_at_other_worlds_the_global_order_is_the_same(cu
             assert sorted(found) == [*range(len(found))]
         assert len(found) == COUNT or (tail == "drop" and COUNT - len(found) < world * batch)
     assert len(worlds) == 4
+
+
+@pytest.mark.parametrize("free", [None, Free(4, 2)])
+def test_the_digest_of_an_epoch_is_the_same_for_every_world(cube, free):
+    sums = []
+    for world, batch in [(1, 4), (2, 4), (3, 1), (8, 3)]:
+        proof, count = 0, 0
+        for rank in range(world):
+            order = Epoch(COUNT, 6, shuffle=True, free=free, rank=rank, world=world)
+            settings = config(digest=True)
+            with DataLoader(Cubes(cube), batch, sampler=order, config=settings) as made:
+                for one in made:
+                    with one:
+                        tags = [order.at(place) for place in made.places]
+                        assert tags == [*one.info.tags]
+                        for place, digest in zip(made.places, one.digests):
+                            proof += mix(place.position, int(digest))
+                            count += 1
+        assert count == COUNT
+        sums.append(proof % 2**64)
+    assert len(set(sums)) == 1 and sums[0]
 
 
 def test_the_loops_of_docs_go_on_where_they_were(loader):
