@@ -58,7 +58,7 @@ pub use rooms::*;
 use rooms::*;
 
 pub use base::{abi, status};
-pub use sampler;
+pub use rooms::sampler;
 pub use setup::config;
 pub use surface::loader;
 

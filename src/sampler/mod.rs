@@ -28,8 +28,8 @@
 //!
 //! An epoch is a row of positions `0..n`. Which sample stands at a position depends on the seed and
 //! on the number of the epoch, never on ranks, threads or batches: those only deal positions. A
-//! [`Free`] order deals them so that a chunk is decoded while it is kept, and [`cost()`] says before
-//! an epoch how many chunks it decodes.
+//! [`Free`] order deals them so that a chunk is decoded while it is kept, and [`cost()`] says
+//! before an epoch how many chunks it decodes.
 
 mod boxes;
 mod cost;
@@ -95,3 +95,10 @@ impl fmt::Display for Misfit {
 }
 
 impl core::error::Error for Misfit {}
+
+#[cfg(test)]
+mod boxes_tests;
+#[cfg(test)]
+mod deal_tests;
+#[cfg(test)]
+mod tests;

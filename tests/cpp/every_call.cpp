@@ -5,6 +5,8 @@
 #include "wavetrain.hpp"
 #include "wavetrain_source.hpp"
 #include "wavetrain_source.hpp"
+#include "wavetrain_epoch.h"
+#include "wavetrain_epoch.h"
 #include "wavetrain_tiles.h"
 
 namespace {
