@@ -219,8 +219,8 @@ class Taken:
 
     @property
     def digest(self) -> int:
-        """The sum over the samples of mix(position in the stream, digest), modulo 2 ** 64; 0 without
-        Config.digest."""
+        """The sum over the samples of mix(position in the stream, digest), modulo 2 ** 64; 0
+        without Config.digest."""
         return self._view().digest
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """Chunks that an epoch in free order decodes: at least `distinct`, at most `windows`, if a
-    window's chunks fit into the cache."""
+    """Chunks that an epoch in free order decodes: at least `distinct`, at most `windows`, if those
+    of two windows fit into the cache."""
 
     distinct: int  # each chunk that any box touches, once; with jitter, that boxes belong to
     windows: int  # the distinct chunks of each window, added up
-    largest: int  # those of the window that has most: what is to fit into the cache
+    largest: int  # those of the window that has most: half a cache
 
 
 def cost(epoch: Epoch, boxes: Boxes | Grids) -> Cost:

@@ -132,7 +132,8 @@ def word(name: str, value: Any) -> int:
 class Free:
     """The free order: samples, numbered chunk by chunk as `Boxes` does, are cut into visits, the
     visits shuffled, and samples shuffled within windows of visits. A chunk is decoded once for each
-    visit, if what a window needs fits into Config.chunk_cache_bytes, see `cost`.
+    visit, if what a window needs fits into half of Config.chunk_cache_bytes (while one window ends
+    the next begins), see `cost`.
 
         visit: samples, those of a chunk or a part of them. Larger ones decode less.
         window: visits. Larger ones mix better.
