@@ -259,6 +259,8 @@ def test_a_state_is_32_bytes_and_goes_on_at_any_world():
     assert order.position == 6  # the batch under way does not count
     state = order.state
     assert len(state.pack()) == 32 and State.unpack(state.pack()) == state
+    order.resume(state)  # in the middle of a batch, which begins anew
+    assert [next(order) for _ in range(1)] == first[6:]
     for given in (state, state.pack(), order.state_dict()):
         rest = []
         for rank in range(3):
