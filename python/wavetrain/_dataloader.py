@@ -29,8 +29,9 @@ class Run:
     ends at once: the pipeline holds this."""
 
     def __init__(self) -> None:
-        # Of each batch that was pushed and not popped: its samples, and the place behind it.
-        self.pushed: collections.deque[tuple[int, State]] = collections.deque()
+        # Of each batch that was pushed and not popped: where its samples stand, and the place
+        # behind it.
+        self.pushed: collections.deque[tuple[list[Place], State]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # an interrupt may have lost some of them
         self.is_over = False
@@ -71,17 +72,18 @@ class Asked:
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
         """Those that are left of an epoch, each batch noted before it is pushed."""
         while True:
-            samples = list[Sample]()
+            samples, places = list[Sample](), list[Place]()
             while len(samples) < order.batch and (taken := order.take()) is not None:
                 try:
                     samples.append(self.sample(order, taken.place))
+                    places.append(taken.place)
                 except Exception as error:
                     run.error = error
                     return
             if not samples or (is_whole_only and len(samples) < order.batch):
                 run.is_whole = True
                 return
-            run.pushed.append((len(samples), order.state))
+            run.pushed.append((places, order.state))
             yield from samples
 
 
@@ -169,6 +171,7 @@ class DataLoader:
         self._pipeline: Pipeline | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False
+        self._places: tuple[Place, ...] = ()
 
     def _config_of(self, config: Config | None) -> Config:
         size = self._order.batch
@@ -259,6 +262,15 @@ class DataLoader:
         return self._order.epoch
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the samples of the batch that came out last stand, also within its transforms. What
+        does not depend on the world is a sum over them::
+
+            sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
+        """
+        return self._places
+
+    @property
     def is_bound(self) -> bool:
         """Whether the place is good for any world: always, but in the middle of a window of a free
         order."""
@@ -347,7 +359,7 @@ class DataLoader:
                     raise run.error from None
                 run.error = error
                 continue
-            if run.pushed and batch.shape[0] == run.pushed[0][0]:
+            if run.pushed and batch.shape[0] == len(run.pushed[0][0]):
                 return batch
             batch.release()  # what was left of a batch that is not whole
             break
@@ -361,9 +373,11 @@ class DataLoader:
 
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
+        places, state = run.pushed[0]
+        self._places = tuple(places)
         for transform in self._transforms:
             made = transform(made)
-        _, state = run.pushed.popleft()
+        run.pushed.popleft()
         self._order.resume(state, self._order.world)
         return made
 

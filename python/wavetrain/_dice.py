@@ -13,15 +13,19 @@ U32_MAX = 2**32 - 1
 EPOCH_MAX = 2**62  # samples of an epoch
 SHUFFLE, SPLIT, WEIGHTED, MIXED, BOX, POINT, VISITS, WINDOW, TAIL = range(1, 10)
 YOURS = 1024
+APART, STIR = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+# By round of permute, what `mix` makes of the two positions.
+ROUNDS = [(2 * n * APART & U64_MAX, (2 * n + 1) * APART & U64_MAX) for n in range(1, 7)]
 
 
 def mix(position: int, digest: int) -> int:
-    x = (digest ^ position * 0x9E3779B97F4A7C15) & U64_MAX
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 & U64_MAX
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 & U64_MAX
+    x = (digest ^ position * APART) & U64_MAX
+    x = (x ^ x >> 32) * STIR & U64_MAX
+    x = (x ^ x >> 32) * STIR & U64_MAX
     return x ^ x >> 32
 
 
+@functools.lru_cache(maxsize=64)
 def key(seed: int, epoch: int, purpose: int) -> int:
     return mix(purpose, mix(epoch, mix(1, seed)))
 
@@ -62,9 +66,16 @@ def permute(n: int, key: int, position: int) -> int:
     mask, rights = (1 << bits) - 1, (n - 1 >> bits) + 1
     while True:
         left, right = position & mask, position >> bits
-        for number in (2, 4, 6, 8, 10, 12):
-            left = left + mix(number, keyed + right) & mask
-            right += mix(number + 1, keyed + left) * rights >> 64
+        for first, second in ROUNDS:
+            # mix, written out: its calls would be half of the time.
+            x = keyed + right & U64_MAX ^ first
+            x = (x ^ x >> 32) * STIR & U64_MAX
+            x = (x ^ x >> 32) * STIR & U64_MAX
+            left = left + (x ^ x >> 32) & mask
+            x = keyed + left & U64_MAX ^ second
+            x = (x ^ x >> 32) * STIR & U64_MAX
+            x = (x ^ x >> 32) * STIR & U64_MAX
+            right += (x ^ x >> 32) * rights >> 64
             if right >= rights:
                 right -= rights
         position = right << bits | left

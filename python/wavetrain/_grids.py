@@ -80,8 +80,8 @@ class Boxes:
         margin: how far a box may stick out at both ends, less than it is long.
         chunk: what is decoded at a time; 0: the whole axis. Boxes of the grid are numbered chunk by
             chunk, which the free order wants.
-        jitter: a box of the grid begins anywhere in its cell, elsewhere in each epoch: cells cover
-            all places, and each has its box.
+        jitter: a box of the grid begins there or behind it, elsewhere in each epoch: in front of
+            where the next one does, and of the end of its chunk.
 
     Numbers for step, margin and chunk are for all axes, or a sequence has one for each.
 

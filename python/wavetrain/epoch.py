@@ -27,12 +27,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _dice
 from wavetrain._border import U32_MAX, U64_MAX
+from wavetrain._cost import Cost, cost
 from wavetrain._dice import EPOCH_MAX, YOURS
 from wavetrain._grids import Aabb, Boxes, Grids
 from wavetrain._orders import (
@@ -130,7 +132,8 @@ def word(name: str, value: Any) -> int:
 class Free:
     """The free order: samples, numbered chunk by chunk as `Boxes` does, are cut into visits, the
     visits shuffled, and samples shuffled within windows of visits. A chunk is decoded once for each
-    visit, if what a window needs fits into Config.chunk_cache_bytes, see `cost`.
+    visit, if what a window needs fits into half of Config.chunk_cache_bytes (while one window ends
+    the next begins), see `cost`.
 
         visit: samples, those of a chunk or a part of them. Larger ones decode less.
         window: visits. Larger ones mix better.
@@ -223,7 +226,7 @@ class Epoch:
         self.free = free
         self.world = _border.whole("world", world, 1, U32_MAX)
         self.rank = _border.whole("rank", rank, 0, self.world - 1)
-        self.is_batch_given = batch is not None
+        self.is_batch_given = batch is not None  # else a DataLoader says
         self.batch = 1 if batch is None else _border.whole("batch", batch, 1, U32_MAX)
         self.by_batch = _border.flag("by_batch", by_batch)
         if tail not in TAILS:
@@ -291,7 +294,7 @@ class Epoch:
         return self.free is None or self._is_bound(self._position)
 
     def _is_bound(self, position: int) -> bool:
-        return position == self.n or position % self._window == 0
+        return position == self.n or position % self.window == 0
 
     def resume(self, state: State | Mapping[str, int] | bytes, world: int | None = None) -> None:
         """Goes on where a checkpoint was taken, at any rank, world and batch. ValueError, and
@@ -366,8 +369,8 @@ class Epoch:
     def _at_free(self, size: int, epoch: int, position: int) -> int:
         visits, rest = divmod(self.n, size)
         # The samples that are no whole visit lie between two visits, elsewhere in each epoch.
-        tail = size * _dice.below(visits + 1, _dice.key(self.seed, epoch, _dice.TAIL), 0, 0)
-        window = self._window
+        tail = size * visits_before_tail(visits, self.seed, epoch)
+        window = self.window
         number, place = divmod(position, window)
         first = number * window
         key = _dice.mix(number, _dice.key(self.seed, epoch, _dice.WINDOW))
@@ -389,6 +392,11 @@ class Epoch:
         if taken is None:
             raise StopIteration
         return self._at(*taken.place)
+
+    def places(self) -> Iterator[tuple[Place, int]]:
+        """The places that the rank still gets in this epoch, and the sample at each."""
+        while (taken := self.take()) is not None:
+            yield taken.place, self._at(*taken.place)
 
     @property
     def left(self) -> int:
@@ -440,17 +448,16 @@ class Epoch:
     # ---- The free order -------------------------------------------------------------------------
 
     @property
-    def _window(self) -> int:
-        """Samples of a window of the free order."""
-        assert self.free is not None
-        if self.free.window > self.n // self.free.visit:
+    def window(self) -> int:
+        """Samples of a window of the free order; without one all of them."""
+        if self.free is None or self.free.window > self.n // self.free.visit:
             return self.n or 1
         return self.free.visit * self.free.window
 
     def _share(self, position: int) -> tuple[int, int]:
         """The rank's samples of the round that begins there: the position of the first, and how
         many."""
-        rest, window = self.n - position, self._window
+        rest, window = self.n - position, self.window
         if rest // window >= self.world:
             return position + self.rank * window, window
         each, more = divmod(rest, self.world)
@@ -463,7 +470,7 @@ class Epoch:
     def _left_free(self) -> int:
         if self._position == self.n:
             return 0
-        window = self._window
+        window = self.window
         done = self._position % window
         start = self._position - done
         rounds = (self.n - start) // window // self.world
@@ -476,7 +483,7 @@ class Epoch:
         if not self.left:
             self._position = self.n
             return None
-        window = self._window
+        window = self.window
         done = self._position % window
         start = self._position - done
         first, share = self._share(start)
@@ -493,58 +500,14 @@ class Epoch:
         return Taken(Place(self._epoch, position), is_padding)
 
 
+@functools.lru_cache(maxsize=16)
+def visits_before_tail(visits: int, seed: int, epoch: int) -> int:
+    return _dice.below(visits + 1, _dice.key(seed, epoch, _dice.TAIL), 0, 0)
+
+
 def depends_on(order_hash: int, numbers: list[int]) -> int:
     """The hash of an order that these decide, too."""
     order_hash = _dice.mix(len(numbers), order_hash)
     for place, number in enumerate(numbers):
         order_hash = (_dice.mix(place + 1, order_hash) + _dice.mix(order_hash, number)) & U64_MAX
     return order_hash
-
-
-class Cost(NamedTuple):
-    """Chunks that an epoch in free order decodes: at least `distinct`, at most `windows`, if a
-    window's chunks fit into the cache."""
-
-    distinct: int  # each chunk that any box touches, once; with jitter, that boxes belong to
-    windows: int  # the distinct chunks of each window, added up
-    largest: int  # those of the window that has most: what is to fit into the cache
-
-
-def cost(epoch: Epoch, boxes: Boxes | Grids) -> Cost:
-    """What an epoch costs as a whole, whatever it is dealt to. It looks at every box once.
-
-    >>> boxes = Boxes((8, 8), (2, 2), chunk=4)
-    >>> cost(Epoch(len(boxes), free=Free(visit=4, window=2)), boxes)
-    Cost(distinct=4, windows=4, largest=2)
-    """
-    grids = Grids([boxes]) if isinstance(boxes, Boxes) else boxes
-    if epoch.free is None:
-        raise ValueError("epoch must have a free order: Epoch(.., free=Free(visit, window))")
-    if epoch.samples is not None or epoch.n != len(grids):
-        raise ValueError(f"epoch must be of the {len(grids)} boxes (got {epoch!r})")
-    size = epoch._window  # pyright: ignore[reportPrivateUsage]
-    met, met_most, met_all = set[Any](), 0, 0
-    key = _dice.key(epoch.seed, epoch.epoch, _dice.BOX)
-    for position in range(epoch.n):
-        array, number = grids.find(epoch.at(Place(epoch.epoch, position)))
-        grid = grids.grids[array]
-        met.update((array, chunk) for chunk in grid.chunks_of(grid.begin_at(number, key)))
-        if (position + 1) % size == 0 or position + 1 == epoch.n:
-            met_most, met_all = max(met_most, len(met)), met_all + len(met)
-            met.clear()
-    distinct = sum(distinct_of(grid) for grid in grids.grids)
-    return Cost(distinct, met_all, met_most)
-
-
-def distinct_of(grid: Boxes) -> int:
-    """Chunks that its boxes touch."""
-    count = 1
-    for of in grid.along:
-        count *= of.distinct(grid.jitter)
-    return count
-
-
-def places(epoch: Epoch) -> Iterator[tuple[Place, int]]:
-    """What is left of an epoch for its rank: each place, and the sample there."""
-    while (taken := epoch.take()) is not None:
-        yield taken.place, epoch.at(taken.place)

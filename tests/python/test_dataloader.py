@@ -24,6 +24,8 @@ from wavetrain.epoch import (
     Subset,
     Weighted,
     balanced,
+    cost,
+    mix,
     split,
     stratify,
 )
@@ -239,6 +241,44 @@ def test_boxes_that_are_drawn_for_a_place_are_others_in_each_epoch(cube, loader)
     assert len(set(seen)) == 16
 
 
+def test_what_a_free_order_decodes_lies_between_its_bounds_and_a_shuffle_decodes_more(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
+    values = numpy.random.default_rng(1).integers(0, 256, (1024, 1024), "u1")
+    path = str(tmp_path / "array")
+    zarr.create_array(path, shape=(1024, 1024), chunks=(128, 128), dtype="u1")[...] = values
+    boxes = Boxes((1024, 1024), (32, 32), chunk=128)  # 16 in each of 64 chunks
+
+    class Tiles:
+        def __len__(self):
+            return len(boxes)
+
+        def __getitem__(self, index):
+            return wavetrain.Sample(path, boxes.at(index), tag=index)
+
+    def decoded(sampler):
+        settings = wavetrain.Config(
+            samples_per_batch=8,
+            sample_shape=(32, 32),
+            dtype="u8",
+            backend="host",
+            chunk_cache_bytes=16 * 128 * 128,
+            n_decode_threads=2,
+        )
+        with DataLoader(Tiles(), sampler=sampler, config=settings) as made:
+            for batch in made:
+                with batch:
+                    for row, index in zip(batch.numpy(), batch.info.tags):
+                        (top, bottom), (left, right) = boxes.at(index)
+                        assert (row == values[top:bottom, left:right]).all()
+            return sum(made.pipeline.stats().chunks_decoded.values())
+
+    order = Epoch(len(boxes), 1, free=Free(visit=16, window=8))
+    bound = cost(order, boxes)
+    assert bound.distinct == 64 and bound.largest == 8
+    assert bound.distinct <= decoded(order) <= bound.windows
+    assert decoded(Epoch(len(boxes), 1, shuffle=True)) > 4 * bound.windows
+
+
 # ---- Checkpoints --------------------------------------------------------------------------------
 
 
@@ -304,6 +344,27 @@ def test_killed_and_gone_on_with_at_other_worlds_the_global_order_is_the_same(cu
             assert sorted(found) == [*range(len(found))]
         assert len(found) == COUNT or (tail == "drop" and COUNT - len(found) < world * batch)
     assert len(worlds) == 4
+
+
+@pytest.mark.parametrize("free", [None, Free(4, 2)])
+def test_the_digest_of_an_epoch_is_the_same_for_every_world(cube, free):
+    sums = []
+    for world, batch in [(1, 4), (2, 4), (3, 1), (8, 3)]:
+        proof, count = 0, 0
+        for rank in range(world):
+            order = Epoch(COUNT, 6, shuffle=True, free=free, rank=rank, world=world)
+            settings = config(digest=True)
+            with DataLoader(Cubes(cube), batch, sampler=order, config=settings) as made:
+                for one in made:
+                    with one:
+                        tags = [order.at(place) for place in made.places]
+                        assert tags == [*one.info.tags]
+                        for place, digest in zip(made.places, one.digests):
+                            proof += mix(place.position, int(digest))
+                            count += 1
+        assert count == COUNT
+        sums.append(proof % 2**64)
+    assert len(set(sums)) == 1 and sums[0]
 
 
 def test_the_loops_of_docs_go_on_where_they_were(loader):

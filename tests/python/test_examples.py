@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 
 import numpy
@@ -61,3 +62,45 @@ def test_the_loop_of_netcl_sees_every_image_cropped_and_flipped_and_learns(pictu
     numpy.testing.assert_array_equal(numpy.concatenate([x for x, _ in found]), crops)
     numpy.testing.assert_array_equal(numpy.concatenate([y for _, y in found]), labels[order])
     assert sorted(order) == [*range(COUNT)]
+
+
+@pytest.fixture
+def tiled(tmp_path):
+    """An array of chunks that tiles do not fill, and a function that runs the example on it."""
+    zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
+    values = numpy.random.default_rng(3).integers(0, 1000, (3, 70, 50)).astype("u2")
+    array = str(tmp_path / "array")
+    zarr.create_array(array, shape=values.shape, chunks=(1, 32, 32), dtype="u2")[...] = values
+
+    def run(state, *batches):
+        command = [sys.executable, ROOT / "examples" / "epochs.py", array, tmp_path / state]
+        done = subprocess.run(
+            command + [str(each) for each in batches], capture_output=True, text=True, timeout=120
+        )
+        assert "Traceback" not in done.stderr and done.returncode == bool(done.stderr), done.stderr
+        return done.stdout.splitlines(), done.stderr
+
+    return values, run
+
+
+def test_epochs_that_are_killed_end_as_those_that_are_not(tiled):
+    values, run = tiled
+    whole, _ = run("whole")
+    tiles = [values[:, y : y + 16, x : x + 16] for y in range(0, 64, 16) for x in range(0, 48, 16)]
+    mean = numpy.mean(tiles)
+    assert [line.split(",")[0] for line in whole] == [
+        f"epoch {epoch}: {36 * (epoch + 1)} tiles so far" for epoch in range(3)
+    ]
+    assert all(f"mean {mean:.3f}" in line for line in whole)
+    said = []
+    for batches in (4, 5, 1, 12):  # the second ends with an epoch
+        lines, error = run("killed", batches)
+        assert error.startswith("killed in epoch")
+        said += lines
+    lines, _ = run("killed")
+    said += lines
+    assert [line for line in said if line.startswith("epoch")] == whole
+    assert [line for line in said if line.startswith("goes on")] == [
+        f"goes on in epoch {epoch}, {left} batches before its end"
+        for epoch, left in [(0, 5), (0, 0), (1, 8), (2, 5)]
+    ]

@@ -71,3 +71,21 @@ def test_the_snippet_of_a_source_streams_what_it_has():
     read = "    found.append(next(pipeline.batches()).numpy()[0].tolist())\n"
     exec(imports + snippet + read, {"columns": {"prices": prices}, "found": found})
     assert found == [prices[1000:1064].tolist()]
+
+
+def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array = zarr.create_array("cells.zarr/0", shape=(640, 128, 128), chunks=(64,) * 3, dtype="u1")
+    array[:] = numpy.broadcast_to(numpy.arange(640)[:, None, None] % 256, array.shape)
+    (snippet,) = [text for text in snippets("python/README.md") if "DataLoader(" in text]
+    found = []
+
+    def train(values, tags):
+        assert values.shape == (8, 1, 128, 128)
+        assert [(value == tag % 256).all() for value, tag in zip(values, tags)] == [True] * 8
+        found.extend(tags)
+
+    exec(snippet.replace("10)", "2)"), names := {"place": None, "train": train})
+    assert len(found) == len(names["loader"]) * 16 == 320
+    assert len(set(found[:160])) == len(set(found[160:])) == 160
+    assert found[:160] != found[160:] and names["place"]["epoch"] == 1
