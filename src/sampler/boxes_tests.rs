@@ -161,8 +161,8 @@ fn grids_without_boxes_or_of_too_large_numbers_are_refused() {
 
 #[test]
 fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
-    for number in 0..300 {
-        let jitters = number % 5 == 0;
+    for number in 0..300u64 {
+        let jitters = number.is_multiple_of(5);
         let arrays: Vec<Vec<Slow>> = (0..1 + number % 3)
             .map(|array| (0..1 + number % 2).map(|k| axis(9 * number + 3 * array + k)).collect())
             .collect();
@@ -194,7 +194,9 @@ fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
                     touched.iter().flat_map(|one| chunks.iter().map(|at| with(one, *at))).collect();
             }
             here.extend(touched.into_iter().map(|chunk| (array, chunk)));
-            if (position + 1) % free.window_samples() == 0 || position + 1 == summed.count() {
+            if (position + 1).is_multiple_of(free.window_samples())
+                || position + 1 == summed.count()
+            {
                 expected.windows += here.len() as u64;
                 expected.largest = expected.largest.max(here.len() as u64);
                 all.append(&mut here);

@@ -137,7 +137,7 @@ pub fn cost(free: &Free, arrays: &Arrays<'_>, words: &mut [u64]) -> Result<Cost,
         if !met.note_box(boxes, arrays.before(array).chunks, &begin) {
             return Err(Misfit::Memory);
         }
-        if (position + 1) % window == 0 || position + 1 == free.samples() {
+        if (position + 1).is_multiple_of(window) || position + 1 == free.samples() {
             let count = met.end_window();
             cost.windows += count;
             cost.largest = cost.largest.max(count);

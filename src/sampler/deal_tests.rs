@@ -247,7 +247,7 @@ fn visits_stay_together_in_their_windows_and_tails_lie_elsewhere_in_each_epoch()
             (0..n).map(|position| free.at(Place { epoch, position }).unwrap()).collect();
         let mut tail = samples[100..].to_vec();
         tail.sort_unstable();
-        assert!(tail[0] % visit == 0 && tail[2] == tail[0] + 2);
+        assert!(tail[0].is_multiple_of(visit) && tail[2] == tail[0] + 2);
         tails.insert(tail[0]);
         let number = |sample: u64| if sample < tail[0] { sample } else { sample - 3 } / visit;
         for samples in samples[..100].chunks(20) {

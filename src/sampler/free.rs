@@ -87,7 +87,7 @@ impl Free {
     /// Whether ranks stand between two rounds of windows: where a checkpoint is good for any world.
     pub fn is_bound(&self) -> bool {
         let position = self.epoch.state.position;
-        position == self.epoch.n || position % self.window_samples() == 0
+        position == self.epoch.n || position.is_multiple_of(self.window_samples())
     }
 
     /// Which sample stands at a place. None where there is no such place.

@@ -66,7 +66,8 @@ fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "budget" => budget::run(parser),
             "help" => report::print(HELP),
             other => usage(format!(
-                "unknown command '{other}': demo, inspect, crop, bench, epoch or budget (see --help)"
+                "unknown command '{other}': demo, inspect, crop, bench, epoch or budget (see \
+                 --help)"
             )),
         },
         Some(other) => Err(other.unexpected().into()),

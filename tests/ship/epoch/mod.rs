@@ -47,7 +47,7 @@ impl Numbers {
             1 => max - max.min(number % 3),
             2 => max.min(number % 3),
             // Of each size as often as of another.
-            _ => (number >> (choice * 61 + (number >> 58)) % 64) % max.saturating_add(1).max(1),
+            _ => (number >> ((choice * 61 + (number >> 58)) % 64)) % max.saturating_add(1).max(1),
         }
     }
 
@@ -99,7 +99,7 @@ fn draws_and_permutations_are_the_same_numbers_everywhere() {
         of("below", &[most, most, most / 2, narrow, 5]);
         of("permute", &[(1 << 62) + 1, most, 1 << 62, 5]);
     }
-    for n in (0..=5000u64).filter(|n| *n < 200 || n % 7 == 0 || n.is_power_of_two()) {
+    for n in (0..=5000u64).filter(|n| *n < 200 || n.is_multiple_of(7) || n.is_power_of_two()) {
         asked.push(format!("permute {n} {} 0 {}", n * n + 3, (n + 2).min(300)));
     }
     ask_all(asked);

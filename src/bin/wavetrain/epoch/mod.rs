@@ -44,14 +44,15 @@ each window that needs it, or less often, if the chunks of a window fit into the
       --json            one JSON object on standard output; with --sweep one for each window
 
 predicted: chunks that are decoded at least, each once, and at most, if windows fit into the cache.
-fits: yes; tight, where batches that are not done may keep out a chunk; or no. moves: how far boxes stand from where they are numbered, as a part of how
-far a full shuffle moves them. meets: how often two boxes of one chunk are in one batch, as a
-multiple of how often in a full shuffle: 1 is mixed as well as that.
+fits: yes; tight, where batches that are not done may keep out a chunk; or no. decoded: chunks that
+were. moves: how far boxes stand from where they are numbered, as a part of how far a full shuffle
+moves them. meets: how often two boxes of one chunk are in one batch, as a multiple of how often in
+a full shuffle: 1 is mixed as well as that.
 
 Without --chunk-cache-bytes the cache has room for 16 chunks, or 256 MiB. Without
---lookahead-samples the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks of
-one size. Exit code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows that
-do not fit, and in a sweep of tight ones, more may be.
+--lookahead-samples the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks
+of one size. Exit code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows
+that do not fit, and in a sweep of tight ones, more may be.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
@@ -260,8 +261,9 @@ fn stream(options: &Options, free: &Free, requests: &Requests) -> Outcome<Stats>
     Ok(stats)
 }
 
-/// What a cost says of the chunks that were decoded, if that is not so. `room` of the cache and what
-/// is `needed`; `missing`: how often a chunk was met that does not exist, and so was not decoded.
+/// What a cost says of the chunks that were decoded, if that is not so. `room` of the cache, and
+/// what is `needed`; `missing`: how often a chunk was met that does not exist, so that nothing was
+/// decoded.
 fn broken(cost: &Cost, [room, needed]: [u64; 2], decoded: u64, missing: u64) -> Option<String> {
     let least = cost.distinct.saturating_sub(missing);
     if cost.largest <= room && decoded as f64 > cost.windows as f64 * TOLERANCE {

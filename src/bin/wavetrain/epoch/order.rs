@@ -337,7 +337,7 @@ impl<'a> Plan<'a> {
             let chunk = self.chunk_of(sample)?;
             *all.entry(chunk).or_insert(0u64) += 1;
             *here.entry(chunk).or_insert(0u64) += 1;
-            if (place.position + 1) % batch == 0 || place.position + 1 == n {
+            if (place.position + 1).is_multiple_of(batch) || place.position + 1 == n {
                 together += pairs(here.values().sum());
                 met += here.drain().map(|(_, count)| pairs(count)).sum::<f64>();
             }
