@@ -1020,7 +1020,7 @@ typedef struct wavetrain_config {
  * bytes that the sample has there: row-major, of the output type, padding and fill included, of a
  * sample that failed what stands in its place. They do not depend on threads, batches or backend.
  *
- *     mix(position, digest):
+ *     mix(position, digest), which wavetrain_epoch.h has as wavetrain_mix:
  *         x = digest ^ (position * 0x9E3779B97F4A7C15)
  *         x ^= x >> 32;  x *= 0xD6E8FEB86659FD93
  *         x ^= x >> 32;  x *= 0xD6E8FEB86659FD93

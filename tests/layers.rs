@@ -53,7 +53,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("read", "records os loops base"),
     ("wave", "records os base"),
     // Beside the flow: the order in which a caller pushes. Nobody names it.
-    ("sampler", "base"),
+    ("sampler", "loops base"),
     // The floor.
     ("cuda", "os base"),
     ("os", "base"),

@@ -16,9 +16,10 @@ pub(crate) const ROUND_FACTOR: u64 = 0xD6E8_FEB8_6659_FD93;
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
 
-/// `mix(position, digest)` of the header: a bijection for each position, every bit of whose result
-/// depends on each bit of the digest.
-pub fn mix(position: u64, digest: u64) -> u64 {
+/// Mixes two numbers so that each bit of either changes about half of the result's bits: for each
+/// position it is a bijection. It is what a digest enters a sum with: the sum over samples of
+/// `mix(position, digest)` does not depend on the order in which they are added.
+pub const fn mix(position: u64, digest: u64) -> u64 {
     let mut word = digest ^ position.wrapping_mul(POSITION_FACTOR);
     word ^= word >> 32;
     word = word.wrapping_mul(ROUND_FACTOR);

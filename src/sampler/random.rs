@@ -4,18 +4,7 @@
 
 use super::SAMPLES_MAX;
 
-/// Mixes two numbers so that each bit of either changes about half of the result's bits.
-///
-/// For one position it is a bijection. It is also what a digest enters a sum with: the sum over
-/// samples of `mix(position, digest)` does not depend on the order in which they are added.
-pub const fn mix(position: u64, digest: u64) -> u64 {
-    let mut x = digest ^ position.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x ^= x >> 32;
-    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    x ^= x >> 32;
-    x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    x ^ x >> 32
-}
+pub use crate::loops::digest::mix;
 
 /// What keys are for, so that draws for different things have nothing to do with each other.
 pub mod purpose {
