@@ -21,7 +21,7 @@
 //! a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
 //! once and scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if
 //! the samples that wait need it again sooner than others. A batch whose last chunk is there is
-//! popped in push order; `batch` shows it to other libraries as DLPack tensors. All of it is
+//! read once more where the config asks for digests, and popped in push order; `batch` shows it to other libraries as DLPack tensors. All of it is
 //! bounded `jobs`, of which a worker takes one at a time; threads, ours or the host's, only loop
 //! over that (`engine`).
 //!
@@ -34,7 +34,7 @@
 //! surface    c  loader  batch  handles  info  entries       what callers touch
 //! engine     open  calls  schedule  run  threads            who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
-//!            device  release  tensors  failures             take it, do it, settle it
+//!            digest  device  release  tensors  failures     take it, do it, settle it
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
