@@ -21,9 +21,9 @@
 //! a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
 //! once and scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if
 //! the samples that wait need it again sooner than others. A batch whose last chunk is there is
-//! read once more where the config asks for digests, and popped in push order; `batch` shows it to other libraries as DLPack tensors. All of it is
-//! bounded `jobs`, of which a worker takes one at a time; threads, ours or the host's, only loop
-//! over that (`engine`).
+//! read once more where the config asks for digests, and popped in push order; `batch` shows it to
+//! other libraries as DLPack tensors. All of it is bounded `jobs`, of which a worker takes one at a
+//! time; threads, ours or the host's, only loop over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
