@@ -312,6 +312,8 @@ fn header_is_warning_free_in_every_c_and_cxx() {
             cc::run(
                 std::process::Command::new(&compiler)
                     .args(["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wundef", "-Werror"])
+                    .args(["-Wsign-conversion", "-Wshadow"])
+                    .args((language == "c++").then_some("-Wold-style-cast"))
                     .args([&format!("-std={standard}"), "-fsyntax-only", "-x", language, "-I"])
                     .arg(header::root().join("include"))
                     .arg(&file),
