@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     if (std::FILE *file = std::fopen(argv[2], "rb")) {
         const bool is_read = std::fread(&state, sizeof state, 1, file) == 1;
         std::fclose(file);
-        if (!is_read || !wavetrain_epoch_resume(&epoch, &state))
+        if (!is_read || !wavetrain_free_resume(&epoch, &order, &state))
             return fail("the checkpoint is of another run");
     }
 

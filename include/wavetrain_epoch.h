@@ -88,12 +88,19 @@ static inline uint64_t wavetrain_key(uint64_t seed, uint64_t epoch, uint64_t pur
 }
 
 /* The upper 64 bits of a product of 128. */
+#ifdef __SIZEOF_INT128__
+static inline uint64_t wavetrain_mul_high(uint64_t a, uint64_t b) {
+    __extension__ const unsigned __int128 wide = a;
+    return WAVETRAIN_EPOCH_U64((wide * b) >> 64);
+}
+#else
 static inline uint64_t wavetrain_mul_high(uint64_t a, uint64_t b) {
     const uint64_t low = UINT64_C(0xFFFFFFFF);
     const uint64_t crossed = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);
     return (a >> 32) * (b >> 32) + (crossed >> 32) +
            (((crossed & low) + (a & low) * (b >> 32)) >> 32);
 }
+#endif
 
 /* Philox 4x32-10: a counter and a key in, four numbers out. The key's lower half is its first word.
  * Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (2011). */
@@ -143,17 +150,19 @@ static inline uint64_t wavetrain_below(uint64_t n, uint64_t key, uint64_t positi
  * wavetrain_permute is a bijection of 0 .. n - 1 onto itself, another one for each key, computed
  * for one position at a time: no table of n numbers is made. */
 
-/* Which number stands at a position in a shuffled row of at most 64. */
+/* The number at a position in a row of at most 64 that Fisher and Yates shuffle: from the row 0 on,
+ * number `last` goes to the place `other` <= last, and what was there behind it. The way of one
+ * place is gone back, so the row itself is not needed. */
 static inline uint64_t wavetrain_permute_small(uint64_t n, uint64_t key, uint64_t position) {
-    unsigned char row[64];
-    uint64_t place;
-    for (place = 0; place < n; place++) {
-        const uint64_t other = wavetrain_mul_high(wavetrain_mix(place + 1, key), place + 1);
-        row[place] = WAVETRAIN_EPOCH_U8(place);
-        row[place] = row[other];
-        row[other] = WAVETRAIN_EPOCH_U8(place);
+    uint64_t last = n;
+    while (last-- > 1) {
+        const uint64_t other = wavetrain_mul_high(wavetrain_mix(last + 1, key), last + 1);
+        if (other == position)
+            return last;
+        if (last == position)
+            position = other;
     }
-    return row[position];
+    return 0;
 }
 
 /* The number at a position in a shuffled row of n. WAVETRAIN_EPOCH_NO_INDEX for a position that is
@@ -179,7 +188,7 @@ static inline uint64_t wavetrain_permute(uint64_t n, uint64_t key, uint64_t posi
         uint64_t left = position & (lefts - 1);
         uint64_t right = position >> bits;
         uint64_t round;
-        for (round = 1; round <= 6; round++) {
+        for (round = 1; round <= 4; round++) {
             left = (left + wavetrain_mix(2 * round, keyed + right)) & (lefts - 1);
             right += wavetrain_mul_high(wavetrain_mix(2 * round + 1, keyed + left), rights);
             right -= right < rights ? 0 : rights;
@@ -712,9 +721,9 @@ static inline int wavetrain_boxes_around(const wavetrain_boxes *boxes, const uin
  *
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. What is left behind the last whole round is shared out
- * in pieces: ranks get the same number with DROP and PAD, and without them some get one more. A
- * checkpoint of the middle of a window is for the same world, as state.position is then where the
- * round begins plus what each rank has had of it; for another world take it where
+ * in pieces: ranks get the same number with DROP and PAD, and without them some get one more.
+ * Inside of a round state.position is where the round begins plus what each rank has had of it, and
+ * a checkpoint is for the same world (order_hash says so); for another one take it where
  * wavetrain_free_is_bound. */
 
 typedef struct wavetrain_free {
@@ -732,7 +741,16 @@ static inline uint64_t wavetrain_free_window(const wavetrain_epoch *epoch,
     return order->visit * order->window;
 }
 
-/* wavetrain_epoch_begin for a free order. 0 where the order is none. */
+/* 0 where order and epoch fit together. A free order shuffles by itself, deals windows, and does
+ * not repeat: WAVETRAIN_EPOCH_DROP and PAD alone go with one. */
+static inline int wavetrain_free_is_wrong(const wavetrain_epoch *epoch,
+                                          const wavetrain_free *order) {
+    const uint32_t tails = WAVETRAIN_EPOCH_DROP | WAVETRAIN_EPOCH_PAD;
+    return wavetrain_epoch_is_wrong(epoch) || wavetrain_free_window(epoch, order) == 0 ||
+           (epoch->flags & ~tails) != 0;
+}
+
+/* wavetrain_epoch_begin for a free order. 0 where the two do not fit together. */
 static inline int wavetrain_free_begin(wavetrain_epoch *epoch, const wavetrain_free *order,
                                        uint64_t n, uint64_t seed, uint32_t flags) {
     uint64_t numbers[2];
@@ -740,14 +758,57 @@ static inline int wavetrain_free_begin(wavetrain_epoch *epoch, const wavetrain_f
     numbers[0] = order->visit;
     numbers[1] = order->window;
     wavetrain_epoch_depends_on(epoch, numbers, 2);
-    return is_right && wavetrain_free_window(epoch, order) > 0;
+    return is_right && !wavetrain_free_is_wrong(epoch, order);
+}
+
+/* Whether a position is between two rounds of windows, where a window is not 0. */
+static inline int wavetrain_free_is_between(const wavetrain_epoch *epoch, uint64_t window,
+                                            uint64_t position) {
+    return position == epoch->n || position % window == 0;
 }
 
 /* Whether ranks stand between two rounds of windows: where a checkpoint is good for any world. */
 static inline int wavetrain_free_is_bound(const wavetrain_epoch *epoch,
                                           const wavetrain_free *order) {
     const uint64_t window = wavetrain_free_window(epoch, order);
-    return window > 0 && (epoch->state.position == epoch->n || epoch->state.position % window == 0);
+    return window > 0 && wavetrain_free_is_between(epoch, window, epoch->state.position);
+}
+
+/* order_hash of a state inside of a round, which only the same world can go on with. */
+static inline uint64_t wavetrain_free_hash(const wavetrain_epoch *epoch, uint64_t window,
+                                           const wavetrain_epoch_state *state) {
+    return wavetrain_free_is_between(epoch, window, state->position)
+               ? state->order_hash
+               : state->order_hash ^ wavetrain_mix(epoch->world, WAVETRAIN_PURPOSE_WINDOW);
+}
+
+/* Moves to a position, and keeps order_hash what it is to be there. */
+static inline void wavetrain_free_move(wavetrain_epoch *epoch, uint64_t window, uint64_t position) {
+    epoch->state.order_hash = wavetrain_free_hash(epoch, window, &epoch->state);
+    epoch->state.position = position;
+    epoch->state.order_hash = wavetrain_free_hash(epoch, window, &epoch->state);
+}
+
+/* As wavetrain_epoch_resume, for a free order; set rank and world before. 0, and nothing changes,
+ * also for a checkpoint inside of a round of another world. */
+static inline int wavetrain_free_resume(wavetrain_epoch *epoch, const wavetrain_free *order,
+                                        const wavetrain_epoch_state *state) {
+    const uint64_t window = wavetrain_free_window(epoch, order);
+    if (window == 0 || state->seed != epoch->state.seed || state->position > epoch->n ||
+        wavetrain_free_hash(epoch, window, state) !=
+            wavetrain_free_hash(epoch, window, &epoch->state))
+        return 0;
+    epoch->state = *state;
+    epoch->reserved = 0;
+    return 1;
+}
+
+/* As wavetrain_epoch_turn, for a free order. */
+static inline void wavetrain_free_turn(wavetrain_epoch *epoch, const wavetrain_free *order) {
+    const uint64_t window = wavetrain_free_window(epoch, order);
+    if (window > 0)
+        wavetrain_free_move(epoch, window, epoch->n);
+    wavetrain_epoch_turn(epoch);
 }
 
 /* Which sample stands at a place. WAVETRAIN_EPOCH_NO_INDEX where there is no such place. */
@@ -763,7 +824,7 @@ static inline uint64_t wavetrain_free_at(const wavetrain_epoch *epoch, const wav
     /* The samples that are no whole visit lie between two visits, elsewhere in each epoch. */
     tail_at =
         order->visit *
-        wavetrain_below(visits + 1, wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_TAIL), 0, 0);
+        wavetrain_mul_high(wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_TAIL), visits + 1);
     number = position / window;
     first = number * window;
     here = n - first < window ? n - first : window;
@@ -807,15 +868,6 @@ static inline uint64_t wavetrain_free_share(const wavetrain_epoch *epoch,
     return each + (rank < more);
 }
 
-/* 0 where order and epoch fit together. BY_BATCH and REPEAT do not go with a free order: call
- * wavetrain_epoch_turn. */
-static inline int wavetrain_free_is_wrong(const wavetrain_epoch *epoch,
-                                          const wavetrain_free *order) {
-    const uint32_t others = WAVETRAIN_EPOCH_BY_BATCH | WAVETRAIN_EPOCH_REPEAT;
-    return wavetrain_epoch_is_wrong(epoch) || wavetrain_free_window(epoch, order) == 0 ||
-           (epoch->flags & others) != 0;
-}
-
 /* Samples that the rank still gets in this epoch. */
 static inline uint64_t wavetrain_free_left(const wavetrain_epoch *epoch,
                                            const wavetrain_free *order) {
@@ -842,12 +894,14 @@ static inline int wavetrain_free_take(wavetrain_epoch *epoch, const wavetrain_fr
     int given = 1;
     if (wavetrain_free_is_wrong(epoch, order))
         return -1;
-    if (wavetrain_free_left(epoch, order) == 0) {
-        epoch->state.position = epoch->n;
+    if (epoch->state.position == epoch->n)
         return 0;
-    }
     window = wavetrain_free_window(epoch, order);
     share = wavetrain_free_share(epoch, order, &first, &done);
+    if (done >= share) { /* in the last round, of which the rank gets nothing */
+        wavetrain_free_move(epoch, window, epoch->n);
+        return 0;
+    }
     start = epoch->state.position - done;
     position = first + done;
     if (position >= epoch->n) { /* padded: the front of what was shared out again */
@@ -857,11 +911,11 @@ static inline int wavetrain_free_take(wavetrain_epoch *epoch, const wavetrain_fr
     place->epoch = epoch->state.epoch;
     place->position = position;
     if (done + 1 < share)
-        epoch->state.position++;
+        wavetrain_free_move(epoch, window, epoch->state.position + 1);
     else if ((epoch->n - start) / window >= epoch->world)
-        epoch->state.position = start + epoch->world * window;
+        wavetrain_free_move(epoch, window, start + epoch->world * window);
     else
-        epoch->state.position = epoch->n;
+        wavetrain_free_move(epoch, window, epoch->n);
     return given;
 }
 
@@ -1151,7 +1205,12 @@ public:
             return 0;
         return samples / popped_.batch + (!drops && samples % popped_.batch != 0);
     }
-    void turn() noexcept { wavetrain_epoch_turn(&popped_); }
+    void turn() noexcept {
+        if (is_free_)
+            wavetrain_free_turn(&popped_, &order_);
+        else
+            wavetrain_epoch_turn(&popped_);
+    }
 
 private:
     int take(wavetrain_epoch &from, wavetrain_place &place) const noexcept {

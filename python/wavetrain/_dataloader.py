@@ -378,7 +378,7 @@ class DataLoader:
         for transform in self._transforms:
             made = transform(made)
         run.pushed.popleft()
-        self._order.resume(state, self._order.world)
+        self._order.resume(state)
         return made
 
 

@@ -249,6 +249,8 @@ class Epoch:
             raise TypeError(f"free must be Free(visit, window) (got {self.free!r})")
         if isinstance(self.samples, Draw):
             raise ValueError(f"free must be None with {self.samples!r}: it draws by itself")
+        if self.shuffle:
+            raise ValueError("shuffle must be False with a free order, which shuffles by itself")
         if self.by_batch:
             raise ValueError("by_batch must be False with a free order, which deals windows")
         if self.tail == "repeat":
@@ -281,7 +283,14 @@ class Epoch:
     @property
     def state(self) -> State:
         """What a checkpoint holds, as of C: 32 bytes by pack()."""
-        return State(self.seed, self._epoch, self._position, self.order_hash)
+        order_hash = self.hash_at(self._position, self.world)
+        return State(self.seed, self._epoch, self._position, order_hash)
+
+    def hash_at(self, position: int, world: int) -> int:
+        """That of a state there: inside of a round of windows it is for one world."""
+        if self.free is None or self._is_bound(position):
+            return self.order_hash
+        return self.order_hash ^ _dice.mix(world, _dice.WINDOW)
 
     def state_dict(self) -> dict[str, int]:
         """The same, and the world."""
@@ -296,10 +305,10 @@ class Epoch:
     def _is_bound(self, position: int) -> bool:
         return position == self.n or position % self.window == 0
 
-    def resume(self, state: State | Mapping[str, int] | bytes, world: int | None = None) -> None:
+    def resume(self, state: State | Mapping[str, int] | bytes) -> None:
         """Goes on where a checkpoint was taken, at any rank, world and batch. ValueError, and
-        nothing changes, where it is of another order. world: of the checkpoint, for a state that
-        does not tell it."""
+        nothing changes, where it is of another order, or, inside of a round of windows of a free
+        order, of another world."""
         given: Any = state
         if isinstance(given, (bytes, bytearray, memoryview)):
             given = State.unpack(bytes(cast("Any", given)))
@@ -312,20 +321,19 @@ class Epoch:
         if missing:
             raise ValueError(f"the state is none of an epoch: it lacks {', '.join(missing)}")
         seed, epoch, position, order_hash = [word(name, named[name]) for name in State._fields]
-        world = cast("int | None", named.get("world", world))
         if seed != self.seed:
             raise ValueError(f"the checkpoint has seed {seed}, and this epoch {self.seed}")
-        if order_hash != self.order_hash or position > self.n:
+        world = word("world", named.get("world", self.world))
+        if position > self.n or order_hash != self.hash_at(position, world):
+            told = "the number of samples, shuffle, free, or a table (subset, weights)"
+            if self.free is not None and "world" not in named:
+                told += ", or, in the middle of a window, the number of ranks"
+            raise ValueError(f"the checkpoint is of another order: {told} is not that of {self!r}")
+        if order_hash != self.hash_at(position, self.world):
             raise ValueError(
-                "the checkpoint is of another order: the number of samples, shuffle, free, or a "
-                f"table (subset, weights) is not that of {self!r}"
-            )
-        if self.free is not None and world != self.world and not self._is_bound(position):
-            told = "does not say for how many ranks" if world is None else f"is for {world} ranks"
-            raise ValueError(
-                f"the checkpoint {told}, and lies in the middle of a window of the free order: "
-                f"resume with as many (not {self.world}), or from one that was taken where "
-                "is_bound, as at the end of an epoch"
+                f"the checkpoint is for {world} ranks, and lies in the middle of a window of the "
+                f"free order: resume with as many (not {self.world}), or from one that was taken "
+                "where is_bound, as at the end of an epoch"
             )
         self._epoch, self._position, self._given = epoch, position, 0
 
@@ -502,7 +510,7 @@ class Epoch:
 
 @functools.lru_cache(maxsize=16)
 def visits_before_tail(visits: int, seed: int, epoch: int) -> int:
-    return _dice.below(visits + 1, _dice.key(seed, epoch, _dice.TAIL), 0, 0)
+    return _dice.key(seed, epoch, _dice.TAIL) * (visits + 1) >> 64
 
 
 def depends_on(order_hash: int, numbers: list[int]) -> int:

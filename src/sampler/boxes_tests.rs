@@ -170,7 +170,7 @@ fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
         let mut ends = vec![End::default(); boxes.len()];
         let summed = Arrays::new(&boxes, &mut ends).unwrap();
         let (visit, window) = (1 + number % 7, 1 + number % 4);
-        let epoch = Epoch::new(summed.count(), number, Order::Shuffled).unwrap();
+        let epoch = Epoch::new(summed.count(), number, Order::Plain).unwrap();
         let mut free = Free::new(epoch, visit, window).unwrap();
         (0..number % 3).for_each(|_| free.turn());
 

@@ -179,8 +179,13 @@ fn a_state_of_another_order_changes_nothing() {
     }
 }
 
+/// An epoch that a free order may be of.
+fn plain(n: u64, rank: u32, world: u32) -> Epoch {
+    Epoch::new(n, 6, Order::Plain).unwrap().with_ranks(rank, world, 1).unwrap()
+}
+
 fn free(n: u64, rank: u32, world: u32, tail: Tail, visit: u64, window: u64) -> Free {
-    Free::new(epoch(n, rank, world, 1).with_tail(tail), visit, window).unwrap()
+    Free::new(plain(n, rank, world).with_tail(tail), visit, window).unwrap()
 }
 
 #[test]
@@ -298,10 +303,21 @@ fn a_free_order_goes_on_at_bounds_at_any_world_and_anywhere_at_its_own() {
 
 #[test]
 fn a_free_order_refuses_what_it_has_not() {
-    let epoch = || epoch(10, 0, 1, 1);
+    let epoch = || plain(10, 0, 1);
+    let shuffled = Epoch::new(10, 6, Order::Shuffled).unwrap();
+    assert_eq!(Free::new(shuffled, 1, 1).unwrap_err(), Misfit::Free);
     assert!(Free::new(epoch(), 0, 1).is_err() && Free::new(epoch(), 1, 0).is_err());
     assert!(Free::new(epoch().with_tail(Tail::Repeat), 1, 1).is_err());
     assert!(Free::new(epoch().with_deal(Deal::ByBatch), 1, 1).is_err());
+    // Inside of a round of windows a state is of its world.
+    let mut ahead = free(10, 1, 2, Tail::Short, 2, 1);
+    let front = ahead.state();
+    ahead.next_place().unwrap();
+    let (inside, mut other) = (ahead.state(), free(10, 1, 3, Tail::Short, 2, 1));
+    assert!(!ahead.is_bound() && inside.order_hash != front.order_hash);
+    assert_eq!(other.resume(&inside), Err(Misfit::State));
+    assert_eq!(other.resume(&front), Ok(()));
+    assert_eq!(free(10, 0, 2, Tail::Short, 2, 1).resume(&inside), Ok(()));
     let state = free(10, 0, 1, Tail::Short, 2, 3).state();
     assert_eq!(free(10, 0, 1, Tail::Short, 3, 2).resume(&state), Err(Misfit::State));
     assert_eq!(vec![0u64; 0], free(0, 0, 1, Tail::Pad, 3, 2).collect::<Vec<_>>());

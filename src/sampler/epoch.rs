@@ -81,7 +81,7 @@ pub struct Epoch {
     pub(super) rank: u64,
     pub(super) world: u64,
     batch: u64,
-    order: Order,
+    pub(super) order: Order,
     pub(super) deal: Deal,
     pub(super) tail: Tail,
     /// Samples of the batch that were given.

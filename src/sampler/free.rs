@@ -1,8 +1,8 @@
 //! The free order, which decodes a chunk while it is kept instead of again and again.
 
 use super::Misfit;
-use super::epoch::{Deal, Epoch, Place, State, Tail, Taken, size_hint};
-use super::random::{below, key, mix, permute, purpose};
+use super::epoch::{Deal, Epoch, Order, Place, State, Tail, Taken, size_hint};
+use super::random::{key, mix, mul_high, permute, purpose};
 
 /// One rank's way through epochs in free order; an iterator like [`Epoch`].
 ///
@@ -41,7 +41,8 @@ impl Free {
     /// of them, and `window` visits of a window. The epoch is at its beginning; its ranks and its
     /// tail stay, its batch does not matter.
     pub fn new(mut epoch: Epoch, visit: u64, window: u64) -> Result<Free, Misfit> {
-        let is_free = epoch.deal == Deal::BySample && epoch.tail != Tail::Repeat;
+        let is_plain = epoch.order == Order::Plain && epoch.deal == Deal::BySample;
+        let is_free = is_plain && epoch.tail != Tail::Repeat;
         if visit == 0 || window == 0 || !is_free {
             return Err(Misfit::Free);
         }
@@ -63,10 +64,25 @@ impl Free {
     }
 
     /// Goes on where a checkpoint was taken: at the same world, or at any other where
-    /// [`Free::is_bound`] held. In the middle of a window `state.position` is where the round
-    /// begins plus what each rank has had of it.
+    /// [`Free::is_bound`] held. Inside of a round of windows `state.position` is where the round
+    /// begins plus what each rank has had of it, and `state.order_hash` is of one world.
     pub fn resume(&mut self, state: &State) -> Result<(), Misfit> {
-        self.epoch.resume(state)
+        if state.order_hash != self.hash_at(state.position) {
+            return Err(Misfit::State);
+        }
+        let order_hash = self.epoch.state.order_hash;
+        self.epoch.resume(&State { order_hash, ..*state })
+    }
+
+    /// `order_hash` of a state there.
+    fn hash_at(&self, position: u64) -> u64 {
+        let hash = self.epoch.state.order_hash;
+        let of_world = mix(self.epoch.world, purpose::WINDOW);
+        if self.is_between(position) { hash } else { hash ^ of_world }
+    }
+
+    fn is_between(&self, position: u64) -> bool {
+        position == self.epoch.n || position.is_multiple_of(self.window_samples())
     }
 
     /// Begins the next epoch, wherever this one is.
@@ -76,7 +92,8 @@ impl Free {
 
     /// What a checkpoint takes.
     pub fn state(&self) -> State {
-        self.epoch.state
+        let state = self.epoch.state;
+        State { order_hash: self.hash_at(state.position), ..state }
     }
 
     /// Samples of an epoch.
@@ -86,8 +103,7 @@ impl Free {
 
     /// Whether ranks stand between two rounds of windows: where a checkpoint is good for any world.
     pub fn is_bound(&self) -> bool {
-        let position = self.epoch.state.position;
-        position == self.epoch.n || position.is_multiple_of(self.window_samples())
+        self.is_between(self.epoch.state.position)
     }
 
     /// Which sample stands at a place. None where there is no such place.
@@ -100,7 +116,7 @@ impl Free {
         let (visits, rest, window) = (n / self.visit, n % self.visit, self.window_samples());
         let whole = visits * self.visit;
         // The samples that are no whole visit lie between two visits, elsewhere in each epoch.
-        let tail_at = self.visit * below(visits + 1, key(purpose::TAIL), 0, 0);
+        let tail_at = self.visit * mul_high(key(purpose::TAIL), visits + 1);
         let (number, first) = (position / window, position / window * window);
         let keyed = mix(number, key(purpose::WINDOW));
         let drawn = first + permute(window.min(n - first), keyed, position - first)?;

@@ -57,7 +57,8 @@ pub enum Misfit {
     Samples,
     /// A rank that is not below the world, no samples in a batch, or too many in a round.
     Ranks,
-    /// A state of another order: another seed, number of samples, shuffle or table.
+    /// A state of another order: another seed, number of samples, shuffle or table; or, inside of a
+    /// round of windows of a free order, of another world.
     State,
     /// A free order with visits or windows of nothing, or with a deal or a tail that it has not.
     Free,
@@ -79,11 +80,12 @@ impl fmt::Display for Misfit {
             Misfit::Samples => "more samples than 2^62, or not as many as the epoch has",
             Misfit::Ranks => "rank, world and batch do not fit together",
             Misfit::State => {
-                "the state is of another order: seed, samples, shuffle or table differ"
+                "the state is of another order: seed, samples, shuffle, table or, in a \
+                              window, world differ"
             }
             Misfit::Free => {
-                "a free order has visits and windows of at least 1, deals windows, and \
-                             does not repeat"
+                "a free order has visits and windows of at least 1, shuffles by itself, \
+                             deals windows, and does not repeat"
             }
             Misfit::Labels => "a label is too high, or the tables are not of one grouping",
             Misfit::Weights => "the weights are all 0, too many, or too large",

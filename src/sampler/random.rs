@@ -70,15 +70,20 @@ pub const fn below(n: u64, key: u64, position: u64, lane: u32) -> u64 {
     ((high as u128 * n as u128 + mul_high(low, n) as u128) >> 64) as u64
 }
 
-/// Which number stands at a position in a shuffled row of less than 64.
-fn permute_small(n: u64, key: u64, position: u64) -> u64 {
-    let mut row = [0u8; 64];
-    for place in 0..n.min(64) {
-        let other = mul_high(mix(place + 1, key), place + 1);
-        row[place as usize] = row[other as usize];
-        row[other as usize] = place as u8;
+/// The number at a position in a row that Fisher and Yates shuffle: from the row 0 on, number
+/// `last` goes to the place `other`, at most `last`, and what was there behind it. The way of one
+/// place is gone back, so the row itself is not needed.
+fn permute_small(n: u64, key: u64, mut position: u64) -> u64 {
+    for last in (1..n).rev() {
+        let other = mul_high(mix(last + 1, key), last + 1);
+        if other == position {
+            return last;
+        }
+        if last == position {
+            position = other;
+        }
     }
-    u64::from(row[position as usize % 64])
+    0
 }
 
 /// The number at a position in a shuffled row of `n`: a bijection of `0..n` onto itself, another
@@ -100,7 +105,7 @@ pub fn permute(n: u64, key: u64, position: u64) -> Option<u64> {
     let mut at = position;
     loop {
         let (mut left, mut right) = (at & lefts_mask, at >> bits);
-        for round in 1..=6 {
+        for round in 1..=4 {
             left = left.wrapping_add(mix(2 * round, keyed.wrapping_add(right))) & lefts_mask;
             right += mul_high(mix(2 * round + 1, keyed.wrapping_add(left)), rights);
             right -= if right < rights { 0 } else { rights };

@@ -15,10 +15,10 @@
  *     deal N SEED FLAGS RANK WORLD BATCH EPOCH POSITION COUNT
  *         begin's answer, order_hash, left. Then an epoch goes on at EPOCH and POSITION, and for
  *         each of COUNT calls: take's answer; where that is above 0 the place's epoch and position
- *         and the sample; then state.epoch, state.position, left
+ *         and the sample; then state.epoch, state.position, order_hash, left
  *     free N SEED FLAGS RANK WORLD VISIT WINDOW EPOCH POSITION COUNT
  *         the same in free order, each `left` followed by is_bound (0 or 1). The order_hash is that
- *         of wavetrain_free_begin
+ *         of wavetrain_free_begin, where EPOCH and POSITION are
  *     at N SEED FLAGS VISIT WINDOW EPOCH POSITION COUNT
  *         the sample at each position, in free order; where VISIT is 0 by wavetrain_epoch_at
  *     depends N SEED FLAGS NUMBER..            order_hash that depends on the numbers
@@ -41,7 +41,7 @@
  *     arrays INDEX ARRAYS GRID ..              0; or 1, boxes and chunks up to each array, the
  *                                              array of the sample, its box there (0: no array)
  *     cost SEED EPOCH VISIT WINDOW WORDS ARRAYS GRID ..
- *         wavetrain_epoch_cost's answer of a shuffled epoch with memory of so many words (65536 at
+ *         wavetrain_epoch_cost's answer of an epoch with memory of so many words (65536 at
  *         most); where that is 1 distinct, windows, largest. Nothing where arrays have no sum
  */
 #include "wavetrain_epoch.h"
@@ -119,6 +119,8 @@ static void print_left(const wavetrain_epoch *epoch, const wavetrain_free *order
 static void run(wavetrain_epoch *epoch, const wavetrain_free *order, const uint64_t *from) {
     uint64_t k;
     epoch->state.epoch = from[0];
+    if (order != NULL && wavetrain_free_window(epoch, order) > 0)
+        wavetrain_free_move(epoch, wavetrain_free_window(epoch, order), from[1]);
     epoch->state.position = from[1];
     print(epoch->state.order_hash);
     print_left(epoch, order);
@@ -135,6 +137,7 @@ static void run(wavetrain_epoch *epoch, const wavetrain_free *order, const uint6
         }
         print(epoch->state.epoch);
         print(epoch->state.position);
+        print(epoch->state.order_hash);
         print_left(epoch, order);
     }
 }
@@ -352,7 +355,7 @@ static void cost(void) {
     order.visit = numbers[2];
     order.window = numbers[3];
     (void)wavetrain_free_begin(&epoch, &order, count == 0 ? 0 : arrays_end[count - 1].boxes,
-                               numbers[0], WAVETRAIN_EPOCH_SHUFFLE);
+                               numbers[0], 0);
     epoch.state.epoch = numbers[1];
     answer = wavetrain_epoch_cost(&epoch, &order, arrays, arrays_end, count, words,
                                   numbers[4] < WORDS_MAX ? numbers[4] : WORDS_MAX, &cost);

@@ -22,9 +22,9 @@ def made(n, seed, flags, **others):
     return Epoch(n, seed, shuffle=shuffle, by_batch=by_batch, tail=tail, **others)
 
 
-def placed(order, number, position, order_hash=None):
-    order_hash = order.order_hash if order_hash is None else order_hash
-    order.resume(State(order.seed, number, position, order_hash), world=order.world)
+def placed(order, number, position):
+    order_hash = order.hash_at(position, order.world)
+    order.resume(State(order.seed, number, position, order_hash))
 
 
 def run(order, number, position, count):
@@ -32,14 +32,14 @@ def run(order, number, position, count):
         return [order.left] if order.free is None else [order.left, int(order.is_bound)]
 
     placed(order, number, position)
-    out = [1, order.order_hash, *left()]
+    out = [1, order.state.order_hash, *left()]
     for _ in range(count):
         taken = order.take()
         if taken is None:
             out.append(0)
         else:
             out += [1 + taken.is_padding, *taken.place, order.at(taken.place)]
-        out += [order.epoch, order.position, *left()]
+        out += [order.epoch, order.position, order.state.order_hash, *left()]
     return out
 
 
@@ -53,7 +53,7 @@ def free(n, seed, flags, rank, world, visit, window, number, position, count):
 
 
 def at(n, seed, flags, visit, window, number, position, count):
-    order = made(n, seed, flags, free=Free(visit, window) if visit else None)
+    order = made(n, seed, 0, free=Free(visit, window)) if visit else made(n, seed, flags)
     wanted = [Place(number, position + k) for k in range(count)]
     return [order.at(place) if place.position < n else NO_INDEX for place in wanted]
 
@@ -181,7 +181,7 @@ def cost(seed, number, visit, window, words, count, *numbers):
         row = grids(count, numbers)
     except ValueError:
         return []
-    order = Epoch(len(row), seed, shuffle=True, free=Free(visit, window))
+    order = Epoch(len(row), seed, free=Free(visit, window))
     order.begin(number)
     return [1, *epoch.cost(order, row)]
 

@@ -101,8 +101,8 @@ class Dice(random.Random):
         if word in ("deal", "free"):
             n = low(120)
             world = self.choice([1, 2, 3, 7])
-            flags = self.choice([0, 1]) | self.choice([0, 4, 8] + ([16] if word == "deal" else []))
-            flags |= self.choice([0, 2]) if word == "deal" else 0
+            flags = self.choice([0, 4, 8] + ([16] if word == "deal" else []))
+            flags |= self.choice([0, 1]) | self.choice([0, 2]) if word == "deal" else 0
             more = [self.randint(1, 9)] if word == "deal" else [*self.visits()]
             return [n, seed, flags, low(world), world, *more, number, low(n + 1), 40]
         if word == "at":
@@ -233,7 +233,7 @@ def test_an_epoch_that_is_shuffled_is_another_one_each_time_and_for_each_seed():
 
 def test_places_and_samples_of_an_epoch_are_those_of_at():
     for free in (None, Free(4, 2)):
-        order = Epoch(30, 5, shuffle=True, free=free, world=3, rank=1, batch=2)
+        order = Epoch(30, 5, shuffle=free is None, free=free, world=3, rank=1, batch=2)
         order.begin(6)
         front = order.copy()
         found = [*order.places()]
@@ -270,16 +270,22 @@ def test_a_state_is_32_bytes_and_goes_on_at_any_world():
         assert sorted(first[:6] + rest) == [*range(20)]
 
 
-def test_in_the_middle_of_a_window_a_state_that_tells_no_world_wants_one():
+def test_in_the_middle_of_a_window_a_state_is_for_its_world():
     order = Epoch(20, 4, free=Free(2, 2), world=2)
+    front = order.state
     next(order)
     assert not order.is_bound
-    other = Epoch(20, 4, free=Free(2, 2), world=2)
-    with pytest.raises(ValueError, match="does not say for how many ranks"):
+    assert order.state.order_hash != front.order_hash
+    other = Epoch(20, 4, free=Free(2, 2), world=3)
+    with pytest.raises(ValueError, match="in the middle of a window, the number of ranks"):
         other.resume(order.state)
+    with pytest.raises(ValueError, match="is for 2 ranks, and lies in the middle of a window"):
+        other.resume(order.state_dict())
     assert other.position == 0
-    other.resume(order.state, world=2)
-    assert [*other] == [*order]
+    other.resume(front)
+    same = Epoch(20, 4, free=Free(2, 2), world=2)
+    same.resume(order.state.pack())
+    assert [*same] == [*order]
 
 
 # ---- Splits, weights, mixtures ------------------------------------------------------------------
@@ -442,6 +448,7 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Epoch(5, free=(1, 2)), "free must be Free(visit, window)"),
         (lambda: Epoch(5, free=Free(1, 2), tail="repeat"), "tail must not be 'repeat' with"),
         (lambda: Epoch(5, free=Free(1, 2), by_batch=True), "by_batch must be False with"),
+        (lambda: Epoch(5, free=Free(1, 2), shuffle=True), "shuffle must be False with a free"),
         (lambda: Epoch(Weighted([1]), shuffle=True), "shuffle must be False with <Weighted"),
         (lambda: Epoch(Weighted([1]), free=Free(1, 1)), "free must be None with <Weighted"),
         (lambda: Epoch(5).at((0, 5)), "position must be < 5"),

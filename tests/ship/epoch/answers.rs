@@ -91,14 +91,15 @@ fn deal(n: &[u64]) -> String {
     let dealt = epoch.with_ranks(n[3] as u32, n[4] as u32, n[5] as u32);
     let ready = dealt.and_then(|mut epoch| epoch.resume(&state).map(|()| epoch));
     let Ok(mut epoch) = ready else {
-        let each = format!(" -1 {} {} 0", n[6], n[7]);
+        let each = format!(" -1 {} {} {hash} 0", n[6], n[7]);
         return format!(" 1 {hash} 0{}", each.repeat(n[8] as usize));
     };
     let mut text = words([1, hash, epoch.left()]);
     for _ in 0..n[8] {
         let taken = epoch.next_place();
         text += &told(taken, |place| epoch.at(place));
-        text += &words([epoch.state().epoch, epoch.state().position, epoch.left()]);
+        let State { epoch: number, position, order_hash, .. } = epoch.state();
+        text += &words([number, position, order_hash, epoch.left()]);
     }
     text
 }
@@ -112,27 +113,26 @@ fn told(taken: Option<Taken>, at: impl Fn(Place) -> Option<u64>) -> String {
 fn deal_free(n: &[u64]) -> String {
     let mut hashed = dealt(n);
     hashed.depends_on(&n[5..7]);
-    let hash = hashed.state().order_hash;
-    let state = State { seed: n[1], epoch: n[7], position: n[8], order_hash: hash };
-    let free = |epoch: Epoch| {
-        let mut free = Free::new(epoch, n[5], n[6])?;
-        free.resume(&state).map(|()| free)
-    };
-    let refused = |begun: u64, bound: u64| {
-        let each = format!(" -1 {} {} 0 {bound}", n[7], n[8]).repeat(n[9] as usize);
+    let whole = hashed.state().order_hash;
+    let refused = |begun: u64, hash: u64, bound: u64| {
+        let each = format!(" -1 {} {} {hash} 0 {bound}", n[7], n[8]).repeat(n[9] as usize);
         format!(" {begun} {hash} 0 {bound}{each}")
     };
-    let Ok(alone) = free(dealt(n)) else { return refused(0, 0) };
+    let Ok(alone) = Free::new(dealt(n), n[5], n[6]) else { return refused(0, whole, 0) };
+    let is_bound = n[8] == n[0] || n[8].is_multiple_of(alone.window_samples());
+    // Inside of a round of windows a state is of its world.
+    let hash = if is_bound { whole } else { whole ^ mix(n[4], purpose::WINDOW) };
     let Ok(epoch) = dealt(n).with_ranks(n[3] as u32, n[4] as u32, 1) else {
-        return refused(1, alone.is_bound().into());
+        return refused(1, hash, is_bound.into());
     };
-    let mut free = free(epoch).unwrap();
+    let mut free = Free::new(epoch, n[5], n[6]).unwrap();
+    free.resume(&State { seed: n[1], epoch: n[7], position: n[8], order_hash: hash }).unwrap();
     let mut text = words([1, hash, free.left(), free.is_bound().into()]);
     for _ in 0..n[9] {
         let taken = free.next_place();
         text += &told(taken, |place| free.at(place));
-        let state = free.state();
-        text += &words([state.epoch, state.position, free.left(), free.is_bound().into()]);
+        let State { epoch, position, order_hash, .. } = free.state();
+        text += &words([epoch, position, order_hash, free.left(), free.is_bound().into()]);
     }
     text
 }
@@ -144,7 +144,7 @@ fn at(n: &[u64]) -> String {
         let epoch = epoch(n);
         return words(places.map(|place| index(epoch.at(place))));
     }
-    let free = Free::new(epoch(n), n[3], n[4]);
+    let free = Free::new(epoch(&[n[0], n[1], 0]), n[3], n[4]);
     words(places.map(|place| index(free.as_ref().ok().and_then(|free| free.at(place)))))
 }
 
@@ -251,7 +251,7 @@ fn cost_of(n: &[u64]) -> String {
     let Ok(boxes) = grids(&n[5..]) else { return String::new() };
     let mut ends = vec![End::default(); boxes.len()];
     let Ok(arrays) = Arrays::new(&boxes, &mut ends) else { return String::new() };
-    let epoch = Epoch::new(arrays.count(), n[0], Order::Shuffled).unwrap();
+    let epoch = Epoch::new(arrays.count(), n[0], Order::Plain).unwrap();
     let Ok(mut free) = Free::new(epoch, n[2], n[3]) else { return " -1".to_owned() };
     let state = State { epoch: n[1], ..free.state() };
     free.resume(&state).unwrap();

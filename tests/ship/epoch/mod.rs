@@ -116,7 +116,7 @@ fn all_deals_and_tails_are_the_same_everywhere() {
                 let deal = format!("{n} 9 {flags} {rank} {world} {batch} 3");
                 asked.push(format!("deal {deal} 0 {count}"));
                 asked.push(format!("deal {deal} {} {count}", n / 2));
-                if flags & 18 == 0 {
+                if flags & 19 == 0 {
                     let free = format!("{n} 9 {flags} {rank} {world} {batch}");
                     for (window, position) in [(1, 0), (2, 0), (3, batch * 3), (900, 0)] {
                         let position = position.min(n);
@@ -138,10 +138,11 @@ fn all_deals_and_tails_are_the_same_everywhere() {
         let deal = format!("{n} {seed} {flags} {rank} {world}");
         asked.push(format!("deal {deal} {batch} {epoch} {position} 5"));
         let (visit, window) = (numbers.upto(1 << 40), numbers.upto(1 << 40));
-        let (free, position) = (flags & 13, position.min(n));
+        let (free, position) = (flags & 12, position.min(n));
         let deal = format!("{n} {seed} {free} {rank} {world} {visit} {window}");
         asked.push(format!("free {deal} {epoch} {position} 5"));
-        asked.push(format!("at {n} {seed} {free} {visit} {window} {epoch} {position} 5"));
+        let order = flags & 1;
+        asked.push(format!("at {n} {seed} {order} {visit} {window} {epoch} {position} 5"));
     }
     ask_all(asked);
 }

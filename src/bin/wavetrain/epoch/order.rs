@@ -204,7 +204,7 @@ impl<'a> Plan<'a> {
 
     /// The free order with windows of so many visits, in the epoch that was asked for.
     pub fn free(&self, window: u64) -> Outcome<Free> {
-        let epoch = Epoch::new(self.arrays.count(), self.asked.seed, Order::Shuffled);
+        let epoch = Epoch::new(self.arrays.count(), self.asked.seed, Order::Plain);
         let mut free = epoch.and_then(|epoch| Free::new(epoch, self.visit, window));
         if let Ok(free) = &mut free {
             let state = State { epoch: self.asked.epoch, ..free.state() };
