@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import numpy
@@ -69,6 +72,32 @@ def write_cube(store: object, data: numpy.ndarray | None = None, **changes: obje
     plain = {"chunks": (EDGE,) * 3, "shards": (2 * EDGE,) * 3, "fill_value": FILL}
     array = zarr.create_array(store, shape=data.shape, dtype=data.dtype, **{**plain, **changes})
     array[...] = data
+
+
+class Interrupts:
+    """Ctrl-C again and again, from another thread. It raises where `is_armed` alone, once: what a
+    test does between its steps is not made for it."""
+
+    def __init__(self, seconds: float, every: float) -> None:
+        self.is_armed, self.heard = False, 0
+        signal.signal(signal.SIGINT, self._raise)
+        self.thread = threading.Thread(target=self._send, args=(seconds, every))
+        self.thread.start()
+
+    def _raise(self, *_: object) -> None:
+        if self.is_armed:
+            self.is_armed = False
+            self.heard += 1
+            raise KeyboardInterrupt
+
+    def _send(self, seconds: float, every: float) -> None:
+        stop = time.monotonic() + seconds
+        while time.monotonic() < stop:
+            time.sleep(every)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def go_on(self) -> bool:
+        return self.thread.is_alive()
 
 
 def run_program(

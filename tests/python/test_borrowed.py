@@ -211,9 +211,9 @@ def test_on_the_way_to_a_device_it_lives_as_long(simulated_driver):
 
 def test_many_interrupts_keep_what_is_borrowed_until_it_is_read():
     program = """
-        import gc, itertools, os, signal, threading, time, weakref
+        import contextlib, gc, weakref
         import numpy, wavetrain
-        from cubes import config
+        from cubes import Interrupts, config
         from wavetrain import Box, Field, Sample
         alive = []
         class Array(numpy.ndarray):
@@ -233,29 +233,21 @@ def test_many_interrupts_keep_what_is_borrowed_until_it_is_read():
                      lookahead_samples=100)
         with wavetrain.Pipeline(cfg) as stream:
             numbers = Numbers()
-            stop = time.monotonic() + 4
-            def again():
-                while time.monotonic() < stop:
-                    time.sleep(0.002)
-                    os.kill(os.getpid(), signal.SIGINT)
-            thread = threading.Thread(target=again)
-            thread.start()
-            heard = popped = 0
-            while thread.is_alive():
-                try:
-                    if not stream.pending:
-                        stream.push(numbers)
-                    with stream.pop() as batch:
-                        found = batch.numpy()
-                        assert (found == numpy.array(batch.info.tags)[:, None]).all(), found
-                    popped += 1
-                except KeyboardInterrupt:
-                    heard += 1
-                except wavetrain.TryAgain:
-                    pass
-            thread.join()
-            time.sleep(0.01)
-            assert heard > 10 and popped > 10, (heard, popped)
+            interrupts, popped = Interrupts(4, 0.002), 0
+            def pop():
+                if not stream.pending:
+                    stream.push(numbers)
+                with stream.pop() as batch:
+                    found = batch.numpy()
+                    assert (found == numpy.array(batch.info.tags)[:, None]).all(), found
+            while interrupts.go_on():
+                with contextlib.suppress(KeyboardInterrupt):
+                    interrupts.is_armed = True
+                    with contextlib.suppress(wavetrain.TryAgain):
+                        pop()
+                        popped += 1
+                    interrupts.is_armed = False
+            assert interrupts.heard > 10 and popped > 10, (interrupts.heard, popped)
             stream.reset()
             gc.collect()
             left = [reference() for reference in alive if reference() is not None]

@@ -12,7 +12,7 @@ from cubes import run_program
 PRELUDE = """
 import itertools, os, signal, sys, threading, time
 import numpy, wavetrain
-from cubes import Cube, config
+from cubes import Cube, Interrupts, config
 from test_files import Folder, is_chunk
 cube = Cube(sys.argv[1])
 
@@ -106,24 +106,18 @@ FACTS = {
         # One slot: a batch that is lost with its slot would starve the rest.
         with wavetrain.Pipeline(config(n_batch_slots=1, samples_per_batch=1)) as stream:
             stream.push(cube.sample(number) for number in range(10**6))
-            stop, first = time.monotonic() + 3, 0
-            def again():
-                while time.monotonic() < stop:
-                    time.sleep(0.003)
-                    os.kill(os.getpid(), signal.SIGINT)
-            thread = threading.Thread(target=again)
-            thread.start()
-            heard = 0
-            while thread.is_alive():
+            interrupts = Interrupts(3, 0.003)
+            while interrupts.go_on():
                 try:
-                    stream.pop().release()
+                    interrupts.is_armed = True
+                    try:
+                        stream.pop().release()
+                    except wavetrain.TryAgain:
+                        pass
+                    interrupts.is_armed = False
                 except KeyboardInterrupt:
-                    heard += 1
-                except wavetrain.TryAgain:
                     pass
-            thread.join()
-            time.sleep(0.01)
-            assert heard > 10, heard
+            assert interrupts.heard > 10, interrupts.heard
             assert stream.stats().batches_held <= len(stream._orphans)
             stream.reset()
             assert stream.stats().batches_held == 0

@@ -110,34 +110,26 @@ def test_a_copy_lets_the_array_go_and_be_written_to(source):
 def test_interrupts_lose_no_batch():
     run_program(
         """
-        import os, signal, threading, time
+        from cubes import Interrupts
         from test_source import SIZE, check, image, table
         from wavetrain.source import Source
         def one(info):
             return image(info.idx_in_epoch), info.idx_in_epoch
         for parallel in (0, 2):
             with Source(one, table(), batch=False, parallel=parallel) as batches:
-                stop = time.monotonic() + 2
-                def again():
-                    while time.monotonic() < stop:
-                        time.sleep(0.004)
-                        os.kill(os.getpid(), signal.SIGINT)
-                thread = threading.Thread(target=again)
-                thread.start()
-                heard = popped = 0
-                while thread.is_alive():
+                interrupts, popped = Interrupts(2, 0.004), 0
+                while interrupts.go_on():
                     try:
+                        interrupts.is_armed = True
                         place = batches.state_dict()
                         batch = next(batches)
                         first = place["samples"]
                         check(batch, [*range(first, first + SIZE)])
                         batch.release()
                         popped += 1
+                        interrupts.is_armed = False
                     except KeyboardInterrupt:
-                        heard += 1
                         batch = None
-                thread.join()
-                time.sleep(0.01)
-                assert heard > 10 and popped > 10, (heard, popped)
+                assert interrupts.heard > 10 and popped > 10, (interrupts.heard, popped)
     """
     )
