@@ -32,13 +32,11 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-#define WAVETRAIN_EPOCH_U8(number) static_cast<unsigned char>(number)
 #define WAVETRAIN_EPOCH_U32(number) static_cast<uint32_t>(number)
 #define WAVETRAIN_EPOCH_U64(number) static_cast<uint64_t>(number)
 #define WAVETRAIN_EPOCH_I64(number) static_cast<int64_t>(number)
 extern "C" {
 #else
-#define WAVETRAIN_EPOCH_U8(number) ((unsigned char)(number))
 #define WAVETRAIN_EPOCH_U32(number) ((uint32_t)(number))
 #define WAVETRAIN_EPOCH_U64(number) ((uint64_t)(number))
 #define WAVETRAIN_EPOCH_I64(number) ((int64_t)(number))
@@ -1245,7 +1243,6 @@ epochs<Fill> make_epochs(const wavetrain_epoch &at, const wavetrain_free &order,
 #endif
 #endif
 
-#undef WAVETRAIN_EPOCH_U8
 #undef WAVETRAIN_EPOCH_U32
 #undef WAVETRAIN_EPOCH_U64
 #undef WAVETRAIN_EPOCH_I64
