@@ -50,13 +50,22 @@ fn obvious(uri: &str) -> Result<String, Status> {
         return Err(Status::Invalid);
     }
     let is_file = scheme(uri).is_some_and(|name| name.eq_ignore_ascii_case("file"));
-    let path = if is_file { unescaped(&uri[7..])? } else { uri.to_owned() };
+    // Of a file a mark begins the level of an image, or is wrong; else it may be of the path.
+    let (file, level) = match uri.find("#") {
+        Some(at)
+            if is_file && ["#level=", "#scale="].contains(&uri.get(at..at + 7).unwrap_or("")) =>
+        {
+            uri.split_at(at)
+        }
+        _ => (uri, ""),
+    };
+    let path = if is_file { unescaped(&file[7..])? } else { uri.to_owned() };
     let least = foreign_scheme(uri).map_or(1, |name| name.len() + 3);
     let mut path = path.as_str();
     while path.len() > least && path.ends_with('/') {
         path = &path[..path.len() - 1];
     }
-    Ok(path.to_owned())
+    Ok(format!("{path}{level}"))
 }
 
 fn scheme(uri: &str) -> Option<&str> {
