@@ -11,7 +11,7 @@
 //!
 //! The planner of a batch of samples `[first, limit)` calls, for each chunk of the batch once,
 //! `pass_chunk(key, limit)` and `find(key)`; then `pin`, or `insert` and `pin`, before anything
-//! else. Behind the batch it calls `pass(limit)`.
+//! else. When every chunk of the batch has its place it calls `pass(limit)`.
 //!
 //! States of a slot: free -> Pending (`insert`) -> Ready (`set_ready`) -> free (evicted, or let go
 //! of). A pending or pinned slot is never evicted. A slot that lost its key (`abandon`,

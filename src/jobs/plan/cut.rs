@@ -26,7 +26,13 @@ impl Planner {
         let shared = lock.shared;
         self.drop_gone();
         let (wave, active) = {
-            let waves = &lock.lock().waves;
+            let state = &mut *lock.lock();
+            // Uses are over when the chunks that were planned for them leave the window, not when
+            // they came into it: a chunk that still waits for its lookup is kept for the batches
+            // behind it, which wait for the same one.
+            let oldest = (self.first < self.limit).then(|| self.entry(self.first).sample_first);
+            state.chunks.pass(oldest.unwrap_or(state.queue.front_number()));
+            let waves = &state.waves;
             let Some(wave) = waves.free() else { return false };
             (wave, waves.active_count)
         };

@@ -48,6 +48,8 @@ pub struct Planned {
     pub taken: u64,
     /// Its place in the cache of decoded chunks, pinned.
     pub kept: Option<Kept>,
+    /// Number of the first sample of its batch.
+    pub sample_first: u64,
     /// Number of the sample behind its batch.
     pub sample_limit: u64,
     pub pair_first: u64,

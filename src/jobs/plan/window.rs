@@ -131,6 +131,7 @@ impl Planner {
             twin: 0,
             taken: 0,
             kept: None,
+            sample_first: 0,
             sample_limit: 0,
             pair_first: 0,
             pair_count: 0,
@@ -259,7 +260,6 @@ impl Planner {
     pub(super) fn end_batch(&mut self, shared: &Shared, state: &mut State, current: &Current) {
         self.current = None;
         state.queue.consume(current.sample_count);
-        state.chunks.pass(current.sample_limit);
         if state.slots.sub_remaining(current.slot, 1) {
             state.complete_slot(shared, current.slot);
         }
@@ -385,6 +385,7 @@ impl Planner {
             twin: 0,
             taken: 0,
             kept: None,
+            sample_first: current.sample_limit - u64::from(current.sample_count),
             sample_limit: current.sample_limit,
             pair_first: pairs,
             pair_count: (self.pair_limit - pairs) as u32,
