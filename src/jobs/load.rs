@@ -58,12 +58,12 @@ fn load(
     let is_later = Cell::new(false);
     let mut open = |path: &Path| {
         let opened = making_room(lock, |store| store.open(path));
-        is_later.set(opened.is_none());
+        is_later.set(is_later.get() || opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
     let mut open_folder = |uri: &str| {
         let opened = making_room(lock, |store| open_folder(store, uri));
-        is_later.set(opened.is_none());
+        is_later.set(is_later.get() || opened.is_none());
         opened.unwrap_or(Err(Fault::WouldBlock))
     };
     let mut access =
@@ -86,6 +86,7 @@ fn load(
             let document_bytes = index(bytes);
             let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
             match refuse_group(&place, access.open, buffer, is_large, why) {
+                _ if is_later.get() => return Outcome::Later,
                 Some(status) => Err(status),
                 None => return Outcome::TooLarge,
             }

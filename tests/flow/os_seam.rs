@@ -7,7 +7,7 @@
 use crate::common::store;
 use crate::common::store::{Spec, value};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use wavetrain::config::Config;
 use wavetrain::loader::{Failure, Loader, Pop, Request};
@@ -220,6 +220,66 @@ fn metadata_is_loaded_although_idle_files_hold_every_descriptor() {
     }
     drop(loader);
     one_file::assert_nothing_is_left();
+}
+
+static IS_READING: AtomicBool = AtomicBool::new(false);
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+static SHARD: AtomicI64 = AtomicI64::new(-1);
+
+fn wait_for(flag: &AtomicBool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !flag.load(SeqCst) && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
+/// The first attributes that are opened find no descriptor left, while a shard is being read.
+static SHORT_FOR_ATTRIBUTES: Os = Os {
+    open: |path| {
+        let has = |name: &[u8]| path.windows(name.len()).any(|part| part == name);
+        if has(b"/.zattrs") && !IS_SHORT.load(SeqCst) {
+            wait_for(&IS_READING);
+            IS_SHORT.store(true, SeqCst);
+            return Err(Errno(libc::EMFILE));
+        }
+        (SYSTEM.open)(path).inspect(|fd| {
+            if has(b"/c/") {
+                SHARD.store(i64::from(*fd), SeqCst);
+            }
+        })
+    },
+    read: |fd, target, at, cached| {
+        if i64::from(fd) == SHARD.load(SeqCst) {
+            if cached {
+                return Err(Errno(libc::EAGAIN));
+            }
+            IS_READING.store(true, SeqCst);
+            wait_for(&IS_SHORT);
+        }
+        (SYSTEM.read)(fd, target, at, cached)
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn a_group_is_looked_at_again_where_descriptors_were_short() {
+    let array = array("short_group");
+    let group = array.with_file_name("image");
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::write(group.join(".zgroup"), r#"{"zarr_format": 2}"#).unwrap();
+    let levels = r#"{"multiscales": [{"version": "0.4", "axes": [{"name": "x"}],
+        "datasets": [{"path": "s0"}]}]}"#;
+    std::fs::write(group.join(".zattrs"), levels).unwrap();
+    let config = Config { samples_per_batch: 1, ..config() };
+    let loader = Loader::open_on(&SHORT_FOR_ATTRIBUTES, &config).unwrap();
+    for uri in [&array, &group].map(|path| path.to_str().unwrap()) {
+        let request = Request { uri, begin: &[0; 3], end: &[CROP as i64; 3], tag: 0 };
+        assert_eq!(loader.push(&[request], 0).unwrap(), 1);
+    }
+    assert!(matches!(loader.pop(FOREVER).unwrap(), Pop::Batch(_)));
+    let failure = loader.pop(FOREVER).err().unwrap();
+    assert!(IS_SHORT.load(SeqCst) && failure.status == Status::NotFound);
+    assert!(failure.text.as_str().contains("s0"), "{failure}");
 }
 
 static FAIL_AT: AtomicI64 = AtomicI64::new(0);
