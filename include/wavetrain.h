@@ -781,8 +781,8 @@ typedef struct wavetrain_workers_hook {
 /* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
  * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
  * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble", "digest".
- * Of a read through read_async the range is the call that begins it; reads through io_uring have
- * none. Set both functions or neither. */
+ * Of a read through read_async the range is the call that begins it; reads through io_uring and
+ * digests on a device have none. Set both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
     void *user;
@@ -935,7 +935,8 @@ typedef struct wavetrain_config {
                                        backend HOST it is INVALID to set one of them, with AUTO
                                        they count where a device is taken [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
-                                       256 MiB; on a device, in the place of the slots, 256 MiB +
+                                       256 MiB, or 16 x max_chunk_uncompressed_bytes where that is
+                                       more; on a device, in the place of the slots, 256 MiB +
                                        1,056 x samples_per_batch x host_buffer_waves [0] */
     uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
                                    more; 0 = derived: two batches, with a chunk cache

@@ -235,7 +235,8 @@ class Config:
             waits for.
     Caps, in bytes, hard:
         max_gpu_memory_bytes: device memory; 0: the batch slots and 1 GiB.
-        max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB.
+        max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB, or 16
+            chunks of max_chunk_uncompressed_bytes where that is more.
         max_chunk_uncompressed_bytes: a larger chunk is BudgetExceeded (see Pipeline's fit).
         max_read_op_bytes: to which neighbouring reads are merged.
         chunk_cache_bytes: for decoded chunks that are kept; 0: none.

@@ -183,9 +183,9 @@ macro_rules! config_table {
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";
         /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
         max_gpu_memory_bytes: u64 = 0 => Bytes "cap on device bytes; 0 = derived";
-        /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB; on a
-        /// device, instead of batch slots, 256 MiB and a kilobyte for each sample of a batch and
-        /// wave.
+        /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB, or 16
+        /// `max_chunk_uncompressed_bytes` where that is more; on a device, instead of batch slots,
+        /// 256 MiB and a kilobyte for each sample of a batch and wave.
         max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
         /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with
         /// a chunk cache as many as fill it four times over, at most 4,096.

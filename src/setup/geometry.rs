@@ -281,22 +281,20 @@ mod tests {
 
     #[test]
     fn chunks_that_fill_the_slab_are_staged_for_each_decoder_as_far_as_there_is_room() {
-        let chunk_bytes = 32 << 20;
-        let mut config = Config {
-            max_chunk_uncompressed_bytes: chunk_bytes,
-            n_decode_threads: 2,
-            sample_rank: 3,
-            ..Config::default()
-        };
+        let mut config = Config { n_decode_threads: 2, sample_rank: 3, ..Config::default() };
         config.sample_shape[..3].copy_from_slice(&[32, 64, 64]);
         let bill = |g: &Geometry| g.slab_bytes + g.pool_bytes;
-        let mut staged = |mib: u64| {
+        let mut staged = |chunk_mib: u64, mib: u64| {
+            let chunk_bytes = chunk_mib << 20;
+            config.max_chunk_uncompressed_bytes = chunk_bytes;
             config.max_host_memory_bytes = mib << 20;
             let mut why = Why::new();
             let settings = settings_from_config(&config, 8, &mut why).unwrap();
             settings.solve(|chunk| chunk, bill, &mut why).unwrap().slab_bytes / chunk_bytes
         };
-        assert_eq!([100, 135, 200, 1000].map(&mut staged), [1, 2, 3, 3]);
+        assert_eq!([100, 135, 200, 1000].map(|mib| staged(32, mib)), [1, 2, 3, 3]);
+        // Where the cap is derived there is room for both decoders, whatever the size of a chunk.
+        assert_eq!([17, 64, 200, 2048].map(|chunk_mib| staged(chunk_mib, 0)), [3; 4]);
     }
 
     /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.

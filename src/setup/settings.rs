@@ -20,6 +20,9 @@ use crate::setup::fields::{Fields, fields_from_config};
 
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
+/// Chunks of the largest size that this memory is for at least: each decoder takes one encoded and
+/// one decoded. In 256 MiB those of 64 MiB would be decoded one after the other.
+const CHUNKS_DEFAULT: u64 = 16;
 /// Pinned memory that comes to it on a device, in the place of batch slots; and a unit for each
 /// sample in each slab, which the slabs of large batches take at least.
 const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
@@ -303,7 +306,10 @@ impl Settings {
             self.slots_bytes()
         };
         match self.config.max_host_memory_bytes {
-            0 => batches + self.config.chunk_cache_bytes + HOST_MEMORY_DEFAULT_BYTES,
+            0 => {
+                let chunks = CHUNKS_DEFAULT * config.max_chunk_uncompressed_bytes;
+                batches + config.chunk_cache_bytes + chunks.max(HOST_MEMORY_DEFAULT_BYTES)
+            }
             given => given,
         }
     }

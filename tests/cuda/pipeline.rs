@@ -190,7 +190,8 @@ fn config_fit_raises_the_cap_that_is_too_small_and_no_other() {
     let (large, huge) = (uri("large", 8192), uri("huge", 20480));
     let mut block = vec![0; SCRATCH_BYTES];
     for (gpu, host, uri, raises_gpu, raises_host) in [
-        (100 << 20, 0, &large, true, true),
+        (100 << 20, 300 << 20, &large, true, true),
+        (100 << 20, 0, &large, true, false),
         (100 << 20, 4 << 30, &large, true, false),
         (4 << 30, 4 << 30, &large, false, false),
         (0, 8 << 30, &huge, true, false),
