@@ -20,9 +20,11 @@ use crate::loops::simd::Level;
 use arrayvec::ArrayVec;
 use static_assertions::const_assert;
 
-/// Bytes of a piece, but of one sample that has no more: what a job takes 30 to 60 us for, so that
-/// the lock is nothing beside it and all workers share a batch.
+/// Bytes of a piece at most: what a job takes 30 to 60 us for, so that the lock is nothing beside
+/// it and all workers share a batch.
 pub const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that a sample counts as at least: a digest takes 20 ns besides, in which so many are read.
+const SAMPLE_BYTES_MIN: u64 = 512;
 
 // A part of a sample begins with a word.
 const_assert!(PIECE_BYTES.is_multiple_of(WORD_BYTES as u64));
@@ -98,7 +100,8 @@ struct Cut {
 
 impl Cut {
     fn of(sample_bytes: u64, samples_per_batch: u32) -> Cut {
-        let samples = (PIECE_BYTES / sample_bytes).clamp(1, u64::from(samples_per_batch));
+        let samples = PIECE_BYTES / sample_bytes.max(SAMPLE_BYTES_MIN);
+        let samples = samples.clamp(1, u64::from(samples_per_batch));
         let parts = sample_bytes.div_ceil(PIECE_BYTES);
         Cut { sample_bytes, parts, samples: samples as u32 }
     }
@@ -140,18 +143,6 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Of a loader that was not asked for them.
-    pub fn none() -> Digests {
-        Digests {
-            slots: &mut [],
-            cuts: ArrayVec::new(),
-            samples_per_batch: 0,
-            table: Table::of(&mut []),
-            sums: &mut [],
-            waiting: 0,
-        }
-    }
-
     /// For `count` slots, and fields whose samples have so many bytes each. `is_whole`: each field
     /// of a batch is one piece, because it lies on a device.
     #[inline(never)] // as Carver::place

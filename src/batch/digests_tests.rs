@@ -114,8 +114,18 @@ fn a_batch_is_begun_once_and_its_pieces_end_once() {
 
 #[test]
 fn nothing_is_there_where_nothing_was_asked_for() {
-    let mut digests = Digests::none();
+    let none = core::iter::empty();
+    let mut digests = Digests::carve(&mut Carver::leaked(64), (0, SAMPLES), none, false);
     assert!(!digests.has_piece() && digests.take().is_none());
     assert_eq!(digests.of(BatchSlot(0), 0, 1), None);
     digests.clear();
+}
+
+#[test]
+fn pieces_of_scalars_are_bounded_by_their_number() {
+    let mut carver = Carver::leaked(1 << 18);
+    let mut digests = Digests::carve(&mut carver, (1, 5000), [1].into_iter(), false);
+    digests.begin(BatchSlot(0), 5000);
+    let samples: Vec<u32> = each_piece(&mut digests).iter().map(|piece| piece.samples).collect();
+    assert_eq!(samples, [2048, 2048, 904]);
 }

@@ -202,7 +202,7 @@ pub struct DeviceEngine {
     /// None where there are no digests.
     pub(super) digest: Function,
     pub(super) memory: DevicePointer,
-    /// Slabs, and a page of status words. None until it was taken.
+    /// Slabs, status words, staging, shares of digests. None until it was taken.
     pub(super) pinned: Option<Region>,
     pub(super) input: Stream,
     pub(super) post: Stream,

@@ -97,7 +97,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
              tensor.event is over, which no stream of ours waits for"
         );
     } else if filling > 0 {
-        fail!(why, Starved, "reads and decodes are pending for {filling} batches");
+        fail!(why, Starved, "reads, decodes or digests are pending for {filling} batches");
     } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
         fail!(
             why,

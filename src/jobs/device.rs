@@ -218,7 +218,7 @@ pub fn device_main(lock: &Lock) {
             (progress, state) = run(lock);
             // A worker that ended its part of a slab meanwhile found this thread awake, and did
             // not wake it.
-            progress |= state.device.slabs.has_submission() || state.digests.has_piece();
+            progress |= state.has_for_device();
             state.end_job();
             state.wakes.work();
         }

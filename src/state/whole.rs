@@ -45,11 +45,11 @@ impl State {
 /// Digests of all batches, where they are asked for.
 #[inline(never)] // as Carver::place
 pub(super) fn carve_digests(carver: &mut Carver, settings: &Settings) -> Digests {
-    if !settings.per_sample.has_digest {
-        return Digests::none();
-    }
     let config = &settings.config;
-    let bytes = settings.fields.iter().map(|field| field.sample_bytes);
-    let samples = (config.n_batch_slots, config.samples_per_batch);
-    Digests::carve(carver, samples, bytes, settings.is_cuda())
+    let (slots, fields) = match settings.per_sample.has_digest {
+        true => (config.n_batch_slots, &settings.fields[..]),
+        false => (0, &[][..]),
+    };
+    let bytes = fields.iter().map(|field| field.sample_bytes);
+    Digests::carve(carver, (slots, config.samples_per_batch), bytes, settings.is_cuda())
 }

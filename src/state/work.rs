@@ -184,7 +184,11 @@ impl State {
             role == Role::Device
                 || (shared.os.now_ns)() >= device.polled_ns.saturating_add(device.nap_ns)
         };
-        let has_more = device.slabs.has_submission() || self.digests.has_piece();
-        has_more || device.is_at_work() && is_rested()
+        self.has_for_device() || device.is_at_work() && is_rested()
+    }
+
+    /// Whether something waits to be handed to the device.
+    pub fn has_for_device(&self) -> bool {
+        self.device.slabs.has_submission() || self.digests.has_piece()
     }
 }

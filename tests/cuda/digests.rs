@@ -108,9 +108,15 @@ fn stream(config: &Config, uri: &str) -> Vec<Vec<u64>> {
     let samples: Vec<Sample<'_>> =
         (0..).zip(&parts).map(|(tag, parts)| Sample { parts, tag }).collect();
     let loader = Loader::open(config).unwrap();
-    // What was on its way leaves nothing behind.
-    assert!(loader.push_samples(&samples[..2], 0).0 > 0);
+    // What was on its way, to its digests too, leaves nothing behind.
+    let taken = loader.push_samples(&samples[..4], 0).0;
+    assert!(taken >= config.samples_per_batch as usize);
+    while loader.stats().unwrap().assemble.count == 0 {
+        // Refused where our threads work.
+        let _ = loader.pump(0);
+    }
     loader.reset().unwrap();
+    loader.stats_reset().unwrap();
     let (mut pushed, mut found, mut position) = (0, vec![Vec::new(); 3], 0);
     while position < samples.len() {
         pushed += loader.push_samples(&samples[pushed..], 0).0;

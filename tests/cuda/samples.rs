@@ -63,8 +63,9 @@ fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
     let host = source.config();
     let device = Config { backend: BACKEND_CUDA, cuda_driver: simulator.driver_path(), ..host };
     let pumped = Config { thread_mode: THREADS_PUMP, ..device };
-    let configs = [device, host, pumped, Config { n_decode_threads: 8, ..device }];
+    // The first is what the others are held against.
+    let configs = [host, device, pumped, Config { n_decode_threads: 8, ..device }];
     for way in [Way::Shuffled(Deal::BySample), Way::Free] {
-        assert_eq!(replay(&source, way, &configs, 40), replay(&source, way, &[host], 40));
+        replay(&source, way, &configs, 40);
     }
 }

@@ -1,7 +1,7 @@
 """make_digests.py: digests as include/wavetrain.h defines them, word by word in whole numbers.
 
-Prints what the unit test of src/loops/digest.rs and the tests of the kernel expect. Shares nothing
-with the library; tests/python/test_digest.py has the same definition over numpy arrays.
+Prints what the unit test of src/loops/digest.rs expects. Shares nothing with the library;
+tests/python/test_digest.py has the same definition over numpy arrays.
 """
 
 MODULUS = 2**64
