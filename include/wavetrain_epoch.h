@@ -10,13 +10,19 @@
  *     wavetrain_epoch epoch;
  *     wavetrain_epoch_begin(&epoch, sample_count, seed, WAVETRAIN_EPOCH_SHUFFLE);
  *     epoch.rank = my_rank, epoch.world = ranks, epoch.batch = samples_per_batch;
+ *     if (wavetrain_epoch_is_wrong(&epoch))
+ *         fail("rank, world and batch do not fit together");
  *     if (there_is_a_checkpoint && !wavetrain_epoch_resume(&epoch, &checkpoint))
  *         fail("the checkpoint is of another order");
  *     for (;; wavetrain_epoch_turn(&epoch)) {
  *         uint64_t index;
  *         while (wavetrain_epoch_next(&epoch, &index) > 0)
- *             push(sample[index]);   and between two batches: checkpoint = epoch.state
+ *             push(sample[index]);
  *     }
+ *
+ * A checkpoint is epoch.state between two batches. Where samples are pushed ahead of the batches
+ * that come out, it is that of a second wavetrain_epoch, from which as many samples are taken as
+ * came out (wavetrain::epochs below does so).
  *
  * An epoch is a row of positions 0 .. n - 1. Which sample stands at a position, depends on the seed
  * and on the number of the epoch, never on ranks, threads or batches: those only deal positions.
@@ -171,15 +177,14 @@ static inline uint64_t wavetrain_permute_small(uint64_t n, uint64_t key, uint64_
  * and so on). What leaves 0 .. n - 1 goes through it again, which ends, as it is a permutation. */
 static inline uint64_t wavetrain_permute(uint64_t n, uint64_t key, uint64_t position) {
     uint64_t lefts, rights, keyed;
-    uint32_t bits = 6;
+    uint32_t bits = 3;
     if (position >= n || n > WAVETRAIN_EPOCH_MAX)
         return WAVETRAIN_EPOCH_NO_INDEX;
     keyed = wavetrain_mix(n, key);
     if (n < 64)
         return wavetrain_permute_small(n, keyed, position);
-    while ((n - 1) >> bits != 0)
+    while ((n - 1) >> (2 * bits + 1) != 0)
         bits++;
-    bits /= 2;
     lefts = UINT64_C(1) << bits;
     rights = ((n - 1) >> bits) + 1;
     do {
@@ -204,7 +209,8 @@ enum {
     WAVETRAIN_EPOCH_BY_BATCH = 2, /* see below */
     /* At the end, where there is less than a batch for each rank: nobody gets it (DROP), what is
      * missing is taken from the front again (PAD), the next epoch follows in the same batch and
-     * there is no end (REPEAT), or, without any of them, ranks get what there is, some less. */
+     * there is no end (REPEAT), or, without any of them, ranks get what there is, some less. Of
+     * several, the last of these three counts. */
     WAVETRAIN_EPOCH_DROP = 4,
     WAVETRAIN_EPOCH_PAD = 8,
     WAVETRAIN_EPOCH_REPEAT = 16
@@ -215,9 +221,10 @@ typedef struct wavetrain_epoch_state {
     uint64_t seed;
     uint64_t epoch;    /* its number, from 0 */
     uint64_t position; /* all before it were dealt, to whatever rank. It moves when a batch is
-                        * complete, and is then the same on all ranks that gave as many batches */
-    uint64_t
-        order_hash; /* of what decides the order: n, the seed, whether it is shuffled, tables */
+                        * complete, and is then the same on all ranks that gave as many batches. Of
+                        * the free order, see there */
+    /* Of what decides the order: n, the seed, whether it is shuffled, tables. */
+    uint64_t order_hash;
 } wavetrain_epoch_state;
 
 /* 64 bytes. Positions are dealt in rounds of world batches. In a round, the rank's samples stand at
@@ -332,7 +339,7 @@ static inline uint64_t wavetrain_epoch_left(const wavetrain_epoch *epoch) {
         else
             count += (mine - 1) / epoch->world + 1;
     }
-    return count - epoch->reserved;
+    return count > epoch->reserved ? count - epoch->reserved : 0;
 }
 
 /* The place of the rank's next sample. 1; 2 where it is there to pad; 0 behind the last one; -1
@@ -592,6 +599,17 @@ static inline uint64_t wavetrain_boxes_block(const wavetrain_boxes_axis *of, uin
     return (place < of->shape ? place : of->shape - 1) / of->chunk;
 }
 
+/* Places that a jittering box may begin at, from where the box of the grid does. */
+static inline uint64_t wavetrain_boxes_cell(const wavetrain_boxes_axis *of, uint64_t box) {
+    const uint64_t at = box * of->step, block = wavetrain_boxes_block(of, box);
+    uint64_t cell = of->room + 1 - at;
+    cell = cell < of->step ? cell : of->step;
+    /* It ends with its chunk, so that boxes do not leave the chunk that they belong to. */
+    if (block < (of->shape - 1) / of->chunk && (block + 1) * of->chunk + of->before - at < cell)
+        cell = (block + 1) * of->chunk + of->before - at;
+    return cell;
+}
+
 /* The first box of the grid that belongs to a chunk or to one behind it. */
 static inline uint64_t wavetrain_boxes_first(const wavetrain_boxes_axis *of, uint64_t block) {
     uint64_t first;
@@ -603,78 +621,82 @@ static inline uint64_t wavetrain_boxes_first(const wavetrain_boxes_axis *of, uin
     return first < of->count ? first : of->count;
 }
 
-/* How many boxes the grid has; 0 where none or more than WAVETRAIN_EPOCH_MAX, or where a number of
- * the struct is not allowed. */
-static inline uint64_t wavetrain_boxes_count(const wavetrain_boxes *boxes) {
+/* The axes of the grid, WAVETRAIN_BOXES_AXES of memory for them, and how many boxes it has: 0, as
+ * wavetrain_boxes_count. */
+static inline uint64_t wavetrain_boxes_axes(const wavetrain_boxes *boxes,
+                                            wavetrain_boxes_axis *axes) {
     uint64_t count = 1;
     uint32_t axis;
     if (boxes->rank > WAVETRAIN_BOXES_AXES)
         return 0;
     for (axis = 0; axis < boxes->rank; axis++) {
-        const uint64_t along = wavetrain_boxes_along(boxes, axis).count;
-        if (along == 0 || count > WAVETRAIN_EPOCH_MAX / along)
+        axes[axis] = wavetrain_boxes_along(boxes, axis);
+        if (wavetrain_mul_high(count, axes[axis].count) != 0)
             return 0;
-        count *= along;
+        count *= axes[axis].count;
+        if (count == 0 || count > WAVETRAIN_EPOCH_MAX)
+            return 0;
     }
     return count;
 }
 
+/* How many boxes the grid has; 0 where none or more than WAVETRAIN_EPOCH_MAX, or where a number of
+ * the struct is not allowed. */
+static inline uint64_t wavetrain_boxes_count(const wavetrain_boxes *boxes) {
+    wavetrain_boxes_axis axes[WAVETRAIN_BOXES_AXES];
+    return wavetrain_boxes_axes(boxes, axes);
+}
+
 /* Where a box of the grid begins, by its number. Boxes are numbered chunk by chunk, in row-major
  * order of the chunks that they belong to, and in row-major order within a chunk. A box ends at
- * begin[axis] + box[axis]. `place` says the epoch, which WAVETRAIN_BOXES_JITTER depends on.
+ * begin[axis] + box[axis]. Seed and epoch matter with WAVETRAIN_BOXES_JITTER alone.
  * 0, and nothing is written, where there is no such box. */
 static inline int wavetrain_boxes_at(const wavetrain_boxes *boxes, uint64_t number, uint64_t seed,
                                      uint64_t epoch, int64_t *begin) {
     const uint64_t key = wavetrain_key(seed, epoch, WAVETRAIN_PURPOSE_BOX);
+    wavetrain_boxes_axis axes[WAVETRAIN_BOXES_AXES];
     uint64_t first[WAVETRAIN_BOXES_AXES], count[WAVETRAIN_BOXES_AXES];
-    uint64_t after = wavetrain_boxes_count(boxes), within = 1, rest = number;
+    uint64_t after = wavetrain_boxes_axes(boxes, axes), within = 1, rest = number;
     uint32_t axis;
     if (number >= after)
         return 0;
     for (axis = 0; axis < boxes->rank; axis++) {
-        const wavetrain_boxes_axis of = wavetrain_boxes_along(boxes, axis);
+        const wavetrain_boxes_axis *const of = &axes[axis];
         uint64_t block;
-        after /= of.count;
+        after /= of->count;
         /* Boxes in chunks before this one along the axis come first, each with all those of the
          * axes behind, and `within` of them side by side along the axes in front. */
-        block = wavetrain_boxes_block(&of, rest / (within * after));
-        first[axis] = wavetrain_boxes_first(&of, block);
-        count[axis] = wavetrain_boxes_first(&of, block + 1) - first[axis];
+        block = wavetrain_boxes_block(of, rest / (within * after));
+        first[axis] = wavetrain_boxes_first(of, block);
+        count[axis] = wavetrain_boxes_first(of, block + 1) - first[axis];
         rest -= first[axis] * (within * after);
         within *= count[axis];
     }
     for (axis = boxes->rank; axis-- > 0;) {
-        const wavetrain_boxes_axis of = wavetrain_boxes_along(boxes, axis);
-        const uint64_t along = first[axis] + rest % count[axis];
-        const uint64_t block = wavetrain_boxes_block(&of, along);
-        uint64_t at = along * of.step;
+        const wavetrain_boxes_axis *const of = &axes[axis];
+        const uint64_t box = first[axis] + rest % count[axis];
+        uint64_t at = box * of->step;
         rest /= count[axis];
-        if ((boxes->flags & WAVETRAIN_BOXES_JITTER) != 0) {
-            uint64_t cell = of.room + 1 - at;
-            cell = cell < of.step ? cell : of.step;
-            /* A cell ends with its chunk, so that boxes do not leave the chunk that they belong to.
-             */
-            if (block < (of.shape - 1) / of.chunk && (block + 1) * of.chunk + of.before - at < cell)
-                cell = (block + 1) * of.chunk + of.before - at;
-            at += wavetrain_below(cell, key, number, axis);
-        }
-        begin[axis] = WAVETRAIN_EPOCH_I64(at) - WAVETRAIN_EPOCH_I64(of.before);
+        if ((boxes->flags & WAVETRAIN_BOXES_JITTER) != 0)
+            at += wavetrain_below(wavetrain_boxes_cell(of, box), key, number, axis);
+        begin[axis] = WAVETRAIN_EPOCH_I64(at) - WAVETRAIN_EPOCH_I64(of->before);
     }
     return 1;
 }
 
-/* Where a box begins that may lie anywhere, all places equally likely; `step` does not matter.
- * 0, and nothing is written, where there is no box. */
+/* Where a box begins that may lie anywhere, all places equally likely, between those of the grid
+ * too. 0, and nothing is written, where wavetrain_boxes_count is 0. */
 static inline int wavetrain_boxes_anywhere(const wavetrain_boxes *boxes, uint64_t seed,
                                            wavetrain_place place, int64_t *begin) {
     const uint64_t key = wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_BOX);
+    wavetrain_boxes_axis axes[WAVETRAIN_BOXES_AXES];
     uint32_t axis;
-    if (wavetrain_boxes_count(boxes) == 0)
+    if (wavetrain_boxes_axes(boxes, axes) == 0)
         return 0;
     for (axis = 0; axis < boxes->rank; axis++) {
-        const wavetrain_boxes_axis of = wavetrain_boxes_along(boxes, axis);
-        begin[axis] = WAVETRAIN_EPOCH_I64(wavetrain_below(of.room + 1, key, place.position, axis)) -
-                      WAVETRAIN_EPOCH_I64(of.before);
+        const uint64_t places = axes[axis].room + 1;
+        begin[axis] = WAVETRAIN_EPOCH_I64(wavetrain_below(places, key, place.position, axis)) -
+                      WAVETRAIN_EPOCH_I64(axes[axis].before);
     }
     return 1;
 }
@@ -686,20 +708,21 @@ static inline int wavetrain_boxes_anywhere(const wavetrain_boxes *boxes, uint64_
 static inline int wavetrain_boxes_around(const wavetrain_boxes *boxes, const uint64_t *point,
                                          uint64_t seed, wavetrain_place place, int64_t *begin) {
     const uint64_t key = wavetrain_key(seed, place.epoch, WAVETRAIN_PURPOSE_POINT);
+    wavetrain_boxes_axis axes[WAVETRAIN_BOXES_AXES];
     uint32_t axis;
-    if (wavetrain_boxes_count(boxes) == 0)
+    if (wavetrain_boxes_axes(boxes, axes) == 0)
         return 0;
     for (axis = 0; axis < boxes->rank; axis++) {
         if (point[axis] >= boxes->shape[axis])
             return 0;
     }
     for (axis = 0; axis < boxes->rank; axis++) {
-        const wavetrain_boxes_axis of = wavetrain_boxes_along(boxes, axis);
-        const uint64_t at = point[axis] + of.before, reach = boxes->box[axis] - 1;
-        const uint64_t low = at > reach ? at - reach : 0, high = at < of.room ? at : of.room;
+        const uint64_t before = axes[axis].before, room = axes[axis].room;
+        const uint64_t at = point[axis] + before, reach = boxes->box[axis] - 1;
+        const uint64_t low = at > reach ? at - reach : 0, high = at < room ? at : room;
         begin[axis] =
             WAVETRAIN_EPOCH_I64(low + wavetrain_below(high - low + 1, key, place.position, axis)) -
-            WAVETRAIN_EPOCH_I64(of.before);
+            WAVETRAIN_EPOCH_I64(before);
     }
     return 1;
 }
@@ -719,7 +742,8 @@ static inline int wavetrain_boxes_around(const wavetrain_boxes *boxes, const uin
  *
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. What is left behind the last whole round is shared out
- * in pieces: ranks get the same number with DROP and PAD, and without them some get one more.
+ * in pieces: ranks get the same number with DROP and PAD, and without them the first ones get one
+ * more; a checkpoint is then to be that of rank 0, as other ranks may be at the end before it.
  * Inside of a round state.position is where the round begins plus what each rank has had of it, and
  * a checkpoint is for the same world (order_hash says so); for another one take it where
  * wavetrain_free_is_bound. */
@@ -772,7 +796,8 @@ static inline int wavetrain_free_is_bound(const wavetrain_epoch *epoch,
     return window > 0 && wavetrain_free_is_between(epoch, window, epoch->state.position);
 }
 
-/* order_hash of a state inside of a round, which only the same world can go on with. */
+/* A state's order_hash with what it has inside of a round, so that only the same world goes on with
+ * it; or without that, where it has it. Between two rounds it is the same. */
 static inline uint64_t wavetrain_free_hash(const wavetrain_epoch *epoch, uint64_t window,
                                            const wavetrain_epoch_state *state) {
     return wavetrain_free_is_between(epoch, window, state->position)
@@ -780,7 +805,8 @@ static inline uint64_t wavetrain_free_hash(const wavetrain_epoch *epoch, uint64_
                : state->order_hash ^ wavetrain_mix(epoch->world, WAVETRAIN_PURPOSE_WINDOW);
 }
 
-/* Moves to a position, and keeps order_hash what it is to be there. */
+/* Moves to a position, and keeps order_hash what it is to be there. Here and below, `window` is
+ * what wavetrain_free_window gives, and not 0. */
 static inline void wavetrain_free_move(wavetrain_epoch *epoch, uint64_t window, uint64_t position) {
     epoch->state.order_hash = wavetrain_free_hash(epoch, window, &epoch->state);
     epoch->state.position = position;
@@ -839,49 +865,38 @@ static inline uint64_t wavetrain_free_at(const wavetrain_epoch *epoch, const wav
     return drawn < tail_at ? drawn : drawn + rest;
 }
 
-/* The rank's samples of the round that state.position is in: how many there are, and the position
- * of the first. `done` of them were given. */
-static inline uint64_t wavetrain_free_share(const wavetrain_epoch *epoch,
-                                            const wavetrain_free *order, uint64_t *first,
-                                            uint64_t *done) {
-    const uint64_t window = wavetrain_free_window(epoch, order);
-    const uint64_t world = epoch->world, rank = epoch->rank;
-    uint64_t rest, each, more;
-    *done = epoch->state.position % window;
-    *first = epoch->state.position - *done;
-    rest = epoch->n - *first;
+/* The rank's samples of the round that begins at `start`: how many there are, and the position of
+ * the first. */
+static inline uint64_t wavetrain_free_share(const wavetrain_epoch *epoch, uint64_t window,
+                                            uint64_t start, uint64_t *first) {
+    const uint64_t world = epoch->world, rank = epoch->rank, rest = epoch->n - start;
+    uint64_t each = rest / world, more = rest % world;
     if (rest / window >= world) {
-        *first += rank * window;
+        *first = start + rank * window;
         return window;
     }
-    each = rest / world;
-    more = rest % world;
-    if ((epoch->flags & WAVETRAIN_EPOCH_PAD) != 0) {
-        *first += rank * (each + (more > 0));
-        return each + (more > 0);
-    }
-    if ((epoch->flags & WAVETRAIN_EPOCH_DROP) != 0)
+    if ((epoch->flags & WAVETRAIN_EPOCH_PAD) != 0)
+        each += more > 0;
+    if ((epoch->flags & (WAVETRAIN_EPOCH_DROP | WAVETRAIN_EPOCH_PAD)) != 0)
         more = 0;
-    *first += rank * each + (rank < more ? rank : more);
+    *first = start + rank * each + (rank < more ? rank : more);
     return each + (rank < more);
 }
 
 /* Samples that the rank still gets in this epoch. */
 static inline uint64_t wavetrain_free_left(const wavetrain_epoch *epoch,
                                            const wavetrain_free *order) {
-    wavetrain_epoch last = *epoch;
-    uint64_t first, done, count, window, rounds;
+    const uint64_t window = wavetrain_free_window(epoch, order);
+    uint64_t done, start, rounds, count, first;
     if (wavetrain_free_is_wrong(epoch, order) || epoch->state.position == epoch->n)
         return 0;
-    window = wavetrain_free_window(epoch, order);
     done = epoch->state.position % window;
-    rounds = (epoch->n - (epoch->state.position - done)) / window / epoch->world;
+    start = epoch->state.position - done;
+    rounds = (epoch->n - start) / window / epoch->world;
+    start += rounds * epoch->world * window;
     count = rounds * window;
-    last.state.position += rounds * epoch->world * window - done;
-    if (last.state.position < epoch->n) {
-        uint64_t none;
-        count += wavetrain_free_share(&last, order, &first, &none);
-    }
+    if (start < epoch->n)
+        count += wavetrain_free_share(epoch, window, start, &first);
     return count > done ? count - done : 0;
 }
 
@@ -895,12 +910,13 @@ static inline int wavetrain_free_take(wavetrain_epoch *epoch, const wavetrain_fr
     if (epoch->state.position == epoch->n)
         return 0;
     window = wavetrain_free_window(epoch, order);
-    share = wavetrain_free_share(epoch, order, &first, &done);
+    done = epoch->state.position % window;
+    start = epoch->state.position - done;
+    share = wavetrain_free_share(epoch, window, start, &first);
     if (done >= share) { /* in the last round, of which the rank gets nothing */
         wavetrain_free_move(epoch, window, epoch->n);
         return 0;
     }
-    start = epoch->state.position - done;
     position = first + done;
     if (position >= epoch->n) { /* padded: the front of what was shared out again */
         position = start + (position - start) % (epoch->n - start);
@@ -972,11 +988,11 @@ static inline uint64_t wavetrain_cost_along(const wavetrain_boxes *boxes, uint32
     return count;
 }
 
-/* What one window or another has met: a hash table over `room` words of the caller, of which the
- * upper half lists what the lower half holds. */
+/* The chunks that a window has met: a hash table in the caller's words, and behind it a list of the
+ * slots that are taken, half as long, so that a slot is always free. */
 typedef struct wavetrain_cost_table {
-    uint64_t *words;
-    uint64_t slots; /* a power of two */
+    uint64_t *words; /* slots and half as many */
+    uint64_t slots;  /* a power of two */
     uint64_t count;
 } wavetrain_cost_table;
 
@@ -1058,8 +1074,7 @@ static inline int wavetrain_boxes_ends(const wavetrain_boxes *boxes, uint64_t ar
     return 1;
 }
 
-/* The array that a sample lies in, and the number of its box there. `arrays` where there is none.
- */
+/* The array that a sample lies in, `arrays` where there is none; *number: of its box there. */
 static inline uint64_t wavetrain_boxes_find(const wavetrain_boxes_end *ends, uint64_t arrays,
                                             uint64_t index, uint64_t *number) {
     uint64_t low = 0, high = arrays;
@@ -1101,8 +1116,11 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
     for (word = 0; word < table.slots; word++)
         words[word] = 0;
     for (array = 0; array < arrays; array++) {
+        const uint64_t before = array == 0 ? 0 : ends[array - 1].boxes;
         uint64_t distinct = 1;
         uint32_t axis;
+        if (wavetrain_boxes_count(&boxes[array]) != ends[array].boxes - before)
+            return -1;
         for (axis = 0; axis < boxes[array].rank; axis++)
             distinct *= wavetrain_cost_along(&boxes[array], axis);
         cost->distinct += distinct;
@@ -1137,9 +1155,10 @@ namespace wavetrain {
 /* The samples of epochs, for loader.stream of wavetrain.hpp, and the state that a checkpoint takes:
  * samples are pushed ahead of the batches that come out, so it is counted by what was popped.
  *
- *     auto run = wavetrain::make_epochs(epoch, [&](uint64_t index, wavetrain_place,
- * wavetrain::sample &out) { out = sample_of(index);
- *     });
+ *     const auto fill = [&](uint64_t index, wavetrain_place, wavetrain::sample &out) {
+ *         out = sample_of(index);
+ *     };
+ *     auto run = wavetrain::make_epochs(epoch, fill);
  *     for (; run.number() < 10; run.turn()) {
  *         auto stream = loader.stream(run.samples());
  *         for (wavetrain::batch &batch : stream) {
@@ -1152,8 +1171,10 @@ namespace wavetrain {
  *
  * A stream is one epoch, the rest of one at first; one that is left early may be followed by
  * another, which goes on behind what was popped. epoch.batch is to be the loader's
- * samples_per_batch. With WAVETRAIN_EPOCH_REPEAT a stream has no end. It must stay where it is
- * while a stream uses it. */
+ * samples_per_batch, and its drop_last 1 where a free order has WAVETRAIN_EPOCH_DROP, else 0. With
+ * WAVETRAIN_EPOCH_REPEAT a stream has no end; where wavetrain_epoch_is_wrong, or
+ * wavetrain_free_is_wrong, it has no samples. The object must stay where it is while a stream uses
+ * it. */
 template <class Fill> class epochs {
 public:
     /* In the order of an epoch that was begun, and perhaps resumed. */
@@ -1179,7 +1200,8 @@ public:
     }
 
     /* Tells of a batch that came out. `each`, if there is one, is called with the number in the
-     * batch and the wavetrain_place of each sample, for a digest of the epoch:
+     * batch and the wavetrain_place of each sample, for a digest of the epoch, which does not
+     * depend on the ranks where nobody drops or pads samples:
      *     sum += wavetrain_mix(place.position, batch.digests()[i]); */
     void popped(uint64_t samples) {
         popped(samples, [](uint64_t, wavetrain_place) {});

@@ -14,10 +14,10 @@ pub struct Cost {
     /// At least: each chunk that any box touches, once. Of grids that jitter, the chunks that boxes
     /// belong to.
     pub distinct: u64,
-    /// At most, if a window's chunks fit into the cache: the distinct chunks of each window, added
-    /// up.
+    /// At most, if those of two windows fit into the cache: the distinct chunks of each window,
+    /// added up.
     pub windows: u64,
-    /// Distinct chunks of the window that has most: what is to fit into the cache.
+    /// Distinct chunks of the window that has most: half a cache.
     pub largest: u64,
 }
 

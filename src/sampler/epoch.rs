@@ -241,21 +241,24 @@ impl Epoch {
     }
 }
 
-impl Iterator for Epoch {
-    type Item = u64;
+/// A rank's way as an iterator over its samples. `u64::MAX` left are without an end.
+macro_rules! iterates {
+    ($way:ty) => {
+        impl Iterator for $way {
+            type Item = u64;
 
-    fn next(&mut self) -> Option<u64> {
-        let taken = self.next_place()?;
-        self.at(taken.place)
-    }
+            fn next(&mut self) -> Option<u64> {
+                let taken = self.next_place()?;
+                self.at(taken.place)
+            }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        size_hint(self.left())
-    }
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                let exact = usize::try_from(self.left()).ok().filter(|left| *left != usize::MAX);
+                (exact.unwrap_or(usize::MAX), exact)
+            }
+        }
+    };
 }
+pub(super) use iterates;
 
-/// Of an iterator with so many samples left; `u64::MAX` are without an end.
-pub(super) fn size_hint(left: u64) -> (usize, Option<usize>) {
-    let exact = usize::try_from(left).ok().filter(|left| *left != usize::MAX);
-    (exact.unwrap_or(usize::MAX), exact)
-}
+iterates!(Epoch);

@@ -1,7 +1,7 @@
 //! The free order, which decodes a chunk while it is kept instead of again and again.
 
 use super::Misfit;
-use super::epoch::{Deal, Epoch, Order, Place, State, Tail, Taken, size_hint};
+use super::epoch::{Deal, Epoch, Order, Place, State, Tail, Taken, iterates};
 use super::random::{key, mix, mul_high, permute, purpose};
 
 /// One rank's way through epochs in free order; an iterator like [`Epoch`].
@@ -10,9 +10,9 @@ use super::random::{key, mix, mul_high, permute, purpose};
 /// each sample. Here samples are numbered chunk by chunk ([`super::Boxes::at`] does) and cut into
 /// visits of `visit` samples; visits are shuffled, and samples within windows of `window` visits.
 /// What a window needs is kept while it lasts, and a chunk is decoded once for each visit. Larger
-/// windows and smaller visits mix better, larger visits decode less; a window is to fit into
-/// `chunk_cache_bytes` of the config. Samples that are no whole visit come last, others in each
-/// epoch.
+/// windows and smaller visits mix better, larger visits decode less; a window is to fit into half
+/// of `chunk_cache_bytes` of the config, because while one ends the next begins. Samples that are
+/// no whole visit come last, others in each epoch.
 ///
 /// Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in
 /// a round, window by window, of `world` windows. What is left behind the last whole round is
@@ -167,13 +167,16 @@ impl Free {
 
     /// The place of the rank's next sample. None behind the last one.
     pub fn next_place(&mut self) -> Option<Taken> {
-        let n = self.epoch.n;
-        if self.left() == 0 {
+        let (n, window) = (self.epoch.n, self.window_samples());
+        if self.epoch.state.position == n {
+            return None;
+        }
+        let Part { start, first, count, done } = self.part(self.epoch.state.position);
+        if done >= count {
+            // In the last round, of which the rank gets nothing.
             self.epoch.state.position = n;
             return None;
         }
-        let window = self.window_samples();
-        let Part { start, first, count, done } = self.part(self.epoch.state.position);
         let mut position = first + done;
         let is_padding = position >= n;
         if is_padding {
@@ -191,15 +194,4 @@ impl Free {
     }
 }
 
-impl Iterator for Free {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let taken = self.next_place()?;
-        self.at(taken.place)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        size_hint(self.left())
-    }
-}
+iterates!(Free);

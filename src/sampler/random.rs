@@ -138,6 +138,41 @@ mod tests {
         }
     }
 
+    /// Where a number of a row of 64 and more stands: the rounds of `permute`, backwards.
+    fn position_of(n: u64, key: u64, number: u64) -> u64 {
+        let keyed = mix(n, key);
+        let bits = (u64::BITS - (n - 1).leading_zeros()) / 2;
+        let (lefts, rights) = (1u64 << bits, ((n - 1) >> bits) + 1);
+        let mut at = number;
+        loop {
+            let (mut left, mut right) = (at % lefts, at / lefts);
+            for round in (1..=4).rev() {
+                let drawn = mul_high(mix(2 * round + 1, keyed.wrapping_add(left)), rights);
+                right = (right + rights - drawn) % rights;
+                let drawn = mix(2 * round, keyed.wrapping_add(right)) % lefts;
+                left = (left + lefts - drawn) % lefts;
+            }
+            at = right * lefts + left;
+            if at < n {
+                return at;
+            }
+        }
+    }
+
+    #[test]
+    fn permutations_up_to_2_to_62_can_be_gone_back() {
+        for bits in 7..=62 {
+            for n in [(1u64 << bits) - 1, 1 << bits, (1 << bits) + u64::from(bits < 62)] {
+                for k in 0..1000 {
+                    let position = mix(k, 5) % n;
+                    let number = permute(n, 3, position).unwrap();
+                    assert!(number < n);
+                    assert_eq!(position_of(n, 3, number), position, "{n}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn nothing_stands_behind_the_end_of_a_row() {
         for n in [0, 1, 63, 64, 65, SAMPLES_MAX] {

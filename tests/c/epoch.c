@@ -1,4 +1,5 @@
-/* epoch.c: answers questions about epochs, a line each, for tests/ship/epoch.rs; as C and as C++.
+/* epoch.c: answers questions about epochs, a line each, for tests/ship/epoch and
+ * tests/python/test_epoch.py; as C and as C++.
  *
  * A question is a word and whole numbers, apart by a space each; its answer is whole numbers with a
  * space in front of each. Where a box begins may be negative, and so may be what says how a call

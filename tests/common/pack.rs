@@ -97,6 +97,25 @@ pub fn symbols_of(file: &Path, option: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// A C++ program of examples/ without a warning, linked with the archive, in an empty folder of its
+/// own; None where a tool is missing.
+pub fn example(stem: &str, libraries: &[String]) -> Option<PathBuf> {
+    let (headers, compiler) = (archive()?, cc::find("C++ compiler", &["g++"])?);
+    let program = cc::folder(&format!("program-{stem}")).join(stem);
+    cc::run(
+        Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
+            .arg(headers)
+            .arg(header::root().join(format!("examples/{stem}.cpp")))
+            .arg(headers.join("libwavetrain.a"))
+            .args(libraries)
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    Some(program)
+}
+
 /// Runs a test program; 77 means that this machine cannot.
 pub fn run(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();

@@ -6,6 +6,7 @@
  */
 #include "cube.hpp"
 #include "digest.h"
+#include "wavetrain_epoch.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -895,6 +896,71 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(strstr(why.text, "field half: boxes 0 and 1 overlap") != nullptr);
 }
 
+/* Epochs of a plain or, where there is an order, free order, against the calls in C. */
+template <class Run>
+static void check_epochs(Run run, wavetrain_epoch epoch, const wavetrain_free *order,
+                         std::uint64_t batches, std::uint64_t last) {
+    const auto next = [order](wavetrain_epoch &from, std::uint64_t &index) {
+        return order ? wavetrain_free_next(&from, order, &index)
+                     : wavetrain_epoch_next(&from, &index);
+    };
+    for (; run.number() < 2; run.turn()) {
+        for (std::uint64_t left = batches; left > 0; left--) {
+            CHECK(run.left() == left);
+            /* What was pushed and not popped comes again in the next stream. */
+            auto samples = run.samples();
+            wavetrain_epoch ahead = epoch;
+            std::uint64_t wanted = 0, out = 0, count = 0;
+            while (next(ahead, wanted) > 0)
+                CHECK(samples(out) && out == wanted);
+            CHECK(!samples(out));
+            run.popped(left > 1 ? epoch.batch : last, [&](std::uint64_t i, wavetrain_place at) {
+                CHECK(i == count++ && next(epoch, wanted) > 0);
+                CHECK(wanted == (order ? wavetrain_free_at(&epoch, order, at)
+                                       : wavetrain_epoch_at(&epoch, at)));
+            });
+            CHECK(count == (left > 1 ? epoch.batch : last));
+            CHECK(memcmp(&run.state(), &epoch.state, sizeof epoch.state) == 0);
+        }
+        CHECK(run.left() == 0);
+        if (order)
+            wavetrain_free_turn(&epoch, order);
+        else
+            wavetrain_epoch_turn(&epoch);
+    }
+}
+
+static void epochs_go_on_behind_what_was_popped() {
+    const auto fill = [](std::uint64_t index, wavetrain_place, std::uint64_t &out) { out = index; };
+    wavetrain_epoch epoch;
+    CHECK(wavetrain_epoch_begin(&epoch, 10, 3, WAVETRAIN_EPOCH_SHUFFLE) == 1);
+    epoch.batch = 4;
+    check_epochs(wavetrain::make_epochs(epoch, fill), epoch, nullptr, 3, 2);
+    /* Two rounds of two windows of 4, and 2 of the 5 samples behind them: two batches of 4, and
+     * what is no whole one is dropped by the loader, too. */
+    const wavetrain_free order = { 2, 2 };
+    CHECK(wavetrain_free_begin(&epoch, &order, 21, 3, WAVETRAIN_EPOCH_DROP) == 1);
+    epoch.rank = 1;
+    epoch.world = 2;
+    epoch.batch = 4;
+    CHECK(wavetrain_free_left(&epoch, &order) == 10);
+    const std::uint64_t hash = epoch.state.order_hash;
+    check_epochs(wavetrain::make_epochs(epoch, order, fill), epoch, &order, 2, 4);
+    /* Inside of a round a state is of its world. */
+    wavetrain_epoch other = epoch;
+    std::uint64_t index = 0;
+    CHECK(wavetrain_free_next(&epoch, &order, &index) == 1 && epoch.state.position == 1);
+    CHECK(!wavetrain_free_is_bound(&epoch, &order));
+    CHECK(wavetrain_free_resume(&other, &order, &epoch.state) == 1);
+    CHECK(memcmp(&other.state, &epoch.state, sizeof epoch.state) == 0);
+    wavetrain_free_turn(&other, &order);
+    CHECK(other.state.order_hash == hash);
+    other.world = 3;
+    const wavetrain_epoch_state before = other.state;
+    CHECK(wavetrain_free_resume(&other, &order, &epoch.state) == 0);
+    CHECK(memcmp(&other.state, &before, sizeof before) == 0);
+}
+
 static void a_whole_life_takes_no_allocation() {
     const std::uint64_t before = alloc_call_count();
     config settings = cube_settings();
@@ -953,6 +1019,7 @@ int main(int argc, char **argv) {
     streams_and_loaders_move_while_they_run();
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
+    epochs_go_on_behind_what_was_popped();
     a_whole_life_takes_no_allocation();
     return 0;
 }

@@ -159,6 +159,26 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     return loader.detach() == 0 ? stream.status() : WAVETRAIN_OK;
 }
 
+std::uint64_t call_epochs(wavetrain::loader &loader, const wavetrain_epoch &epoch);
+std::uint64_t call_epochs(wavetrain::loader &loader, const wavetrain_epoch &epoch) {
+    const auto fill = [](std::uint64_t index, wavetrain_place, wavetrain::sample &out) {
+        out.tag = index;
+    };
+    const wavetrain_free order = { 8, 4 };
+    std::uint64_t sum = 0;
+    for (auto run : { wavetrain::make_epochs(epoch, fill),
+                      wavetrain::make_epochs(epoch, order, fill) })
+        for (; run.number() < 2; run.turn())
+            for (wavetrain::batch &each : loader.stream(run.samples())) {
+                run.popped(each.sample_count(), [&](std::uint64_t i, wavetrain_place place) {
+                    sum += wavetrain_mix(place.position, each.digests()[i]);
+                });
+                run.popped(run.left());
+                sum += run.state().position;
+            }
+    return sum;
+}
+
 wavetrain::tensor tensors(const std::uint16_t *halves);
 wavetrain::tensor tensors(const std::uint16_t *halves) {
     static std::int64_t labels[8];

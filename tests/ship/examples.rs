@@ -5,7 +5,7 @@
 //! missing: what needs them skips, and says so.
 //! examples/hello.c is run by tests/ship/archive.rs.
 
-use crate::common::pack::{CUBE, archive, cube, run};
+use crate::common::pack::{CUBE, archive, cube, example, run};
 use crate::common::store::Spec;
 use crate::common::{cc, cuda_sim, header, store};
 use crate::python::python;
@@ -92,19 +92,7 @@ fn libtorch_learns_from_tensors_that_are_the_slots_themselves() {
 
 #[test]
 fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
-    let Some(folder) = archive() else { return };
-    let Some(compiler) = cc::find("C++ compiler", &["g++"]) else { return };
-    let program = cc::folder("program-external-source").join("source");
-    cc::run(
-        Command::new(compiler)
-            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
-            .arg(folder)
-            .arg(header::root().join("examples/external_source.cpp"))
-            .arg(folder.join("libwavetrain.a"))
-            .args(["-lpthread", "-ldl", "-o"])
-            .arg(&program),
-    );
+    let Some(program) = example("external_source", &[]) else { return };
     let output = run(&program, &[]);
     let epoch = |number: u32| {
         let head = format!("epoch {number}: images of ");
@@ -134,20 +122,9 @@ fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
 
 #[test]
 fn epochs_that_are_killed_again_and_again_give_the_batches_of_one_that_is_not() {
-    let Some(folder) = archive() else { return };
-    let Some(compiler) = cc::find("C++ compiler", &["g++"]) else { return };
-    let work = cc::folder("program-epochs");
-    let (program, array) = (work.join("epochs"), work.join("array"));
-    cc::run(
-        Command::new(compiler)
-            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
-            .arg(folder)
-            .arg(header::root().join("examples/epochs.cpp"))
-            .arg(folder.join("libwavetrain.a"))
-            .args(["-lpthread", "-ldl", "-o"])
-            .arg(&program),
-    );
+    let Some(program) = example("epochs", &[]) else { return };
+    let work = program.parent().unwrap();
+    let array = work.join("array");
     // 64 boxes, one of each chunk, of which each epoch has 8 batches.
     let spec = Spec { seed: 1, edge: 128, shard: 64, chunk: 32, zstd: true, sparse: false };
     store::write(&array, &spec);
@@ -414,21 +391,7 @@ fn a_run_goes_on_after_a_step_on_another_number_of_ranks() {
 /// The program and the simulated driver, or None where there is no C++ compiler.
 fn cuda_program() -> Option<(&'static Path, String)> {
     static PROGRAM: Shared = OnceLock::new();
-    let made = PROGRAM.get_or_init(|| {
-        let (folder, compiler) = (archive()?, cc::find("C++ compiler", &["g++"])?);
-        let program = cc::folder("program-train-cuda").join("trainer");
-        cc::run(
-            Command::new(compiler)
-                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-                .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
-                .arg(folder)
-                .arg(header::root().join("examples/train_cuda.cpp"))
-                .arg(folder.join("libwavetrain.a"))
-                .args(["-lpthread", "-ldl", "-o"])
-                .arg(&program),
-        );
-        Some(program)
-    });
+    let made = PROGRAM.get_or_init(|| example("train_cuda", &[]));
     let driver = cuda_sim::library(&[])?;
     Some((made.as_deref()?, format!("driver={}", driver.display())))
 }

@@ -4,8 +4,8 @@
 //! Files are written by h5py, which has an HDF5 of its own; the program uses the system's. A
 //! machine without either skips, and says so.
 
-use crate::common::pack::archive;
-use crate::common::{cc, header};
+use crate::common::cc;
+use crate::common::pack::example;
 use crate::python::python;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,23 +38,7 @@ fn python_with_h5py() -> Option<Command> {
 /// The program, or None where something is missing.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let made = PROGRAM.get_or_init(|| {
-        let (folder, flags) = (archive()?, flags()?);
-        let compiler = cc::find("C++ compiler", &["g++"])?;
-        let program = cc::folder("program-hdf5").join("boxes");
-        cc::run(
-            Command::new(compiler)
-                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-                .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
-                .arg(folder)
-                .arg(header::root().join("examples/hdf5_source.cpp"))
-                .arg(folder.join("libwavetrain.a"))
-                .args(flags)
-                .args(["-lpthread", "-ldl", "-o"])
-                .arg(&program),
-        );
-        Some(program)
-    });
+    let made = PROGRAM.get_or_init(|| example("hdf5_source", &flags()?));
     made.as_deref()
 }
 

@@ -26,9 +26,11 @@ pub const CHECKED: [Make; 2] = {
 /// What a compiler may do at most: no number of ours may depend on it.
 pub const FAST: [Make; 3] = {
     const FLAGS: &[&str] = &["-O3", "-ffast-math", "-march=native"];
+    const NARROW: &str = "-U__SIZEOF_INT128__";
     [
         Make { compiler: "g++", language: "c++", standard: "c++17", flags: FLAGS },
-        Make { compiler: "clang", language: "c", standard: "c99", flags: &["-O2"] },
+        // As where there are no numbers of 128 bits.
+        Make { compiler: "clang", language: "c", standard: "c99", flags: &["-O2", NARROW] },
         Make { compiler: "clang++", language: "c++", standard: "c++11", flags: FLAGS },
     ]
 };
@@ -76,4 +78,30 @@ pub fn words(numbers: impl IntoIterator<Item = u64>) -> String {
         write!(text, " {number}").unwrap();
         text
     })
+}
+
+/// Numbers of all sizes, the ends of their ranges among them.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 ^ (self.0 >> 29)
+    }
+
+    /// 0 to `max`.
+    pub fn upto(&mut self, max: u64) -> u64 {
+        let (choice, number) = (self.bits() >> 60, self.bits());
+        match choice {
+            0 => max,
+            1 => max - max.min(number % 3),
+            2 => max.min(number % 3),
+            // Of each size as often as of another.
+            _ => (number >> ((choice * 61 + (number >> 58)) % 64)) % max.saturating_add(1),
+        }
+    }
+
+    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[(self.bits() >> 33) as usize % list.len()]
+    }
 }

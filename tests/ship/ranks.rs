@@ -2,7 +2,7 @@
 //! are its own, under mpirun where there is one and as four processes that only have RANK and
 //! WORLD_SIZE.
 
-use crate::common::pack::archive;
+use crate::common::pack::example;
 use crate::common::{cc, header};
 use crate::examples::{has_open_mpi, mpirun_with};
 use crate::python::{python, shared_library};
@@ -123,18 +123,7 @@ fn text_of(path: &Path) -> String {
 }
 
 fn in_cpp(folder: &Path) -> Option<Program> {
-    let (headers, compiler) = (archive()?, cc::find("C++ compiler", &["g++"])?);
-    let path = cc::folder("program-parallel-load").join("load");
-    cc::run(
-        Command::new(compiler)
-            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-            .args(["-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror", "-I"])
-            .arg(headers)
-            .arg(header::root().join("examples/parallel_load.cpp"))
-            .arg(headers.join("libwavetrain.a"))
-            .args(["-lpthread", "-ldl", "-o"])
-            .arg(&path),
-    );
+    let path = example("parallel_load", &[])?;
     let (arguments, environment) = (vec![text_of(folder)], Vec::new());
     Some(Program { path, arguments, environment, check: fnv, word: "hash" })
 }

@@ -5,7 +5,7 @@
 //! wide integers.
 
 use crate::python::{python, shared_library};
-use crate::questions::{self, ask, words};
+use crate::questions::{self, Numbers, ask, words};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -126,30 +126,15 @@ fn tiles_of_small_splits_are_every_row_once_in_order() {
     });
 }
 
-/// Numbers of all sizes, the ends of their ranges among them.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, max: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let random = self.0 ^ (self.0 >> 29);
-        match random >> 61 {
-            0 => max,
-            1 => max - random % 3,
-            _ => (random >> (random % 61)) % (max / 2 + 1) * 2 % max.max(1),
-        }
-    }
-}
-
 #[test]
 fn nothing_overflows_at_the_ends_of_the_numbers() {
     let mut numbers = Numbers(1);
     let mut questions = Vec::new();
     let u32_max = u64::from(u32::MAX);
     for _ in 0..4000 {
-        let (rows, unit) = (numbers.next(u64::MAX), numbers.next(u64::MAX).max(1));
-        let (world, per_rank) = (numbers.next(u32_max).max(1), numbers.next(u32_max).max(1));
-        let (rank, k) = (numbers.next(world - 1), numbers.next(per_rank - 1));
+        let (rows, unit) = (numbers.upto(u64::MAX), numbers.upto(u64::MAX).max(1));
+        let (world, per_rank) = (numbers.upto(u32_max).max(1), numbers.upto(u32_max).max(1));
+        let (rank, k) = (numbers.upto(world - 1), numbers.upto(per_rank - 1));
         let edge = tile_rows(rows, world, per_rank, unit);
         let (begin, end) = tile(rows, edge, k * world + rank);
         questions.push((
@@ -158,9 +143,9 @@ fn nothing_overflows_at_the_ends_of_the_numbers() {
         ));
     }
     for _ in 0..2000 {
-        let (begin, end) = (numbers.next(u64::MAX), numbers.next(u64::MAX));
+        let (begin, end) = (numbers.upto(u64::MAX), numbers.upto(u64::MAX));
         let (begin, end) = (begin.min(end), begin.max(end));
-        let files: Vec<u64> = (0..6).map(|_| numbers.next(u64::MAX)).collect();
+        let files: Vec<u64> = (0..6).map(|_| numbers.upto(u64::MAX)).collect();
         questions.push(cut_question(begin, end, &files));
     }
     ask_all(questions, |_| true);
