@@ -41,6 +41,11 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def word(name: str, value: Any) -> int:
+    """`value` as an int of 64 bits."""
+    return whole(name, value, 0, U64_MAX)
+
+
 def axes(name: str, given: Any, low: int, axis_of: Callable[[int, Any], Axis]) -> tuple[Axis, ...]:
     """What `axis_of` makes of each axis; not more are looked at than there may be."""
     if not isinstance(given, Iterable):

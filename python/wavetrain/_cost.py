@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wavetrain import _dice
@@ -44,13 +45,5 @@ def cost(epoch: Epoch, boxes: Boxes | Grids) -> Cost:
         if (position + 1) % size == 0 or position + 1 == epoch.n:
             met_most, met_all = max(met_most, len(met)), met_all + len(met)
             met.clear()
-    distinct = sum(distinct_of(grid) for grid in grids.grids)
+    distinct = sum(math.prod(of.distinct(grid.jitter) for of in grid.along) for grid in grids.grids)
     return Cost(distinct, met_all, met_most)
-
-
-def distinct_of(grid: Boxes) -> int:
-    """Chunks that its boxes touch."""
-    count = 1
-    for of in grid.along:
-        count *= of.distinct(grid.jitter)
-    return count

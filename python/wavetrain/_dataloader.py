@@ -33,10 +33,18 @@ class Run:
         # behind it.
         self.pushed: collections.deque[tuple[list[Place], State]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
-        self.is_torn = False  # an interrupt may have lost some of them
+        self.is_torn = False  # a call was ended on its way: some of them may be lost
         self.is_over = False
         self.error: Exception | None = None  # that comes out behind the batches before it
-        self.failure: Exception | None = None  # that came out
+
+    def fail(self) -> None:
+        """Raises the error, if there is one, and forgets it: it keeps whatever the calls on its way
+        hold, a batch and the loader among them."""
+        try:
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.error = None
 
 
 class Batches:
@@ -109,9 +117,10 @@ class DataLoader:
         (`wavetrain.epoch.Boxes`), a place being (epoch, position). It is asked ahead of what comes
         out, by the thread that iterates.
     batch_size: samples of a batch; None: those of an `Epoch` as sampler, of config, or 1.
-    shuffle, seed: another order in each epoch, and for each seed.
+    shuffle, seed: another order in each epoch, and for each seed; False and 0 where not given.
     sampler: which samples an epoch has, and in which order: a list of numbers, `epoch.Subset`, a
-        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`, a `Free` order; or an
+        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`; a `Free` order, which
+        keeps chunks in Config.chunk_cache_bytes, and without those saves next to nothing; or an
         `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
     drop_last: what is no full batch, for each rank, is left out. (An `Epoch` may pad, or go on.)
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
@@ -126,8 +135,8 @@ class DataLoader:
     Pipeline.pop: `with batch` gives the slot back, or its end. The pipeline and its threads serve
     all epochs, from the first iteration to `close`; sent to another process, the loader opens one
     there. An exception of the data set, or of what it gave, comes out behind the batches before it,
-    and again; the next iteration is of the next epoch, or, behind load_state_dict(state_dict()), of
-    what followed.
+    and the same iteration then tries those samples again. The next one is of the next epoch, or,
+    behind load_state_dict(state_dict()), of what followed.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
     at any rank, world and batch size; a free order does so where `is_bound`.
@@ -161,11 +170,12 @@ class DataLoader:
                 raise ValueError(f"batch_size is {batch_size}, and that of the sampler {size}")
         elif batch_size is not None:
             size = whole("batch_size", batch_size, 1, 1 << 20)
-        if drop_last is None and config is not None and not isinstance(sampler, Epoch):
-            drop_last = config.drop_last
+        if drop_last is None and config is not None and config.drop_last:
+            drop_last = True
         told = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
         told = {**told, "rank": rank, "world": world}
-        self._order = order_of(sampler, len(dataset), size, told)
+        given = {name: value for name, value in told.items() if value is not None}
+        self._order = order_of(sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
         self._config = self._config_of(config)
         self._pipeline: Pipeline | None = None
@@ -263,8 +273,8 @@ class DataLoader:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where the samples of the batch that came out last stand, also within its transforms. What
-        does not depend on the world is a sum over them::
+        """Where the samples of the batch that came out last stand, also within its transforms.
+        Where none is dropped and none comes to pad, a sum over them does not depend on the world::
 
             sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
         """
@@ -310,7 +320,7 @@ class DataLoader:
         pipeline = self.pipeline
         if not self._is_clean:
             pipeline.reset()
-        self._is_clean, run.is_whole = False, False
+        self._is_clean, run.is_whole, run.error = False, False, None
         run.pushed.clear()
         samples = self._asked.samples(self._order.copy(), self._drop_last, run)
         for call in (functools.partial(pipeline.push, samples), pipeline.flush):
@@ -318,7 +328,6 @@ class DataLoader:
                 call()
             except Exception as error:  # behind what was pushed before it
                 run.error = run.error or error
-        run.is_torn = False
 
     def _next(self, run: Run) -> Any:
         if run.is_over:
@@ -328,48 +337,48 @@ class DataLoader:
                 "another iteration began, or the place was set, which ended this one: for two at a "
                 "time make two DataLoaders"
             )
-        if run.failure is not None:
-            raise run.failure
+        if run.is_torn:
+            self._push(run)
+        run.is_torn = True  # until this call is at its end
         try:
-            if run.is_torn:
-                self._push(run)
-            return self._made(run, self._pop(run))
-        except (StopIteration, PoolStarved, TryAgain):
-            raise
-        except Exception as error:
-            run.failure = error
-            raise
-        except BaseException:
-            run.is_torn = True
-            raise
+            batch = self._pop(run)
+            made = None if batch is None else self._made(run, batch)
+        except StopIteration as error:  # which would be taken for the end of the epoch
+            raise RuntimeError("the data set, or a transform, raised StopIteration") from error
+        run.is_torn = False
+        if batch is not None:
+            return made
+        self._is_clean, run.is_over, self._run = True, True, None
+        self._order.turn()
+        raise StopIteration
 
-    def _pop(self, run: Run) -> Batch:
-        """The next batch; behind the last one the error that ended them, or StopIteration."""
+    def _pop(self, run: Run) -> Batch | None:
+        """The next batch; behind the last one None, or the error that ended them."""
+        has_failed = False
         while True:
             try:
                 batch = self.pipeline.pop()
             except (PoolStarved, TryAgain):
+                run.is_torn = False  # a later call gets the same batch
                 raise
             except EndOfStream:
                 break
             except Exception as error:
-                # A sample that is wrong by itself is found while batches before it are to come. Of
-                # a stream that has failed the next pop says so again.
-                if run.error is not None:
-                    raise run.error from None
-                run.error = error
+                # A sample that is wrong by itself is found while batches before it are to come. A
+                # stream that has failed says so again, and in front of what was found ahead.
+                if has_failed:
+                    run.error = None
+                    raise
+                run.error, has_failed = run.error or error, True
                 continue
             if run.pushed and batch.shape[0] == len(run.pushed[0][0]):
                 return batch
             batch.release()  # what was left of a batch that is not whole
             break
-        if run.error is not None:
-            raise run.error
+        run.fail()
         if not run.is_whole or run.pushed:
             raise RuntimeError("somebody else used the pipeline of this DataLoader, or reset it")
-        self._is_clean, run.is_over, self._run = True, True, None
-        self._order.turn()
-        raise StopIteration
+        return None
 
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
@@ -394,29 +403,17 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
     return made
 
 
-def order_of(sampler: Any, count: int, size: int | None, told: dict[str, Any]) -> Epoch:
-    """The order of a loader of that many samples, with batches of that size. told: what else was
-    said of it, None where nothing was."""
+def order_of(sampler: Any, count: int, size: int | None, given: dict[str, Any]) -> Epoch:
+    """The order of a loader of that many samples, with batches of that size, and what else was
+    given of it."""
     if isinstance(sampler, Epoch):
-        for name, value in told.items():
-            if value is not None:
-                raise ValueError(f"{name} and an Epoch as sampler are both given: it has its own")
+        for name in given:
+            raise ValueError(f"{name} and an Epoch as sampler are both given: it has its own")
         order = sampler.copy(batch=size)
     else:
         samples, free = samples_of(sampler, count)
-        shuffle = flag("shuffle", told["shuffle"] or False)
-        if free is not None:
-            shuffle = False  # it shuffles by itself
-        order = Epoch(
-            samples,
-            0 if told["seed"] is None else told["seed"],
-            shuffle=shuffle,
-            free=free,
-            rank=0 if told["rank"] is None else told["rank"],
-            world=1 if told["world"] is None else told["world"],
-            batch=1 if size is None else size,
-            tail="drop" if flag("drop_last", told["drop_last"] or False) else "short",
-        )
+        tail = "drop" if flag("drop_last", given.pop("drop_last", False)) else "short"
+        order = Epoch(samples, free=free, batch=size, tail=tail, **given)
     reach = order.n if order.samples is None else order.samples.reach
     if reach > count:
         raise ValueError(f"sampler has sample {reach - 1}, and the data set {count} of them")
@@ -430,9 +427,10 @@ def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, Free | Non
         return count, sampler
     if isinstance(sampler, (Table, Draw)):
         return sampler, None
-    if not isinstance(sampler, Iterable) or isinstance(sampler, Iterator):
+    if not hasattr(sampler, "__getitem__") or not isinstance(sampler, Iterable):
         raise TypeError(
-            "sampler must be numbers of samples (no iterator, which has one epoch only), or of "
-            f"wavetrain.epoch: Epoch, Free, Subset, Weighted, .. (got {sampler!r})"
+            "sampler must be numbers of samples (no iterator, set or sampler of torch, which are "
+            "others each time that they are asked), or of wavetrain.epoch: Epoch, Free, Subset, "
+            f"Weighted, .. (got {sampler!r})"
         )
     return Subset(cast("Iterable[int]", sampler)), None

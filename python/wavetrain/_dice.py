@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 
-U64_MAX = 2**64 - 1
-U32_MAX = 2**32 - 1
+from wavetrain._border import U32_MAX, U64_MAX
+
 EPOCH_MAX = 2**62  # samples of an epoch
 SHUFFLE, SPLIT, WEIGHTED, MIXED, BOX, POINT, VISITS, WINDOW, TAIL = range(1, 10)
 YOURS = 1024

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from wavetrain import _border, _dice
-from wavetrain._orders import Place, items_of, seed_of
+from wavetrain._orders import Place, items_of, place_of
 
 EXTENT_MAX = 2**60
 
@@ -136,7 +136,7 @@ class Boxes:
     def at(self, number: int, seed: int = 0, epoch: int = 0) -> Aabb:
         """A box of the grid, by its number. Seed and epoch matter with jitter alone."""
         number = _border.whole("number", number, 0, self.count - 1)
-        seed, epoch = seed_of(seed), _border.whole("epoch", epoch, 0, _border.U64_MAX)
+        seed, epoch = _border.word("seed", seed), _border.word("epoch", epoch)
         return self.box_at(self.begin_at(number, _dice.key(seed, epoch, _dice.BOX)))
 
     def begin_at(self, number: int, key: int) -> list[int]:
@@ -172,7 +172,7 @@ class Boxes:
         """A box that may lie anywhere, all places equally likely: one for each place of an epoch.
         The step does not matter."""
         epoch, position = place_of(place)
-        key = _dice.key(seed_of(seed), epoch, _dice.BOX)
+        key = _dice.key(_border.word("seed", seed), epoch, _dice.BOX)
         drawn = [
             _dice.below(of.room + 1, key, position, axis) - of.before
             for axis, of in enumerate(self.along)
@@ -183,7 +183,7 @@ class Boxes:
         """A box that holds a point of the array, all such places equally likely: inside a mask's
         foreground, from a table of its points. Draw the point with `Weighted` or `balanced`."""
         epoch, position = place_of(place)
-        key = _dice.key(seed_of(seed), epoch, _dice.POINT)
+        key = _dice.key(_border.word("seed", seed), epoch, _dice.POINT)
         points = extents("point", point, 0)
         if len(points) != len(self.along):
             raise ValueError(
@@ -240,17 +240,6 @@ class Grids:
         """The array that a sample lies in, and its box."""
         array, number = self.find(index)
         return array, self.grids[array].at(number, seed, epoch)
-
-
-def place_of(given: Any) -> Place:
-    """(epoch, position)."""
-    if not isinstance(given, tuple) or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise TypeError(f"place must be a Place(epoch, position) (got {given!r})")
-    epoch, position = given  # pyright: ignore[reportUnknownVariableType]
-    return Place(
-        _border.whole("place.epoch", epoch, 0, _border.U64_MAX),
-        _border.whole("place.position", position, 0, _border.U64_MAX),
-    )
 
 
 def extents(name: str, given: Any, low: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, SupportsFloat, cast
 
 from wavetrain import _border, _dice
-from wavetrain._border import U32_MAX, U64_MAX
+from wavetrain._border import U32_MAX, U64_MAX, word
 from wavetrain._dice import EPOCH_MAX
 
 FLOAT_BITS = 62  # what the weights that are no ints add up to is scaled to
@@ -29,8 +29,15 @@ class Place(NamedTuple):
     position: int
 
 
-def seed_of(value: Any) -> int:
-    return _border.whole("seed", value, 0, U64_MAX)
+def place_of(given: Any) -> Place:
+    """(epoch, position)."""
+    if not isinstance(given, tuple) or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"place must be a Place(epoch, position) (got {given!r})")
+    epoch, position = given  # pyright: ignore[reportUnknownVariableType]
+    return Place(
+        word("place.epoch", epoch),
+        word("place.position", position),
+    )
 
 
 def items_of(name: str, given: Any) -> list[Any]:
@@ -53,15 +60,14 @@ class Table(Sequence[int]):
     reach: int  # above every index
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self.sample(number) for number in range(len(self))[index]]
-        number = _border.whole("index", index, -len(self), len(self) - 1)
-        return self.sample(number % len(self))
+        found = cast("Any", range(len(self)))[index]
+        return [*map(self.sample, found)] if isinstance(found, range) else self.sample(found)
 
     def __iter__(self) -> Iterator[int]:
         return map(self.sample, range(len(self)))
 
     def sample(self, index: int) -> int:
+        """That of table[index], for an index below len, which nobody checks."""
         raise NotImplementedError
 
     def numbers(self) -> Iterable[int]:
@@ -102,7 +108,7 @@ class Part(Table):
         self.n = self.reach = _border.whole("n", n, 0, EPOCH_MAX)
         self.end = _border.whole("end", end, 0, self.n)
         self.begin = _border.whole("begin", begin, 0, self.end)
-        self.seed = seed_of(seed)
+        self.seed = word("seed", seed)
         self.key = _dice.key(self.seed, 0, _dice.SPLIT)
 
     def __repr__(self) -> str:
@@ -163,8 +169,9 @@ class Weighted(Draw):
         return f"<Weighted, {self.n} of {self.reach}>"
 
     def sample(self, place: Place, seed: int) -> int:
-        key = _dice.key(seed, place.epoch, _dice.WEIGHTED)
-        return bisect.bisect_right(self.sums, _dice.below(self.sums[-1], key, place.position, 0))
+        epoch, position = place_of(place)
+        key = _dice.key(word("seed", seed), epoch, _dice.WEIGHTED)
+        return bisect.bisect_right(self.sums, _dice.below(self.sums[-1], key, position, 0))
 
     def numbers(self) -> Iterable[int]:
         """WAVETRAIN_PURPOSE_WEIGHTED, and the weights."""
@@ -239,8 +246,9 @@ class Mixed(Draw):
 
     def pick(self, place: Place, seed: int) -> tuple[int, int]:
         """The source, and which of its samples."""
-        key = _dice.key(seed, place.epoch, _dice.MIXED)
-        block, turn = divmod(place.position, self.turns[-1])
+        epoch, position = place_of(place)
+        key = _dice.key(word("seed", seed), epoch, _dice.MIXED)
+        block, turn = divmod(position, self.turns[-1])
         turn = _dice.permute(self.turns[-1], _dice.mix(block, key), turn)
         source = bisect.bisect_right(self.turns, turn)
         weight, size = self.weights[source], self.sizes[source]
@@ -362,7 +370,7 @@ def stratify(
     [[0, 0, 0, 1, 1, 1], [0, 1]]
     """
     ends, table = group(labels, count)
-    shares, seed = share_weights("fractions", fractions), seed_of(seed)
+    shares, seed = share_weights("fractions", fractions), word("seed", seed)
     _border.whole("the number of fractions", len(shares), 1, 64)
     total, behind = sum(shares), [0] * len(shares)
     parts: list[list[int]] = [[] for _ in shares]

@@ -27,13 +27,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _dice
-from wavetrain._border import U32_MAX, U64_MAX
+from wavetrain._border import U32_MAX, U64_MAX, word
 from wavetrain._cost import Cost, cost
 from wavetrain._dice import EPOCH_MAX, YOURS
 from wavetrain._grids import Aabb, Boxes, Grids
@@ -47,7 +46,7 @@ from wavetrain._orders import (
     Weighted,
     balanced,
     group,
-    seed_of,
+    place_of,
     split,
     stratify,
 )
@@ -93,7 +92,7 @@ def mix(position: int, digest: int) -> int:
 
 def key(seed: int, epoch: int, purpose: int) -> int:
     """A key of its own for each seed, epoch and purpose; take purposes from YOURS on."""
-    return _dice.key(seed_of(seed), word("epoch", epoch), word("purpose", purpose))
+    return _dice.key(word("seed", seed), word("epoch", epoch), word("purpose", purpose))
 
 
 def philox(key: int, counter: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
@@ -122,10 +121,6 @@ def permute(n: int, key: int, position: int) -> int:
     """
     n = _border.whole("n", n, 1, EPOCH_MAX)
     return _dice.permute(n, word("key", key), _border.whole("position", position, 0, n - 1))
-
-
-def word(name: str, value: Any) -> int:
-    return _border.whole(name, value, 0, U64_MAX)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +216,7 @@ class Epoch:
                 "samples must be a whole number, Subset, Part, Weighted or Mixed: give a list of "
                 f"numbers as Subset(numbers) (got {given!r})"
             )
-        self.seed = seed_of(seed)
+        self.seed = word("seed", seed)
         self.shuffle = _border.flag("shuffle", shuffle)
         self.free = free
         self.world = _border.whole("world", world, 1, U32_MAX)
@@ -358,11 +353,10 @@ class Epoch:
 
     def at(self, place: Place) -> int:
         """The sample at a place. IndexError where there is none."""
-        epoch, position = place
-        position = _border.whole("position", position, 0, U64_MAX)
+        epoch, position = place_of(place)
         if position >= self.n:
             raise IndexError(f"position must be < {self.n} (got {position})")
-        return self._at(word("epoch", epoch), position)
+        return self._at(epoch, position)
 
     def _at(self, epoch: int, position: int) -> int:
         samples = self.samples
@@ -377,7 +371,7 @@ class Epoch:
     def _at_free(self, size: int, epoch: int, position: int) -> int:
         visits, rest = divmod(self.n, size)
         # The samples that are no whole visit lie between two visits, elsewhere in each epoch.
-        tail = size * visits_before_tail(visits, self.seed, epoch)
+        tail = size * (_dice.key(self.seed, epoch, _dice.TAIL) * (visits + 1) >> 64)
         window = self.window
         number, place = divmod(position, window)
         first = number * window
@@ -400,11 +394,6 @@ class Epoch:
         if taken is None:
             raise StopIteration
         return self._at(*taken.place)
-
-    def places(self) -> Iterator[tuple[Place, int]]:
-        """The places that the rank still gets in this epoch, and the sample at each."""
-        while (taken := self.take()) is not None:
-            yield taken.place, self._at(*taken.place)
 
     @property
     def left(self) -> int:
@@ -488,13 +477,15 @@ class Epoch:
         return max(count - done, 0)
 
     def _take_free(self) -> Taken | None:
-        if not self.left:
-            self._position = self.n
+        if self._position == self.n:
             return None
         window = self.window
         done = self._position % window
         start = self._position - done
         first, share = self._share(start)
+        if done >= share:  # in the last round, of which the rank gets nothing
+            self._position = self.n
+            return None
         position = first + done
         is_padding = position >= self.n
         if is_padding:  # the front of what was shared out again
@@ -506,11 +497,6 @@ class Epoch:
         else:
             self._position = self.n
         return Taken(Place(self._epoch, position), is_padding)
-
-
-@functools.lru_cache(maxsize=16)
-def visits_before_tail(visits: int, seed: int, epoch: int) -> int:
-    return _dice.key(seed, epoch, _dice.TAIL) * (visits + 1) >> 64
 
 
 def depends_on(order_hash: int, numbers: list[int]) -> int:

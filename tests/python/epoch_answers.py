@@ -1,12 +1,10 @@
 """Answers the questions of tests/c/epoch.c with wavetrain.epoch, a line each.
 
 Questions that the package refuses, where C has an answer for what makes no sense, are no questions
-here: a rank that is not below the world, positions outside of an epoch.
+here, such as a rank that is not below the world.
 """
 
 from __future__ import annotations
-
-import sys
 
 from wavetrain import _dice, epoch
 from wavetrain.epoch import Boxes, Epoch, Free, Grids, Mixed, Place, State, Weighted
@@ -219,8 +217,3 @@ ANSWERS = {
 def answer(question: str) -> str:
     word, *numbers = question.split()
     return "".join(f" {int(each)}" for each in ANSWERS[word](*map(int, numbers)))
-
-
-if __name__ == "__main__":
-    for line in sys.stdin:
-        print(answer(line))

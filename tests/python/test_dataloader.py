@@ -13,6 +13,7 @@ import weakref
 import numpy
 import pytest
 from cubes import config, run_program
+from test_files import Folder, is_chunk
 
 import wavetrain
 from wavetrain import DataLoader
@@ -195,6 +196,12 @@ def test_what_is_held_starves_the_pool_and_then_the_same_batch_comes(loader):
             next(batches)
     del held[:]
     assert of(batches) == [*range(8, COUNT)]
+
+
+def test_files_of_the_program_are_read(loader, cube):
+    read = set()
+    made = loader(9, files=Folder(read.add))
+    assert of(made) == [*range(9)] and any(map(is_chunk, read))
 
 
 # ---- What stands at a place ---------------------------------------------------------------------
@@ -557,6 +564,99 @@ def test_a_batch_whose_transform_fails_has_not_come_out(loader):
         next(iter(made))
 
 
+def test_what_is_wrong_in_the_store_comes_before_what_is_wrong_behind_it(cube, loader):
+    class Both(Broken):
+        def __getitem__(self, index):
+            return raises(index) if index == 14 else super().__getitem__(index)
+
+    made, found = loader(Both(cube, 5, WRONG["no array"][0])), []
+    with pytest.raises(wavetrain.NotFound):
+        for batch in made:
+            with batch:
+                found += batch.info.tags
+    assert found == [0, 1, 2, 3]
+    made.dataset.number = None
+    made.load_state_dict(made.state_dict())
+    with pytest.raises(KeyError, match="no such cell"):
+        for batch in made:
+            with batch:
+                found += batch.info.tags
+    assert found == [*range(12)]
+
+
+@pytest.mark.parametrize("error", [StopIteration, wavetrain.TryAgain, wavetrain.PoolStarved])
+@pytest.mark.parametrize("where", ["the data set", "a transform"])
+def test_no_exception_of_others_is_taken_for_one_of_the_loader(cube, loader, where, error):
+    left = [True]
+
+    def fail(tag):
+        if tag == 8 and left and left.pop():
+            raise error("of somebody else")
+
+    class Failing(Cubes):
+        def __getitem__(self, index):
+            if where == "the data set":
+                fail(index)
+            return super().__getitem__(index)
+
+    def transform(batch):
+        if where == "a transform":
+            fail(batch.info.tags[0])
+        return batch.info.tags
+
+    made = loader(Failing(cube), transforms=transform)
+    batches, found = iter(made), []
+    with pytest.raises(RuntimeError if error is StopIteration else error):
+        while True:
+            found.append(next(batches))
+    assert [*itertools.chain(*found)] == [*range(8)] and made.state_dict()["position"] == 8
+    found += batches  # asked again, it goes on
+    assert [*itertools.chain(*found)] == [*range(COUNT)] and made.epoch == 1
+
+
+def test_a_transform_that_fails_keeps_no_slot_and_no_loader(cube):
+    def fail(batch):
+        values = batch.numpy()
+        raise ValueError(values.shape)
+
+    settings = config(n_batch_slots=1, pop_timeout_s=0.5)
+    made = DataLoader(Cubes(cube), config=settings, transforms=fail)
+    seen = weakref.ref(made)
+    gc.disable()
+    try:
+        for _ in range(3):
+            with pytest.raises(ValueError, match="4, 8, 8, 8"):
+                next(iter(made))
+            made.load_state_dict(made.state_dict())
+        del made
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_that_is_gone_when_it_is_tried_again_is_forgotten(cube, loader):
+    left = ["interrupt", "error"]
+
+    class Once(Cubes):
+        def __getitem__(self, index):
+            if index == 9 and left[-1:] == ["error"]:
+                left.pop()
+                raise KeyError(index)
+            return super().__getitem__(index)
+
+    def transform(batch):
+        if left == ["interrupt"]:
+            left.pop()
+            raise KeyboardInterrupt
+        return batch.info.tags
+
+    made = loader(Once(cube), transforms=transform)
+    batches = iter(made)
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert [*itertools.chain(*batches)] == [*range(COUNT)]
+
+
 @pytest.mark.parametrize("where", ["the data set", "a transform"])
 def test_after_an_interrupt_the_next_batch_is_the_one_that_it_ended(cube, loader, where):
     left = [False, True, True]
@@ -643,6 +743,12 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"transforms": [len, None]}, "transforms[1] must be callable"),
         ({"sampler": iter([1])}, "sampler must be numbers of samples (no iterator"),
         ({"sampler": 5}, "sampler must be numbers of samples"),
+        ({"sampler": {1, 2}}, "no iterator, set or sampler of torch"),
+        ({"sampler": Free(5, 2), "shuffle": True}, "shuffle must be False with a free order"),
+        (
+            {"sampler": Epoch(3), "config": config(drop_last=True)},
+            "drop_last and an Epoch as sampler are both given",
+        ),
         ({"sampler": [3, COUNT]}, f"sampler has sample {COUNT}, and the data set {COUNT} of them"),
         ({"sampler": Epoch(COUNT + 1)}, f"sampler has sample {COUNT}, and the data set {COUNT}"),
         ({"sampler": split(COUNT + 1, [1, 1])[0]}, f"sampler has sample {COUNT}, and the data set"),

@@ -236,9 +236,9 @@ def test_places_and_samples_of_an_epoch_are_those_of_at():
         order = Epoch(30, 5, shuffle=free is None, free=free, world=3, rank=1, batch=2)
         order.begin(6)
         front = order.copy()
-        found = [*order.places()]
-        assert [index for _, index in found] == [*front]
-        assert all(order.at(place) == index and place.epoch == 6 for place, index in found)
+        places = [taken.place for taken in iter(order.take, None)]
+        assert [order.at(place) for place in places] == [*front]
+        assert len(places) == 10 and all(place.epoch == 6 for place in places)
 
 
 def test_the_free_order_keeps_visits_together_within_windows():
@@ -464,7 +464,7 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Free(1, 0), "window must be >= 1"),
         (lambda: Subset([1, -1]), "indices[1] must be >= 0"),
         (lambda: Subset(5), "indices must be a sequence"),
-        (lambda: Subset([5])[1], "index must be <= 0"),
+        (lambda: Subset([5])[1], "index out of range"),
         (lambda: Part(5, 3, 2, 0), "begin must be <= 2"),
         (lambda: split(5, [0.5, 0.4]), "fractions must add up to 1 where they are fractions"),
         (lambda: split(5, [0.5, math.nan]), "fractions[1] must be a finite number"),
@@ -485,6 +485,9 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Weighted([1e308, 1e308]), "weights must have a sum that fits a float"),
         (lambda: Weighted([2**64 - 1, 1]), "the sum of weights must be <= "),
         (lambda: Weighted([1], n=-1), "n must be >= 0"),
+        (lambda: Weighted([1]).sample(Place(0, -1), 1), "place.position must be >= 0"),
+        (lambda: Mixed([2], [1]).pick(3, 1), "place must be a Place(epoch, position)"),
+        (lambda: Mixed([2], [1]).pick(Place(0, 0), -1), "seed must be >= 0"),
         (lambda: Mixed([1, 2], [1]), "weights must have an item per source, 2 (got 1)"),
         (lambda: Mixed([0, 2], [1, 1]), "weights[0] must be 0, as sizes[0] is"),
         (lambda: Mixed([2], [1], table=[1]), "table must have 2 samples (got 1)"),

@@ -124,6 +124,33 @@ FACTS = {
             stream.push([cube.sample(3)])
             assert stream.pop().info.tags == (3,)
     """,
+    "many_interrupts_of_a_loader_which_keeps_its_place": """
+        class Cubes:
+            def __len__(self):
+                return 37
+            def __getitem__(self, index):
+                return cube.sample(index)
+        # One slot: a batch that is lost with its slot would starve the rest.
+        with wavetrain.DataLoader(Cubes(), config=config(n_batch_slots=1)) as loader:
+            interrupts, popped, batches = Interrupts(3, 0.013), 0, None
+            while interrupts.go_on():
+                try:
+                    interrupts.is_armed = True
+                    batches = batches or iter(loader)
+                    first = loader.state_dict()["position"]
+                    batch = next(batches, None)
+                    if batch is None:
+                        batches = None
+                    else:
+                        places = [place.position for place in loader.places]
+                        assert [*batch.info.tags] == places == [*range(first, min(first + 4, 37))]
+                        batch.release()
+                        popped += 1
+                    interrupts.is_armed = False
+                except KeyboardInterrupt:
+                    batch = None
+            assert interrupts.heard > 10 and popped > 10, (interrupts.heard, popped)
+    """,
     "stats_and_what_does_not_wait": """
         with wavetrain.Pipeline(config()) as stream:
             def loop():
