@@ -116,19 +116,18 @@ fn the_first_sample_that_shows_a_changed_byte_is_named_with_its_box() {
     let lines: Vec<Value> = (0..10).map(line).collect();
     let folder = folder("changed", None, &lines);
     good(&folder, &["--digest-to", "digests"]);
-    for (place, first) in [((0, 0), 0), ((5, 7), 9), ((3, 5), 3), ((5, 5), 4)] {
+    for (place, first) in [((0, 0), Some(0)), ((5, 7), None), ((3, 5), Some(3)), ((5, 5), Some(4))]
+    {
         let shows = |n: &u8| {
             let (y, x) = (n % 5, n % 6);
             (y..y + 2).contains(&place.0) && (x..x + 3).contains(&place.1)
         };
-        let found = (0..10u8).find(shows);
+        assert_eq!((0..10u8).find(shows), first);
         write_array(&folder, Some(place));
-        let Some(n) = found else {
-            assert_eq!(first, 9, "a place that no box shows");
+        let Some(n) = first else {
             good(&folder, &["--digest-from", "digests"]);
             continue;
         };
-        assert_eq!(n, first);
         for threads in ["1", "2", "8"] {
             let more = ["--digest-from", "digests", "--threads", threads];
             let error = bad(&folder, 1, &more);
@@ -202,6 +201,8 @@ fn files_of_other_lists_and_flags_that_contradict_are_refused() {
         (text.replace("\n1 2 ", "\n3 2 "), "other, line 3: '3 2 "),
         (text.replace("\n1 2 ", "\n1 2 0x"), "is not '1 TAG' and 1 digests"),
         (text.replace("\n1 2 ", "\n1 2 0123 "), "is not '1 TAG' and 1 digests"),
+        // Cut off in the last digest: the data is not to blame.
+        (text[..text.len() - 6].to_owned(), "other, line 5: '3 4 "),
     ] {
         fs::write(folder.join("other"), file).unwrap();
         let error = bad(&folder, 1, &["--digest-from", "other"]);

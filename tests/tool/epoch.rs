@@ -17,14 +17,19 @@ fn room(chunks: u64) -> String {
     (chunks * 65536 * 32 / 31 + 4096).to_string()
 }
 
-/// A shard of chunks that zstd has compressed, as raw data is not kept.
+/// Chunk number `number`; zstd has compressed it, as raw data is not kept.
+fn encoded(number: u8) -> Vec<u8> {
+    let noise = |at: u32| (at.wrapping_mul(2_654_435_761) >> 27) as u8 + number;
+    let decoded: Vec<u8> = (0..65536).map(noise).collect();
+    zstd::bulk::compress(&decoded, 1).unwrap()
+}
+
+/// One shard of all chunks.
 fn array(scratch: &Scratch, name: &str) -> String {
     let meta = Meta { data_type: "uint8", codecs: ZSTD, ..Meta::u16(&SHAPE, &CHUNK, Some(&SHAPE)) };
     let (mut file, mut index) = (Vec::new(), Vec::new());
-    for number in 0..64u8 {
-        let noise = |at: u32| (at.wrapping_mul(2_654_435_761) >> 27) as u8 + number;
-        let decoded: Vec<u8> = (0..65536).map(noise).collect();
-        let encoded = zstd::bulk::compress(&decoded, 1).unwrap();
+    for number in 0..64 {
+        let encoded = encoded(number);
         index.extend((file.len() as u64).to_le_bytes());
         index.extend((encoded.len() as u64).to_le_bytes());
         file.extend(encoded);
@@ -32,6 +37,18 @@ fn array(scratch: &Scratch, name: &str) -> String {
     file.extend(&index);
     file.extend(crc32c::crc32c(&index).to_le_bytes());
     meta.write(scratch, name, Some(&file))
+}
+
+/// The same chunks, each in a file of its own.
+fn array_of_files(scratch: &Scratch, name: &str) -> String {
+    let meta = Meta { data_type: "uint8", codecs: ZSTD, ..Meta::u16(&SHAPE, &CHUNK, None) };
+    let uri = meta.write(scratch, name, None);
+    for number in 0..64u8 {
+        let folder = format!("{uri}/c/{}/{}", number / 16, number / 4 % 4);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(format!("{folder}/{}", number % 4), encoded(number)).unwrap();
+    }
+    uri
 }
 
 fn tool(arguments: &[&str]) -> Output {
@@ -72,10 +89,25 @@ fn boxes_inside_chunks_cost_one_decode_of_each_and_a_full_shuffle_thirty() {
     assert!((64..=66).contains(&decoded), "{told}");
     assert_eq!(told["decoded"]["bytes"], decoded * 65536);
     assert!(told["shuffled"]["chunks"].as_u64().unwrap() > 30 * 64, "{told}");
-    assert!(told["moves"].as_f64().unwrap() > 0.8);
+    // Windows of 4 visits of 64: neighbours lie a third of a window apart, or, of two visits, a
+    // third of all.
+    let apart = told["apart"].as_f64().unwrap();
+    assert!((0.06..0.1).contains(&apart), "{told}");
     // Two of 256 boxes in place of 4096.
     let meets = told["meets"].as_f64().unwrap();
     assert!((14.0..18.0).contains(&meets), "{told}");
+}
+
+#[test]
+fn chunks_that_are_files_cost_one_decode_each_although_each_waits_for_its_file() {
+    let scratch = Scratch::new();
+    let (uri, cache) = (array_of_files(&scratch, "a"), room(8));
+    for window in ["1", "2", "3", "4"] {
+        let asked = [&uri, "--box", "8,32,32", "--chunk-cache-bytes", &cache, "--window", window];
+        let told = figures(&asked);
+        let decoded = told["decoded"]["chunks"].as_u64().unwrap();
+        assert!((64..=66).contains(&decoded), "windows of {window}: {told}");
+    }
 }
 
 #[test]
@@ -122,8 +154,14 @@ fn a_sweep_has_a_line_for_each_window_and_shows_what_it_mixes() {
     assert!(decoded(&lines[6]) > 3 * 64);
     let meets: Vec<_> = lines.iter().map(|line| line["meets"].as_f64().unwrap()).collect();
     assert!(meets.is_sorted_by(|more, less| more > less) && meets[6] < 1.5, "{meets:?}");
+    let apart: Vec<_> = lines.iter().map(|line| line["apart"].as_f64().unwrap()).collect();
+    assert!(apart.is_sorted() && apart[0] < 0.2 && apart[6] > 0.9, "{apart:?}");
     let dry = good(&[&asked[..], &["--dry"]].concat());
-    assert_eq!(dry.lines().count(), 2 + 1 + 7, "{dry}");
+    assert_eq!(dry.lines().count(), 2 + 1 + 7 + 2 + 7, "{dry}");
+    let drawn = good(&[&asked[..], &["--shuffle"]].concat());
+    let bar = |line: &str| line.split('|').next().unwrap().matches('#').count();
+    let bars: Vec<_> = drawn.lines().skip(2 + 1 + 7 + 2).map(bar).collect();
+    assert!(bars.len() == 8 && bars[0] < bars[5] && bars[7] > 20, "{drawn}");
 }
 
 #[test]
@@ -141,6 +179,8 @@ fn a_dry_run_reads_no_chunk_and_text_says_what_json_does() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // Of chunks that are missing nothing fails: only this line tells that nothing was streamed.
+    assert!(!text.contains("decoded "), "{text}");
     // Chunks that are missing are no broken promise.
     let told = figures(&asked);
     assert_eq!(told["decoded"]["chunks"], 0);
@@ -169,6 +209,16 @@ fn what_a_free_order_cannot_do_is_refused_by_name() {
     refused(2, &[&uri, "--box", "4,16,16", "--visit", "0"], "not a count of at least 1");
     refused(2, &[&uri, "--box", "4,16,16", "--step", "4,x"], "extents are like");
     refused(2, &[&uri, "--box", "4,16,16", "--dry", "--shuffle"], "--dry streams no --shuffle");
+    refused(2, &[&uri, "--box", "4,16,16", "--sweep", "--window", "2"], "takes no --window");
+    refused(2, &[&uri, "--box", "4,16,16", "--step", "4,16"], "--step has 2 extents, and --box 3");
+    refused(2, &[&uri, "--box=-4,16,16"], "--box -4,16,16: extents are like");
+    refused(
+        2,
+        &[&uri, "--box", "4,16,16", "--sample-rank", "17"],
+        "--sample-rank is that of --box",
+    );
+    refused(2, &[&uri, &uri, "--box", "4,16,16"], "named twice");
+    refused(1, &[&uri, "--box", "4,16,16", "--batch", "0", "--dry"], "samples_per_batch = 0");
     refused(2, &[&uri, "--box", "9,9,9", "--margin", "1,1,1", "--pad-mode", "none"], "stick out");
     refused(2, &[&uri, "--box", "4,16,16", "--colour", "red"], "unknown flag '--colour'");
 }

@@ -58,7 +58,7 @@ impl Digests {
         self.digests.resize((first + count) * self.fields, 0);
         for number in 0..self.fields {
             let field = batch.field(number as u32).map_err(|failure| Fault::library(&failure))?;
-            let digests = field.digests().unwrap_or(&[]);
+            let Some(digests) = field.digests() else { return failed("a batch has no digests") };
             for (sample, digest) in digests.iter().enumerate() {
                 self.digests[(first + sample) * self.fields + number] = *digest;
             }
@@ -155,7 +155,12 @@ impl Digests {
         let position = words.first().and_then(|word| word.parse::<usize>().ok());
         let tag = words.get(1).and_then(|word| word.parse().ok());
         let digests: Option<Vec<u64>> = words.get(2..).and_then(|words| {
-            words.iter().map(|word| u64::from_str_radix(word, 16).ok()).collect()
+            // All digits: of a file that was cut off in one the rest would accuse the data.
+            let whole = |word: &&&str| word.len() == 16;
+            words
+                .iter()
+                .map(|word| u64::from_str_radix(Some(word).filter(whole)?, 16).ok())
+                .collect()
         });
         match (position, tag, digests) {
             (Some(position), Some(tag), Some(digests))

@@ -166,7 +166,7 @@ impl ConfigFlags {
         parser: &mut lexopt::Parser,
         command: &str,
     ) -> Outcome<()> {
-        if name == "digest" && matches!(command, "crop" | "demo") {
+        if name == "digest" && matches!(command, "crop" | "demo" | "epoch") {
             return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
         }
         if self.take(name, parser)? {
@@ -337,7 +337,7 @@ fn parse_choice(text: &str, names: Names) -> Result<u32, String> {
 }
 
 /// "64,128,128" or "64x128x128".
-fn parse_shape(text: &str, extents: &mut [u64; RANK_MAX]) -> Result<u32, String> {
+pub fn parse_shape(text: &str, extents: &mut [u64; RANK_MAX]) -> Result<u32, String> {
     let mut shape = [0; RANK_MAX];
     let mut rank = 0;
     for part in text.split([',', 'x']) {

@@ -2,21 +2,25 @@
 //!
 //! The prediction is that of wavetrain::sampler. Then the epoch is streamed, and the counters of
 //! the library must lie within the prediction, a tenth aside. `--sweep` does that for one window
-//! after the other, with what each mixes.
+//! after the other, and draws what each decodes and mixes.
 
+mod chart;
 mod order;
 
 use crate::fault::{Fault, Outcome, failed, usage};
 use crate::feed::{self, Stop};
-use crate::fields::{ConfigFlags, fields_help};
+use crate::fields::{ConfigFlags, fields_help, parse_shape};
 use crate::report;
 use crate::requests::Requests;
+use crate::system;
+use chart::Row;
 use order::{Asked, FITS, Mixing, Plan, Store};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use wavetrain::abi::Stats;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{PAD_CONSTANT, PAD_NONE};
-use wavetrain::loader::Batch;
+use wavetrain::loader::{self, Batch};
 use wavetrain::sampler::{Cost, Free};
 
 const HELP: &str = "\
@@ -38,21 +42,22 @@ each window that needs it, or less often, if the chunks of a window fit into the
                         that are not done keep of the window before]
       --seed S          what all is drawn from [0]
       --epoch N         number of the epoch [0]
-      --sweep           a line for each of several windows: 1, 2, 4 .. visits
+      --sweep           a line for each of several windows, 1, 2, 4 .. visits, and a chart of them
       --shuffle         streams a full shuffle too, with the same cache
       --dry             predicts, and streams nothing
       --json            one JSON object on standard output; with --sweep one for each window
 
 predicted: chunks that are decoded at least, each once, and at most, if windows fit into the cache.
 fits: yes; tight, where batches that are not done may keep out a chunk; or no. decoded: chunks that
-were. moves: how far boxes stand from where they are numbered, as a part of how far a full shuffle
-moves them. meets: how often two boxes of one chunk are in one batch, as a multiple of how often in
-a full shuffle: 1 is mixed as well as that.
+were. apart: how far two boxes come apart that are numbered one behind the other, as a part of how
+far in a full shuffle. meets: how often two boxes of one chunk are in one batch, as a multiple of
+how often in a full shuffle. 1 is mixed as well as that.
 
-Without --chunk-cache-bytes the cache has room for 16 chunks, or 256 MiB. Without
---lookahead-samples the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks
-of one size. Exit code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows
-that do not fit, and in a sweep of tight ones, more may be.
+Without --batch batches have 8 boxes, without --dtype the type of the first array; without
+--chunk-cache-bytes the cache has room for 16 chunks, at least 256 MiB; without --lookahead-samples
+the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks of one size. Exit
+code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows that do not fit,
+and in a sweep of tight ones, more may be.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
@@ -83,15 +88,13 @@ struct Run {
     mixing: Mixing,
     /// None where nothing was streamed.
     stats: Option<Stats>,
-    /// Of a full shuffle.
-    shuffled: Option<Stats>,
 }
 
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     let store = Store::read(&options.uris, &options.asked)?;
-    prepare(&mut options.flags, &store)?;
+    prepare(&mut options, &store)?;
     let mut ends = Vec::new();
     let plan = Plan::new(&store, &mut ends, &options.asked, &options.flags.config)?;
     if !options.json {
@@ -101,10 +104,17 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     if options.sweeps && !options.json {
         report::print(SWEEP_HEAD)?;
     }
-    let mut faults = Vec::new();
+    // One for all windows: it has none. It sees as far ahead as the largest.
+    let largest = windows.iter().copied().max().unwrap_or(1);
+    let shuffled = match options.shuffles {
+        true => Some(stream(&options, &plan.free(largest)?, &plan.shuffled()?)?),
+        false => None,
+    };
+    let (mut faults, mut rows) = (Vec::new(), Vec::new());
     for window in windows {
         let run = run_window(&options, &plan, window)?;
-        tell(&options, &plan, &run)?;
+        tell(&options, &plan, &run, shuffled.as_ref())?;
+        rows.push(row(&plan, &run));
         // A sweep shows windows that are too large, and means no harm.
         let Some(stats) =
             run.stats.filter(|_| !options.sweeps || plan.fit(&run.free, &run.cost) == FITS)
@@ -115,7 +125,30 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         let fault = broken(&run.cost, room, stats.chunk_cache_misses, stats.chunks_missing);
         faults.extend(fault.map(|fault| format!("windows of {window} visits: {fault}")));
     }
+    if options.sweeps && !options.json {
+        rows.extend(shuffled.map(|stats| Row {
+            name: "shuffle".to_owned(),
+            bytes: stats.chunk_cache_misses.saturating_mul(plan.chunk_bytes()),
+            is_open: false,
+            meets: Some(1.0),
+        }));
+        report::print(&chart::draw(
+            &rows,
+            if options.is_dry { "predicted, + or more" } else { "decoded" },
+        ))?;
+    }
     if faults.is_empty() { Ok(()) } else { failed(faults.join("\n")) }
+}
+
+/// A run as the chart shows it.
+fn row(plan: &Plan<'_>, run: &Run) -> Row {
+    let chunks = run.stats.as_ref().map_or(run.cost.windows, |stats| stats.chunk_cache_misses);
+    Row {
+        name: plan.visits_of(&run.free).to_string(),
+        bytes: chunks.saturating_mul(plan.chunk_bytes()),
+        is_open: run.stats.is_none() && plan.fit(&run.free, &run.cost) != FITS,
+        meets: run.mixing.meets,
+    }
 }
 
 fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
@@ -137,10 +170,11 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
                 report::print(&format!("{HELP}{}", fields_help()))?;
                 return Ok(None);
             }
-            Long("box" | "sample-shape") => {
-                let text = parser.value()?.to_string_lossy().into_owned();
-                options.flags.set_text("sample-shape", &text)?;
+            Long(name @ ("box" | "sample-shape")) => {
+                let name = name.to_owned();
+                options.asked.extents = list(&name, parser)?;
             }
+            Long("sample-rank") => return usage("--sample-rank is that of --box"),
             Long("step") => options.asked.step = list("step", parser)?,
             Long("margin") => options.asked.margin = list("margin", parser)?,
             Long("jitter") => options.asked.jitters = true,
@@ -160,26 +194,46 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let config = &options.flags.config;
-    if options.uris.is_empty() || config.sample_rank == 0 {
+    check(&mut options)?;
+    Ok(Some(options))
+}
+
+/// Refuses what does not go together, and sets the shape of samples.
+fn check(options: &mut Options) -> Outcome<()> {
+    if options.uris.is_empty() || options.asked.extents.is_empty() {
         return usage("epoch needs URI and --box EXTENTS");
     }
-    if options.is_dry && options.shuffles || options.sweeps && options.asked.window.is_some() {
-        return usage("--dry streams no --shuffle, and --sweep has windows of its own");
+    if let Some(at) =
+        (1..options.uris.len()).find(|at| options.uris[..*at].contains(&options.uris[*at]))
+    {
+        return usage(format!("{}: named twice", options.uris[at]));
     }
+    let rank = options.asked.extents.len();
+    for (name, list) in [("step", &options.asked.step), ("margin", &options.asked.margin)] {
+        if !list.is_empty() && list.len() != rank {
+            return usage(format!("--{name} has {} extents, and --box {rank}", list.len()));
+        }
+    }
+    if options.is_dry && options.shuffles {
+        return usage("--dry streams no --shuffle");
+    }
+    if options.sweeps && options.asked.window.is_some() {
+        return usage("--sweep has windows of its own, and takes no --window");
+    }
+    feed::set_shape(&mut options.flags.config, &options.asked.extents)?;
+    let config = &options.flags.config;
     if options.flags.is_given("chunk_cache_bytes") && config.chunk_cache_bytes == 0 {
         return usage("--chunk-cache-bytes 0: a free order is for a cache that keeps a window");
     }
-    options.asked.extents = config.sample_shape[..config.sample_rank as usize].to_vec();
-    Ok(Some(options))
+    Ok(())
 }
 
 fn list(name: &str, parser: &mut lexopt::Parser) -> Outcome<Vec<u64>> {
     let text = parser.value()?.to_string_lossy().into_owned();
-    let numbers = text.split([',', 'x']).map(|part| part.trim().parse());
-    match numbers.collect() {
-        Ok(numbers) => Ok(numbers),
-        Err(_) => usage(format!("--{name} {text}: extents are like 64,128,128")),
+    let mut extents = [0; RANK_MAX];
+    match parse_shape(&text, &mut extents) {
+        Ok(rank) => Ok(extents[..rank as usize].to_vec()),
+        Err(reason) => usage(format!("--{name} {text}: {reason}")),
     }
 }
 
@@ -192,7 +246,8 @@ fn count(name: &str, parser: &mut lexopt::Parser, least: u64) -> Outcome<u64> {
 }
 
 /// Fills in what the config leaves open.
-fn prepare(flags: &mut ConfigFlags, store: &Store) -> Outcome<()> {
+fn prepare(options: &mut Options, store: &Store) -> Outcome<()> {
+    let flags = &mut options.flags;
     let (dtype, dtype_bytes) = store.element_type();
     if !flags.is_given("dtype") {
         flags.config.dtype = dtype;
@@ -207,7 +262,13 @@ fn prepare(flags: &mut ConfigFlags, store: &Store) -> Outcome<()> {
         }
         flags.config.pad_mode = PAD_CONSTANT;
     }
-    Ok(())
+    let library = |failure| Fault::library(&failure);
+    if !flags.caps_given() {
+        let uris: Vec<&str> = options.uris.iter().map(String::as_str).collect();
+        feed::fit(&mut flags.config, &uris).map_err(library)?;
+    }
+    // What is wrong with the config is told before anything is predicted.
+    loader::memory_need(&flags.config).map(|_| ()).map_err(library)
 }
 
 /// Predicts one window, and streams it.
@@ -216,14 +277,11 @@ fn run_window(options: &Options, plan: &Plan<'_>, window: u64) -> Outcome<Run> {
     let cost = plan.cost(&free)?;
     let batch = u64::from(options.flags.config.samples_per_batch);
     let mixing = plan.mixing(&free, batch)?;
-    let mut run = Run { free, cost, mixing, stats: None, shuffled: None };
-    if !options.is_dry {
-        run.stats = Some(stream(options, &run.free, &plan.in_free_order(&run.free)?)?);
-    }
-    if options.shuffles {
-        run.shuffled = Some(stream(options, &run.free, &plan.shuffled()?)?);
-    }
-    Ok(run)
+    let stats = match options.is_dry {
+        true => None,
+        false => Some(stream(options, &free, &plan.in_free_order(&free)?)?),
+    };
+    Ok(Run { free, cost, mixing, stats })
 }
 
 /// Streams an epoch through a loader of its own; what the library counted.
@@ -235,16 +293,16 @@ fn stream(options: &Options, free: &Free, requests: &Requests) -> Outcome<Stats>
         flags.lookahead_samples = samples.max(flags.samples_per_batch);
     }
     let stop_fault = |stop: Stop| feed::stop_fault(stop, requests);
-    if !options.flags.caps_given() {
-        let uris: Vec<&str> = options.uris.iter().map(String::as_str).collect();
-        feed::fit(&mut flags, &uris).map_err(|failure| Fault::library(&failure))?;
-    }
     let loader = feed::open(&flags).map_err(|failure| Fault::library(&failure))?;
     let mut came = 0;
     let mut receive = |batch: &Batch<'_>| {
-        let good = batch.statuses().iter().filter(|status| **status == 0).count();
-        came += good;
-        if good < batch.tags().len() { failed("a box could not be read") } else { Ok(()) }
+        if let Some(at) = batch.statuses().iter().position(|status| *status != 0) {
+            let tag = batch.tags()[at];
+            let text = system::take_text(tag).unwrap_or_default();
+            return failed(format!("{}: {text}", requests.name((tag - 1) as usize)));
+        }
+        came += batch.tags().len();
+        Ok(())
     };
     feed::stream(&loader, requests, 0..requests.items.len(), flags.pop_timeout_ns, &mut receive)
         .map_err(stop_fault)?;
@@ -283,7 +341,7 @@ fn broken(cost: &Cost, [room, needed]: [u64; 2], decoded: u64, missing: u64) -> 
 }
 
 impl Run {
-    fn json(&self, plan: &Plan<'_>, window: u64) -> Value {
+    fn json(&self, plan: &Plan<'_>, window: u64, shuffled: Option<&Stats>) -> Value {
         let bytes = |chunks: u64| chunks.saturating_mul(plan.chunk_bytes());
         let decoded = |stats: &Stats| {
             json!({
@@ -305,48 +363,47 @@ impl Run {
                 "fit": plan.fit(&self.free, &self.cost),
             },
             "decoded": self.stats.as_ref().map(decoded),
-            "shuffled": self.shuffled.as_ref().map(decoded),
-            "moves": self.mixing.moves,
+            "shuffled": shuffled.map(decoded),
+            "apart": self.mixing.apart,
             "meets": self.mixing.meets,
         })
     }
 }
 
 /// Tells a run: a line of the sweep, or a table.
-fn tell(options: &Options, plan: &Plan<'_>, run: &Run) -> Outcome<()> {
+fn tell(options: &Options, plan: &Plan<'_>, run: &Run, shuffled: Option<&Stats>) -> Outcome<()> {
     let window = plan.visits_of(&run.free);
     if options.json {
-        return report::print_json(&run.json(plan, window));
+        return report::print_json(&run.json(plan, window, shuffled));
     }
-    let text =
-        if options.sweeps { sweep_line(plan, run, window) } else { table(plan, run, window) };
+    let text = match options.sweeps {
+        true => sweep_line(plan, run, window),
+        false => table(plan, run, window, shuffled),
+    };
     report::print(&text)
 }
 
 const SWEEP_HEAD: &str = "  \
-     window  fits       predicted chunks     decoded        bytes  moves    meets\n";
+     window  fits       predicted chunks     decoded        bytes  apart     meets\n";
 
 fn sweep_line(plan: &Plan<'_>, run: &Run, window: u64) -> String {
     let decoded = run.stats.as_ref().map(|stats| stats.chunk_cache_misses);
     let shown = decoded.unwrap_or(run.cost.windows);
-    // Each dot is a decode of all chunks.
-    let times = shown.div_ceil(run.cost.distinct.max(1)).min(40) as usize;
     format!(
-        "  {window:>9}  {:<5} {:>9} .. {:>9}  {:>9} {:>12}  {:>5.2}  {:>7}  {}\n",
+        "  {window:>9}  {:<5} {:>9} .. {:>9}  {:>9} {:>12}  {:>5.2}  {:>8}\n",
         plan.fit(&run.free, &run.cost),
         run.cost.distinct,
         run.cost.windows,
         decoded.map_or("-".to_owned(), |count| count.to_string()),
         report::bytes_long(shown.saturating_mul(plan.chunk_bytes())),
-        run.mixing.moves,
+        run.mixing.apart,
         run.mixing.meets.map_or("-".to_owned(), |meets| format!("{meets:.2}")),
-        "*".repeat(times),
     )
 }
 
-fn table(plan: &Plan<'_>, run: &Run, window: u64) -> String {
+fn table(plan: &Plan<'_>, run: &Run, window: u64, shuffled: Option<&Stats>) -> String {
     let bytes = |chunks: u64| report::bytes_long(chunks.saturating_mul(plan.chunk_bytes()));
-    let each = |chunks: u64| chunks as f64 / run.cost.distinct.max(1) as f64;
+    let each = |chunks: u64| chunks as f64 / run.free.samples().max(1) as f64;
     let Cost { distinct, windows, largest } = run.cost;
     let mut text = format!(
         "  order            visits of {} boxes, windows of {window} visits\n  \
@@ -362,12 +419,12 @@ fn table(plan: &Plan<'_>, run: &Run, window: u64) -> String {
         bytes(distinct),
         bytes(windows),
     );
-    let lines = [("decoded", &run.stats), ("a full shuffle", &run.shuffled)];
-    for (name, stats) in lines.into_iter().filter_map(|(name, of)| Some((name, of.as_ref()?))) {
+    let lines = [("decoded", run.stats.as_ref()), ("a full shuffle", shuffled)];
+    for (name, stats) in lines.into_iter().filter_map(|(name, of)| Some((name, of?))) {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  {name:<16} {} chunks, {}: each {:.2} times",
+            "  {name:<16} {} chunks, {}: {:.3} for each box",
             stats.chunk_cache_misses,
             bytes(stats.chunk_cache_misses),
             each(stats.chunk_cache_misses),
@@ -376,8 +433,10 @@ fn table(plan: &Plan<'_>, run: &Run, window: u64) -> String {
     let meets = run.mixing.meets.map_or("no two boxes share a chunk".to_owned(), |meets| {
         format!("two of a chunk meet in a batch {meets:.2} times as often")
     });
-    let moves = run.mixing.moves;
-    let _ = writeln!(text, "  mixing           boxes move {moves:.2} as far as shuffled; {meets}");
+    let apart = run.mixing.apart;
+    let _ =
+        writeln!(text, "  mixing           neighbours come {apart:.2} as far apart as shuffled");
+    let _ = writeln!(text, "                   {meets}");
     text
 }
 

@@ -43,8 +43,10 @@ const TOO_LARGE: &str = "no";
 
 /// How well an order mixes.
 pub struct Mixing {
-    /// How far samples stand from their numbers, as a part of how far a full shuffle moves them.
-    pub moves: f64,
+    /// How far two samples come apart whose numbers are neighbours, as a part of how far a full
+    /// shuffle takes them apart. (How far samples stand from their numbers says nothing: visits are
+    /// shuffled, so it is the same whatever the window.)
+    pub apart: f64,
     /// How often two samples of one chunk are in one batch, as a multiple of how often in a full
     /// shuffle. None where no chunk has two.
     pub meets: Option<f64>,
@@ -329,11 +331,14 @@ impl<'a> Plan<'a> {
     pub fn mixing(&self, free: &Free, batch: u64) -> Outcome<Mixing> {
         let pairs = |count: u64| count as f64 * (count as f64 - 1.0) / 2.0;
         let n = self.arrays.count();
-        let (mut far, mut met, mut together) = (0.0, 0.0, 0.0);
+        let mut positions = vec![0u64; n as usize];
+        let (mut met, mut together) = (0.0, 0.0);
         let (mut all, mut here) = (HashMap::new(), HashMap::new());
         for place in self.places() {
             let sample = free.at(place);
-            far += sample.unwrap_or(0).abs_diff(place.position) as f64;
+            if let Some(sample) = sample {
+                positions[sample as usize] = place.position;
+            }
             let chunk = self.chunk_of(sample)?;
             *all.entry(chunk).or_insert(0u64) += 1;
             *here.entry(chunk).or_insert(0u64) += 1;
@@ -344,10 +349,12 @@ impl<'a> Plan<'a> {
         }
         let of_chunks: f64 = all.values().map(|count| pairs(*count)).sum();
         let by_chance = of_chunks * together / pairs(n).max(1.0);
-        // A full shuffle moves a sample by a third of the row.
-        let far_by_chance = (n as f64 * n as f64 - 1.0) / 3.0;
+        let far = |pair: &[u64]| pair[0].abs_diff(pair[1]) as f64;
+        let far: f64 = positions.windows(2).map(far).sum();
+        // Two places of a row are a third of it apart.
+        let far_by_chance = (n as f64 - 1.0) * (n as f64 + 1.0) / 3.0;
         Ok(Mixing {
-            moves: if n > 1 { far / far_by_chance } else { 1.0 },
+            apart: if n > 1 { far / far_by_chance } else { 1.0 },
             meets: (by_chance > 0.0).then(|| met / by_chance),
         })
     }
