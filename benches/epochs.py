@@ -14,9 +14,9 @@ repeat once, in an order shuffled from a seed:
     ts-random       tensorstore on the shuffled list, the same cache
 
 Prints samples per second, medians; chunks decoded where the program counts them, in all and for
-each sample; and what the epoch in free order was said to cost. A shuffled list is long work, of
-which one part is like another: its first --random samples are taken. Needs tensorstore and
-`cargo build --release --features cli`.
+each sample; and what the epoch in free order was said to cost. A shuffled list may be long work:
+--random takes only its first samples, of which those that fill the cache cost most. Needs
+tensorstore and `cargo build --release --features cli`.
 """
 
 import argparse
@@ -58,7 +58,7 @@ class Row:
         visit = options.visit or max(1, count // self.grid.chunk_count)
         # Chunks that a visit touches: a box that begins anywhere in one reaches into the next ones.
         pairs = zip(chunk, options.box, strict=True)
-        touched = math.prod(1 + (jitter and of > box > 1) for of, box in pairs)
+        touched = math.prod(-(-box // of) + (jitter and box > 1) for of, box in pairs)
         window = max(1, options.kept // 2 // touched)
         order = epoch.Epoch(count, seed=1, free=epoch.Free(visit, window))
         self.cost = epoch.cost(order, self.grid)
@@ -66,7 +66,7 @@ class Row:
         self.lists = {"free": folder / "free.jsonl", "random": folder / "random.jsonl"}
         write(self.lists["free"], array, boxes)
         random.Random(1).shuffle(boxes)
-        write(self.lists["random"], array, boxes[: options.random])
+        write(self.lists["random"], array, boxes[: options.random or None])
         self.text = f"visits of {visit}, windows of {window}"
 
     def command(self, program, options):
@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--jitter", action="store_true", help="boxes that begin anywhere in a cell")
     parser.add_argument("--kept", type=int, default=8, help="chunks that the cache has room for")
     parser.add_argument("--visit", type=int, default=0, help="samples; default: those of a chunk")
-    parser.add_argument("--random", type=int, default=256, help="samples of the shuffled list")
+    parser.add_argument("--random", type=int, help="samples of the shuffled list; default: all")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
@@ -131,6 +131,8 @@ def main():
     parser.add_argument("--wavetrain", default="target/release/wavetrain", help="the program")
     options = parser.parse_args()
     options.programs = options.programs.split(",")
+    if "free" not in options.programs:
+        parser.error("--programs must have free, which the others are compared with")
     for array in options.arrays:
         with tempfile.TemporaryDirectory() as folder:
             row = Row(array, options, Path(folder))
