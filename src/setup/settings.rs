@@ -34,6 +34,11 @@ const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 const USES_PER_GRANULE: u64 = 4;
 /// The share of the chunk cache, one part in so many, that its tables take.
 pub const CACHE_BOOK_SHARE: u64 = 32;
+
+/// Bytes of a chunk cache that chunks lie in.
+pub const fn cache_memory_bytes(chunk_cache_bytes: u64) -> u64 {
+    region_bytes(chunk_cache_bytes - chunk_cache_bytes / CACHE_BOOK_SHARE)
+}
 /// Batch slots that together have this many bytes are not in any cache when they are read: rows of
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
@@ -98,8 +103,7 @@ pub fn settings_from_config(
     let boxes_per_sample = boxes_per_sample(config, &fields, why)?;
     let sample_bytes = fields.iter().map(|field| field.sample_bytes).sum();
     let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
-    let cache_memory_bytes =
-        region_bytes(config.chunk_cache_bytes - config.chunk_cache_bytes / CACHE_BOOK_SHARE);
+    let cache_memory_bytes = cache_memory_bytes(config.chunk_cache_bytes);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let has_ring = matches!(config.reader, config::READER_URING | config::READER_DIRECT);
     let chunks = config.max_chunks_per_wave;

@@ -1,11 +1,11 @@
-//! The README's C++ snippet compiles against the headers as they stand. (Its Rust snippet is a
-//! doctest of the library.)
+//! The README's whole C++ snippets compile against the headers as they stand. (Its Rust snippet is
+//! a doctest of the library.)
 
 use crate::common::cc;
 use std::path::Path;
 use std::process::Command;
 
-/// What the snippet's reader brings along.
+/// What the reader of the first snippet brings along.
 const READER: &str = "
 #include <cstdint>
 #include \"wavetrain.hpp\"
@@ -14,22 +14,44 @@ void train(wavetrain::span<float> voxels, wavetrain::span<const std::uint64_t> s
            wavetrain::span<const std::uint64_t> tags);
 ";
 
-#[test]
-fn the_cpp_snippet_of_the_readme_compiles() {
+/// What that of the one about epochs does: the body of a function.
+const EPOCHS: &str = "
+#include \"wavetrain.hpp\"
+#include \"wavetrain_epoch.h\"
+void train(const wavetrain::batch &batch);
+wavetrain::sample box_of(std::uint64_t index);
+void train(wavetrain::loader &loader, const wavetrain::config &config, wavetrain_boxes boxes,
+           std::uint64_t seed, std::uint32_t rank, std::uint32_t ranks,
+           wavetrain_epoch_state checkpoint);
+void train(wavetrain::loader &loader, const wavetrain::config &config, wavetrain_boxes boxes,
+           std::uint64_t seed, std::uint32_t rank, std::uint32_t ranks,
+           wavetrain_epoch_state checkpoint) {
+";
+
+fn compiles(stem: &str, source: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some(compiler) = cc::find("a C++ compiler", &["c++", "g++", "clang++"]) else { return };
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let snippet =
-        readme.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    assert!(snippet.contains("wavetrain::loader::open"));
-    let folder = cc::folder("readme");
-    let source = folder.join("snippet.cpp");
-    std::fs::write(&source, format!("{READER}{snippet}")).unwrap();
+    let path = cc::folder(&format!("readme-{stem}")).join("snippet.cpp");
+    std::fs::write(&path, source).unwrap();
     let mut command = Command::new(compiler);
     command.args(["-std=c++17", "-fno-exceptions", "-fno-rtti"]);
     command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-I"]);
-    command.arg(root.join("include")).arg(&source).arg("-o").arg(folder.join("snippet.o"));
+    command.arg(root.join("include")).arg(&path).arg("-o").arg(path.with_extension("o"));
     cc::run(&mut command);
+}
+
+/// The snippet of the README that has these words.
+fn snippet(words: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let mut snippets = readme.split("```cpp\n").skip(1).filter_map(|rest| rest.split("```").next());
+    snippets.find(|text| text.contains(words)).expect(words).to_owned()
+}
+
+#[test]
+fn the_cpp_snippets_of_the_readme_compile() {
+    compiles("stream", &format!("{READER}{}", snippet("wavetrain::loader::open")));
+    compiles("epochs", &format!("{EPOCHS}{}}}\n", snippet("wavetrain::make_epochs")));
 }
 
 #[test]

@@ -37,7 +37,7 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
                         of each batch a list, of each field in the table's order; not for timing
       --digest          give each sample a digest of its bytes, and add digest: of the run (with
                         --fields of each field) the sum over the samples of mix(position in the
-                        list, digest), as wavetrain.h has it; it costs little
+                        list, digest), as wavetrain.h has it
       --digest-to FILE  write them: a line for each sample, of position, tag and digests
       --digest-from FILE  compare with such a file as samples come, and end with the first that
                         differs; '-' reads standard input

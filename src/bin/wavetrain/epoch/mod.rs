@@ -225,6 +225,9 @@ fn check(options: &mut Options) -> Outcome<()> {
     if options.flags.is_given("chunk_cache_bytes") && config.chunk_cache_bytes == 0 {
         return usage("--chunk-cache-bytes 0: a free order is for a cache that keeps a window");
     }
+    if config.drop_last == 1 {
+        return usage("--drop-last: an epoch here has all its boxes");
+    }
     Ok(())
 }
 

@@ -5,14 +5,14 @@ use crate::report;
 use crate::requests::{Extent, Requests};
 use std::collections::HashMap;
 use wavetrain::abi::ArrayInfo;
-use wavetrain::chunk_cache::{GRANULE_BYTES, region_bytes};
+use wavetrain::chunk_cache::GRANULE_BYTES;
 use wavetrain::config::Config;
 use wavetrain::loader;
 use wavetrain::records::Dtype;
 use wavetrain::sampler::{
     Arrays, Boxes, Cost, End, Epoch, Free, Grid, Misfit, Order, Place, State, cost,
 };
-use wavetrain::setup::settings::CACHE_BOOK_SHARE;
+use wavetrain::setup::settings::{CACHE_BOOK_SHARE, cache_memory_bytes};
 
 /// What the command line says of an epoch.
 #[derive(Default)]
@@ -122,8 +122,7 @@ impl Store {
 
     /// Chunks that a cache has room for.
     pub fn room(&self, cache_bytes: u64) -> u64 {
-        let places = region_bytes(cache_bytes - cache_bytes / CACHE_BOOK_SHARE);
-        places / GRANULE_BYTES / self.chunk_granules()
+        cache_memory_bytes(cache_bytes) / GRANULE_BYTES / self.chunk_granules()
     }
 
     /// Bytes of a cache with room for so many chunks.
