@@ -117,6 +117,22 @@ fn the_same_pushes_keep_the_same_chunks_in_pump_mode() {
 }
 
 #[test]
+fn a_tiny_cache_decodes_no_more_than_none_does() {
+    let scratch = Scratch::new();
+    let jobs = jobs(&written(&scratch), 200);
+    let decoded = |cache_bytes: u64| {
+        let small = small_config(cache_bytes);
+        let pumped = Config { thread_mode: THREADS_PUMP, n_batch_slots: 12, ..small };
+        let stats = counting(Loader::open_on(&WARM, &pumped).unwrap(), &pumped, &jobs);
+        assert!(cache_bytes == 0 || stats.chunk_cache_misses == stats.decode.count);
+        stats.decode.count
+    };
+    // Room for 3, 7 and 15 of the chunks. What is not kept is decoded once for the batches at work.
+    let (none, kept) = (decoded(0), [64 << 10, 128 << 10, 256 << 10].map(decoded));
+    assert!(kept.iter().all(|count| *count <= none) && kept[2] < none, "{kept:?} of {none}");
+}
+
+#[test]
 fn a_broken_chunk_fails_every_box_that_needs_it_with_or_without_a_cache() {
     let scratch = Scratch::new();
     let array = written(&scratch);

@@ -10,6 +10,7 @@ use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
 use crate::jobs::failures::fail_waiter;
+use crate::jobs::plan::find::is_keeping;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::Planner;
 use crate::read::{Piece, merge_pieces, staged_bytes};
@@ -120,11 +121,11 @@ impl Planner {
     /// The next window entry whose chunk is read from the same place, and its number.
     fn settled_twin(&self, entry: &Planned) -> Option<(u64, Planned)> {
         let twin = (entry.twin > 0).then(|| *self.entry(entry.twin))?;
-        let place = |place: Place| match place {
-            Place::Data { offset, bytes, stat } => Some((offset, bytes, stat)),
+        let place = |entry: &Planned| match (entry.place, entry.kept) {
+            (Place::Data { offset, bytes, stat }, None) => Some((offset, bytes, stat)),
             _ => None,
         };
-        let is_same = place(entry.place).is_some_and(|here| place(twin.place) == Some(here));
+        let is_same = place(entry).is_some_and(|here| place(&twin) == Some(here));
         is_same.then_some((entry.twin, twin))
     }
 
@@ -240,9 +241,15 @@ impl Planner {
                 decoded_bytes: (first..limit).map(need).sum(),
             };
             tables.ops.write(base + ops as usize, read);
+            let (mut before, mut decoded) = (0, 0);
             for task in first..limit {
                 let mates = self.mates(task, limit);
                 self.write_task(shared, wave, task, (slab_offset, offset, mates), &mut pairs);
+                decoded += u64::from(before == 0);
+                before = mates;
+            }
+            if is_keeping(shared, shared.array_record(entry.array)) {
+                shared.stats.chunk_cache_misses.fetch_add(decoded, Relaxed);
             }
             slab += staged;
             ops += 1;
@@ -280,14 +287,15 @@ impl Planner {
         ops
     }
 
-    /// Tasks behind `task`, before `limit`, that are of the same chunk.
+    /// Tasks behind `task`, before `limit`, that are of the same chunk, which none of them keeps.
     fn mates(&self, task: usize, limit: usize) -> u32 {
         let of = |task: usize| {
             let entry = self.task(task);
-            (entry.array_id, entry.file, entry.chunk)
+            let is_shared = entry.is_shared && entry.kept.is_none();
+            is_shared.then_some((entry.array_id, entry.file, entry.chunk))
         };
-        let shares = |other: &usize| self.task(*other).is_shared && of(*other) == of(task);
-        (task + 1..limit).take_while(shares).count() as u32
+        let Some(own) = of(task) else { return 0 };
+        (task + 1..limit).take_while(|other| of(*other) == Some(own)).count() as u32
     }
 
     /// `slab` is where byte `start` of the file is staged.

@@ -350,7 +350,7 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
 
 /// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
 /// cache keeps as well.
-fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
+pub(super) fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
     let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
     shared.settings.cache_memory_bytes > 0 && !is_own
 }
@@ -401,7 +401,6 @@ fn keep(
         return;
     }
     entry.need = Need::of(Span { first: 0, limit: record.chunk_bytes });
-    shared.stats.chunk_cache_misses.fetch_add(1, Relaxed);
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
     if state.chunks.find(key).is_some() {

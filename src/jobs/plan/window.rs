@@ -411,10 +411,9 @@ impl Planner {
     }
 }
 
-/// Whether several batches that need a chunk of the array decode it once: where decoding costs, and
-/// where the chunk is not kept or taken to a device batch by batch.
+/// Whether several batches that need a chunk of the array decode it once, unless it is kept: where
+/// decoding costs, and where it is not taken to a device batch by batch.
 fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
-    let is_kept = shared.settings.cache_memory_bytes > 0;
     let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
-    shared.engine().is_none() && !is_kept && !is_own
+    shared.engine().is_none() && !is_own
 }
