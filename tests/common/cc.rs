@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The first of `names` that runs here. None, with a printed reason, where there is none: the
 /// caller skips.
@@ -43,40 +42,30 @@ pub fn run(command: &mut Command) -> String {
     text
 }
 
-/// What g++ makes of a source of tests/cuda_sim; None, with a printed reason, where there is none.
-/// It stays in the build folder: the same sources and arguments are compiled once for all runs.
-pub fn kernels(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+/// What tools/cuda_sim.sh makes with these arguments behind its folder: the simulated driver, or
+/// another program of tests/cuda_sim, which is called `name`. None, with a printed reason, where
+/// there is no g++. It stays in the build folder: the same is compiled once for all runs.
+pub fn kernels(name: &str, arguments: &[&str]) -> Option<PathBuf> {
     let compiler = find("g++", &["g++"])?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = root.join("tools/cuda_sim.sh");
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut eat = |bytes: &[u8]| {
         for byte in bytes {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         }
     };
-    for path in kernel_sources(root) {
+    for path in kernel_sources(root).iter().chain([&script]) {
         eat(path.file_name().unwrap().to_str().unwrap().as_bytes());
         eat(&std::fs::read(path).unwrap());
     }
     eat(arguments.join(" ").as_bytes());
-    let stem = source.trim_end_matches(".cpp");
+    let stem = name.split('.').next().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}-{hash:016x}"));
     let made = folder.join(name);
-    if made.exists() {
-        return Some(made);
+    if !made.exists() {
+        run(Command::new(script).arg(folder).args(arguments).env("CXX", compiler));
     }
-    std::fs::create_dir_all(&folder).unwrap();
-    // It appears whole or not at all: other tests, and other programs, look for it too.
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, SeqCst);
-    let unfinished = folder.join(format!("building-{}-{number}", std::process::id()));
-    let mut command = Command::new(compiler);
-    command.args(["-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]);
-    // Records are read as words and as fields.
-    command.args(["-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread"]);
-    let source = root.join("tests/cuda_sim").join(source);
-    run(command.args(arguments).arg(source).arg("-o").arg(&unfinished));
-    std::fs::rename(&unfinished, &made).unwrap();
     Some(made)
 }
 

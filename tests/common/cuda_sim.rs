@@ -1,5 +1,5 @@
-//! The simulated CUDA driver: built once from tests/cuda_sim and kernels/ with g++, loaded, and set
-//! up by its control functions.
+//! The simulated CUDA driver: built once by tools/cuda_sim.sh, loaded, and set up by its control
+//! functions.
 //!
 //! Its state is the process's, so a test holds it for itself while its [`Simulator`] lives; what it
 //! found wrong and what was not given back fails the test at the end.
@@ -103,17 +103,15 @@ pub struct Simulator {
     alone: Option<MutexGuard<'static, ()>>,
 }
 
-/// The simulator built with these flags besides its own, or None, with a printed reason, where
-/// there is no g++.
-pub fn library(flags: &[&str]) -> Option<PathBuf> {
-    let own = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden"];
-    cc::kernels("libcuda.so.1", "driver.cpp", &[&own, flags].concat())
+/// The simulator, or None, with a printed reason, where there is no g++.
+pub fn library() -> Option<PathBuf> {
+    cc::kernels("libcuda.so.1", &[])
 }
 
 fn loaded() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     let load = || {
-        let path = library(&[])?;
+        let path = library()?;
         let name = CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: the name has a NUL; the library is ours.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

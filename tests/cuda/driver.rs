@@ -339,7 +339,7 @@ fn null_is_the_system_s_driver() {
 
 /// A copy of the simulator at a place of its own: a driver that was never loaded before.
 fn fresh_copy(name: &str) -> Option<CString> {
-    let made = library(&[])?;
+    let made = library()?;
     let path = cc::folder(name).join("libcuda.so.1");
     std::fs::copy(made, &path).unwrap();
     Some(CString::new(path.to_str().unwrap()).unwrap())

@@ -28,7 +28,7 @@ pub struct Sim {
 
 /// Compiles the kernels; None, with a reason, where there is no compiler.
 pub fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
-    cc::kernels(name, "assemble_sim.cpp", flags)
+    cc::kernels(name, &[&["assemble_sim.cpp", name], flags].concat())
 }
 
 fn symbol(library: *mut c_void, name: &str) -> *mut c_void {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 /// The program of facts, compiled with `flags`; None, with a reason, where there is no compiler.
 fn program(name: &str, flags: &[&str]) -> Option<PathBuf> {
-    cc::kernels(name, "simt_test.cpp", &[&["-O1"], flags].concat())
+    cc::kernels(name, &[&["simt_test.cpp", name, "-O1"], flags].concat())
 }
 
 fn plain() -> Option<&'static PathBuf> {

@@ -8,7 +8,7 @@
 // What it does not do: it does not execute the PTX, only reads its head and its entries; a graph
 // that was captured can be counted and not launched.
 //
-// Built as a shared library: g++ -std=c++17 -shared -fPIC -fno-strict-aliasing -U_FORTIFY_SOURCE.
+// Built by tools/cuda_sim.sh.
 #include <signal.h>
 #include <map>
 

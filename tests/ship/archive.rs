@@ -382,7 +382,7 @@ fn jobs_on_whatever_threads_of_the_host_give_the_same_bytes_and_allocate_nothing
 #[test]
 fn batches_on_a_device_allocate_nothing_after_open() {
     let Some(folder) = archive() else { return };
-    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let Some(driver) = cuda_sim::library() else { return };
     let program = build(folder, "tests/c/cuda_pump.c");
     let cube = cube("cuda");
     for mode in ["own", "pump"] {

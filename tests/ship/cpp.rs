@@ -234,7 +234,7 @@ fn every_exception_is_thrown_by_what_it_is_named_after() {
 #[test]
 fn batches_in_device_memory_say_so_and_are_given_back() {
     let Some(folder) = archive() else { return };
-    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let Some(driver) = cuda_sim::library() else { return };
     let stores = good_and_damaged("cpp-device");
     for compiler in compilers() {
         let program = build(folder, &compiler, "device", &["tests/cpp/device.cpp"], &[]);

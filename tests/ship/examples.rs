@@ -309,7 +309,7 @@ fn ranks_beyond_the_chunks_have_empty_tiles() {
 #[test]
 fn each_rank_takes_a_device_of_its_machine_or_the_host() {
     let Some(program) = mpi_program() else { return };
-    let Some(driver) = cuda_sim::library(&[]) else { return };
+    let Some(driver) = cuda_sim::library() else { return };
     let (cube, driver) = (cube("mpi-devices"), format!("driver={}", driver.display()));
     let expected = store::places(CUBE.edge).zip(0..).map(|(at, i)| hash_element(i, element(at)));
     let expected = expected.fold(0, u64::wrapping_add);
@@ -392,7 +392,7 @@ fn a_run_goes_on_after_a_step_on_another_number_of_ranks() {
 fn cuda_program() -> Option<(&'static Path, String)> {
     static PROGRAM: Shared = OnceLock::new();
     let made = PROGRAM.get_or_init(|| example("train_cuda", &[]));
-    let driver = cuda_sim::library(&[])?;
+    let driver = cuda_sim::library()?;
     Some((made.as_deref()?, format!("driver={}", driver.display())))
 }
 

@@ -56,7 +56,7 @@ fn what_pytest_is_told_holds() {
         return;
     }
     let (Some(library), Some(mut pytest)) = (shared_library(), python()) else { return };
-    if let Some(driver) = cuda_sim::library(&[]) {
+    if let Some(driver) = cuda_sim::library() {
         pytest.env("SIMULATED_DRIVER", driver);
     }
     let output = pytest

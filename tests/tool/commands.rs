@@ -703,7 +703,7 @@ fn the_demo_passes_draws_what_it_streamed_and_finds_a_damaged_store() {
 
 /// Flags that stream on the simulated driver; None where there is no compiler for it.
 fn device_flags() -> Option<[String; 4]> {
-    let driver = cuda_sim::library(&[])?;
+    let driver = cuda_sim::library()?;
     let driver = driver.to_str().unwrap();
     Some(["--backend", "cuda", "--cuda-driver", driver].map(str::to_string))
 }

@@ -9,4 +9,5 @@ mod epoch;
 mod fields;
 mod groups;
 mod memory;
+mod simulated;
 mod v2;
