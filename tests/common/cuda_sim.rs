@@ -5,14 +5,12 @@
 //! found wrong and what was not given back fails the test at the end.
 
 use super::cc;
+use super::drive::named_driver;
+use super::platform::{Platform, symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use wavetrain::cuda::handles::{CaptureMode, Stream};
-use wavetrain::cuda::result::CuResult;
-use wavetrain::cuda::{Driver, DriverPath};
-use wavetrain::status::Why;
 
 /// When queued work runs, as tests/cuda_sim/state.hpp says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,10 +122,14 @@ fn loaded() -> Option<&'static Library> {
 }
 
 impl Simulator {
-    /// The simulator as it is at the start of a process, for this test alone. None where there is
-    /// no g++.
+    /// The simulator as it is at the start of a process, for this test alone. None, with a printed
+    /// reason, where there is no g++, or where the tests are to run on another driver.
     pub fn take() -> Option<Simulator> {
         static ALONE: Mutex<()> = Mutex::new(());
+        if named_driver().is_some() {
+            println!("skipped: it needs what only the simulated driver can do");
+            return None;
+        }
         let library = loaded()?;
         // A test that failed leaves nothing that reset does not put right.
         let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -135,32 +137,6 @@ impl Simulator {
         let live_before = unsafe { (library.controls.reset)() };
         let fault_first = AtomicU64::new(u64::MAX);
         Some(Simulator { library, live_before, fault_first, alone: Some(alone) })
-    }
-
-    /// What `cuda_driver` of a config is, for an instance on the simulator.
-    pub fn driver_path(&self) -> DriverPath {
-        DriverPath::from_static(self.path())
-    }
-
-    /// The path of the library.
-    pub fn path(&self) -> &'static CStr {
-        static PATH: OnceLock<CString> = OnceLock::new();
-        PATH.get_or_init(|| CString::new(self.library.path.to_str().unwrap()).unwrap())
-    }
-
-    /// The driver, as the library loads it.
-    pub fn driver(&self) -> &'static Driver {
-        let mut why = Why::new();
-        Driver::load(self.driver_path(), &mut why)
-            .unwrap_or_else(|status| panic!("{status}: {why}"))
-    }
-
-    /// An entry that the table of the library does not have: what programs around it call.
-    pub fn entry(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the library is loaded for good.
-        let found = unsafe { libc::dlsym(self.library.handle as *mut c_void, name.as_ptr()) };
-        assert!(!found.is_null(), "{name:?}");
-        found
     }
 
     /// What was found wrong so far, and forgotten with that.
@@ -187,15 +163,6 @@ impl Simulator {
     /// How many objects live, and of which kinds.
     pub fn live(&self) -> (u64, String) {
         Simulator::text(self.library.controls.live)
-    }
-
-    /// The calling thread's contexts, from the oldest on, and its capture mode.
-    pub fn thread(&self) -> (Vec<*mut c_void>, u32) {
-        let mut contexts = [std::ptr::null_mut(); 16];
-        let mut mode = 77;
-        // SAFETY: both are writable.
-        let depth = unsafe { (self.library.controls.thread)(contexts.as_mut_ptr(), 16, &mut mode) };
-        (contexts[..depth as usize].to_vec(), mode)
     }
 
     /// Calls of an entry so far; of all for None.
@@ -264,12 +231,6 @@ impl Simulator {
         // SAFETY: the order has a NUL.
         unsafe { (self.library.controls.set_order)(order.as_ptr(), seed) }
     }
-
-    /// When queued work runs.
-    pub fn set_mode(&self, mode: Mode, seed: u64) {
-        // SAFETY: plain numbers.
-        unsafe { (self.library.controls.set_mode)(mode as u32, seed) }
-    }
 }
 
 macro_rules! plain_controls {
@@ -316,8 +277,6 @@ plain_controls! {
     set_pinned_max(bytes: u64);
     /// 1: nothing that is queued runs, until 0.
     hold(is_held: c_int);
-    /// The same for one stream.
-    hold_stream(stream: *mut c_void, is_held: c_int);
     /// Bytes of blocks of a device.
     used_bytes(device: c_int) -> u64;
     /// Most of them since `take`.
@@ -326,35 +285,34 @@ plain_controls! {
     pinned_bytes() -> u64;
 }
 
-type Begin = unsafe extern "C" fn(Stream, u32) -> CuResult;
-type End = unsafe extern "C" fn(Stream, *mut *mut c_void) -> CuResult;
-type GetNodes = unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut usize) -> CuResult;
-type Destroy = unsafe extern "C" fn(*mut c_void) -> CuResult;
-
-/// Captures of graphs, which are a trainer's.
-impl Simulator {
-    /// Begins to capture what is queued in a stream of the current context.
-    pub fn begin_capture(&self, stream: Stream, mode: CaptureMode) -> Result<(), CuResult> {
-        // SAFETY: the entry has this type.
-        unsafe {
-            let begin: Begin = std::mem::transmute(self.entry(c"cuStreamBeginCapture_v2"));
-            begin(stream, mode.0).ok()
-        }
+impl Platform for Simulator {
+    fn path(&self) -> &'static CStr {
+        static PATH: OnceLock<CString> = OnceLock::new();
+        PATH.get_or_init(|| CString::new(self.library.path.to_str().unwrap()).unwrap())
     }
 
-    /// Ends it and drops the graph; how many nodes that had.
-    pub fn end_capture(&self, stream: Stream) -> Result<usize, CuResult> {
-        let (mut graph, mut nodes) = (std::ptr::null_mut(), usize::MAX);
-        // SAFETY: the entries have these types; the graph lives until it is destroyed.
-        unsafe {
-            let end: End = std::mem::transmute(self.entry(c"cuStreamEndCapture"));
-            let count: GetNodes = std::mem::transmute(self.entry(c"cuGraphGetNodes"));
-            let destroy: Destroy = std::mem::transmute(self.entry(c"cuGraphDestroy"));
-            end(stream, &mut graph).ok()?;
-            assert_eq!(count(graph, std::ptr::null_mut(), &mut nodes), CuResult::SUCCESS);
-            assert_eq!(destroy(graph), CuResult::SUCCESS);
-        }
-        Ok(nodes)
+    fn entry(&self, name: &CStr) -> *mut c_void {
+        symbol(self.library.handle as *mut c_void, name)
+    }
+
+    fn set_mode(&self, mode: Mode, seed: u64) {
+        // SAFETY: plain numbers.
+        unsafe { (self.library.controls.set_mode)(mode as u32, seed) }
+    }
+
+    /// What was queued before waits too.
+    fn hold_stream(&self, stream: *mut c_void, is_held: c_int) {
+        // SAFETY: plain values; a stream that is none is looked for and not found.
+        unsafe { (self.library.controls.hold_stream)(stream, is_held) }
+    }
+
+    /// All of the contexts, from the oldest on.
+    fn thread(&self) -> (Vec<*mut c_void>, u32) {
+        let mut contexts = [std::ptr::null_mut(); 16];
+        let mut mode = 77;
+        // SAFETY: both are writable.
+        let depth = unsafe { (self.library.controls.thread)(contexts.as_mut_ptr(), 16, &mut mode) };
+        (contexts[..depth as usize].to_vec(), mode)
     }
 }
 

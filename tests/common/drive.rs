@@ -8,6 +8,7 @@ use crate::common::cuda_sim::Simulator;
 use crate::common::digest::digest;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
+use crate::common::platform::Platform;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
@@ -117,6 +118,12 @@ pub fn named_driver() -> Option<&'static CStr> {
     Some(named)
 }
 
+/// The config on device 0 of the driver that is named, if one is; else as it was.
+pub fn on_named_device(config: Config) -> Config {
+    let Some(driver) = named_driver() else { return config };
+    Config { backend: BACKEND_CUDA, cuda_driver: DriverPath::from_static(driver), ..config }
+}
+
 /// Retains the primary context that loaders stream in until the process ends. Of a real device it
 /// takes a good part of a second to make one anew for each loader.
 fn keep_context(driver: &'static CStr) {
@@ -136,7 +143,7 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     }
     let simulator = if named_driver().is_some() { None } else { Simulator::take() };
     let named = named_driver().map(DriverPath::from_static);
-    if let Some(cuda_driver) = named.or(simulator.as_ref().map(Simulator::driver_path)) {
+    if let Some(cuda_driver) = named.or(simulator.as_ref().map(Platform::driver_path)) {
         let digest = (pick(jobs) >> 8) as u32 % 2;
         let mut device = Config { backend: BACKEND_CUDA, cuda_driver, digest, ..*config };
         if device.max_host_memory_bytes != 0 {

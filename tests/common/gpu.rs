@@ -1,14 +1,13 @@
 //! A consumer of batches in device memory: a loader by its handle, and streams, events and pinned
-//! memory of its own on the simulated device.
+//! memory of its own on a device.
 //!
-//! In: a [`Simulator`]. Out: [`Gpu`], whose context is current on the thread that made it, and
-//! [`Handle`], the C surface of a loader. Invariant: batches are looked at where they lie, because
-//! simulated device memory can be read, so no call of the driver stands between a test and a byte.
+//! In: a [`Platform`]. Out: [`Gpu`], whose context is current on the thread that made it, and
+//! [`Handle`], the C surface of a loader. Invariant: batches are looked at where they lie.
 
-use crate::common::cuda_sim::Simulator;
 use crate::common::digest;
 use crate::common::drive::{PATIENCE_NS, config};
 use crate::common::fixtures::Scratch;
+use crate::common::platform::{self, Platform};
 use crate::common::synth::{self, Meta};
 use std::cell::RefCell;
 use std::ptr::{NonNull, null_mut};
@@ -88,11 +87,11 @@ pub fn expected(tags: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Batches of places on the device of the simulator.
-pub fn device_config(simulator: &Simulator, slots: u32) -> Config {
+/// Batches of places on the device.
+pub fn device_config(platform: &dyn Platform, slots: u32) -> Config {
     Config {
         backend: BACKEND_CUDA,
-        cuda_driver: simulator.driver_path(),
+        cuda_driver: platform.driver_path(),
         n_batch_slots: slots,
         host_buffer_waves: 2,
         max_chunk_uncompressed_bytes: CHUNK_BYTES,
@@ -146,7 +145,7 @@ type CtxDestroy = unsafe extern "C" fn(Context) -> CuResult;
 
 /// A context of the test's own, current on its thread, and what is made in it.
 pub struct Gpu<'s> {
-    pub simulator: &'s Simulator,
+    pub platform: &'s dyn Platform,
     pub driver: &'static Driver,
     pub context: Context,
     streams: RefCell<Vec<Stream>>,
@@ -155,17 +154,17 @@ pub struct Gpu<'s> {
 }
 
 impl<'s> Gpu<'s> {
-    pub fn new(simulator: &'s Simulator, device: i32) -> Gpu<'s> {
-        let driver = simulator.driver();
+    pub fn new(platform: &'s dyn Platform, device: i32) -> Gpu<'s> {
+        let driver = platform.driver();
         let mut context = Context::NULL;
         // SAFETY: the entry has this type.
         let code = unsafe {
-            let create: CtxCreate = std::mem::transmute(simulator.entry(c"cuCtxCreate_v2"));
+            let create: CtxCreate = std::mem::transmute(platform.entry(c"cuCtxCreate_v2"));
             create(&mut context, 0, device)
         };
         assert_eq!(code, CuResult::SUCCESS);
         let (streams, events, pinned) = Default::default();
-        Gpu { simulator, driver, context, streams, events, pinned }
+        Gpu { platform, driver, context, streams, events, pinned }
     }
 
     pub fn stream(&self) -> Stream {
@@ -220,12 +219,12 @@ impl<'s> Gpu<'s> {
 
     /// Begins to capture a graph, in the mode that forbids most.
     pub fn begin_capture(&self, stream: Stream) {
-        self.simulator.begin_capture(stream, CaptureMode::GLOBAL).unwrap();
+        self.platform.begin_capture(stream, CaptureMode::GLOBAL).unwrap();
     }
 
     /// Ends a capture; how many nodes its graph has.
     pub fn end_capture(&self, stream: Stream) -> Result<usize, CuResult> {
-        self.simulator.end_capture(stream)
+        self.platform.end_capture(stream)
     }
 }
 
@@ -247,7 +246,7 @@ impl Drop for Gpu<'_> {
             self.pinned.take().into_iter().for_each(|pinned| {
                 let _ = self.driver.mem_free_host(pinned);
             });
-            let entry = self.simulator.entry(c"cuCtxDestroy_v2");
+            let entry = self.platform.entry(c"cuCtxDestroy_v2");
             std::mem::transmute::<*mut _, CtxDestroy>(entry)(self.context);
         }
     }
@@ -392,7 +391,10 @@ fn refusal(code: i32, error: &Error) -> Refusal {
 
 /// The bytes of a batch, where they lie.
 pub fn bytes(view: &BatchInfo) -> Vec<u8> {
-    // SAFETY: simulated device memory can be read, and nothing writes to a batch that is held.
+    if view.backend == BACKEND_CUDA {
+        return platform::read(view.data, view.bytes as usize);
+    }
+    // SAFETY: nothing writes to a batch that is held.
     unsafe { std::slice::from_raw_parts(view.data.cast::<u8>(), view.bytes as usize) }.to_vec()
 }
 
@@ -432,14 +434,13 @@ impl Tensor {
         unsafe { self.0.as_ref().deleter.expect("a deleter")(self.0.as_ptr()) };
     }
 
-    /// Its bytes, of `count` samples.
+    /// Its bytes, in device memory.
     pub fn bytes(&self) -> Vec<u8> {
-        // SAFETY: it lives, and simulated device memory can be read.
-        unsafe {
+        // SAFETY: it lives.
+        let (data, shape) = unsafe {
             let tensor = &self.0.as_ref().dl_tensor;
-            let shape = std::slice::from_raw_parts(tensor.shape, tensor.ndim as usize);
-            let count = shape.iter().product::<i64>() as usize * 2;
-            std::slice::from_raw_parts(tensor.data.cast::<u8>(), count).to_vec()
-        }
+            (tensor.data, std::slice::from_raw_parts(tensor.shape, tensor.ndim as usize))
+        };
+        platform::read(data, shape.iter().product::<i64>() as usize * 2)
     }
 }

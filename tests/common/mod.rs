@@ -22,6 +22,7 @@ pub mod mailbox;
 pub mod npy;
 pub mod oracle;
 pub mod pack;
+pub mod platform;
 pub mod replay;
 pub mod ring;
 pub mod samples;

@@ -12,6 +12,7 @@ use crate::common::drive::{self, Dice, Job, PATIENCE_NS, stream_through};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::tight;
 use crate::common::oracle::{Image, cast};
+use crate::common::platform::Platform;
 use crate::common::synth::{Meta, shard_bytes};
 use std::io::Write;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::{Dice, PATIENCE_NS};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
+use crate::common::platform::{self, Platform};
 use crate::common::surface::Lines;
 use std::ptr::NonNull;
 use wavetrain::abi::BatchInfo;
@@ -35,11 +36,11 @@ fn read_by(target: NonNull<u8>) -> Vec<u8> {
 
 #[test]
 fn held_batches_keep_their_bytes_in_whatever_order_they_are_released() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     let mut dice = Dice(77);
-    let loader = Handle::new(&tight(&device_config(&simulator, 4)));
+    let loader = Handle::new(&tight(&device_config(&*platform, 4)));
     let mut held: Vec<u64> = Vec::new();
     for n in 0..60 {
         held.push(loader.batch(&uri, &tags_of(n)));
@@ -122,19 +123,19 @@ impl<'g, 's> Bench<'g, 's> {
 
 #[test]
 fn work_that_is_queued_keeps_its_slot_and_no_other() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for how in HOWS {
         for thread_mode in [0, THREADS_PUMP] {
-            let gpu = Gpu::new(&simulator, 0);
-            let config = tight(&Config { thread_mode, ..device_config(&simulator, 3) });
+            let gpu = Gpu::new(&*platform, 0);
+            let config = tight(&Config { thread_mode, ..device_config(&*platform, 3) });
             let bench = Bench::new(&gpu, how, config);
             let target = gpu.pinned(BATCH_BYTES);
             let batch = bench.loader.batch(&uri, &tags_of(0));
             let view = bench.loader.view(batch);
             let stream = bench.stream(&view, how);
-            simulator.hold_stream(stream.as_raw(), 1);
+            platform.hold_stream(stream.as_raw(), 1);
             bench.use_and_release(batch, target, how).unwrap();
             // Every batch is used on the stream of the config, so there all others wait as well.
             let is_shared = how == How::ConsumerStream;
@@ -151,7 +152,7 @@ fn work_that_is_queued_keeps_its_slot_and_no_other() {
             }
             assert!(bytes(&view) == expected(&tags_of(0)), "{how:?}: written while in use");
             assert!(read_by(target).iter().all(|byte| *byte == 0xC3), "{how:?}: it has run");
-            simulator.hold_stream(stream.as_raw(), 0);
+            platform.hold_stream(stream.as_raw(), 0);
             gpu.synchronize(stream);
             assert!(read_by(target) == expected(&tags_of(0)), "{how:?}");
             held.drain(..).for_each(|batch| bench.loader.release(batch, None).unwrap());
@@ -171,14 +172,14 @@ fn work_that_is_queued_keeps_its_slot_and_no_other() {
 
 #[test]
 fn slots_that_all_wait_for_queued_work_are_told_of_and_come_back() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for thread_mode in [0, THREADS_PUMP] {
-        let gpu = Gpu::new(&simulator, 0);
-        let config = tight(&Config { thread_mode, ..device_config(&simulator, 2) });
+        let gpu = Gpu::new(&*platform, 0);
+        let config = tight(&Config { thread_mode, ..device_config(&*platform, 2) });
         let bench = Bench::new(&gpu, How::Event, config);
-        simulator.hold_stream(bench.other.as_raw(), 1);
+        platform.hold_stream(bench.other.as_raw(), 1);
         for n in 0..2 {
             let batch = bench.loader.batch(&uri, &tags_of(n));
             bench.use_and_release(batch, gpu.pinned(BATCH_BYTES), How::Event).unwrap();
@@ -191,7 +192,7 @@ fn slots_that_all_wait_for_queued_work_are_told_of_and_come_back() {
         std::thread::scope(|scope| {
             // Whoever waits already is told too.
             let waiting = scope.spawn(|| bench.loader.pop());
-            simulator.hold_stream(bench.other.as_raw(), 0);
+            platform.hold_stream(bench.other.as_raw(), 0);
             let batch = waiting.join().unwrap();
             check(&bench.loader.view(batch));
             bench.loader.release(batch, None).unwrap();
@@ -202,8 +203,13 @@ fn slots_that_all_wait_for_queued_work_are_told_of_and_come_back() {
 // ---- Which waits are needed --------------------------------------------------------------------
 
 /// Streams batches that are read later and given back at once; what was wrong, if anything.
-fn consume(gpu: &Gpu<'_>, uri: &str, how: How, drop: Option<i64>) -> (u64, Result<(), String>) {
-    let simulator = gpu.simulator;
+fn consume(
+    simulator: &Simulator,
+    uri: &str,
+    how: How,
+    drop: Option<i64>,
+) -> (u64, Result<(), String>) {
+    let gpu = &Gpu::new(simulator, 0);
     const BATCHES: u64 = 4;
     let config = roomy(&Config { thread_mode: THREADS_PUMP, ..device_config(simulator, 1) });
     let bench = Bench::new(gpu, how, config);
@@ -251,8 +257,7 @@ fn every_wait_between_streams_is_needed() {
     for how in [How::Event, How::ConsumerStream, How::Export, How::ReadyStream] {
         let once = |mode, seed, drop| {
             simulator.set_mode(mode, seed);
-            let gpu = Gpu::new(&simulator, 0);
-            let outcome = consume(&gpu, &uri, how, drop);
+            let outcome = consume(&simulator, &uri, how, drop);
             simulator.set_mode(Mode::Eager, 0);
             outcome
         };
@@ -271,14 +276,14 @@ fn every_wait_between_streams_is_needed() {
 
 #[test]
 fn consumers_read_their_own_batch_in_every_mode_and_way() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "zstd", true);
     for how in HOWS {
         for (seed, mode) in [Mode::Jitter, Mode::Lazy, Mode::Eager].into_iter().enumerate() {
-            let gpu = Gpu::new(&simulator, 0);
-            let bench = Bench::new(&gpu, how, tight(&device_config(&simulator, 2)));
-            simulator.set_mode(mode, seed as u64);
+            let gpu = Gpu::new(&*platform, 0);
+            let bench = Bench::new(&gpu, how, tight(&device_config(&*platform, 2)));
+            platform.set_mode(mode, seed as u64);
             let mut targets = Vec::new();
             for n in 0..20 {
                 let batch = bench.loader.batch(&uri, &tags_of(n));
@@ -300,11 +305,11 @@ fn consumers_read_their_own_batch_in_every_mode_and_way() {
 
 #[test]
 fn a_tensor_outlives_its_batch_and_is_deleted_on_another_thread() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&tight(&device_config(&simulator, 2)));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&tight(&device_config(&*platform, 2)));
     let stream = gpu.stream();
     for round in 0..10 {
         let first = 10 * round;
@@ -326,11 +331,11 @@ fn a_tensor_outlives_its_batch_and_is_deleted_on_another_thread() {
 
 #[test]
 fn a_batch_is_exported_to_nine_streams_and_again_to_any_of_them() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&device_config(&simulator, 2));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&device_config(&*platform, 2));
     let batch = loader.batch(&uri, &tags_of(0));
     let streams: Vec<Stream> = (0..10).map(|_| gpu.stream()).collect();
     for stream in &streams[..9] {
@@ -350,11 +355,11 @@ fn a_batch_is_exported_to_nine_streams_and_again_to_any_of_them() {
 
 #[test]
 fn a_stream_whose_export_was_refused_is_not_waited_for() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&device_config(&simulator, 2));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&device_config(&*platform, 2));
     let batch = loader.batch(&uri, &tags_of(0));
     let kept = gpu.stream();
     let tensors: Vec<Tensor> =
@@ -411,26 +416,26 @@ fn a_stream_of_another_context_or_none_at_all_is_refused_where_it_is_named() {
 
 #[test]
 fn close_waits_for_batches_and_for_queued_work_and_says_so() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for thread_mode in [0, THREADS_PUMP] {
         for how in HOWS {
-            let gpu = Gpu::new(&simulator, 0);
-            let config = tight(&Config { thread_mode, ..device_config(&simulator, 3) });
+            let gpu = Gpu::new(&*platform, 0);
+            let config = tight(&Config { thread_mode, ..device_config(&*platform, 3) });
             let bench = Bench::new(&gpu, how, config);
             let target = gpu.pinned(BATCH_BYTES);
             let (held, used) =
                 (bench.loader.batch(&uri, &tags_of(0)), bench.loader.batch(&uri, &tags_of(1)));
             let stream = bench.stream(&bench.loader.view(used), how);
             bench.loader.push(&uri, &tags_of(2)).unwrap();
-            simulator.hold_stream(stream.as_raw(), 1);
+            platform.hold_stream(stream.as_raw(), 1);
             bench.use_and_release(used, target, how).unwrap();
             assert_eq!(bench.loader.close(1_000_000), (Some(Status::Again), 1));
             check(&bench.loader.view(held));
             bench.loader.release(held, None).unwrap();
             assert_eq!(bench.loader.close(1_000_000), (Some(Status::Again), 0), "{how:?}");
-            simulator.hold_stream(stream.as_raw(), 0);
+            platform.hold_stream(stream.as_raw(), 0);
             assert_eq!(bench.loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
             assert!(read_by(target) == expected(&tags_of(1)), "{how:?}");
         }
@@ -439,13 +444,13 @@ fn close_waits_for_batches_and_for_queued_work_and_says_so() {
 
 #[test]
 fn reset_in_mid_stream_drops_what_is_not_popped_and_nothing_else() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "zstd", true);
     for (seed, mode) in [Mode::Jitter, Mode::Lazy, Mode::Eager].into_iter().enumerate() {
-        simulator.set_mode(mode, seed as u64);
+        platform.set_mode(mode, seed as u64);
         let mut dice = Dice(seed as u64 + 3);
-        let loader = Handle::new(&tight(&device_config(&simulator, 3)));
+        let loader = Handle::new(&tight(&device_config(&*platform, 3)));
         let mut held = None;
         for round in 0..12 {
             loader.push(&uri, &[tags_of(round), tags_of(round + 1)].concat()).unwrap();
@@ -505,11 +510,11 @@ fn loaders_in_two_contexts_on_two_devices_stream_side_by_side() {
 #[test]
 fn in_a_forked_child_every_call_is_shutdown_and_the_driver_is_not_called() {
     alone(|| {
-        let Some(simulator) = Simulator::take() else { return };
+        let Some(platform) = platform::take() else { return };
         let scratch = Scratch::new();
         let uri = places(&scratch, "raw", false);
-        let gpu = Gpu::new(&simulator, 0);
-        let loader = Handle::new(&device_config(&simulator, 2));
+        let gpu = Gpu::new(&*platform, 0);
+        let loader = Handle::new(&device_config(&*platform, 2));
         let batch = loader.batch(&uri, &tags_of(0));
         let tensor = loader.export(batch, gpu.stream()).unwrap();
         // SAFETY: the child calls the loader and what ends it; an alarm makes a hang a failure.

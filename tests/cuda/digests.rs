@@ -7,6 +7,7 @@ use crate::common::digest::{check, digest, mix};
 use crate::common::drive::{PATIENCE_NS, in_hook_mode};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
+use crate::common::platform::Platform;
 use crate::common::store::{self, Spec};
 use crate::sim::{Aligned, ORDERS, Sim};
 use wavetrain::abi::FieldSpec;

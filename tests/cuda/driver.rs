@@ -8,6 +8,7 @@
 use crate::common::alone::alone;
 use crate::common::cc;
 use crate::common::cuda_sim::{Simulator, library};
+use crate::common::platform::Platform;
 use cuda_sys::cuda as theirs;
 use std::any::type_name;
 use std::collections::BTreeMap;

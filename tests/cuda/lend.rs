@@ -7,6 +7,7 @@ use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
+use crate::common::platform::Platform;
 use crate::common::workers::{JobSystem, Run};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -46,7 +47,7 @@ impl<'g, 's> Producer<'g, 's> {
         unsafe {
             gpu.driver.memset_d8_async(block, 0x99, CROP_BYTES, stream).unwrap();
             gpu.synchronize(stream);
-            gpu.simulator.hold_stream(stream.as_raw(), i32::from(hold));
+            gpu.platform.hold_stream(stream.as_raw(), i32::from(hold));
             pinned.as_ptr().copy_from_nonoverlapping(crop.as_ptr(), crop.len());
             gpu.driver.memcpy_htod_async(block, pinned.as_ptr(), CROP_BYTES, stream).unwrap();
         }
@@ -56,7 +57,7 @@ impl<'g, 's> Producer<'g, 's> {
     }
 
     fn go_on(&self) {
-        self.gpu.simulator.hold_stream(self.stream.as_raw(), 0);
+        self.gpu.platform.hold_stream(self.stream.as_raw(), 0);
     }
 
     /// Row-major, behind the event.

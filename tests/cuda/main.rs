@@ -1,4 +1,7 @@
 //! The CUDA backend on the simulated driver, the simulator itself, and the kernels on the CPU.
+//!
+//! Where `WAVETRAIN_TEST_DRIVER` names another driver, what of consumer and streams needs no
+//! simulator runs on that, and the rest skips itself.
 
 mod cases;
 mod codecs;

@@ -10,6 +10,7 @@ use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::{self, Dice, Job, PATIENCE_NS, config, mixed_jobs, stream_through};
 use crate::common::fixtures::{self, Scratch};
 use crate::common::gpu::*;
+use crate::common::platform::Platform;
 use crate::common::synth::{self, Meta};
 use crate::common::workers;
 use std::time::Instant;

@@ -4,6 +4,7 @@ use crate::common::cuda_sim::Simulator;
 use crate::common::drive::{Job, PATIENCE_NS, config, open};
 use crate::common::fixtures;
 use crate::common::oracle::{Image, has_cast};
+use crate::common::platform::Platform;
 use std::ptr::NonNull;
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{BACKEND_CUDA, Config};

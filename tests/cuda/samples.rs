@@ -4,6 +4,7 @@
 use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::in_hook_mode;
 use crate::common::lender::Lender;
+use crate::common::platform::Platform;
 use crate::common::replay::{Source, Way, replay};
 use crate::common::samples::{Case, cases};
 use wavetrain::config::*;

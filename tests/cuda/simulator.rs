@@ -5,11 +5,13 @@
 //! their record, work that runs late, and a finding for each wrong use.
 
 use crate::common::cuda_sim::{Mode, Simulator};
+use crate::common::platform::Platform;
 use flate2::read::ZlibDecoder;
 use std::ffi::CString;
 use std::ffi::{CStr, c_void};
 use std::io::Read;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use wavetrain::cuda::context::Entered;
 use wavetrain::cuda::handles::*;
@@ -219,6 +221,45 @@ fn a_wait_for_an_event_orders_two_streams() {
             assert!(kernel_sees_the_copy(&simulator, &bench, mode, seed), "{mode:?}, seed {seed}");
         }
     }
+}
+
+#[test]
+fn a_stream_that_waits_for_a_word_goes_on_when_it_is_written_and_no_other_waits() {
+    type WaitValue = unsafe extern "C" fn(Stream, DevicePointer, u32, u32) -> CuResult;
+    let Some(simulator) = Simulator::take() else { return };
+    let bench = Bench::new(&simulator);
+    // SAFETY: the entry has this type.
+    let wait: WaitValue =
+        unsafe { std::mem::transmute(simulator.entry(c"cuStreamWaitValue32_v2")) };
+    let word = simulator.driver().mem_host_alloc(4, MEM_HOST_PORTABLE).unwrap();
+    for (mode, seed) in MODES.into_iter().zip(1..) {
+        simulator.set_mode(mode, u64::from(seed));
+        // SAFETY: the word is there until the end, aligned to a page.
+        let word = unsafe { &*word.as_ptr().cast::<AtomicU32>() };
+        word.store(6, SeqCst);
+        // SAFETY: as above.
+        let code = unsafe { wait(bench.streams[0], DevicePointer(word.as_ptr() as u64), 7, 0) };
+        assert_eq!(code, CuResult::SUCCESS);
+        paint(bench.host(0), seed);
+        (0..2).for_each(|stream| bench.upload(0, stream, stream));
+        bench.synchronize(1);
+        assert!(bench.peek(1) == bench.host(0), "{mode:?}: another stream waited");
+        assert_eq!(simulator.driver().stream_query(bench.streams[0]), Ok(false), "{mode:?}");
+        assert!(bench.peek(0) != bench.host(0), "{mode:?}: the stream did not wait");
+        let (driver, stream, context) =
+            (bench.driver, bench.streams[0], bench.driver.ctx_get_current().unwrap());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || {
+                let _entered = Entered::new(driver, context).unwrap();
+                driver.stream_synchronize(stream).unwrap();
+            });
+            word.store(7, SeqCst);
+            waits.join().unwrap();
+        });
+        assert!(bench.peek(0) == bench.host(0), "{mode:?}");
+    }
+    // SAFETY: nothing waits for it any more.
+    unsafe { simulator.driver().mem_free_host(word) }.unwrap();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::{PATIENCE_NS, config};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
+use crate::common::platform::{self, Platform};
 use crate::common::workers::{JobSystem, Run};
 use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
@@ -66,7 +67,7 @@ fn working(work: Work, config: Config) -> (Config, Option<JobSystem>) {
 /// Every call that a loader has, again and again, on this thread; streams are the caller's, and
 /// none of them is being captured.
 fn epoch(gpu: &Gpu<'_>, work: Work, uri: &str, used: Stream) {
-    let base = tight(&device_config(gpu.simulator, 2));
+    let base = tight(&device_config(gpu.platform, 2));
     let (config, _system) = working(work, base);
     let loader = Loader::open(&config).unwrap();
     let handle = ManuallyDrop::new(Handle(loader.token()));
@@ -93,7 +94,7 @@ fn epoch(gpu: &Gpu<'_>, work: Work, uri: &str, used: Stream) {
     handle.push(uri, &tags_of(9)).unwrap();
     handle.reset().unwrap();
     loader.close(PATIENCE_NS).unwrap();
-    assert_eq!(gpu.simulator.thread(), (vec![gpu.context.as_raw()], CaptureMode::GLOBAL.0));
+    assert_eq!(gpu.platform.thread(), (vec![gpu.context.as_raw()], CaptureMode::GLOBAL.0));
 }
 
 /// Work of a trainer that becomes a node of its graph.
@@ -104,13 +105,13 @@ fn queue_node(gpu: &Gpu<'_>, block: DevicePointer, stream: Stream) {
 
 #[test]
 fn a_thread_that_captures_in_global_mode_streams_an_epoch_meanwhile() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for (work, mode) in WORKS.into_iter().zip([Mode::Jitter, Mode::Lazy, Mode::Eager, Mode::Eager])
     {
-        let gpu = Gpu::new(&simulator, 0);
-        simulator.set_mode(mode, 3);
+        let gpu = Gpu::new(&*platform, 0);
+        platform.set_mode(mode, 3);
         let block = gpu.driver.mem_alloc(64).unwrap();
         let (captured, used) = (gpu.stream(), gpu.stream());
         gpu.begin_capture(captured);
@@ -125,23 +126,23 @@ fn a_thread_that_captures_in_global_mode_streams_an_epoch_meanwhile() {
 
 #[test]
 fn a_loader_streams_while_another_thread_captures_in_global_mode() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "zstd", true);
     for work in WORKS {
-        let gpu = Gpu::new(&simulator, 0);
+        let gpu = Gpu::new(&*platform, 0);
         let (captured, used) = (gpu.stream(), gpu.stream());
         let (driver, context) = (gpu.driver, gpu.context);
         let (begun, has_begun) = channel();
         let (over, is_over) = channel::<()>();
-        let simulator = &simulator;
+        let platform = &*platform;
         let ended = std::thread::scope(|scope| {
             let trainer = scope.spawn(move || {
                 driver.ctx_push_current(context).unwrap();
-                simulator.begin_capture(captured, CaptureMode::GLOBAL).unwrap();
+                platform.begin_capture(captured, CaptureMode::GLOBAL).unwrap();
                 begun.send(()).unwrap();
                 let _ = is_over.recv();
-                let ended = simulator.end_capture(captured);
+                let ended = platform.end_capture(captured);
                 driver.ctx_pop_current().unwrap();
                 ended
             });
@@ -182,7 +183,7 @@ impl Used {
     fn new(gpu: &Gpu<'_>, on: On, thread_mode: u32, uri: &str) -> Used {
         let named = if on == On::Legacy { gpu.blocking_stream() } else { gpu.stream() };
         let consumer_stream = if on == On::Config { named.as_raw() } else { std::ptr::null_mut() };
-        let config = device_config(gpu.simulator, 2);
+        let config = device_config(gpu.platform, 2);
         let config = tight(&Config { thread_mode, consumer_stream, ..config });
         let loader = Handle::new(&config);
         let batch = loader.batch(uri, &tags_of(0));
@@ -200,7 +201,7 @@ impl Used {
         };
         let target = gpu.pinned(BATCH_BYTES);
         // Work from before the capture, which does not run yet.
-        gpu.simulator.hold_stream(captured.as_raw(), 1);
+        gpu.platform.hold_stream(captured.as_raw(), 1);
         gpu.read_later(&view, target, captured);
         gpu.begin_capture(captured);
         Used { loader, batch, view, captured, tensor, target }
@@ -235,12 +236,12 @@ impl Used {
 
 #[test]
 fn a_batch_that_is_given_back_in_a_capture_of_its_stream_waits_for_it_and_leaves_it_whole() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for on in [On::Ready, On::Config, On::Export, On::ExportKept, On::Legacy] {
         for thread_mode in [THREADS_OWN, THREADS_PUMP] {
-            let gpu = Gpu::new(&simulator, 0);
+            let gpu = Gpu::new(&*platform, 0);
             let mut used = Used::new(&gpu, on, thread_mode, &uri);
             used.give_back(on);
             // The other slot goes on; with a stream of the config it is used on that as well.
@@ -264,7 +265,7 @@ fn a_batch_that_is_given_back_in_a_capture_of_its_stream_waits_for_it_and_leaves
             // What was queued before the capture counts still.
             assert_eq!(used.loader.stats().batches_held, 0);
             assert!(bytes(&used.view) == expected(&tags_of(0)), "{on:?}: written while in use");
-            simulator.hold_stream(used.captured.as_raw(), 0);
+            platform.hold_stream(used.captured.as_raw(), 0);
             used.stream_until_used_again(&uri, 3);
             gpu.synchronize(used.captured);
             assert!(read_by(used.target) == expected(&tags_of(0)), "{on:?}");
@@ -413,11 +414,11 @@ fn a_capture_that_begins_as_an_event_is_waited_for_costs_the_loader_nothing() {
 
 #[test]
 fn work_from_before_a_capture_keeps_the_slot_when_the_capture_is_over() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for on in [On::Ready, On::Export, On::ExportKept, On::Legacy] {
-        let gpu = Gpu::new(&simulator, 0);
+        let gpu = Gpu::new(&*platform, 0);
         let mut used = Used::new(&gpu, on, THREADS_PUMP, &uri);
         used.give_back(on);
         assert_eq!(gpu.end_capture(used.captured), Ok(0), "{on:?}");
@@ -426,7 +427,7 @@ fn work_from_before_a_capture_keeps_the_slot_when_the_capture_is_over() {
             assert_ne!(used.loader.view(next).data, used.view.data, "{on:?}: used again");
             used.loader.release(next, None).unwrap();
         }
-        simulator.hold_stream(used.captured.as_raw(), 0);
+        platform.hold_stream(used.captured.as_raw(), 0);
         used.stream_until_used_again(&uri, 12);
         gpu.synchronize(used.captured);
         assert!(read_by(used.target) == expected(&tags_of(0)), "{on:?}");
@@ -435,19 +436,19 @@ fn work_from_before_a_capture_keeps_the_slot_when_the_capture_is_over() {
 
 #[test]
 fn close_and_reset_leave_the_capture_of_a_released_batch_whole() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for on in [On::Ready, On::Config, On::Export] {
         for thread_mode in [THREADS_OWN, THREADS_PUMP] {
-            let gpu = Gpu::new(&simulator, 0);
+            let gpu = Gpu::new(&*platform, 0);
             let mut used = Used::new(&gpu, on, thread_mode, &uri);
             used.give_back(on);
             used.loader.reset().unwrap();
             assert_eq!(used.loader.close(1_000_000), (Some(Status::Again), 0), "{on:?}");
             assert_eq!(gpu.end_capture(used.captured), Ok(0), "{on:?}");
             assert_eq!(used.loader.close(1_000_000), (Some(Status::Again), 0), "{on:?}");
-            simulator.hold_stream(used.captured.as_raw(), 0);
+            platform.hold_stream(used.captured.as_raw(), 0);
             assert_eq!(used.loader.close(PATIENCE_NS), (Some(Status::Ok), 0), "{on:?}");
             assert!(read_by(used.target) == expected(&tags_of(0)), "{on:?}");
         }
@@ -456,11 +457,11 @@ fn close_and_reset_leave_the_capture_of_a_released_batch_whole() {
 
 #[test]
 fn close_does_not_ask_a_ready_stream_that_is_captured_since_its_batch_was_released() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&tight(&device_config(&simulator, 2)));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&tight(&device_config(&*platform, 2)));
     let batch = loader.batch(&uri, &tags_of(0));
     // SAFETY: the stream lives until the loader is closed.
     let ready = unsafe { Stream::from_raw(loader.view(batch).ready_stream) };
@@ -473,11 +474,11 @@ fn close_does_not_ask_a_ready_stream_that_is_captured_since_its_batch_was_releas
 
 #[test]
 fn an_event_of_a_capture_is_refused_and_the_batch_stays_held() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&tight(&device_config(&simulator, 2)));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&tight(&device_config(&*platform, 2)));
     let (batch, stream, event) = (loader.batch(&uri, &tags_of(0)), gpu.stream(), gpu.event());
     gpu.begin_capture(stream);
     gpu.driver.event_record(event, stream).unwrap();
@@ -502,29 +503,29 @@ fn an_event_of_a_capture_is_refused_and_the_batch_stays_held() {
 
 #[test]
 fn an_event_is_waited_for_although_the_ready_stream_is_captured() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for mode in [Mode::Eager, Mode::Lazy] {
-        let gpu = Gpu::new(&simulator, 0);
-        simulator.set_mode(mode, 9);
+        let gpu = Gpu::new(&*platform, 0);
+        platform.set_mode(mode, 9);
         let (event, stream) = (gpu.event(), gpu.stream());
         let target = gpu.pinned(BATCH_BYTES);
         let used = Used::new(&gpu, On::Ready, THREADS_PUMP, &uri);
-        simulator.hold_stream(stream.as_raw(), 1);
+        platform.hold_stream(stream.as_raw(), 1);
         gpu.read_later(&used.view, target, stream);
         gpu.driver.event_record(event, stream).unwrap();
         used.loader.release(used.batch, Some(event)).unwrap();
         // It stands for what it recorded then.
         gpu.driver.event_record(event, gpu.stream()).unwrap();
         assert_eq!(gpu.end_capture(used.captured), Ok(0));
-        simulator.hold_stream(used.captured.as_raw(), 0);
+        platform.hold_stream(used.captured.as_raw(), 0);
         for n in 1..12 {
             let next = used.loader.batch(&uri, &tags_of(n));
             assert_ne!(used.loader.view(next).data, used.view.data, "used again");
             used.loader.release(next, Some(event)).unwrap();
         }
-        simulator.hold_stream(stream.as_raw(), 0);
+        platform.hold_stream(stream.as_raw(), 0);
         used.stream_until_used_again(&uri, 12);
         gpu.synchronize(stream);
         assert!(read_by(target) == expected(&tags_of(0)), "written while in use");
@@ -533,11 +534,11 @@ fn an_event_is_waited_for_although_the_ready_stream_is_captured() {
 
 #[test]
 fn copy_to_in_a_capture_of_the_ready_stream_is_again_and_queues_nothing() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Loader::open(&tight(&device_config(&simulator, 2))).unwrap();
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Loader::open(&tight(&device_config(&*platform, 2))).unwrap();
     ManuallyDrop::new(Handle(loader.token())).push(&uri, &tags_of(0)).unwrap();
     let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
     let mut copied = vec![0xA5; BATCH_BYTES];
@@ -593,11 +594,11 @@ fn a_deleter_hands_no_job_to_the_host_of_another_loader() {
 
 #[test]
 fn in_rust_a_batch_whose_event_is_refused_is_given_back_without_it() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Loader::open(&tight(&device_config(&simulator, 1))).unwrap();
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Loader::open(&tight(&device_config(&*platform, 1))).unwrap();
     let handle = ManuallyDrop::new(Handle(loader.token()));
     let (stream, event) = (gpu.stream(), gpu.event());
     gpu.begin_capture(stream);
@@ -625,17 +626,17 @@ enum Known {
 }
 
 /// A batch that is worked on in a default stream keeps its slot until that has run.
-fn keeps_its_slot(simulator: &Simulator, uri: &str, stream: Stream, known: Known) {
-    let gpu = Gpu::new(simulator, 0);
+fn keeps_its_slot(platform: &dyn Platform, uri: &str, stream: Stream, known: Known) {
+    let gpu = Gpu::new(platform, 0);
     let case = format!("{stream:?} {known:?}");
     let is_named = known == Known::Config;
     let consumer_stream = if is_named { stream.as_raw() } else { std::ptr::null_mut() };
-    let config = Config { consumer_stream, ..device_config(simulator, 2) };
+    let config = Config { consumer_stream, ..device_config(platform, 2) };
     let loader = Handle::new(&tight(&config));
     let (batch, target) = (loader.batch(uri, &tags_of(0)), gpu.pinned(BATCH_BYTES));
     let view = loader.view(batch);
     let tensor = (!is_named).then(|| loader.export(batch, stream).unwrap());
-    simulator.hold_stream(stream.as_raw(), 1);
+    platform.hold_stream(stream.as_raw(), 1);
     gpu.read_later(&view, target, stream);
     let loader = &loader;
     let give_back = move || {
@@ -655,7 +656,7 @@ fn keeps_its_slot(simulator: &Simulator, uri: &str, stream: Stream, known: Known
         loader.release(next, None).unwrap();
     }
     assert!(bytes(&view) == expected(&tags_of(0)), "{case}: written while in use");
-    simulator.hold_stream(stream.as_raw(), 0);
+    platform.hold_stream(stream.as_raw(), 0);
     for n in 12.. {
         let next = loader.batch(uri, &tags_of(n));
         let data = loader.view(next).data;
@@ -671,38 +672,38 @@ fn keeps_its_slot(simulator: &Simulator, uri: &str, stream: Stream, known: Known
 
 #[test]
 fn work_on_the_legacy_stream_by_any_of_its_names_keeps_its_slot() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for known in [Known::Config, Known::Export, Known::Elsewhere] {
-        keeps_its_slot(&simulator, &uri, Stream::LEGACY, known);
+        keeps_its_slot(&*platform, &uri, Stream::LEGACY, known);
     }
     for known in [Known::Export, Known::Elsewhere] {
-        keeps_its_slot(&simulator, &uri, Stream::NULL, known);
+        keeps_its_slot(&*platform, &uri, Stream::NULL, known);
     }
 }
 
 #[test]
 fn work_on_a_thread_s_default_stream_keeps_its_slot_whoever_gives_it_back() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     for known in [Known::Config, Known::Export, Known::Elsewhere] {
-        keeps_its_slot(&simulator, &uri, Stream::PER_THREAD, known);
+        keeps_its_slot(&*platform, &uri, Stream::PER_THREAD, known);
     }
 }
 
 #[test]
 fn the_default_stream_of_a_thread_that_ended_is_not_taken_for_that_of_the_next_one() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = &Handle::new(&tight(&device_config(&simulator, 2)));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = &Handle::new(&tight(&device_config(&*platform, 2)));
     let (batch, target) = (loader.batch(&uri, &tags_of(0)), gpu.pinned(BATCH_BYTES));
     let view = loader.view(batch);
     let (gate, event) = (gpu.stream(), gpu.event());
-    simulator.hold_stream(gate.as_raw(), 1);
+    platform.hold_stream(gate.as_raw(), 1);
     gpu.driver.event_record(event, gate).unwrap();
     let (driver, context) = (gpu.driver, gpu.context);
     let (from, to) = (DevicePointer(view.data as u64), target.as_ptr() as usize);
@@ -730,18 +731,18 @@ fn the_default_stream_of_a_thread_that_ended_is_not_taken_for_that_of_the_next_o
     // The C library need not use an id again at once; where it does not, this shows less.
     println!("the two threads have {} id", if worked == gave { "the same" } else { "each their" });
     has_one_slot(loader, &uri, "the slot is used again");
-    simulator.hold_stream(gate.as_raw(), 0);
+    platform.hold_stream(gate.as_raw(), 0);
     gpu.synchronize(Stream::LEGACY);
     assert!(read_by(target) == expected(&tags_of(0)), "written while in use");
 }
 
 #[test]
 fn a_tensor_for_no_stream_keeps_its_slot_for_nobody() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take_to_hold() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
-    let loader = Handle::new(&tight(&device_config(&simulator, 1)));
+    let gpu = Gpu::new(&*platform, 0);
+    let loader = Handle::new(&tight(&device_config(&*platform, 1)));
     let batch = loader.batch(&uri, &tags_of(0));
     let (data, other) = (loader.view(batch).data, gpu.stream());
     let mut tensor = std::ptr::null_mut();
@@ -749,8 +750,8 @@ fn a_tensor_for_no_stream_keeps_its_slot_for_nobody() {
     // SAFETY: the pointer is writable.
     let code = unsafe { wavetrain_dlpack(loader.0, batch, 0, none, &mut tensor) };
     assert_eq!(code, OK);
-    simulator.hold_stream(other.as_raw(), 1);
-    simulator.hold_stream(Stream::LEGACY.as_raw(), 1);
+    platform.hold_stream(other.as_raw(), 1);
+    platform.hold_stream(Stream::LEGACY.as_raw(), 1);
     gpu.driver.event_record(gpu.event(), other).unwrap();
     gpu.driver.event_record(gpu.event(), Stream::LEGACY).unwrap();
     loader.release(batch, None).unwrap();
@@ -758,8 +759,8 @@ fn a_tensor_for_no_stream_keeps_its_slot_for_nobody() {
     let batch = loader.batch(&uri, &tags_of(1));
     assert_eq!(loader.view(batch).data, data);
     loader.release(batch, None).unwrap();
-    simulator.hold_stream(other.as_raw(), 0);
-    simulator.hold_stream(Stream::LEGACY.as_raw(), 0);
+    platform.hold_stream(other.as_raw(), 0);
+    platform.hold_stream(Stream::LEGACY.as_raw(), 0);
 }
 
 #[test]

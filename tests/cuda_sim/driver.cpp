@@ -185,6 +185,7 @@ const char* const kNames[] = {
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuStreamCreate",
+    "cuStreamWaitValue32_v2",
     "cuStreamBeginCapture_v2",
     "cuStreamEndCapture",
     "cuGraphGetNodes",
@@ -858,6 +859,22 @@ ENTRY cuStreamWaitEvent(void* handle, void* event_handle, unsigned flags) {
   Op* op = new_op(Op::wait);
   op->ticket = event->ticket;
   op->ticket->references++;
+  enqueue(*stream, op);
+  return kSuccess;
+}
+
+// Only for a word of pinned memory to be at least a value.
+ENTRY cuStreamWaitValue32_v2(void* handle, uint64_t address, uint32_t value, unsigned flags) {
+  CALL(cuStreamWaitValue32_v2, kContext);
+  bool is_word = address % sizeof value == 0 && pinned_of(place(address), sizeof value);
+  if (!is_word || flags) return kInvalidValue;
+  Stream* stream = nullptr;
+  if (unsigned failed = queue_of(handle, &stream)) return failed;
+  if (stream->capture) return add_node(*stream);
+  Op* op = new_op(Op::gate);
+  op->source = place(address);
+  op->bytes = value;
+  gates_queued++;
   enqueue(*stream, op);
   return kSuccess;
 }

@@ -2,12 +2,14 @@
 //
 // A stream is a queue of operations that run in order. An event is a ticket: recording queues the
 // ticket in a stream, waiting queues an operation that holds its stream back until the ticket that
-// the event has *now* is done. The legacy default stream of a context comes after all that is
-// queued in its streams that block, and they come after it; other streams do neither. In modes
-// eager and jitter each stream has a thread that runs its queue; in mode lazy one executor runs
-// what a query or a wait asks for and what that depends on, choosing at random among the streams
-// that could go on.
+// the event has *now* is done. A gate holds its stream back until the program has written a word.
+// The legacy default stream of a context comes after all that is queued in its streams that block,
+// and they come after it; other streams do neither. In modes eager and jitter each stream has a
+// thread that runs its queue; in mode lazy one executor runs what a query or a wait asks for and
+// what that depends on, choosing at random among the streams that could go on.
 #pragma once
+
+#include <chrono>
 
 #include "memory.hpp"
 
@@ -62,7 +64,7 @@ struct Event {
 };
 
 struct Op {
-  enum Kind : uint8_t { copy, fill, launch, wait, record } kind;
+  enum Kind : uint8_t { copy, fill, launch, wait, record, gate } kind;
   Op* next = nullptr;
   uint64_t number = 0;
   Ticket* ticket = nullptr;
@@ -104,6 +106,7 @@ inline Event events[kEvents];
 inline Ticket tickets[kOps];
 inline Op* free_ops = nullptr;
 inline unsigned ops_made = 0, next_ticket = 0;
+inline unsigned gates_queued = 0;
 inline Op* op_memory = nullptr;
 inline Capture captures[kCaptures];
 inline uint64_t captures_begun = 0;
@@ -154,9 +157,22 @@ inline void drop(Ticket* ticket) {
   if (ticket) ticket->references--;
 }
 
+// Whether the word that a gate looks at has come to its value, by any number of turns.
+inline bool is_open(const Op& gate) {
+  uint32_t word = __atomic_load_n(static_cast<const uint32_t*>(gate.source), __ATOMIC_ACQUIRE);
+  return int32_t(word - uint32_t(gate.bytes)) >= 0;
+}
+
 inline bool can_step(const Stream& stream) {
   return stream.head && !stream.is_running && !stream.is_held && !state.settings.is_held &&
-         !(stream.head->kind == Op::wait && !stream.head->ticket->is_done);
+         !(stream.head->kind == Op::wait && !stream.head->ticket->is_done) &&
+         !(stream.head->kind == Op::gate && !is_open(*stream.head));
+}
+
+// Waits until something has changed. Nobody tells of a word that a gate looks at.
+inline void wait_for_change(Lock& lock) {
+  if (gates_queued == 0) return state.changed.wait(lock);
+  state.changed.wait_for(lock, std::chrono::microseconds(100));
 }
 
 // What an operation does, without the lock.
@@ -181,6 +197,7 @@ inline void run(Op& op, simt::Schedule schedule) {
     }
     case Op::wait:
     case Op::record:
+    case Op::gate:
       break;
   }
 }
@@ -205,6 +222,7 @@ inline void step(Stream& stream, Lock& lock) {
   run(*op, schedule);
   lock.lock();
   if (op->kind == Op::launch) check_guards(op->kernel->name);
+  if (op->kind == Op::gate) gates_queued--;
   stream.head = op->next;
   if (!stream.head) stream.tail = nullptr;
   stream.done = op->number;
@@ -227,7 +245,7 @@ inline void* stream_main(void* argument) {
     if (state.settings.mode != Mode::lazy && can_step(stream)) {
       step(stream, lock);
     } else {
-      state.changed.wait(lock);
+      wait_for_change(lock);
     }
   }
   stream.has_thread = false;
@@ -313,7 +331,7 @@ inline void ask(Lock& lock, Stream& stream, uint64_t number, uint64_t steps) {
 inline void wait_for(Lock& lock, Stream& stream, uint64_t number) {
   while (stream.done < number) {
     ask(lock, stream, number, UINT64_MAX);
-    if (stream.done < number) state.changed.wait(lock);
+    if (stream.done < number) wait_for_change(lock);
   }
 }
 

@@ -9,6 +9,7 @@ use crate::common::cuda_sim::{Mode, Simulator};
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
+use crate::common::platform::Platform;
 use crate::common::surface::Lines;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
@@ -130,11 +131,10 @@ fn check_ended(loader: &Handle, uri: &str, outcome: &Outcome) {
 
 /// One life with one call that fails; false where the life has no such call.
 fn fails_once(
-    gpu: &Gpu<'_>,
+    simulator: &Simulator,
     (config, uri, consumer): (&Config, &str, &Consumer),
     (entry, step, code): (&CStr, u64, u32),
 ) -> bool {
-    let simulator = gpu.simulator;
     let (thread, live_before) = (simulator.thread(), simulator.live().0);
     simulator.fail(Some(entry), step, code, 1);
     let outcome = live(simulator, config, uri, consumer);
@@ -189,7 +189,7 @@ fn sweep(mode: Mode, thread_mode: u32, (dense, digest): (u64, u32), codes: &[u32
         for (number, entry) in names().enumerate() {
             for step in steps(dense) {
                 let code = codes[(step as usize + number) % codes.len()];
-                if !fails_once(&gpu, (&config, &uri, &consumer), (entry.name, step, code)) {
+                if !fails_once(&simulator, (&config, &uri, &consumer), (entry.name, step, code)) {
                     break;
                 }
                 hits += 1;
