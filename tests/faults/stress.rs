@@ -8,13 +8,14 @@
 //!
 //! Invariant: a sample is what its tag says, in its turn, or marked or reported with the status
 //! that its box must give; the same bad box gives the same text under every config. Nothing
-//! happening for three minutes is a failure that names the seed.
+//! happening for three minutes is a failure that names the seed. Where a driver is named, batches
+//! lie on its device.
 
 mod world;
 
 use crate::common::alone::alone;
 use crate::common::digest::digest;
-use crate::common::drive::Dice;
+use crate::common::drive::{Dice, on_named_device, samples};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
 use crate::common::ring::is_supported;
@@ -161,6 +162,7 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
     if !has_hook && config.thread_mode == THREADS_OWN && has_io_uring() {
         config.reader = pick(dice, &[READER_AUTO, READER_THREADS, READER_URING, READER_DIRECT]);
     }
+    config = on_named_device(config);
     let spare = pick(dice, &[0, 0, 4096, 40 << 20]);
     config.max_host_memory_bytes = floor_bytes(&config) + spare;
     if has_hook { with_hook(config) } else { config }
@@ -180,7 +182,7 @@ fn floor_bytes(config: &Config) -> u64 {
         wavetrain::surface::c::wavetrain_memory_need(&config, &mut need, std::ptr::null_mut())
     };
     assert_eq!(Status::from_code(code), Some(Status::Budget));
-    need.host_bytes
+    need.host_bytes + need.pinned_bytes
 }
 
 /// How an epoch ends.
@@ -403,9 +405,10 @@ fn check_batch(case: &Case<'_>, batch: &Batch<'_>) {
     let element = dtype.bytes() as usize;
     let bytes = case.config.sample_shape[..3].iter().product::<u64>() as usize * element;
     assert_eq!(batch.shape()[0], batch.tags().len() as u64);
-    assert_eq!(batch.data().len(), batch.tags().len() * bytes);
+    let data = samples(batch);
+    assert_eq!(data.len(), batch.tags().len() * bytes);
     assert_eq!(batch.digests().is_some(), case.config.digest == 1);
-    for (n, row) in batch.data().chunks_exact(bytes).enumerate() {
+    for (n, row) in data.chunks_exact(bytes).enumerate() {
         assert!(batch.digests().is_none_or(|digests| digests[n] == digest(row)));
         let job = &case.jobs[batch.tags()[n] as usize];
         let status = Status::from_code(batch.statuses()[n]).unwrap();

@@ -12,6 +12,7 @@
 //! - an error stays until reset, and after reset the same loader streams everything;
 //! - descriptors, blocks, rings and threads are given back, each once, when close has returned.
 //!
+//! Where a driver is named, batches lie on its device, and all of that holds there too.
 //! `WAVETRAIN_FAULTS_WIDE=1` tries every n in every scene instead of a sample of them.
 
 mod host_reads;
@@ -19,7 +20,7 @@ mod judge;
 mod seam;
 mod world;
 
-use crate::common::drive::{Dice, Job, PATIENCE_NS, config};
+use crate::common::drive::{Dice, Job, PATIENCE_NS, config, on_named_device, samples};
 use crate::common::ring::is_supported;
 use judge::judge;
 use seam::{CALLS, Call, Extent, Fault, OS, Plan, Record};
@@ -97,7 +98,7 @@ fn fitted(mut config: Config) -> Config {
 }
 
 fn scene(name: &'static str, is_cold: bool, few: (u64, u64), config: Config) -> Scene {
-    Scene { name, config: fitted(config), is_cold, few }
+    Scene { name, config: fitted(on_named_device(config)), is_cold, few }
 }
 
 fn errnos(list: &[i32]) -> Vec<Fault> {
@@ -270,7 +271,8 @@ fn stream_until(
                 assert_eq!(batch.batch_id(), batches as u64);
                 batches += 1;
                 let first = outcome.samples.len();
-                let rows = batch.data().chunks_exact(batch.data().len() / batch.tags().len());
+                let data = samples(&batch);
+                let rows = data.chunks_exact(data.len() / batch.tags().len());
                 for (n, row) in rows.enumerate() {
                     assert_eq!(batch.tags()[n], number(first + n), "in push order");
                     let status = Status::from_code(batch.statuses()[n]).expect("a status");
