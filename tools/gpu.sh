@@ -8,12 +8,21 @@
 #   DIR/run.sh              prints one table, a line for each figure; what cannot be done there is
 #                           skipped with a reason. Exit status 1: some bytes were wrong.
 #
+# Its parts: device (what is there), identity (streams of every format), units (the kernel by itself),
+# rates, overlap, stream (scenarios end to end), train (an example's loop), consumer (batches that are
+# worked on while they are given back), capture (a trainer that captures graphs or works on default
+# streams), faults (reads and threads that fail, and streams that chance decides, with batches on the
+# device), queue (these three and train with CUDA_DEVICE_MAX_CONNECTIONS=1, so that all streams share
+# one queue), mps (the same as clients of an MPS server, which run.sh starts and stops), sanitizer.
+# A row of tests says how many need the simulated driver: they make it fail, or look into it. Tests
+# that hold a stream while others go on need a queue for each, and are left out of queue and mps.
+#
 # run.sh takes from its environment:
 #
 #   DRIVER=libcuda.so.1     the driver; with the library of tests/cuda_sim it is a dry run
 #   SMALL=                  1 shrinks everything, for such a dry run; its rates mean nothing
 #   DATA=DIR/data           where stores are written: 10 GB
-#   PARTS="device identity units rates overlap stream train sanitizer"
+#   PARTS="device identity .."  some parts, instead of all
 #   FILTER=                 words of test names: the tests of identity, instead of all, a row each
 #   CHECKER=                a compute-sanitizer instead of the machine's own or, else, the packed one
 #
@@ -26,7 +35,7 @@ fail() {
 }
 
 test $# -eq 2 && test "$1" = pack || {
-    sed -n '2,21p' "$0" >&2
+    sed -n '2,29p' "$0" >&2
     exit 2
 }
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -42,13 +51,15 @@ executable() {
     sed -n "s|.*Executable .*$1.*(\(.*\))$|\1|p" "$out/build.log" | tail -n 1
 }
 
-# The tests whose boxes go through tests/common/drive.rs, which takes WAVETRAIN_TEST_DRIVER.
-"$cargo" test --profile "$profile" --no-run --test formats 2> "$out/build.log" ||
-    fail "$(cat "$out/build.log")"
+# The tests that stream on the driver of WAVETRAIN_TEST_DRIVER, by tests/common/drive.rs and platform.rs.
+"$cargo" test --profile "$profile" --no-run --test formats --test cuda --test faults \
+    2> "$out/build.log" || fail "$(cat "$out/build.log")"
 mkdir -p "$out/bin"
-program=$(executable "tests/formats/main.rs")
-test -n "$program" || fail "cargo does not say where it put the tests"
-cp "$program" "$out/bin/test-formats"
+for name in formats cuda faults; do
+    program=$(executable "tests/$name/main.rs")
+    test -n "$program" || fail "cargo does not say where it put the tests"
+    cp "$program" "$out/bin/test-$name"
+done
 "$cargo" bench --profile "$profile" --no-run --bench gpu 2> "$out/build.log" || fail "$(cat "$out/build.log")"
 cp "$(executable benches/gpu)" "$out/bin/gpu"
 tools/archive.sh "$out/archive" > "$out/build.log"

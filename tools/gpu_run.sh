@@ -5,17 +5,31 @@ set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 driver=${DRIVER:-libcuda.so.1}
 data=${DATA:-$here/data}
-parts=${PARTS:-device identity units rates overlap stream train sanitizer}
+all="device identity units rates overlap stream train consumer capture faults queue mps sanitizer"
+parts=${PARTS:-$all}
 small=
 test -z "${SMALL:-}" || small=--small
+mps_control=nvidia-cuda-mps-control
 work=$(mktemp -d)
 # Kernels are compiled once for all programs, not once for each.
 export CUDA_CACHE_PATH="${CUDA_CACHE_PATH:-$work/cache}"
-trap 'rm -rf "$work"' EXIT
+trap 'stop_mps; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 status=0
 
-fact() { printf '%-46s %s\n' "$1" "$2"; }
+# Rows say where they were made, if that is special.
+where=
+fact() { printf '%-46s %s\n' "$where$1" "$2"; }
+
+# limited SECONDS COMMAND..: a driver that waits for itself must not keep the rest.
+limited() {
+    if command -v timeout > /dev/null; then
+        timeout "$@"
+    else
+        shift
+        "$@"
+    fi
+}
 
 # part NAME COMMAND..: its rows; skipped, or wrong, with its last words. Functions of a shell share
 # their variables, so each has names of its own.
@@ -37,20 +51,58 @@ part() {
 
 gpu() { "$here/bin/gpu" "$@" --driver "$driver" --dir "$data" $small; }
 
-# The tests of the formats on the driver, by modules: how many passed.
-identity() {
+# tested WHAT PROGRAM NAME..: a row for each NAME: how many tests that have it in theirs passed on the
+# driver, and how many of these could show nothing there.
+tested() {
+    what=$1
+    program=$2
+    shift 2
     export WAVETRAIN_TEST_DRIVER="$driver" WAVETRAIN_TEST_FOLDER="$work"
-    for name in ${FILTER:-identity:: padding:: partial:: forms:: sparse:: zarr2:: extremes::}; do
+    for name in "$@"; do
         # Tests of metadata documents read them from the source tree, and concern no device.
-        "$here/bin/test-formats" --skip documents_ "$name" > "$work/test" 2>&1
+        limited 1200 "$here/bin/$program" --show-output --skip documents_ "$name" \
+            > "$work/test" 2>&1
         code=$?
-        result=$(sed -n 's/^test result: //p' "$work/test")
-        fact "identity with the host: ${name%::}" "${result:-status $code}"
+        # A test that runs in a process of its own shows the result of that before.
+        result=$(sed -n 's/^test result: //p' "$work/test" | tail -n 1)
         if test $code -ne 0; then
-            grep -A3 '^---- ' "$work/test" | head -n 20 >&2
+            case $result in FAILED*) ;; *) result="status $code" ;; esac
+            fact "$what ${name%::}" "$result"
+            sed -n '/^failures:$/,$p' "$work/test" | grep -A3 '^---- ' | head -n 20 >&2
             return 1
         fi
+        simulated=$(grep -c '^skipped: .* only the simulated driver' "$work/test")
+        holding=$(grep -c '^skipped: it holds a stream' "$work/test")
+        test "$simulated" -eq 0 || result="$result; $simulated of them need the simulated driver"
+        test "$holding" -eq 0 || result="$result; $holding need a queue for each stream"
+        fact "$what ${name%::}" "$result"
     done
+}
+
+identity() {
+    # shellcheck disable=SC2086 # words
+    tested "identity with the host:" test-formats \
+        ${FILTER:-identity:: padding:: partial:: forms:: sparse:: zarr2:: extremes::}
+}
+
+# Tests that hold a stream need a queue to the device for each stream: 32 is the most there are.
+consumer() (
+    export CUDA_DEVICE_MAX_CONNECTIONS=32
+    tested "tests of" test-cuda consumer::
+)
+
+capture() (
+    export CUDA_DEVICE_MAX_CONNECTIONS=32
+    tested "tests of" test-cuda streams::
+)
+
+faults() {
+    if test -z "$small"; then
+        tested "tests of" test-faults stress:: sweep::files_of_a_hook sweep::threads
+    else
+        export WAVETRAIN_STRESS_CASES=20
+        tested "tests of" test-faults stress:: sweep::absent
+    fi
 }
 
 # The scenarios, end to end, on stores that are made first.
@@ -79,6 +131,58 @@ train() {
             fact "train_cuda, release=$release" "$line"
         done < "$work/train"
     done
+}
+
+# What a trainer does with batches, where it shares the device or its queue.
+sharing() {
+    tested "tests of" test-cuda consumer:: streams:: && faults || return 1
+    test ! -f "$data/default-0/zarr.json" || train
+}
+
+# All of a process's streams in one queue to the device.
+queue() (
+    export CUDA_DEVICE_MAX_CONNECTIONS=1
+    where="one queue: "
+    sharing
+)
+
+# As clients of an MPS server, by a daemon of our own.
+mps() (
+    command -v "$mps_control" > /dev/null || {
+        echo "skipped: there is no $mps_control"
+        exit 77
+    }
+    export CUDA_MPS_PIPE_DIRECTORY="$work/mps" CUDA_MPS_LOG_DIRECTORY="$work/mps-log"
+    mkdir "$work/mps" "$work/mps-log"
+    unset CUDA_DEVICE_MAX_CONNECTIONS
+    if ! limited 60 "$mps_control" -d > "$work/mps-said" 2>&1; then
+        echo "skipped: $mps_control does not start: $(tail -n 1 "$work/mps-said")"
+        exit 77
+    fi
+    # The first client makes the daemon start a server.
+    limited 60 "$here/bin/gpu" device --driver "$driver" > "$work/mps-said" 2>&1
+    code=$?
+    servers=$(echo get_server_list | limited 60 "$mps_control" 2> /dev/null)
+    reason=
+    test -n "$servers" || reason="its daemon started no server"
+    test $code -eq 0 || reason=$(tail -n 1 "$work/mps-said")
+    if test -n "$reason"; then
+        echo "skipped: MPS serves nobody here: $reason"
+        exit 77
+    fi
+    where="under MPS: "
+    sharing
+)
+
+# Ends the daemon that mps started, if it did; by force where a client keeps it.
+stop_mps() {
+    test -d "$work/mps" || return 0
+    (
+        export CUDA_MPS_PIPE_DIRECTORY="$work/mps"
+        echo quit | limited 30 "$mps_control"
+        test ! -s "$work/mps/$mps_control.pid" || kill "$(cat "$work/mps/$mps_control.pid")"
+    ) > /dev/null 2>&1
+    rm -rf "$work/mps" "$work/mps-log"
 }
 
 # A program under NVIDIA's checker. The packed one has to be told where its libraries are.
@@ -144,13 +248,14 @@ fact "wavetrain" "$(cat "$here/version.txt")"
 for name in $parts; do
     case $name in
     device | units | rates | overlap) part "$name" gpu "$name" ;;
-    identity | stream | train | sanitizer)
+    identity | stream | train | consumer | capture | faults | queue | mps | sanitizer)
         # Without a device these would say so many times.
         "$here/bin/gpu" device --driver "$driver" > "$work/device" 2>&1
         if test $? -eq 77; then
             fact "$name" "$(tail -n 1 "$work/device")"
         else
             part "$name" "$name"
+            stop_mps
         fi
         ;;
     *) fact "$name" "skipped: there is no such part" ;;

@@ -15,8 +15,8 @@ fn program(folder: &Path, name: &str, line: &str) {
     cc::run(writer.arg(folder.join("bin").join(name)).arg(line));
 }
 
-/// A folder as tools/gpu.sh packs it, with one test program.
-fn packed(test: &str, gpu: &str, identity: &str) -> PathBuf {
+/// A folder as tools/gpu.sh packs it, with one program for all tests.
+fn packed(test: &str, gpu: &str, tests: &str) -> PathBuf {
     let folder = cc::folder(&format!("gpu-run-{test}"));
     fs::create_dir_all(folder.join("bin")).unwrap();
     fs::create_dir_all(folder.join("data/default-0")).unwrap();
@@ -25,20 +25,46 @@ fn packed(test: &str, gpu: &str, identity: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     cc::run(Command::new("cp").arg(root.join("tools/gpu_run.sh")).arg(folder.join("run.sh")));
     program(&folder, "gpu", gpu);
-    program(&folder, "test-formats", identity);
+    for name in ["formats", "cuda", "faults"] {
+        program(&folder, &format!("test-{name}"), tests);
+    }
     program(&folder, "train_cuda", "echo \"$4 $6\"");
+    // A machine may have another one, which no test starts.
+    fs::create_dir_all(folder.join("mps")).unwrap();
+    program(&folder, MPS, "exit 1");
     folder
 }
+
+/// The control program of MPS, from the folder of programs.
+const MPS: &str = "../mps/nvidia-cuda-mps-control";
+
+const PARTS: [&str; 13] = [
+    "device",
+    "identity",
+    "units",
+    "rates",
+    "overlap",
+    "stream",
+    "train",
+    "consumer",
+    "capture",
+    "faults",
+    "queue",
+    "mps",
+    "sanitizer",
+];
 
 /// The table and the exit status, with one more part that there is not.
 fn run(folder: &Path) -> (String, Option<i32>) {
     let mut command = Command::new(folder.join("run.sh"));
-    for name in ["DRIVER", "SMALL", "DATA", "FILTER"] {
+    for name in ["DRIVER", "SMALL", "DATA", "FILTER", "CUDA_DEVICE_MAX_CONNECTIONS"] {
         command.env_remove(name);
     }
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", folder.join("mps").display()));
     // Another one may be there.
     command.env("CHECKER", folder.join("sanitizer/bin/compute-sanitizer"));
-    command.env("PARTS", "device identity units rates overlap stream train sanitizer nonsense");
+    command.env("PARTS", [&PARTS[..], &["nonsense"]].concat().join(" "));
     let output = command.output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     println!("{table}");
@@ -135,6 +161,9 @@ fn the_helper_of_the_checker_becomes_the_program_whose_name_comes_last() {
     assert_eq!(Command::new(&helper).output().unwrap().status.code(), Some(127));
 }
 
+/// A program that gives a row for its part.
+const ROWS: &str = r#"echo "row-$1   1 $3""#;
+
 const PASSED: &str = "echo 'test result: ok. 3 passed; 0 failed'";
 
 #[test]
@@ -142,8 +171,7 @@ fn without_a_device_every_part_is_skipped_with_the_reason() {
     let folder = packed("skip", "echo 'skipped: no driver'; exit 77", PASSED);
     let (table, status) = run(&folder);
     assert_eq!(status, Some(0));
-    for part in ["device", "identity", "units", "rates", "overlap", "stream", "train", "sanitizer"]
-    {
+    for part in PARTS {
         assert_eq!(behind(&table, part), ["skipped: no driver"], "{part}");
     }
     assert_eq!(behind(&table, "nonsense"), ["skipped: there is no such part"]);
@@ -152,7 +180,7 @@ fn without_a_device_every_part_is_skipped_with_the_reason() {
 
 #[test]
 fn each_part_has_its_rows() {
-    let folder = packed("rows", "echo \"row-$1   1 $3\"", PASSED);
+    let folder = packed("rows", ROWS, PASSED);
     let (table, status) = run(&folder);
     assert_eq!(status, Some(0));
     for part in ["device", "units", "rates", "overlap", "data", "stream"] {
@@ -162,6 +190,97 @@ fn each_part_has_its_rows() {
     assert_eq!(identity, ["ok. 3 passed; 0 failed"]);
     assert_eq!(behind(&table, "train_cuda, release=event"), ["edge=128 verify=1"]);
     assert_eq!(behind(&table, "train_cuda, release=export"), ["edge=128 verify=1"]);
+}
+
+/// Tests that say how many queues to the device they have; one of them runs in its own process.
+const COUNTED: &str = r#"echo 'skipped: it needs what only the simulated driver can do'
+    test "${CUDA_DEVICE_MAX_CONNECTIONS:-}" = 32 || echo 'skipped: it holds a stream, which needs'
+    echo "test result: ok. 1 passed; queues ${CUDA_DEVICE_MAX_CONNECTIONS:-}"
+    echo "test result: ok. 4 passed; queues ${CUDA_DEVICE_MAX_CONNECTIONS:-}""#;
+
+#[test]
+fn tests_that_show_nothing_on_a_driver_are_counted_and_each_part_has_its_queues() {
+    let (table, status) = run(&packed("queues", ROWS, COUNTED));
+    assert_eq!(status, Some(0));
+    let simulated = "1 of them need the simulated driver";
+    let held = format!("ok. 4 passed; queues 32; {simulated}");
+    for name in ["tests of consumer", "tests of streams"] {
+        assert_eq!(behind(&table, name), [&held], "{name}");
+        let shared = format!("ok. 4 passed; queues 1; {simulated}; 1 need a queue for each stream");
+        assert_eq!(behind(&table, &format!("one queue: {name}")), [shared], "{name}");
+    }
+    assert_eq!(behind(&table, "one queue: train_cuda, release=event"), ["edge=128 verify=1"]);
+    for name in ["stress", "sweep::files_of_a_hook", "sweep::threads"] {
+        assert_eq!(behind(&table, &format!("tests of {name}")).len(), 1, "{name}");
+        assert_eq!(behind(&table, &format!("one queue: tests of {name}")).len(), 1, "{name}");
+    }
+}
+
+/// A folder with a control program of MPS that notes what it is told, and that starts, and then has
+/// the servers, that the script says. Its daemon is a process that only a signal ends.
+fn with_mps(test: &str, tests: &str, starts: &str, servers: &str) -> PathBuf {
+    let folder = packed(test, ROWS, tests);
+    let line = format!(
+        r#"told=${{0%/*}}/told; test -d "$CUDA_MPS_PIPE_DIRECTORY" || exit 9
+           if test "${{1:-}}" = -d; then
+               echo start >> "$told"; {starts}
+               sleep 600 > /dev/null 2>&1 &
+               echo $! | tee "${{0%/*}}/pid" > "$CUDA_MPS_PIPE_DIRECTORY/${{0##*/}}.pid"
+               exit 0
+           fi
+           read word; echo "$word" >> "$told"
+           case $word in get_server_list) {servers} ;; esac"#
+    );
+    program(&folder, MPS, &line);
+    folder
+}
+
+/// What the control program was told; its daemon has ended, or is a zombie that nobody waits for.
+fn told(folder: &Path) -> String {
+    if let Ok(pid) = fs::read_to_string(folder.join("mps/pid")) {
+        let stat = PathBuf::from("/proc").join(pid.trim()).join("stat");
+        let lives = || fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z"));
+        // The signal was sent, and takes its time.
+        assert!((0..1_000_000).any(|_| !lives()), "the daemon lives on");
+    }
+    let text = fs::read_to_string(folder.join("mps/told")).unwrap();
+    text.lines().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_shares_a_device_runs_under_mps_which_is_stopped_again_however_that_ends() {
+    let folder = with_mps("mps", COUNTED, "", "echo 4711");
+    let (table, status) = run(&folder);
+    assert_eq!((status, told(&folder).as_str()), (Some(0), "start get_server_list quit"));
+    let row = behind(&table, "under MPS: tests of consumer").concat();
+    assert!(row.starts_with("ok. 4 passed; queues ;"), "{row}");
+    assert_eq!(behind(&table, "under MPS: train_cuda, release=export"), ["edge=128 verify=1"]);
+    let fails = format!("test -z ${{CUDA_MPS_PIPE_DIRECTORY:-}} || exit 101\n{PASSED}");
+    let folder = with_mps("mps-fails", &fails, "", "echo 4711");
+    let (table, status) = run(&folder);
+    assert_eq!((status, told(&folder).as_str()), (Some(1), "start get_server_list quit"));
+    assert_eq!(behind(&table, "under MPS: tests of consumer"), ["status 101"]);
+    assert!(behind(&table, "mps")[0].starts_with("FAILED, status 1"), "{table}");
+}
+
+#[test]
+fn mps_that_is_not_there_does_not_start_or_serves_nobody_is_skipped_with_the_reason() {
+    let reason = |folder: &Path| {
+        let (table, status) = run(folder);
+        assert_eq!(status, Some(0));
+        behind(&table, "mps").concat()
+    };
+    let folder = with_mps("mps-stuck", PASSED, "echo 'no permission'; exit 1", "");
+    assert!(reason(&folder).starts_with("skipped: ") && reason(&folder).contains("no permission"));
+    assert_eq!(told(&folder).split(' ').filter(|word| *word == "start").count(), 2);
+    let folder = with_mps("mps-none", PASSED, "", ":");
+    assert_eq!(reason(&folder), "skipped: MPS serves nobody here: its daemon started no server");
+    assert_eq!(told(&folder), "start get_server_list quit");
+    if cc::find("MPS", &["nvidia-cuda-mps-control"]).is_none() {
+        let folder = packed("no-mps", ROWS, PASSED);
+        fs::remove_file(folder.join("bin").join(MPS)).unwrap();
+        assert_eq!(reason(&folder), "skipped: there is no nvidia-cuda-mps-control");
+    }
 }
 
 #[test]
