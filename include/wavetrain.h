@@ -797,7 +797,8 @@ enum {
     WAVETRAIN_BACKEND_AUTO = 0, /* CUDA where there is a device that will do, else the host: which
                                  * and why is in stats and, at INFO, in the log. A device whose
                                  * memory is too small or taken is an error, as is a config that is
-                                 * wrong, a device number that there is not for one. */
+                                 * wrong, a device number that there is not for one. With device =
+                                 * -1 and no current context it is the host. */
     WAVETRAIN_BACKEND_HOST = 1, /* batches in host memory */
     WAVETRAIN_BACKEND_CUDA = 2, /* batches in device memory */
     WAVETRAIN_BACKEND_FORCE32 = 0x7FFFFFFF
@@ -888,12 +889,12 @@ enum {
 /* device: whose memory the batches are in, and the context of the driver that all is done in.
  *
  * -1 takes the context that is current on the thread that opens: it is yours, and must live until
- * close has returned OK. Where none is current, it is the primary context of device 0. A number
- * takes the primary context of that device, which is what the CUDA runtime and most frameworks use,
- * and retains it until close. A current context that is another one, of this device or not, is
- * WAVETRAIN_INVALID then. Every call, on any thread, leaves the context and the stream capture mode
- * of the thread as it found them. The driver must be R525 or later (CUDA 12.0), the device of
- * compute capability 8.0 or above.
+ * close has returned OK. Where none is current, backend CUDA is WAVETRAIN_INVALID, and AUTO takes
+ * the host: make one current, or give a number. A number takes the primary context of that device,
+ * which is what the CUDA runtime and most frameworks use, and retains it until close. A current
+ * context that is another one, of this device or not, is WAVETRAIN_INVALID then. Every call, on any
+ * thread, leaves the context and the stream capture mode of the thread as it found them. The driver
+ * must be R525 or later (CUDA 12.0), the device of compute capability 8.0 or above.
  *
  * Graphs: your threads may capture their streams at any time, in any mode, and call us meanwhile.
  * Our calls are made in relaxed mode, on streams that no default stream orders, and nothing of ours

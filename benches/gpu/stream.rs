@@ -213,7 +213,7 @@ pub fn all(driver: &str, folder: &Path, is_small: bool) {
         for (backend, word) in [(BACKEND_CUDA, "device"), (BACKEND_HOST, "host")] {
             let mut config = Config { backend, ..scenario.config() };
             if backend == BACKEND_CUDA {
-                config.cuda_driver = driver;
+                (config.device, config.cuda_driver) = (0, driver);
                 config.max_gpu_memory_bytes = if is_small { 0 } else { scenario.gpu_mib << 20 };
             }
             config_fit(&mut config, &names, &mut scratch).unwrap_or_else(|why| panic!("{why}"));

@@ -313,6 +313,7 @@ class Loader:
         self.windows: list[Window] = []  # which hold what the library borrows
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
+        native.device = device_of(config)
         native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
         self.arrays = None if config.source is None else ArraysHook(config.source)
@@ -393,6 +394,22 @@ def raise_caps(native: _native.Config, uris: list[str]) -> None:
     scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
     names = (ctypes.c_char_p * len(uris))(*(uri.encode() for uri in uris))
     call("config_fit", ctypes.byref(native), names, len(uris), scratch, len(scratch))
+
+
+def device_of(config: Config) -> int:
+    """The library's: -1 is the context that is current on this thread, without which there is no
+    device for it."""
+    if config.device is not None:
+        return config.device
+    if config.backend is Backend.HOST:
+        return -1
+    context = ctypes.c_void_p()
+    try:
+        driver = ctypes.CDLL(config.cuda_driver or "libcuda.so.1")
+        status = driver.cuCtxGetCurrent(ctypes.byref(context))
+    except (AttributeError, OSError):  # no driver: the library says so
+        return -1
+    return -1 if status == 0 and context.value else 0
 
 
 def ask_driver(driver: str | None, name: str) -> int:

@@ -2,7 +2,7 @@
 //!
 //! In: `device` of the config, on the thread that opens. Out: a [`DeviceContext`]: a device that
 //! can run our kernels, and either the context that was current, which stays its owner's, or the
-//! device's primary one, retained.
+//! device's primary one, retained. Invariant: a device that the config does not name is not taken.
 
 use crate::base::status::{Status, Why};
 use crate::base::text::Text;
@@ -14,7 +14,7 @@ use crate::cuda::result::CuResult;
 use crate::fail;
 use core::fmt;
 
-/// `device`: the device of the current context.
+/// `device`: the current context, and the device that it is of.
 pub const CURRENT: i32 = -1;
 
 /// Oldest compute capability: what our PTX is for.
@@ -34,18 +34,22 @@ pub struct DeviceContext {
 }
 
 /// The name of the device that the config's `device` names, if it would do. Nothing is retained.
-pub fn find(driver: &'static Driver, device: i32, why: &mut Why) -> Result<Text<128>, Status> {
-    let (chosen, _) = chosen(driver, device, why)?;
-    Ok(name_of(driver, chosen))
+/// None, with the reason in `why`, where it is that of the current context and there is none.
+pub fn find(
+    driver: &'static Driver,
+    device: i32,
+    why: &mut Why,
+) -> Result<Option<Text<128>>, Status> {
+    Ok(chosen(driver, device, why)?.map(|(chosen, _)| name_of(driver, chosen)))
 }
 
 /// The device that the config's `device` names, which can run our kernels, and the context that is
-/// current.
+/// current. None as for [`find`].
 fn chosen(
     driver: &'static Driver,
     device: i32,
     why: &mut Why,
-) -> Result<(Device, Context), Status> {
+) -> Result<Option<(Device, Context)>, Status> {
     let current = driver
         .ctx_get_current()
         .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent says {}", driver.named(code)))?;
@@ -57,10 +61,10 @@ fn chosen(
             fail!(why, Cuda, "device: the current context is broken: cuCtxGetDevice says {named}")
         })?)
     };
-    let chosen = choose(driver, device, current_device, why)?;
+    let Some(chosen) = choose(driver, device, current_device, why)? else { return Ok(None) };
     check_capability(driver, chosen, why)?;
     check_addressing(driver, chosen, why)?;
-    Ok((chosen, current))
+    Ok(Some((chosen, current)))
 }
 
 impl DeviceContext {
@@ -70,8 +74,10 @@ impl DeviceContext {
         device: i32,
         why: &mut Why,
     ) -> Result<DeviceContext, Status> {
-        let (chosen, current) = chosen(driver, device, why)?;
-        let is_retained = device != CURRENT || current.is_null();
+        let Some((chosen, current)) = chosen(driver, device, why)? else {
+            return Err(Status::Invalid);
+        };
+        let is_retained = device != CURRENT;
         let mut opened = DeviceContext { driver, device: chosen, context: current, is_retained };
         if !is_retained {
             return Ok(opened);
@@ -118,18 +124,18 @@ impl DeviceContext {
     }
 }
 
-/// The device of a config and of the current context, if there is one.
+/// The device of a config and of the current context, if there is one. None as for [`find`].
 fn choose(
     driver: &Driver,
     device: i32,
     current: Option<Device>,
     why: &mut Why,
-) -> Result<Device, Status> {
+) -> Result<Option<Device>, Status> {
     if device < CURRENT {
         return Err(fail!(why, Invalid, "device = {device}: must be -1 or the number of a device"));
     }
     match current {
-        Some(current) if device == CURRENT => return Ok(current),
+        Some(current) if device == CURRENT => return Ok(Some(current)),
         Some(Device(current)) if device != current => {
             return Err(fail!(
                 why,
@@ -147,14 +153,20 @@ fn choose(
     if count <= 0 {
         return Err(fail!(why, Cuda, "there is no CUDA device: {look}, or set backend = host"));
     }
-    let ordinal = device.max(0);
-    if ordinal >= count {
+    if device == CURRENT {
+        // Device 0 in its place would be that of every process of a node.
+        let lack = "but this thread has no current context: make one current before open, or set";
+        why.fail(Status::Invalid, format_args!("device = -1, {lack} device = 0 (of {count})"));
+        return Ok(None);
+    }
+    if device >= count {
         let there = format_args!("there are {count} devices, from 0 on: {look}");
         return Err(fail!(why, Invalid, "device = {device}: {there}"));
     }
-    driver.device_get(ordinal).map_err(|code| {
+    let found = driver.device_get(device).map_err(|code| {
         fail!(why, Cuda, "device = {device}: cuDeviceGet says {}", driver.named(code))
-    })
+    })?;
+    Ok(Some(found))
 }
 
 /// A number about a device.

@@ -48,11 +48,12 @@ pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Why), Status> {
                 .and_then(|driver| device::find(driver, config.device, why));
             match found {
                 // A text that is cut at its capacity is still the best there is.
-                Ok(name) => write!(reason, "cuda: auto, {name}"),
+                Ok(Some(name)) => write!(reason, "cuda: auto, {name}"),
+                Ok(None) => reason = host_because(why),
                 Err(status) => reason = host_instead(config, status, why).ok_or(status)?,
             }
             why.clear();
-            return Ok((found.is_ok(), reason));
+            return Ok((matches!(found, Ok(Some(_))), reason));
         }
     }
     Ok((config.backend == BACKEND_CUDA, reason))
@@ -64,8 +65,12 @@ pub fn host_instead(config: &Config, status: Status, why: &Why) -> Option<Why> {
     if config.backend != BACKEND_AUTO || !has_no_device(status) {
         return None;
     }
+    Some(host_because(why))
+}
+
+fn host_because(why: &Why) -> Why {
     let mut reason = Why::new();
     // A text that is cut at its capacity is still the best there is.
     write!(reason, "host: auto, {why}");
-    Some(reason)
+    reason
 }

@@ -228,9 +228,10 @@ macro_rules! config_table {
         /// BACKEND_AUTO, _HOST or _CUDA. Default HOST.
         backend: u32 = BACKEND_HOST, [0, BACKEND_CUDA] => Choice BACKENDS "where batches are made";
         /// CUDA device. -1 = that of the context that is current at open, which is used; where none
-        /// is, device 0. Of any other number the primary context is retained until close; a context
-        /// of another device, or another one of this device, must not be current. Default -1.
-        device: i32 = -1 => Signed "CUDA device; -1 = the current context";
+        /// is, BACKEND_CUDA is refused, and BACKEND_AUTO takes the host. Of any other number the
+        /// primary context is retained until close; a context of another device, or another one of
+        /// this device, must not be current. Default -1.
+        device: i32 = -1 => Signed "number of the CUDA device";
         /// THREADS_OWN, _PUMP or _HOOK. Default OWN.
         thread_mode: u32 = THREADS_OWN, [0, THREADS_HOOK]
             => Choice THREAD_MODES "who runs the work";

@@ -62,6 +62,7 @@ int main(int argc, char **argv) {
     config.samples_per_batch = SAMPLES;
     config.digest = 1;
     config.backend = WAVETRAIN_BACKEND_CUDA;
+    config.device = 0;
     config.cuda_driver = argv[2];
     config.thread_mode =
         strcmp(argv[3], "pump") == 0 ? WAVETRAIN_THREADS_PUMP : WAVETRAIN_THREADS_OWN;

@@ -145,7 +145,8 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let named = named_driver().map(DriverPath::from_static);
     if let Some(cuda_driver) = named.or(simulator.as_ref().map(Platform::driver_path)) {
         let digest = (pick(jobs) >> 8) as u32 % 2;
-        let mut device = Config { backend: BACKEND_CUDA, cuda_driver, digest, ..*config };
+        let mut device =
+            Config { backend: BACKEND_CUDA, device: 0, cuda_driver, digest, ..*config };
         if device.max_host_memory_bytes != 0 {
             device.max_host_memory_bytes += PINNED_BYTES;
         }

@@ -87,10 +87,13 @@ pub fn expected(tags: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Batches of places on the device.
+/// Batches of places on the device, in the context of the [`Gpu`] that there is, else in the
+/// primary one.
 pub fn device_config(platform: &dyn Platform, slots: u32) -> Config {
+    let has_context = platform.driver().ctx_get_current() != Ok(Context::NULL);
     Config {
         backend: BACKEND_CUDA,
+        device: if has_context { -1 } else { 0 },
         cuda_driver: platform.driver_path(),
         n_batch_slots: slots,
         host_buffer_waves: 2,

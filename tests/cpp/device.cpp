@@ -275,6 +275,7 @@ static void the_throwing_batch_says_and_throws_the_same() {
     wavetrain::Config config(SAMPLES, { BOX, BOX, BOX });
     set_cube(config);
     config.backend = WAVETRAIN_BACKEND_CUDA;
+    config.device = 0;
     config.cuda_driver = driver;
     config.max_host_memory_bytes = 0;
     wavetrain::Pipeline pipeline(config);

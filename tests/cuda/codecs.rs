@@ -158,6 +158,7 @@ fn config(dtype: Dtype, shape: [i64; 2]) -> Config {
 fn on_device(simulator: &Simulator, config: Config) -> Config {
     Config {
         backend: BACKEND_CUDA,
+        device: 0,
         cuda_driver: simulator.driver_path(),
         max_host_memory_bytes: config.max_host_memory_bytes + (64 << 20),
         ..config

@@ -12,6 +12,7 @@ use crate::common::store::{self, Spec};
 use crate::sim::{Aligned, ORDERS, Sim};
 use wavetrain::abi::FieldSpec;
 use wavetrain::config::*;
+use wavetrain::cuda::DriverPath;
 use wavetrain::cuda::digests::{PART_BYTES, parts};
 use wavetrain::loader::{Loader, Part, Pop, Sample};
 use wavetrain::records::Dtype;
@@ -78,6 +79,7 @@ fn fields() -> &'static [FieldSpec] {
 fn config(simulator: &Simulator, samples_per_batch: u32) -> Config {
     Config {
         backend: BACKEND_CUDA,
+        device: 0,
         cuda_driver: simulator.driver_path(),
         fields: FieldTable::from_static(fields()),
         samples_per_batch,
@@ -153,7 +155,7 @@ fn a_device_gives_the_digests_of_the_host_in_every_mode() {
     let uri = path.to_str().unwrap();
     let device = config(&simulator, 2);
     let host =
-        Config { backend: BACKEND_HOST, cuda_driver: Config::default().cuda_driver, ..device };
+        Config { backend: BACKEND_HOST, device: -1, cuda_driver: DriverPath::NULL, ..device };
     for (number, samples) in [1, 2, 4].into_iter().enumerate() {
         let want = stream(&Config { samples_per_batch: samples, ..host }, uri);
         for (step, mode) in [Mode::Eager, Mode::Jitter, Mode::Lazy].into_iter().enumerate() {

@@ -542,7 +542,7 @@ fn each_driver_call_of_choosing_a_device_that_fails_is_a_status_and_leaves_nothi
         for code in [2, 700, 999] {
             simulator.fail(None, step, code, 1);
             let mut why = Why::new();
-            let result = DeviceContext::open(driver, -1, &mut why);
+            let result = DeviceContext::open(driver, 0, &mut why);
             simulator.fail_none();
             match result {
                 Ok(context) => close(context),
@@ -590,14 +590,15 @@ impl Drop for Own {
 }
 
 #[test]
-fn without_a_current_context_minus_one_is_the_primary_of_device_0() {
+fn without_a_current_context_minus_one_is_invalid_and_says_the_ways_out() {
     let Some(simulator) = Simulator::take() else { return };
     let driver = simulator.driver();
     simulator.set_devices(2);
-    let context = opened(driver, -1);
-    assert_eq!((context.device, context.is_retained), (Device(0), true));
+    let (status, text) = device_refused(driver, -1);
+    assert_eq!(status, Status::Invalid);
+    says(&text, &["device = -1", "no current context", "make one current", "device = 0 (of 2)"]);
     assert_eq!(simulator.thread().0.len(), 0, "the thread got a context");
-    close(context);
+    close(opened(driver, 0));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::ptr::null_mut;
 use std::time::Instant;
 use wavetrain::abi::{BOX_MEMORY, BOX_VALUE, Blank, Sample, SampleBox, Tensor};
 use wavetrain::config::*;
+use wavetrain::cuda::DriverPath;
 use wavetrain::cuda::handles::{DevicePointer, Event, Stream};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -398,9 +399,14 @@ fn memory_of_another_device_or_for_a_host_is_refused_with_the_way_out() {
         assert_eq!(found, status, "{text}");
         assert!(text.contains(says), "{text}");
     }
-    let (backend, cuda_driver) = (BACKEND_HOST, Config::default().cuda_driver);
-    let host =
-        Config { backend, cuda_driver, max_gpu_memory_bytes: 0, ..lent_config(&simulator, 2) };
+    let (backend, device, cuda_driver) = (BACKEND_HOST, -1, DriverPath::NULL);
+    let host = Config {
+        backend,
+        device,
+        cuda_driver,
+        max_gpu_memory_bytes: 0,
+        ..lent_config(&simulator, 2)
+    };
     let host = Handle::new(&host);
     let (status, text) = refused(&host, &tensor, BOX_MEMORY);
     assert_eq!(status, Status::Unsupported);

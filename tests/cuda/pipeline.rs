@@ -156,6 +156,7 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
             max_chunk_uncompressed_bytes: largest.unwrap(),
             ..Config {
                 backend: BACKEND_CUDA,
+                device: 0,
                 cuda_driver: simulator.driver_path(),
                 ..config(Dtype::F32, &[16, 16], samples)
             }
@@ -250,6 +251,7 @@ fn the_threads_that_were_derived_for_a_device_fit_the_host_that_is_taken_instead
             let config = Config {
                 samples_per_batch,
                 max_chunk_uncompressed_bytes: chunk_bytes,
+                device: 0,
                 cuda_driver: simulator.driver_path(),
                 ..crops(BACKEND_AUTO)
             };
@@ -275,6 +277,7 @@ fn a_driver_that_takes_its_time_leaves_no_batch_behind() {
     let config = Config {
         n_decode_threads: 4,
         backend: BACKEND_CUDA,
+        device: 0,
         cuda_driver: simulator.driver_path(),
         ..config(Dtype::U16, &job.extents(), 1)
     };
@@ -683,29 +686,51 @@ fn host_reason(config: &Config) -> String {
 #[test]
 fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
     let Some(simulator) = Simulator::take() else { return };
+    let auto = Config { backend: BACKEND_AUTO, ..device_config(&simulator, 2) };
+    let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
     for device in [-1, 0] {
-        let auto = Config { backend: BACKEND_AUTO, device, ..device_config(&simulator, 2) };
-        let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
-        let reason = host_reason(&Config { cuda_driver: nowhere, ..auto });
+        let reason = host_reason(&Config { cuda_driver: nowhere, device, ..auto });
         let begin = "host: auto, the CUDA driver /nowhere/libcuda.so.1 cannot be loaded (";
         assert!(reason.starts_with(begin) && reason.len() > 100, "{reason}");
-        let cases = [
-            (c"cuDeviceGetCount", 3, "cuDeviceGetCount says"),
-            (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),
-            (c"cuModuleLoadDataEx", 222, "refuses the kernels"),
-            (c"cuLaunchKernel", 700, "cuLaunchKernel says"),
-        ];
-        for (entry, code, text) in cases {
-            simulator.fail(Some(entry), 0, code, 1);
-            let reason = host_reason(&auto);
-            assert!(simulator.is_fault_over(), "{entry:?}");
-            assert!(reason.starts_with("host: auto, ") && reason.contains(text), "{reason}");
-        }
-        // Smaller caps may mend this one.
-        simulator.fail(Some(c"cuMemAlloc_v2"), 0, 2, 1);
-        let failure = Loader::open(&auto).err().unwrap();
-        assert_eq!(failure.status, Status::OutOfMemory, "{failure}");
     }
-    let auto = Config { backend: BACKEND_AUTO, device: 9, ..device_config(&simulator, 2) };
-    assert_eq!(Loader::open(&auto).err().unwrap().status, Status::Invalid);
+    let cases = [
+        (c"cuDeviceGetCount", 3, "cuDeviceGetCount says"),
+        (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),
+        (c"cuModuleLoadDataEx", 222, "refuses the kernels"),
+        (c"cuLaunchKernel", 700, "cuLaunchKernel says"),
+    ];
+    for (entry, code, text) in cases {
+        simulator.fail(Some(entry), 0, code, 1);
+        let reason = host_reason(&auto);
+        assert!(simulator.is_fault_over(), "{entry:?}");
+        assert!(reason.starts_with("host: auto, ") && reason.contains(text), "{reason}");
+    }
+    // Smaller caps may mend this one.
+    simulator.fail(Some(c"cuMemAlloc_v2"), 0, 2, 1);
+    let failure = Loader::open(&auto).err().unwrap();
+    assert_eq!(failure.status, Status::OutOfMemory, "{failure}");
+    let ninth = Config { device: 9, ..auto };
+    assert_eq!(Loader::open(&ninth).err().unwrap().status, Status::Invalid);
+}
+
+#[test]
+fn without_a_current_context_only_auto_opens_and_takes_the_host_and_says_why() {
+    let Some(simulator) = Simulator::take() else { return };
+    let cuda = Config { device: -1, ..device_config(&simulator, 2) };
+    let auto = Config { backend: BACKEND_AUTO, ..cuda };
+    let retains = simulator.calls(Some(c"cuDevicePrimaryCtxRetain"));
+    let failure = Loader::open(&cuda).err().unwrap();
+    assert_eq!(failure.status, Status::Invalid, "{failure}");
+    let reason = host_reason(&auto);
+    assert_eq!(reason, format!("host: auto, {}", failure.text.as_str()));
+    assert!(reason.contains("no current context") && reason.contains("set device = 0"), "{reason}");
+    assert_eq!(memory_need(&auto).map(|need| need.device_bytes).ok(), Some(0));
+    assert_eq!(simulator.calls(Some(c"cuDevicePrimaryCtxRetain")), retains);
+    // With one both take it.
+    let gpu = Gpu::new(&simulator, 0);
+    for config in [cuda, auto] {
+        let stats = Loader::open(&config).unwrap().stats().unwrap();
+        assert_eq!(stats.backend, BACKEND_CUDA);
+    }
+    drop(gpu);
 }

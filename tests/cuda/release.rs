@@ -38,7 +38,7 @@ fn loader(settings: Config, count: usize) -> (Loader, Job) {
 
 fn on_device(simulator: &Simulator) -> Config {
     let cuda_driver = simulator.driver_path();
-    Config { backend: BACKEND_CUDA, cuda_driver, ..config(Dtype::F32, &[EDGE; 2], 1) }
+    Config { backend: BACKEND_CUDA, device: 0, cuda_driver, ..config(Dtype::F32, &[EDGE; 2], 1) }
 }
 
 fn popped(loader: &Loader) -> Batch<'_> {

@@ -15,6 +15,7 @@ fn config(case: &Case, simulator: &Simulator) -> Config {
     let host = case.config();
     let config = Config {
         backend: BACKEND_CUDA,
+        device: 0,
         cuda_driver: simulator.driver_path(),
         max_host_memory_bytes: host.max_host_memory_bytes + (8 << 20),
         ..host
@@ -62,7 +63,8 @@ fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
     let Some(simulator) = Simulator::take() else { return };
     let source = Source::new();
     let host = source.config();
-    let device = Config { backend: BACKEND_CUDA, cuda_driver: simulator.driver_path(), ..host };
+    let cuda_driver = simulator.driver_path();
+    let device = Config { backend: BACKEND_CUDA, device: 0, cuda_driver, ..host };
     let pumped = Config { thread_mode: THREADS_PUMP, ..device };
     // The first is what the others are held against.
     let configs = [host, device, pumped, Config { n_decode_threads: 8, ..device }];

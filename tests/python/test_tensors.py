@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import threading
 
 import numpy
 import pytest
@@ -308,6 +309,25 @@ def test_a_device_batch_is_released_behind_events_and_streams(gpu, cube):
             before = gpu.calls("cuStreamWaitEvent")
             batch.release(event=behind)
             assert not batch.handle.value and gpu.calls("cuStreamWaitEvent") >= before
+
+
+def test_device_none_is_the_current_context_and_without_one_device_0(gpu):
+    found = []
+
+    def work():  # on a thread of its own, which has no context
+        for backend in ("cuda", "auto"):
+            with gpu.pipeline(device=None, backend=backend) as stream:
+                found.append((stream.backend, stream.device))
+        # Not the primary one, which device 0 would be.
+        context = gpu.made("cuCtxCreate_v2", 0, 0)
+        with gpu.pipeline(device=None) as stream:
+            found.append((stream.backend, stream.device))
+        gpu("cuCtxDestroy_v2", ctypes.c_void_p(context))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(wavetrain.Backend.CUDA, 0)] * 3
 
 
 def test_processes_that_may_share_a_device_by_mistake_are_warned(gpu, monkeypatch, recwarn):

@@ -765,6 +765,20 @@ fn a_bench_on_a_device_counts_chunks_by_codec_and_one_on_the_host_does_not() {
 }
 
 #[test]
+fn the_tool_takes_device_0_where_none_is_named() {
+    let Some(flags) = device_flags() else { return };
+    let (list, _) = bench_list(&folder("bench_first"));
+    let bench = ["bench", "--requests", &list, "--batch", "3", "--json"];
+    let auto = [&bench[..], &["--backend", "auto", "--cuda-driver", &flags[3]]].concat();
+    let figures: Value = serde_json::from_str(&good(&auto)).unwrap();
+    assert_eq!(figures["backend"], "cuda: auto, Simulated GPU 0");
+    // The context that is current, of which a program of its own has none.
+    let (_, error) = bad(1, &with(&[&bench[..], &["--device", "-1"]].concat(), &flags));
+    assert!(error.contains("device = -1, but this thread has no current context"), "{error}");
+    assert!(error.contains("set device = 0"), "{error}");
+}
+
+#[test]
 fn the_budget_of_a_device_needs_no_driver_and_has_its_pinned_and_device_lines() {
     let nowhere = ["--backend", "cuda", "--cuda-driver", "/nowhere/libcuda.so.1"];
     let config = [&["budget", "--sample-shape", "16,64,64", "--batch", "4"], &nowhere[..]].concat();

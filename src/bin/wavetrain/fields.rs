@@ -184,6 +184,10 @@ impl ConfigFlags {
             return usage(format!("--{name} {text}: {reason}"));
         }
         self.given.push(field.name);
+        // No context is current in this program, so -1 would be none.
+        if !self.is_given("device") {
+            self.config.device = if self.config.backend == config::BACKEND_HOST { -1 } else { 0 };
+        }
         Ok(())
     }
 
@@ -264,6 +268,8 @@ fn hint(field: &Field) -> String {
         Kind::Count(place) => format!(" [{}]", place(&mut config)),
         Kind::Bytes(place) => format!(" [{}]", crate::report::bytes_short(*place(&mut config))),
         Kind::Time(place) => format!(" [{}s]", *place(&mut config) / 1_000_000_000),
+        // As `set_text` has it.
+        Kind::Signed(_) if field.name == "device" => " [0]".into(),
         Kind::Signed(place) => format!(" [{}]", place(&mut config)),
         Kind::Switch(place) => format!(" [{}]", place(&mut config)),
         Kind::Choice(place, names) => {
