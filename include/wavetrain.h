@@ -146,11 +146,15 @@
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
  * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
- * batches are made on a device; they block all signals. thread_mode = PUMP starts none: work
- * happens on your thread, in wavetrain_pump and in pops and pushes that wait. thread_mode = HOOK
- * starts none: work happens in jobs that your own job system runs (wavetrain_workers_hook), in
- * wavetrain_pump, and in pops and pushes that wait; 128 KiB of stack are enough for all of them,
- * where batches are made on a device 1 MiB, because they call the driver.
+ * batches are made on a device; they block all signals. Those that decode for a device
+ * let your threads go first: they run at batch priority (SCHED_BATCH), unless the thread that opens
+ * has another policy than SCHED_OTHER or the system forbids it. For batches in host memory they run
+ * as any other thread.
+ * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
+ * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
+ * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
+ * stack are enough for all of them, where batches are made on a device 1 MiB, because they call the
+ * driver.
  * All other functions take 32 KiB of stack at most, and so do these with threads of ours. Where
  * backend is AUTO or CUDA, open, memory_need and config_fit call the driver too: 1 MiB.
  * Only push, pop and close with a timeout wait, and hooks that you make wait.
@@ -954,7 +958,9 @@ typedef struct wavetrain_config {
     /* Workers and caches. */
     uint32_t n_io_threads;            /* that wait for storage, 1 to 1024 [16] */
     uint32_t n_decode_threads;        /* or threads of yours that work at a time, where there are
-                                         none of ours; 0 = derived: CPUs of the affinity mask [0] */
+                                         none of ours; 0 = derived: CPUs of the affinity mask; on a
+                                         device less two, for your thread and the driver's, and 1
+                                         at least [0] */
     uint32_t metadata_io_concurrency; /* metadata and index reads in flight, 1 to 4096 [64] */
     uint32_t n_array_meta_cache;      /* arrays whose metadata is kept, 1 or more [64] */
     uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */

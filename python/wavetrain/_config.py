@@ -247,7 +247,8 @@ class Config:
         host_buffer_waves, max_chunks_per_wave, max_substreams_per_chunk (0: no limit).
     Workers and caches:
         n_io_threads: threads that wait for storage.
-        n_decode_threads: threads that decode; 0: as many as CPUs.
+        n_decode_threads: threads that decode; 0: as many as CPUs, on a GPU less two, which the
+            trainer's thread and the driver's keep busy, and 1 at least.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
         max_shards_per_sample: that a box may touch; 0: no limit.
         reader: auto, threads, uring, direct.

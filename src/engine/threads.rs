@@ -58,8 +58,12 @@ impl Engine {
 
     /// What own thread number `number` does until close.
     pub fn thread_main(&self, number: u32) {
-        Engine::note_started(&mut self.lock.lock());
         let settings = &self.shared.settings;
+        if settings.is_cuda() && number < settings.decode_threads {
+            // A system that forbids it leaves the thread as it is.
+            let _ = (self.shared.os.be_batch)();
+        }
+        Engine::note_started(&mut self.lock.lock());
         if number >= settings.worker_count() {
             let is_ring = number == settings.worker_count() && settings.ring_depth > 0;
             return if !HAS_DEVICES || is_ring {

@@ -24,7 +24,7 @@ pub mod workers;
 
 use crate::base::arena::Region;
 use crate::os::direct::DirectAlign;
-use crate::os::threads::{thread_join, thread_start};
+use crate::os::threads::{be_batch, thread_join, thread_start};
 use crate::os::uring::kernel::{self, RingMemory};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -174,6 +174,9 @@ table! {
     open_files_max: fn() -> u64 = open_files_max;
     /// Lets another thread run.
     yield_now: fn() = yield_now;
+    /// Makes the calling thread one that computes and lets others go first: SCHED_BATCH. A policy
+    /// that somebody chose for it stays.
+    be_batch: fn() -> Result<(), Errno> = be_batch;
     /// Writes to stderr, as much as goes.
     write_stderr: fn(text: &[u8]) = write_stderr;
 }

@@ -1,11 +1,11 @@
-//! Threads of ours: how one starts, and on what.
+//! Threads of ours: how one starts, what it stands on, and who goes first.
 //!
 //! In: a function, a stack in the arena. Out: a thread that blocks all signals. Invariant: a thread
 //! begins its work only with as much of its stack left as the work needs.
 
 use crate::base::arena::Region;
 use crate::os::cancel::Uncancelled;
-use crate::os::{Errno, Os};
+use crate::os::{Errno, Os, system_call};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -105,4 +105,48 @@ pub fn thread_join(thread: Thread) {
     // SAFETY: the thread was started joinable and is joined once.
     let failed = unsafe { libc::pthread_join(thread.0, ptr::null_mut()) };
     assert!(failed == 0);
+}
+
+/// Makes the calling thread one that computes and lets others go first, where nobody chose another
+/// policy for it.
+pub fn be_batch() -> Result<(), Errno> {
+    let priority = libc::sched_param { sched_priority: 0 };
+    let place = (&raw const priority).addr();
+    // SAFETY: it asks for the policy of the calling thread, 0, and reads and writes nothing. Both
+    // calls go by their numbers because musl refuses them.
+    let policy = unsafe { system_call(libc::SYS_sched_getscheduler, [0; 5]) }?;
+    if policy == libc::SCHED_OTHER as usize {
+        let arguments = [0, libc::SCHED_BATCH as usize, place, 0, 0];
+        // SAFETY: it reads the priority, which outlives the call.
+        unsafe { system_call(libc::SYS_sched_setscheduler, arguments) }?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The policy of this thread.
+    fn policy() -> i32 {
+        // SAFETY: it reads and writes nothing.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_becomes_a_batch_thread_unless_its_policy_was_chosen() {
+        for (chosen, then) in [
+            (libc::SCHED_OTHER, libc::SCHED_BATCH),
+            (libc::SCHED_BATCH, libc::SCHED_BATCH),
+            (libc::SCHED_IDLE, libc::SCHED_IDLE),
+        ] {
+            let thread = std::thread::spawn(move || {
+                let priority = libc::sched_param { sched_priority: 0 };
+                // SAFETY: it reads the priority.
+                let set = unsafe { libc::sched_setscheduler(0, chosen, &priority) };
+                assert_eq!((set, be_batch(), policy()), (0, Ok(()), then));
+            });
+            thread.join().unwrap();
+        }
+    }
 }

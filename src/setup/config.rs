@@ -206,10 +206,10 @@ macro_rules! config_table {
         max_substreams_per_chunk: u32 = 0 => Count "most blosc streams in a chunk; 0 = no limit";
         /// Threads that wait for storage, 1 to 1024. Default 16.
         n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
-        /// Threads that decode. 0 = derived: CPUs of the affinity mask, fewer where the host memory
-        /// cap has no room for their scratch.
+        /// Threads that decode. 0 = derived: CPUs of the affinity mask, on a device less two, one
+        /// at least; fewer where the host memory cap has no room for their scratch.
         n_decode_threads: u32 = 0, [0, THREADS_MAX]
-            => Count "threads that decode; 0 = CPUs (short: --threads)";
+            => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
         /// Metadata and index reads in flight, 1 to 4096. Default 64.
         metadata_io_concurrency: u32 = 64, [1, 4096] => Count "metadata reads in flight";
         /// Arrays whose metadata is cached, at least 1. Default 64.

@@ -18,6 +18,8 @@ use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
 
+/// CPUs that do not decode where batches are made on a device and the config does not say.
+const DEVICE_CPUS: u32 = 2;
 /// Host memory above slots and chunk cache where the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
 /// Chunks of the largest size that this memory is for at least: each decoder takes one encoded and
@@ -87,6 +89,8 @@ pub struct Settings {
     pub cache_uses: u32,
     /// See the method.
     is_cuda: bool,
+    /// CPUs that may be used.
+    cpu_count: u32,
     /// Why that backend.
     pub backend_reason: Why,
 }
@@ -109,7 +113,7 @@ pub fn settings_from_config(
     let chunks = config.max_chunks_per_wave;
     let takes_parts = !config.fields.is_empty() || config.max_boxes_per_sample > 0;
     let boxes = config.samples_per_batch * boxes_per_sample;
-    Ok(Settings {
+    let mut settings = Settings {
         config: Config { fields: FieldTable::NONE, ..*config },
         per_sample: PerSample {
             takes_fed: takes_parts,
@@ -121,10 +125,7 @@ pub fn settings_from_config(
         takes_parts,
         slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
         lookahead_samples,
-        decode_threads: match config.n_decode_threads {
-            0 => cpu_count.clamp(1, THREADS_MAX),
-            given => given,
-        },
+        decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
         ring_depth: if has_ring { 2 * config.n_io_threads } else { 0 },
         async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
@@ -135,9 +136,12 @@ pub fn settings_from_config(
         uri_pool_bytes: uri_pool_bytes(lookahead_samples * boxes_per_sample),
         cache_memory_bytes,
         is_cuda,
+        cpu_count,
         backend_reason,
         cache_uses: (cache_memory_bytes / GRANULE_BYTES * USES_PER_GRANULE).min(1 << 30) as u32,
-    })
+    };
+    settings.derive_threads();
+    Ok(settings)
 }
 
 /// Everything that can be wrong with a config on every machine, element type and sizes apart.
@@ -289,6 +293,7 @@ impl Settings {
         let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda());
         let Some(reason) = reason else { return false };
         (self.is_cuda, self.backend_reason) = (false, reason);
+        self.derive_threads();
         self.limit_derived_threads(floor);
         true
     }
@@ -357,9 +362,18 @@ impl Settings {
         self.config.thread_mode != config::THREADS_OWN
     }
 
-    /// Where the number of decoding threads is derived: as many as there are CPUs, but no more than
-    /// take half of what the memory cap leaves beside everything else. `floor(s)` is the least
-    /// bill of settings `s`, which is linear in the number of threads.
+    /// Where the number of decoding threads is derived: as many as there are CPUs; on a device but
+    /// for two, which the trainer's thread and the one that calls the driver keep busy.
+    fn derive_threads(&mut self) {
+        if self.config.n_decode_threads == 0 {
+            let others = if self.is_cuda() { DEVICE_CPUS } else { 0 };
+            self.decode_threads = self.cpu_count.saturating_sub(others).clamp(1, THREADS_MAX);
+        }
+    }
+
+    /// Where the number of decoding threads is derived: no more than take half of what the memory
+    /// cap leaves beside everything else. `floor(s)` is the least bill of settings `s`, which is
+    /// linear in the number of threads.
     pub fn limit_derived_threads(&mut self, floor: impl Fn(&Settings) -> u64) {
         if self.config.n_decode_threads != 0 || self.decode_threads == 1 {
             return;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::abi::HostJob;
 use crate::cuda::DriverPath;
-use crate::setup::config::{BACKEND_AUTO, BACKEND_HOST};
+use crate::setup::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST};
 use core::ffi::{c_char, c_void};
 
 fn config() -> Config {
@@ -77,6 +77,33 @@ fn what_is_said_of_a_device_is_never_passed_over() {
         let auto = Config { backend: BACKEND_AUTO, cuda_driver: nowhere, ..config };
         assert!(settings_from_config(&auto, 4, &mut Why::new()).is_ok(), "{name}");
     }
+}
+
+#[test]
+fn a_device_leaves_two_cpus_to_others_and_the_host_none() {
+    let host = config();
+    let device = Config { backend: BACKEND_CUDA, ..host };
+    let threads = |config: &Config, cpus| {
+        settings_from_config(config, cpus, &mut Why::new()).unwrap().decode_threads
+    };
+    for (cpus, beside_a_device) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (16, 14)] {
+        assert_eq!(threads(&host, cpus), cpus.max(1), "{cpus} CPUs");
+        assert_eq!(threads(&device, cpus), beside_a_device, "{cpus} CPUs");
+        assert_eq!(threads(&Config { n_decode_threads: 5, ..device }, cpus), 5);
+    }
+    for config in [host, device] {
+        assert_eq!(threads(&config, u32::MAX), THREADS_MAX);
+    }
+}
+
+#[test]
+fn the_host_that_is_taken_for_a_device_decodes_on_all_cpus() {
+    let device = Config { backend: BACKEND_CUDA, ..config() };
+    let mut settings = settings_from_config(&device, 16, &mut Why::new()).unwrap();
+    settings.config.backend = BACKEND_AUTO;
+    let no_device = (Status::Cuda, &Why::new());
+    assert!(settings.take_the_host(no_device, |settings| settings.decode_threads.into()));
+    assert_eq!((settings.is_cuda(), settings.decode_threads), (false, 16));
 }
 
 unsafe extern "C" fn run(_: *mut c_void, _: HostJob, _: *mut c_void) {}

@@ -20,6 +20,7 @@ mod sim;
 mod simt;
 mod simulator;
 mod streams;
+mod threads;
 mod units;
 
 // What benches/gpu shares, where it is named like this.

@@ -76,7 +76,8 @@ const LIBC: [&str; 62] = [
     "stat",
     "stat64",
     "strlen",
-    // io_uring, eventfd2 and statx, which old C libraries do not wrap.
+    // io_uring, eventfd2 and statx, which old C libraries do not wrap, and the scheduler's, which
+    // musl refuses.
     "syscall",
     "write",
 ];

@@ -21,9 +21,11 @@ With URIs, caps are raised to what these arrays need, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
-/// What the bill of a device leaves out. Changes when it was measured.
-const DRIVERS_OWN: &str = "  \
-beside it, uncapped: the driver's context and the kernels' module in device memory; not measured yet
+/// What the bill of a device does not say. Changes when the rest was measured.
+const OF_A_DEVICE: &str = "  \
+  on a device the CPUs less two decode, 1 at least, at batch priority (--threads: as many as given)
+  beside it, uncapped: the driver's context and the kernels' module in device memory; not measured
+  yet
   on a GPU, wavetrain_stats says what open saw go beside the bill (gpu_overhead_bytes)
 ";
 
@@ -125,7 +127,7 @@ fn bill_table(bill: &Memory) -> String {
         report::bytes_short(bill.host_align)
     );
     if bill.device_bytes > 0 {
-        table.push_str(DRIVERS_OWN);
+        table.push_str(OF_A_DEVICE);
     }
     table
 }
