@@ -146,10 +146,10 @@
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
  * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
- * batches are made on a device; they block all signals. Those that decode for a device
- * let your threads go first: they run at batch priority (SCHED_BATCH), unless the thread that opens
- * has another policy than SCHED_OTHER or the system forbids it. For batches in host memory they run
- * as any other thread.
+ * batches are made on a device; they block all signals. The one for the device calls the driver, on
+ * 8 MiB of stack above a guard page. Those that decode for it let your threads go first: they run
+ * at batch priority (SCHED_BATCH), unless the thread that opens has another policy than
+ * SCHED_OTHER or the system forbids it. For batches in host memory they run as any other thread.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
@@ -640,7 +640,10 @@ typedef struct wavetrain_array_view {
  * must not call into the loader that it serves (wavetrain_read_done excepted), must return on the
  * thread that it was called on, and must not unwind or longjmp out. */
 
-/* Where open takes its memory: host_block if it is not NULL, else alloc, else the system. */
+/* Where open takes its memory: host_block if it is not NULL, else alloc, else the system.
+ * On a device one page of it, the guard below the stack of our thread that calls the driver, is
+ * inaccessible from open to close, and readable and writable afterwards. Where that cannot be, as
+ * in huge pages of yours, there is no guard, and a WARN says so. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;

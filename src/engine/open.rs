@@ -38,6 +38,7 @@ use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
+use core::ptr::NonNull;
 use core::sync::atomic::AtomicBool;
 use static_assertions::const_assert;
 
@@ -52,8 +53,12 @@ const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } el
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
 /// Stack of a thread that waits for storage: paths, records and the metadata parser.
 const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
-/// Stack of the thread that calls the CUDA driver: how much a driver takes is its own affair.
-const DEVICE_STACK_BYTES: u64 = (1 << 20) + SANITIZER_STACK_BYTES;
+/// Stack of the thread that calls the CUDA driver: as much as a program's first thread has, because
+/// how much a driver takes is its own affair, and its compiler takes most.
+const DEVICE_STACK_BYTES: u64 = (8 << 20) + SANITIZER_STACK_BYTES;
+/// Below it, a page that nobody may touch. A driver that runs out of its stack ends the process
+/// there and then; else it would write over the stack of another thread.
+const GUARD_BYTES: u64 = MEMORY_PAGE_BYTES;
 /// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
 /// (tests/flow/stacks.rs). libc puts the thread-local variables of the program there as well: the
 /// last third is for a few of them, and a program with more gets larger stacks. This is the net
@@ -109,6 +114,8 @@ pub struct Opened {
     /// The loader, valid until `give_back`.
     pub loader: &'static Engine,
     block: Block,
+    /// The guard below the stack of a device's thread, where it could be had.
+    guard: Option<NonNull<u8>>,
 }
 
 impl Opened {
@@ -118,6 +125,11 @@ impl Opened {
         let hook = self.loader.shared.settings.config.memory;
         if let Some(engine) = self.loader.shared.engine() {
             engine.close();
+        }
+        if let Some(guard) = self.guard {
+            // Whose the block is gets it back as it was.
+            let opened = (os.guard)(guard, GUARD_BYTES, false);
+            assert!(opened.is_ok());
         }
         self.block.give_back(os, &hook);
     }
@@ -165,7 +177,7 @@ pub fn open(
     assert!(carver.bill().total(Kind::Host) == bytes);
     loader.lock.init();
     loader.lock.lock().slots.set_loader(handle.token);
-    let opened = Opened { loader, block };
+    let opened = Opened { loader, block, guard: set_guard(loader, starts) };
     if settings.ring_depth > 0
         && let Err(errno) = open_ring(&loader.lock, &loader.ring)
     {
@@ -352,6 +364,24 @@ fn carve_threads(
     (threads, carver.region(Item::ThreadStacks, stack_offset(settings, own), 4096))
 }
 
+/// Sets the guard below the stack of a device's thread, the last. A caller's memory may know no
+/// such thing, as that of huge pages: the thread goes without, and the log has it.
+#[inline(never)] // as said of `layout`
+fn set_guard(loader: &Engine, starts: &[Start]) -> Option<NonNull<u8>> {
+    let shared = loader.shared;
+    let start = starts.last().filter(|_| shared.settings.is_cuda())?;
+    // Of the same region as the stack, so it is an address.
+    let guard = NonNull::new(start.stack.as_ptr().wrapping_sub(GUARD_BYTES as usize))?;
+    match (shared.os.guard)(guard, GUARD_BYTES, true) {
+        Ok(()) => Some(guard),
+        Err(errno) => {
+            let text = format_args!("the stack of the device's thread has no guard page: {errno}");
+            shared.sink.log(Level::Warn, 0, text);
+            None
+        }
+    }
+}
+
 /// What each own thread runs, and on which stack.
 #[inline(never)] // as said of `layout`
 fn carve_starts(
@@ -362,7 +392,7 @@ fn carve_starts(
 ) -> &'static [Start] {
     let mut number = 0;
     carver.slice_from(Item::Workers, settings.thread_count() as u64, |carver| {
-        let begin = stack_offset(settings, number);
+        let begin = stack_offset(settings, number) + guard_bytes(settings, number);
         let bytes = stack_offset(settings, number + 1) - begin;
         let decodes = number < settings.decode_threads;
         number += 1;
@@ -409,8 +439,8 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     Worker { staging, context, own_buffer }
 }
 
-/// Where the stack of thread `number` begins: decoding threads come first, that of a device last.
-/// Each has room for the thread-local variables of the program.
+/// Where the memory for the stack of thread `number` begins: decoding threads come first, that of a
+/// device last, its guard below it. Each has room for the thread-local variables of the program.
 fn stack_offset(settings: &Settings, number: u32) -> u64 {
     let decoding = number.min(settings.decode_threads) as u64;
     let has_device = settings.is_cuda() && number == settings.thread_count() && number > 0;
@@ -418,7 +448,12 @@ fn stack_offset(settings: &Settings, number: u32) -> u64 {
     let locals = thread_locals::stack_bytes();
     decoding * (DECODE_STACK_BYTES + locals)
         + waiting * (IO_STACK_BYTES + locals)
-        + if has_device { DEVICE_STACK_BYTES + locals } else { 0 }
+        + if has_device { GUARD_BYTES + DEVICE_STACK_BYTES + locals } else { 0 }
+}
+
+/// Bytes of that memory, its first, which are not of the stack.
+fn guard_bytes(settings: &Settings, number: u32) -> u64 {
+    if settings.is_cuda() && number + 1 == settings.thread_count() { GUARD_BYTES } else { 0 }
 }
 
 type Start = ThreadStart<Engine>;

@@ -114,6 +114,9 @@ table! {
     map: fn(bytes: u64) -> Result<NonNull<u8>, Errno> = map;
     /// Gives a mapping back.
     unmap: fn(block: NonNull<u8>, bytes: u64) = unmap;
+    /// Refuses or allows, again, every access to whole pages. Not all memory of a caller knows it:
+    /// EINVAL where its pages are huge.
+    guard: fn(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> = guard;
     /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
     /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
@@ -225,6 +228,14 @@ fn unmap(block: NonNull<u8>, bytes: u64) {
     // SAFETY: the pair came from `map`.
     let failed = unsafe { libc::munmap(block.as_ptr().cast(), bytes as usize) };
     assert!(failed == 0);
+}
+
+fn guard(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> {
+    let access = if is_on { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
+    // SAFETY: the pages are of a loader's block, which is readable and writable whenever somebody
+    // uses it; the guard stands where nobody does.
+    let result = unsafe { libc::mprotect(pages.as_ptr().cast(), bytes as usize, access) };
+    checked(result.into()).map(|_| ())
 }
 
 /// Opens for reads of regular files. Of anything else the open returns as well: a FIFO that nobody
@@ -372,5 +383,19 @@ mod tests {
         let first = now_ns();
         assert!(now_ns() >= first);
         assert!(cpu_count() >= 1);
+    }
+
+    #[test]
+    fn a_guard_goes_on_and_off_whole_pages_alone() {
+        let block = map(2 * 4096).unwrap();
+        assert_eq!(guard(block, 4096, true), Ok(()));
+        // SAFETY: the second page is readable and writable, like both once the guard is off.
+        unsafe {
+            block.add(4096).write_volatile(7);
+            assert_eq!(guard(block, 4096, false), Ok(()));
+            block.write_volatile(7);
+            assert_eq!(guard(block.add(1), 4096, true), Err(Errno(libc::EINVAL)));
+        }
+        unmap(block, 2 * 4096);
     }
 }

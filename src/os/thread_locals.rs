@@ -2,8 +2,9 @@
 //!
 //! In: the program headers of what is loaded. Out: bytes, the same on every call. libc puts the
 //! variables of the program and of the libraries that it was linked with on the stack of each
-//! thread, ours too, before the thread begins; what is left may be too little, and a stack of the
-//! arena has no guard page. A program linked with libtorch for CUDA has 250 KiB of them.
+//! thread, ours too, before the thread begins; what is left may be too little, and of the stacks in
+//! the arena only that of a device's thread has a guard page. A program linked with libtorch for
+//! CUDA has 250 KiB of them.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -27,7 +27,7 @@ pub struct ThreadStart<T: 'static> {
     pub argument: Option<&'static T>,
     /// The second argument of `main`.
     pub number: u32,
-    /// The stack. It has no guard page.
+    /// The stack. Only that of the thread that calls a driver has a guard page below it.
     pub stack: Region,
     /// Bytes of the stack that `main` needs. libc takes the program's thread-local variables, of
     /// any size, out of the stack before the thread begins.

@@ -30,8 +30,9 @@ pub const PATIENCE_NS: u64 = 120_000_000_000;
 pub static WARM: Os =
     Os { read: |fd, target, at, _| (SYSTEM.read)(fd, target, at, false), ..SYSTEM };
 
-/// What pinned memory may take beside the least that a config asks for on the host.
-const PINNED_BYTES: u64 = 8 << 20;
+/// What pinned memory and the stack of the device's thread may take beside the least that a config
+/// asks for on the host.
+const DEVICE_BYTES: u64 = 16 << 20;
 
 /// A half-open box.
 pub type Span = (Vec<i64>, Vec<i64>);
@@ -148,7 +149,7 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
         let mut device =
             Config { backend: BACKEND_CUDA, device: 0, cuda_driver, digest, ..*config };
         if device.max_host_memory_bytes != 0 {
-            device.max_host_memory_bytes += PINNED_BYTES;
+            device.max_host_memory_bytes += DEVICE_BYTES;
         }
         assert_eq!(stream_as_configured(&device, jobs), bytes);
         // Rings are threads of ours.

@@ -45,7 +45,7 @@ fn memory_of_a_named_device_is_read_as_memory_of_the_host_is() {
     let lender = Lender::new(cuda_driver);
     for case in cases().iter().filter(|case| case.reads_memory()) {
         let host = case.config();
-        let max_host_memory_bytes = host.max_host_memory_bytes + (8 << 20);
+        let max_host_memory_bytes = host.max_host_memory_bytes + (16 << 20);
         let (backend, device) = (BACKEND_CUDA, 0);
         let config = Config { backend, device, cuda_driver, max_host_memory_bytes, ..host };
         case.stream_lent(&config, &lender);

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 62] = [
+const LIBC: [&str; 63] = [
     "__errno_location",
     "abort",
     "bcmp",
@@ -39,6 +39,8 @@ const LIBC: [&str; 62] = [
     "memset",
     "mmap",
     "mmap64",
+    // The guard page of a device's thread.
+    "mprotect",
     "munmap",
     "open",
     "open64",

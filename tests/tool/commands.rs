@@ -792,7 +792,7 @@ fn the_budget_of_a_device_needs_no_driver_and_has_its_pinned_and_device_lines() 
     let table = good(&config);
     assert!(table.contains("pinned slabs") && table.contains("resident waves"), "{table}");
     assert!(table.contains("beside it, uncapped: the driver's context"), "{table}");
-    assert!(table.contains("the CPUs less two decode"), "{table}");
+    assert!(table.contains("the CPUs less two decode") && table.contains("8 MiB"), "{table}");
     let host = ["budget", "--sample-shape", "16,64,64", "--backend", "host"];
     let host = good(&host);
     assert!(!host.contains("uncapped") && !host.contains("less two"), "{host}");

@@ -24,6 +24,7 @@ Config (sizes take suffixes: 64MiB, 4k):
 /// What the bill of a device does not say. Changes when the rest was measured.
 const OF_A_DEVICE: &str = "  \
   on a device the CPUs less two decode, 1 at least, at batch priority (--threads: as many as given)
+  one thread more calls the driver, on 8 MiB of stack above a guard page
   beside it, uncapped: the driver's context and the kernels' module in device memory; not measured
   yet
   on a GPU, wavetrain_stats says what open saw go beside the bill (gpu_overhead_bytes)
