@@ -420,6 +420,12 @@ impl ArrayRecord {
         self.codecs.is_empty() && self.is_in_files()
     }
 
+    /// Whether a decoded chunk is worth being kept or shared: not where decoding costs nothing, nor
+    /// where a host gives each box by itself.
+    pub fn is_decoded(&self) -> bool {
+        !self.is_read_partly() && self.numbering != Numbering::Boxes
+    }
+
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
     /// compressor makes every later size unknown (None).
     pub fn encoded_bytes(&self, count: usize) -> Option<u64> {

@@ -26,7 +26,7 @@ use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
 use crate::read::{IndexPage, Outcome, Question};
-use crate::records::{ArrayRecord, Need, Numbering, Span, chunk_origin};
+use crate::records::{ArrayRecord, Need, Span, chunk_origin};
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
 use crate::state::lock::Lock;
@@ -348,11 +348,9 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
     ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
 }
 
-/// Whether chunks of the array are kept: not those whose bytes need no decoding, which the page
-/// cache keeps as well.
+/// Whether chunks of the array are kept.
 pub(super) fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
-    let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
-    shared.settings.cache_memory_bytes > 0 && !is_own
+    shared.settings.cache_memory_bytes > 0 && record.is_decoded()
 }
 
 /// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an

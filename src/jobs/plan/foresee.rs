@@ -12,7 +12,6 @@ use crate::jobs::plan::boxes::source_box;
 use crate::jobs::plan::planned::Scouted;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::plan::{Cursor, asked_chunk};
-use crate::records::Numbering;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -74,7 +73,7 @@ fn foresee_box(
         _ => return Step::Later,
     }
     let (record, array_id) = (shared.array_record(array), state.arrays.id(array));
-    if record.is_read_partly() || record.numbering == Numbering::Boxes {
+    if !record.is_decoded() {
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);

@@ -28,7 +28,7 @@ use crate::intake::arrays::Uri;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::plan::{Merge, asked_chunk};
-use crate::records::{ArrayRecord, Need, Numbering};
+use crate::records::{ArrayRecord, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -411,9 +411,8 @@ impl Planner {
     }
 }
 
-/// Whether several batches that need a chunk of the array decode it once, unless it is kept: where
-/// decoding costs, and where it is not taken to a device batch by batch.
+/// Whether several batches that need a chunk of the array decode it once, unless it is kept: not
+/// where it is taken to a device batch by batch.
 fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
-    let is_own = record.is_read_partly() || record.numbering == Numbering::Boxes;
-    shared.engine().is_none() && !is_own
+    shared.engine().is_none() && record.is_decoded()
 }
