@@ -71,6 +71,6 @@ fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
     // The first is what the others are held against.
     let configs = [host, device, pumped, Config { n_decode_threads: 8, ..device }];
     for way in [Way::Shuffled(Deal::BySample), Way::Free] {
-        replay(&source, way, &configs, 40);
+        replay(&source, way, &configs, 200);
     }
 }
