@@ -26,6 +26,14 @@ pub const ASSEMBLE: Kernel =
 pub const DIGEST: Kernel =
     Kernel { packed: include_bytes!("../../kernels/digest.ptx.z"), entry: c"wavetrain_digest" };
 
+/// `(wave: *const u8, wave_bytes: u64, streams_at: u64, stream_count: u32, decoded: *mut u8,
+/// decoded_bytes: u64, status: *mut u32)`, blocks of 256 threads, a warp for each stream
+/// (`device::Stream`). Sources lie in the first `wave_bytes` bytes of the wave, the records from
+/// `streams_at` on, a multiple of 16; each stream has a word of status, which the host clears.
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // no loader launches it yet
+pub const LZ4: Kernel =
+    Kernel { packed: include_bytes!("../../kernels/lz4.ptx.z"), entry: c"wavetrain_lz4" };
+
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
 /// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has
 /// it.

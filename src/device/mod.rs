@@ -26,6 +26,7 @@
 //! What workers decode of a chunk, and what is left to the kernel, is said in `codecs`.
 
 mod codecs;
+mod streams;
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
@@ -34,6 +35,8 @@ use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
 pub use codecs::{DecodedBy, decoded_by};
+#[cfg_attr(not(feature = "internals"), allow(unused_imports))] // no loader makes one yet
+pub use streams::{Stream, StreamKind, StreamStatus};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
 pub const UNIT_BYTES: u64 = 512;

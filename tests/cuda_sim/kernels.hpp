@@ -7,6 +7,7 @@
 #include "../../kernels/assemble.cu"
 #include "../../kernels/copy.cu"
 #include "../../kernels/digest.cu"
+#include "../../kernels/lz4.cu"
 #include "probe.cu"
 #include "train_step.cu"
 
@@ -34,6 +35,7 @@ inline const Kernel kernel_table[] = {
     SIM_KERNEL(wavetrain_assemble),
     SIM_KERNEL(wavetrain_copy),
     SIM_KERNEL(wavetrain_digest),
+    SIM_KERNEL(wavetrain_lz4),
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
     SIM_KERNEL(train_step),

@@ -5,7 +5,7 @@ use flate2::read::ZlibDecoder;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use wavetrain::cuda::kernels::{ASSEMBLE, COPY, DIGEST, Kernel};
+use wavetrain::cuda::kernels::{ASSEMBLE, COPY, DIGEST, Kernel, LZ4};
 
 fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
@@ -80,7 +80,7 @@ fn every_driver_from_r525_and_every_gpu_from_ampere_on_takes_it() {
 
 #[test]
 fn each_text_in_the_library_has_the_entry_that_it_names_and_no_other() {
-    for Kernel { packed, entry } in [ASSEMBLE, COPY, DIGEST] {
+    for Kernel { packed, entry } in [ASSEMBLE, COPY, DIGEST, LZ4] {
         let text = ptx_text(packed);
         let entries: Vec<&str> = text.lines().filter(|line| line.contains(".entry")).collect();
         assert_eq!(entries, [format!(".visible .entry {}(", entry.to_str().unwrap())]);
