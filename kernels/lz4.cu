@@ -214,10 +214,10 @@ __device__ __forceinline__ void copy_long(const lz4_source& source, uint32_t at,
 // Whether a match is one: kStreamDone, or what is wrong with it.
 __device__ __forceinline__ uint32_t check_match(uint32_t offset, uint32_t done, uint32_t count,
                                                 uint32_t room) {
-#ifndef WAVETRAIN_MUTATE_24
+#ifndef WAVETRAIN_MUTATE_23
   if (count > room) return kStreamTooLong;
 #endif
-#ifndef WAVETRAIN_MUTATE_25
+#ifndef WAVETRAIN_MUTATE_24
   if (offset == 0 || offset > done) return kStreamOffset;
 #endif
   return kStreamDone;
@@ -254,15 +254,13 @@ __device__ __forceinline__ uint32_t decode(lz4_source& source, bool is_block, ui
       if (at > source.limit || length > source.limit - at) return kStreamCut;
 #endif
       uint32_t match = (token & 15) + kMatchMin, left = source.limit - at - length;
-#ifndef WAVETRAIN_MUTATE_23
-      if (left == 1) return kStreamCut;
-#endif
+      // Of an offset that is cut the ring has zeros, and the place behind it is no place of a token.
       if (left && match < kLengthMore + kMatchMin && length + match <= kStepBytes) {
         offset = ring_word(source, at + length) & 0xFFFF;
         uint32_t found = check_match(offset, done + length, match, room - length);
         if (found != kStreamDone) return found;
         finish(step, target);
-#ifndef WAVETRAIN_MUTATE_26
+#ifndef WAVETRAIN_MUTATE_25
         __syncwarp();
 #endif
         begin(step, source, target, {at, done, length, offset, match});
@@ -272,7 +270,7 @@ __device__ __forceinline__ uint32_t decode(lz4_source& source, bool is_block, ui
       }
     }
     finish(step, target);
-#ifndef WAVETRAIN_MUTATE_27
+#ifndef WAVETRAIN_MUTATE_26
     __syncwarp();
 #endif
     copy_long(source, at, target, done, offset, length);

@@ -12,6 +12,7 @@ mod digests;
 mod driver;
 mod lend;
 mod lent_units;
+mod lz4;
 mod named;
 mod pipeline;
 mod release;

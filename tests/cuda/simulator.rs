@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use wavetrain::cuda::context::Entered;
 use wavetrain::cuda::handles::*;
-use wavetrain::cuda::kernels::{ASSEMBLE, COPY};
+use wavetrain::cuda::kernels::{ASSEMBLE, COPY, LZ4};
 use wavetrain::cuda::result::CuResult;
 use wavetrain::cuda::{DeviceContext, Driver, module};
 use wavetrain::status::Why;
@@ -1029,7 +1029,7 @@ fn the_library_s_own_kernels_load_from_their_ptx_and_run() {
     let bench = Bench::new(&simulator);
     let (driver, entered) = (bench.driver, bench.entered.as_ref().unwrap());
     let mut why = Why::new();
-    let modules = [ASSEMBLE, COPY].map(|kernel| {
+    let modules = [ASSEMBLE, COPY, LZ4].map(|kernel| {
         let mut ptx = Vec::new();
         ZlibDecoder::new(kernel.packed).read_to_end(&mut ptx).unwrap();
         let ptx = CString::new(ptx).unwrap();

@@ -132,8 +132,8 @@ static bool is_expected(const Job& job, const wavetrain_stream* streams, uint8_t
   bool is_right = true;
   for (uint64_t i = 0; i < job.stream_count; i++) {
     is_right = is_right && taken[i] == (status[i] == kStreamDone);
-    bool is_inside = is_within(streams[i].target, streams[i].target_bytes, job.decoded_bytes);
-    if (!is_inside || streams[i].kind == kStreamNothing) continue;
+    bool is_lie = status[i] == kStreamKind || status[i] == kStreamOutside;
+    if (is_lie || streams[i].kind == kStreamNothing) continue;
     uint8_t* target = decoded + streams[i].target;
     const uint8_t* wanted = expected + streams[i].target;
     is_right = is_right && (!taken[i] || !memcmp(target, wanted, streams[i].target_bytes));
