@@ -27,7 +27,7 @@ constexpr uint32_t kRingBytes = 2 * kPageBytes;
 constexpr uint32_t kLaneVectors = kPageVectors / kStreamLanes;
 constexpr uint32_t kStepBytes = 32;
 constexpr uint32_t kLaneBytes = kStepBytes / kStreamLanes;
-static_assert(kLaneVectors && kLaneBytes, "no lane is without work");
+static_assert(kLaneVectors * kLaneBytes > 0, "no lane is without work");
 // From how many bytes on 16 at a time are faster than one.
 constexpr uint32_t kWideBytes = 128;
 static_assert(kWideBytes + 8 < kPageBytes, "a token, such literals and an offset are in the ring");

@@ -17,6 +17,8 @@ mod box_model;
 mod boxes;
 #[path = "../fuzz/bodies/casts.rs"]
 mod casts;
+#[path = "common/cc.rs"]
+mod cc;
 #[path = "../fuzz/choices.rs"]
 mod choices;
 #[path = "../fuzz/bodies/chunk.rs"]
@@ -39,10 +41,14 @@ mod gzip;
 mod host;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
+#[path = "common/lane_kernel.rs"]
+mod lane_kernel;
 #[path = "../fuzz/loader_model.rs"]
 mod loader_model;
 #[path = "../fuzz/bodies/lz4.rs"]
 mod lz4;
+#[path = "../fuzz/bodies/lz4_kernel.rs"]
+mod lz4_kernel;
 #[path = "../fuzz/memory_store.rs"]
 mod memory_store;
 #[path = "../fuzz/bodies/ngff.rs"]
@@ -93,6 +99,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("gzip", gzip::run),
     ("json", json::run),
     ("lz4", lz4::run),
+    ("lz4_kernel", lz4_kernel::run),
     ("ngff", ngff::run),
     ("numbered", numbered::run),
     ("plan", plan::run),
