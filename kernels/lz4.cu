@@ -254,7 +254,7 @@ __device__ __forceinline__ uint32_t decode(lz4_source& source, bool is_block, ui
       if (at > source.limit || length > source.limit - at) return kStreamCut;
 #endif
       uint32_t match = (token & 15) + kMatchMin, left = source.limit - at - length;
-      // Of an offset that is cut the ring has zeros, and the place behind it is no place of a token.
+      // Of an offset that is cut the ring has zeros, and no token lies behind it.
       if (left && match < kLengthMore + kMatchMin && length + match <= kStepBytes) {
         offset = ring_word(source, at + length) & 0xFFFF;
         uint32_t found = check_match(offset, done + length, match, room - length);
