@@ -247,6 +247,7 @@ enum {
 #define WAVETRAIN_MEMORY_LINES 32
 #define WAVETRAIN_HISTOGRAM_BUCKETS 32
 #define WAVETRAIN_CODEC_PLACES 8       /* of a count by codec; those without a codec hold 0 */
+#define WAVETRAIN_BY_WORKER_PLACES 16  /* of a count by reason; those without a reason hold 0 */
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
 #define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of a field that live at a time */
@@ -481,6 +482,22 @@ enum {
 };
 
 /* Figures since open or stats_reset; those of memory, backend and batches_held are as of now. */
+/* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
+ * chunks_by_workers. From BROKEN on it was to be the device, and the chunk was read again. */
+enum {
+    WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or a cap has no room for it */
+    WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array */
+    WAVETRAIN_BY_WORKER_KEPT = 2,     /* it is kept in the chunk cache */
+    WAVETRAIN_BY_WORKER_UNNEEDED = 3, /* boxes read less of it than it has bytes in its file */
+    WAVETRAIN_BY_WORKER_LARGE = 4,    /* it is one large stream, which a thread decodes sooner */
+    WAVETRAIN_BY_WORKER_ARRAY = 5,    /* eight chunks of its array were read again */
+    WAVETRAIN_BY_WORKER_BROKEN = 6,   /* a checksum or a header is wrong */
+    WAVETRAIN_BY_WORKER_OTHER_CODEC = 7, /* blosc of another codec than the metadata says */
+    WAVETRAIN_BY_WORKER_STREAMS = 8,  /* more than 64 blosc streams and one for each KiB */
+    WAVETRAIN_BY_WORKER_ROOM = 9,     /* a wave has no room for it, or for its streams */
+    WAVETRAIN_BY_WORKER_REFUSED = 10  /* the device refused a stream */
+};
+
 typedef struct wavetrain_stats_view {
     size_t struct_size;
     wavetrain_metric plan;           /* bounded planning steps */
@@ -490,7 +507,7 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
     wavetrain_metric post_decode;    /* decoded chunks laid out for the device, by threads of the
                                         CPU; 0 on the host */
-    wavetrain_metric decode_gap;     /* 0: nothing is decoded on a device, which could idle there */
+    wavetrain_metric decode_gap;     /* 0: nothing counts it */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
     wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */
@@ -545,6 +562,18 @@ typedef struct wavetrain_stats_view {
     char reader_text[WAVETRAIN_ERROR_TEXT_BYTES];  /* why that reader. The same */
     wavetrain_metric digest; /* full batches read for the digests of their samples, by pieces; on a
                                 device by batches and its clock. In: their bytes, out: digests */
+    wavetrain_metric device_decode; /* compressed bytes that the device decoded, by waves and its
+                                clock. In: encoded bytes, out: decoded bytes. All 0 on the host */
+    /* Chunks that the device decoded, at the place of what compresses them. They are not among
+     * chunks_decoded. 0 on the host. */
+    uint64_t chunks_decoded_there[WAVETRAIN_CODEC_PLACES];
+    uint64_t chunks_redone[WAVETRAIN_CODEC_PLACES]; /* chunks that were to be, and were read again
+                                for threads of the CPU, who have the last word */
+    uint64_t chunks_by_workers[WAVETRAIN_BY_WORKER_PLACES]; /* compressed chunks of arrays on their
+                                way to a device that threads of the CPU were given. 0 on the host */
+    uint32_t device_decode_way;     /* WAVETRAIN_DECODE_: what is decoded on the device; OFF too
+                                where a cap has no room to decode to, and on the host */
+    uint32_t reserved2;             /* 0 */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -850,6 +879,17 @@ enum {
     WAVETRAIN_GDS_FORCE32 = 0x7FFFFFFF
 };
 
+/* device_decode: what a device decodes of what it can, which is LZ4, and blosc of LZ4 */
+enum {
+    WAVETRAIN_DECODE_AUTO = 0, /* chunks that have fewer bytes in their file than boxes read of
+                                  them, in streams of 256 KiB at most; nothing where a cap has no
+                                  room to decode to */
+    WAVETRAIN_DECODE_OFF = 1,  /* nothing */
+    WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept; else open fails. Not with
+                                  WAVETRAIN_BACKEND_HOST */
+    WAVETRAIN_DECODE_FORCE32 = 0x7FFFFFFF
+};
+
 /* numa_strategy */
 enum {
     WAVETRAIN_NUMA_AUTO = 0, /* where the device or the thread that opens is; not built yet */
@@ -1025,6 +1065,8 @@ typedef struct wavetrain_config {
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */
     wavetrain_source_hook source;  /* hook:NAME; copied by open [none] */
+    uint32_t device_decode;        /* WAVETRAIN_DECODE_ [AUTO] */
+    uint32_t reserved3;            /* 0 */
 } wavetrain_config;
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the

@@ -1,9 +1,10 @@
 // wavetrain_assemble: from the decoded chunks of a wave to the samples of batches.
 //
-// In: a wave: [decoded data][units][tile_first, unit_count + 1 numbers]; memory of the caller's, in
-// the place of decoded data, whose address a unit has. Out: every place that a unit writes, and the
-// status word. Invariant: the bytes that src/assemble/mod.rs writes; a unit that would read outside
-// its data writes nothing, and the status word names it.
+// In: a wave: [data][units][tile_first, unit_count + 1 numbers], and behind it what was decoded
+// here of encoded data; memory of the caller's, in the place of decoded data, whose address a unit
+// has. Out: every place that a unit writes, and the status word. Invariant: the bytes that
+// src/assemble/mod.rs writes; a unit that would read outside its data writes nothing, and the
+// status word names it.
 //
 // A thread block is one tile: kTileVectors vectors of one unit, in row-major order. It finds its
 // unit, one thread checks it and finds the tile's first row; then each thread takes every 256th
@@ -312,7 +313,8 @@ __device__ void load_record(void* record, const uint8_t* from) {
 
 extern "C" __global__ void __launch_bounds__(kThreads, 4)
     wavetrain_assemble(const uint8_t* wave, uint64_t units_at, uint64_t tiles_at,
-                       uint32_t unit_count, uint32_t* status) {
+                       uint32_t unit_count, uint64_t decoded_at, uint64_t decoded_limit,
+                       uint32_t* status) {
   tile_state& tile = block_tile;
   const uint32_t* tile_first = reinterpret_cast<const uint32_t*>(wave + tiles_at);
   uint32_t number = find_unit(tile_first, unit_count);
@@ -332,7 +334,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
     uint32_t tiles = tile_first[number + 1] - tile_first[number];
     uint64_t base = tile.unit.is_absolute ? 0 : reinterpret_cast<uint64_t>(wave);
     tile.data = base + tile.unit.data - tile.unit.data_first;
-    begin_tile(tile, units_at, blockIdx.x - tile_first[number], tiles);
+    wave_extents extents = {units_at, decoded_at, decoded_limit};
+    begin_tile(tile, extents, blockIdx.x - tile_first[number], tiles);
     if (tile.unit.folded != 0 && !has_folds) tile.is_good = 0;
     // The lowest number has the highest complement.
     if (!tile.is_good) atomicMax(status, ~number);

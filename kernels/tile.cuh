@@ -91,14 +91,26 @@ __device__ bool widen(uint64_t& low, uint64_t& high, uint64_t count, int64_t ste
   return true;
 }
 
+// What of a wave is data: from its first byte on, and what was decoded on the device.
+struct wave_extents {
+  uint64_t units_at;
+  uint64_t decoded_at;
+  uint64_t decoded_limit;
+};
+
+__device__ bool lies_in(const wavetrain_unit& unit, uint64_t first, uint64_t limit) {
+  return unit.data >= first && unit.data <= limit && unit.data_bytes <= limit - unit.data;
+}
+
 // Whether all that the unit reads is in its data, and its data in the wave's, or in no wave.
-__device__ bool reads_inside(const tile_state& tile, uint64_t units_at) {
+__device__ bool reads_inside(const tile_state& tile, const wave_extents& extents) {
   const wavetrain_unit& unit = tile.unit;
   if (unit.is_fill) return true;
   if (unit.is_absolute) {
     // Its bounds are those of the caller's memory, which has no blocks.
     if (unit.data_bytes > ~unit.data || unit.filter != kNoFilter) return false;
-  } else if (unit.data > units_at || unit.data_bytes > units_at - unit.data) {
+  } else if (!lies_in(unit, 0, extents.units_at) &&
+             !lies_in(unit, extents.decoded_at, extents.decoded_limit)) {
     return false;
   }
   uint64_t low = unit.source, high = unit.source;
@@ -224,9 +236,10 @@ __device__ void begin_filter(tile_state& tile) {
 }
 
 // Fills in what follows from the unit, and from the number of the tile among its `tiles`.
-__device__ void begin_tile(tile_state& tile, uint64_t units_at, uint32_t number, uint32_t tiles) {
+__device__ void begin_tile(tile_state& tile, const wave_extents& extents, uint32_t number,
+                           uint32_t tiles) {
   const wavetrain_unit& unit = tile.unit;
-  tile.is_good = is_well_formed(tile) && reads_inside(tile, units_at);
+  tile.is_good = is_well_formed(tile) && reads_inside(tile, extents);
   if (!tile.is_good) return;
   uint64_t rows = unit.elements / unit.axes[0].length;
   uint64_t first = static_cast<uint64_t>(number) * kTileVectors;

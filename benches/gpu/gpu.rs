@@ -137,11 +137,15 @@ impl Gpu {
         let (mut place, mut status) = (place, self.status);
         let (mut units_at, mut tiles_at) = (wave.units_at, wave.tiles_at);
         let mut unit_count = wave.unit_count;
-        let mut parameters: [*mut c_void; 5] = [
+        // Nothing of it was decoded there.
+        let (mut decoded_at, mut decoded_limit) = (0u64, 0u64);
+        let mut parameters: [*mut c_void; 7] = [
             (&raw mut place).cast(),
             (&raw mut units_at).cast(),
             (&raw mut tiles_at).cast(),
             (&raw mut unit_count).cast(),
+            (&raw mut decoded_at).cast(),
+            (&raw mut decoded_limit).cast(),
             (&raw mut status).cast(),
         ];
         let (grid, block) = ([wave.tiles, 1, 1], [BLOCK_THREADS, 1, 1]);

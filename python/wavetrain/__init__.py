@@ -22,6 +22,7 @@ from wavetrain._batch import Batch, BatchField, BatchInfo
 from wavetrain._config import (
     Backend,
     Config,
+    DeviceDecode,
     Dtype,
     Field,
     LatencyModel,
@@ -90,6 +91,7 @@ __all__ = [
     "DamacyError",
     "DataLoader",
     "DecodeError",
+    "DeviceDecode",
     "Dtype",
     "DtypeMismatch",
     "EndOfStream",

@@ -91,6 +91,14 @@ class PadMode(enum.IntEnum):
     REFLECT = _native.PAD_REFLECT
 
 
+class DeviceDecode(enum.IntEnum):
+    """What a device decodes of what it can: LZ4, and blosc of LZ4."""
+
+    AUTO = _native.DECODE_AUTO
+    OFF = _native.DECODE_OFF
+    ON = _native.DECODE_ON
+
+
 class Reader(enum.IntEnum):
     """Who reads chunks that are not in the page cache."""
 
@@ -252,6 +260,7 @@ class Config:
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
         max_shards_per_sample: that a box may touch; 0: no limit.
         reader: auto, threads, uring, direct.
+        device_decode: auto, off, on.
     Arrays:
         source: an object with describe and read (`Arrays`), which has the arrays "hook:NAME".
         max_parts: .npy files of all arrays that are folders of numbered ones, "FOLDER" or
@@ -310,6 +319,7 @@ class Config:
     max_parts: int = number(0, high=1 << 24)
     source: Any = None
     digest: bool = False
+    device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
 
     @classmethod
     def default(

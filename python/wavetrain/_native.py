@@ -48,6 +48,7 @@ CODECS_TEXT_BYTES = 384
 MEMORY_LINES = 32
 HISTOGRAM_BUCKETS = 32
 CODEC_PLACES = 8
+BY_WORKER_PLACES = 16
 SCRATCH_BYTES = 4259840
 FOREVER = 0xffffffffffffffff
 TENSORS_PER_SLOT = 8
@@ -83,6 +84,17 @@ CODEC_BLOSC = 2
 CODEC_GZIP = 3
 CODEC_ZLIB = 4
 CODEC_LZ4 = 5
+BY_WORKER_OFF = 0
+BY_WORKER_CODEC = 1
+BY_WORKER_KEPT = 2
+BY_WORKER_UNNEEDED = 3
+BY_WORKER_LARGE = 4
+BY_WORKER_ARRAY = 5
+BY_WORKER_BROKEN = 6
+BY_WORKER_OTHER_CODEC = 7
+BY_WORKER_STREAMS = 8
+BY_WORKER_ROOM = 9
+BY_WORKER_REFUSED = 10
 NODE_UNKNOWN = 0
 NODE_ARRAY = 1
 NODE_GROUP = 2
@@ -111,6 +123,9 @@ PAD_REFLECT = 3
 GDS_AUTO = 0
 GDS_OFF = 1
 GDS_ON = 2
+DECODE_AUTO = 0
+DECODE_OFF = 1
+DECODE_ON = 2
 NUMA_AUTO = 0
 NUMA_OFF = 1
 NUMA_PIN = 2
@@ -396,6 +411,12 @@ class StatsView(Structure):
     backend_text: bytes
     reader_text: bytes
     digest: Metric
+    device_decode: Metric
+    chunks_decoded_there: Array[c_uint64]
+    chunks_redone: Array[c_uint64]
+    chunks_by_workers: Array[c_uint64]
+    device_decode_way: int
+    reserved2: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -448,6 +469,12 @@ class StatsView(Structure):
         ("backend_text", c_char * ERROR_TEXT_BYTES),
         ("reader_text", c_char * ERROR_TEXT_BYTES),
         ("digest", Metric),
+        ("device_decode", Metric),
+        ("chunks_decoded_there", c_uint64 * CODEC_PLACES),
+        ("chunks_redone", c_uint64 * CODEC_PLACES),
+        ("chunks_by_workers", c_uint64 * BY_WORKER_PLACES),
+        ("device_decode_way", c_uint32),
+        ("reserved2", c_uint32),
     ]
 
 
@@ -800,6 +827,8 @@ class Config(Structure):
     augment: int
     max_resample_bytes: int
     source: SourceHook
+    device_decode: int
+    reserved3: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -861,6 +890,8 @@ class Config(Structure):
         ("augment", c_uint32),
         ("max_resample_bytes", c_uint64),
         ("source", SourceHook),
+        ("device_decode", c_uint32),
+        ("reserved3", c_uint32),
     ]
 
 

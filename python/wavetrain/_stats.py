@@ -8,11 +8,24 @@ import enum
 from typing import Any
 
 from wavetrain import _native
-from wavetrain._config import Backend, Reader
+from wavetrain._config import Backend, DeviceDecode, Reader
 from wavetrain._library import call_on
 
 NO_BEST_MS = 1e30  # before the first observation
 CODECS = ("none", "zstd", "blosc", "gzip", "zlib", "lz4")
+BY_WORKER = (
+    "off",
+    "codec",
+    "kept",
+    "unneeded",
+    "large",
+    "array",
+    "broken",
+    "other_codec",
+    "streams",
+    "room",
+    "refused",
+)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -86,7 +99,12 @@ class Stats:
     chunks_decoded: dict[str, int]  # by codec
     chunks_decoded_in_slab: int
     chunks_left_filtered: int
+    chunks_decoded_there: dict[str, int]  # on the device, by codec
+    chunks_redone: dict[str, int]  # of these, those that were left to the CPU after all
+    chunks_by_workers: dict[str, int]  # why the CPU decodes a chunk for a device
+    device_decode_way: DeviceDecode
     digest: Metric
+    device_decode: Metric
     backend: Backend
     backend_text: str  # which was taken and why
     reader: Reader
@@ -126,7 +144,10 @@ def read_stats(loader: int) -> Stats:
         elif isinstance(value, bytes):
             value = value.decode(errors="replace")
         values[field.name] = value
-    values["chunks_decoded"] = dict(zip(CODECS, view.chunks_decoded))
+    for name in ("chunks_decoded", "chunks_decoded_there", "chunks_redone"):
+        values[name] = dict(zip(CODECS, getattr(view, name)))
+    values["chunks_by_workers"] = dict(zip(BY_WORKER, view.chunks_by_workers))
+    values["device_decode_way"] = DeviceDecode(view.device_decode_way)
     values["backend"], values["reader"] = Backend(view.backend), Reader(view.reader)
     return Stats(**values)
 

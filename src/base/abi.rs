@@ -24,6 +24,8 @@ pub const HISTOGRAM_BUCKETS: usize = 32;
 /// Places of an array that counts by what compressed a chunk: the numbers of
 /// [`crate::records::Codec`], with room for more.
 pub const CODEC_PLACES: usize = 8;
+/// Places of a count by reason; those without a reason hold 0.
+pub const BY_WORKER_PLACES: usize = 16;
 /// The place of chunks that nothing compressed.
 pub const CODEC_NONE: usize = 0;
 

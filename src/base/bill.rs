@@ -58,6 +58,7 @@ items! {
     ChunkCacheTables "chunk cache tables"
     DeviceWaves "device waves"
     ResidentWaves "resident waves"
+    DecodedWaves "decoded waves"
     Rounding "rounding"
 }
 

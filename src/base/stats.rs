@@ -2,7 +2,9 @@
 //! both. Any thread adds, any thread reads; nothing is ordered by them, so all accesses are
 //! relaxed. Time is in nanoseconds, sizes are in bytes.
 
-use crate::base::abi::{Blank, CODEC_PLACES, HISTOGRAM_BUCKETS, NAME_BYTES, c_structs};
+use crate::base::abi::{
+    BY_WORKER_PLACES, Blank, CODEC_PLACES, HISTOGRAM_BUCKETS, NAME_BYTES, c_structs,
+};
 use crate::base::limits::ERROR_TEXT_BYTES;
 use core::ffi::c_char;
 use core::sync::atomic::AtomicU64;
@@ -190,7 +192,7 @@ stats! {
     decode: Metric = MetricCell,
     /// Decoded chunks that threads of the CPU laid out for the device; all 0 on the host.
     post_decode: Metric = MetricCell,
-    /// All 0: nothing is decoded on a device, which could idle between decodes.
+    /// All 0: nothing counts it.
     decode_gap: Metric,
     /// Chunks cast and scattered into batches; in: source bytes, out: batch bytes.
     assemble: Metric = MetricCell,
@@ -277,6 +279,19 @@ stats! {
     /// Full batches that were read for the digests of their samples, by pieces; in: their bytes,
     /// out: digests.
     digest: Metric = MetricCell,
+    /// Streams decoded on the device, by waves; in: encoded bytes, out: decoded bytes.
+    device_decode: Metric = MetricCell,
+    /// Chunks that were decoded on the device, by what compressed them.
+    chunks_decoded_there: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
+    /// Chunks that were to be, and were read again for a worker.
+    chunks_redone: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
+    /// Compressed chunks on their way to a device that workers were given, by why (BY_WORKER_).
+    chunks_by_workers: [u64; BY_WORKER_PLACES] = [AtomicU64; BY_WORKER_PLACES],
+    /// DECODE_AUTO, _OFF or _ON: what is decoded on the device; OFF too where the caps have no room
+    /// for it, and on the host.
+    device_decode_way: u32,
+    /// Always 0.
+    reserved2: u32,
 }
 
 #[cfg(test)]

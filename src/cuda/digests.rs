@@ -7,15 +7,12 @@
 
 use crate::base::arena::Region;
 use crate::base::math::index;
-use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Fault, check};
+use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Fault, WARP_THREADS, check};
 use crate::cuda::handles::DevicePointer;
 use core::ffi::c_void;
 
 /// Bytes of a part of a sample: what a warp reads in 32 turns.
 pub const PART_BYTES: u64 = 16 << 10;
-
-/// Lanes of a warp, which has a part to itself.
-const WARP_THREADS: u32 = 32;
 
 /// Parts of a sample of so many bytes.
 pub fn parts(sample_bytes: u64) -> u64 {
@@ -53,9 +50,7 @@ impl DeviceEngine {
     }
 
     fn record_digests(&self, slot: u32, number: usize) -> Result<(), Fault> {
-        let driver = self.context.driver;
-        let event = self.slots[index(u64::from(slot))].digests[number];
-        check(driver, "cuEventRecord", driver.event_record(event, self.post))
+        self.queue_event(self.slots[index(u64::from(slot))].digests[number], self.post)
     }
 
     /// Queues the kernel on samples of a slot.

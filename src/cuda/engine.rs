@@ -5,10 +5,14 @@
 //! nothing but `drain` waits for the device.
 //!
 //! ```text
-//!  input stream   copy of a slab ──copied──┐
-//!  post stream                             └─▶ assemble ─────────assembled──▶ polled
-//!  ready streams  (of each slot) consumers' work ──────────────────fence───────▶ polled
+//!  input stream   copy of a slab, in pieces ──copied────▶ polled, then
+//!  decode stream  decode its streams ─────────decoded───▶ polled, then
+//!  post stream    assemble ───────────────────assembled─▶ polled
+//!  ready streams  (of each slot) consumers' work ──fence─▶ polled
 //! ```
+//!
+//! What comes after something is queued when that was seen to be done: of a stream that waits for
+//! another the device may see a queue that everybody's work stands in.
 //!
 //! What a fence stands for is told in `fences`.
 //!
@@ -19,9 +23,10 @@
 //! Where digests are asked for, `digests` reads full batches on the post stream, too.
 //!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
-//! `copied`, a slot only after its fence; so the one wait between streams is the one that is drawn.
+//! `copied`, a slot only after its fence.
 
 use crate::base::arena::Region;
+use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::{align_up, index};
 use crate::base::status::Status;
 use crate::cuda::Devices;
@@ -32,7 +37,6 @@ use crate::cuda::handles::{DevicePointer, Event, Function, Module, Stream};
 use crate::cuda::result::CuResult;
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
-use core::ffi::c_void;
 use core::fmt;
 use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU64;
@@ -55,6 +59,9 @@ const STATUS_STEP: u64 = 64;
 /// Threads of a block of the kernels.
 pub(super) const BLOCK_THREADS: u32 = 256;
 
+/// Lanes of a warp.
+pub(super) const WARP_THREADS: u32 = 32;
+
 /// What a loader takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
@@ -62,8 +69,12 @@ pub struct Sizes {
     pub slots_bytes: u64,
     /// Number of batch slots.
     pub slots: u32,
-    /// Bytes of a slab, and of a resident wave.
+    /// Bytes of a slab, and of what a resident wave has of it.
     pub wave_bytes: u64,
+    /// Bytes behind that which the device decodes to.
+    pub decoded_bytes: u64,
+    /// Most streams of a wave that it decodes; 0: it decodes nothing.
+    pub streams: u32,
     /// Number of slabs.
     pub slabs: u32,
     /// Bytes of the staging memory for encoded chunks.
@@ -75,12 +86,17 @@ pub struct Sizes {
 impl Sizes {
     /// Bytes of device memory beside slots and resident waves: the rest of the last page.
     pub fn rest_bytes(&self) -> u64 {
-        self.device_bytes() - self.slots_bytes - self.wave_bytes * RESIDENT_WAVES as u64
+        self.device_bytes() - self.used_bytes()
     }
 
     /// Bytes of device memory that have a use.
     pub fn used_bytes(&self) -> u64 {
-        self.slots_bytes + self.wave_bytes * RESIDENT_WAVES as u64
+        self.slots_bytes + self.resident_bytes() * RESIDENT_WAVES as u64
+    }
+
+    /// Bytes of a resident wave.
+    pub fn resident_bytes(&self) -> u64 {
+        self.wave_bytes + self.decoded_bytes
     }
 
     /// Bytes of device memory.
@@ -105,7 +121,17 @@ impl Sizes {
 
     /// Bytes of it that slabs and status words take: whole pages.
     pub fn slabs_bytes(&self) -> u64 {
+        self.verdicts_at() + self.verdict_bytes() * RESIDENT_WAVES as u64
+    }
+
+    /// Where the status words of streams begin.
+    pub(super) fn verdicts_at(&self) -> u64 {
         self.wave_bytes * u64::from(self.slabs) + STATUS_BYTES
+    }
+
+    /// Bytes of those of a resident wave.
+    pub(super) fn verdict_bytes(&self) -> u64 {
+        align_up(u64::from(self.streams) * size_of::<u32>() as u64, MEMORY_PAGE_BYTES)
     }
 }
 
@@ -128,6 +154,26 @@ pub struct Submit {
     pub units: u32,
     /// Number of tiles, at least 1.
     pub tiles: u32,
+    /// First byte of the streams.
+    pub streams_at: u64,
+    /// Number of streams.
+    pub streams: u32,
+}
+
+impl Submit {
+    /// Nothing is done.
+    pub const NOTHING: Submit = Submit {
+        slab: 0,
+        resident: 0,
+        first: 0,
+        limit: 0,
+        units_at: 0,
+        tiles_at: 0,
+        units: 0,
+        tiles: 0,
+        streams_at: 0,
+        streams: 0,
+    };
 }
 
 /// A call to the driver that failed, or work of the device.
@@ -197,16 +243,21 @@ pub struct DeviceEngine {
     pub context: DeviceContext,
     /// What was taken.
     pub sizes: Sizes,
-    pub(super) modules: [Module; 2],
+    pub(super) modules: [Module; 3],
     pub(super) assemble: Function,
+    /// None where nothing is decoded on the device.
+    pub(super) decode: Function,
     /// None where there are no digests.
     pub(super) digest: Function,
     pub(super) memory: DevicePointer,
     /// Slabs, status words, staging, shares of digests. None until it was taken.
     pub(super) pinned: Option<Region>,
     pub(super) input: Stream,
+    /// None where nothing is decoded on the device.
+    pub(super) decoding: Stream,
     pub(super) post: Stream,
     pub(super) copies: ArrayVec<Pair, SLABS_MAX>,
+    pub(super) decodes: [Pair; RESIDENT_WAVES],
     pub(super) kernels: [Pair; RESIDENT_WAVES],
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
     /// Stands for the work of one stream while another is made to wait for it.
@@ -269,62 +320,13 @@ impl DeviceEngine {
     }
 
     pub(super) fn wave_address(&self, resident: u32) -> DevicePointer {
-        self.memory.at(self.sizes.slots_bytes + u64::from(resident) * self.sizes.wave_bytes)
+        self.memory.at(self.sizes.slots_bytes + u64::from(resident) * self.sizes.resident_bytes())
     }
 
     /// The status word of a resident wave; the device has it at the same address.
-    fn status_word(&self, resident: u32) -> *mut u32 {
+    pub(super) fn status_word(&self, resident: u32) -> *mut u32 {
         let slabs_bytes = self.sizes.wave_bytes * u64::from(self.sizes.slabs);
         self.pinned_part(slabs_bytes + u64::from(resident) * STATUS_STEP, 4).as_ptr().cast()
-    }
-
-    /// Queues the copy of a slab and the work on it. In an entered context.
-    pub fn submit(&self, submit: &Submit) -> Result<(), Fault> {
-        let driver = self.context.driver;
-        let Submit { slab, resident, first, limit, .. } = *submit;
-        assert!(first < limit && limit <= self.sizes.wave_bytes && submit.tiles > 0);
-        let [copying, copied] = self.copies[slab as usize];
-        let [assembling, assembled] = self.kernels[resident as usize];
-        let record =
-            |event, stream| check(driver, "cuEventRecord", driver.event_record(event, stream));
-        let source = self.slab(slab).part(first, limit - first);
-        let target = self.wave_address(resident).at(first);
-        record(copying, self.input)?;
-        // SAFETY: nobody writes the slab before `copied` was seen, and the resident wave is free.
-        let queued =
-            unsafe { driver.memcpy_htod_async(target, source.as_ptr(), limit - first, self.input) };
-        check(driver, "cuMemcpyHtoDAsync", queued)?;
-        record(copied, self.input)?;
-        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(self.post, copied))?;
-        record(assembling, self.post)?;
-        self.launch(submit)?;
-        record(assembled, self.post)
-    }
-
-    /// Queues the kernel on a resident wave, with a clear status word.
-    fn launch(&self, submit: &Submit) -> Result<(), Fault> {
-        let driver = self.context.driver;
-        let Submit { resident, mut units_at, mut tiles_at, mut units, tiles, .. } = *submit;
-        let mut wave = self.wave_address(resident);
-        let word = self.status_word(resident);
-        // SAFETY: the word is ours, and no kernel uses it while the resident wave is free.
-        unsafe { word.write_volatile(0) };
-        let mut status = DevicePointer(word as u64);
-        let mut parameters: [*mut c_void; 5] = [
-            (&raw mut wave).cast(),
-            (&raw mut units_at).cast(),
-            (&raw mut tiles_at).cast(),
-            (&raw mut units).cast(),
-            (&raw mut status).cast(),
-        ];
-        let (grid, block) = ([tiles, 1, 1], [BLOCK_THREADS, 1, 1]);
-        // SAFETY: these are the kernel's parameters. Units were built by `assemble::units`: they
-        // read the wave and write slots whose batches are being filled. The word is pinned, and
-        // nobody looks at it before the event behind the kernel was seen.
-        let launched = unsafe {
-            driver.launch_kernel(self.assemble, grid, block, 0, self.post, &mut parameters)
-        };
-        check(driver, "cuLaunchKernel", launched)
     }
 
     pub(super) fn is_done(&self, event: Event) -> Result<bool, Fault> {
@@ -335,6 +337,11 @@ impl DeviceEngine {
     /// Whether the copy of a slab has run.
     pub fn is_copied(&self, slab: u32) -> Result<bool, Fault> {
         self.is_done(self.copies[slab as usize][1])
+    }
+
+    /// Whether the streams of a resident wave were decoded, as far as they can be.
+    pub fn is_decoded(&self, resident: u32) -> Result<bool, Fault> {
+        self.is_done(self.decodes[resident as usize][1])
     }
 
     /// Whether the work on a resident wave has run, and went well.
@@ -357,6 +364,11 @@ impl DeviceEngine {
     /// Nanoseconds of the work on a resident wave that has run, likewise.
     pub fn assemble_ns(&self, resident: u32) -> u64 {
         self.elapsed_ns(self.kernels[resident as usize])
+    }
+
+    /// Nanoseconds of the decoding of a resident wave that has run, likewise.
+    pub fn decode_ns(&self, resident: u32) -> u64 {
+        self.elapsed_ns(self.decodes[resident as usize])
     }
 
     pub(super) fn elapsed_ns(&self, [first, last]: Pair) -> u64 {
@@ -399,7 +411,7 @@ impl DeviceEngine {
         let slots = self.slots.iter().filter(move |_| with_slots).map(|slot| slot.ready);
         // What consumers are waited for on.
         let detour = Some(*self.detour.lock()).filter(|_| with_slots);
-        let ours = [self.input, self.post].into_iter();
+        let ours = [self.input, self.decoding, self.post].into_iter();
         ours.chain(detour).chain(slots).filter(|stream| !stream.is_null())
     }
 

@@ -16,8 +16,8 @@ pub struct Kernel {
     pub entry: &'static CStr,
 }
 
-/// `(wave: *const u8, units_at: u64, tiles_at: u64, unit_count: u32, status: *mut u32)`, one block
-/// of 256 threads for each tile.
+/// `(wave: *const u8, units_at: u64, tiles_at: u64, unit_count: u32, decoded_at: u64,
+/// decoded_limit: u64, status: *mut u32)`, one block of 256 threads for each tile.
 pub const ASSEMBLE: Kernel =
     Kernel { packed: include_bytes!("../../kernels/assemble.ptx.z"), entry: c"wavetrain_assemble" };
 
@@ -30,7 +30,6 @@ pub const DIGEST: Kernel =
 /// decoded_bytes: u64, status: *mut u32)`, blocks of 256 threads, a warp for each stream
 /// (`device::Stream`). Sources lie in the first `wave_bytes` bytes of the wave, the records from
 /// `streams_at` on, a multiple of 16; each stream has a word of status, which the host clears.
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // no loader launches it yet
 pub const LZ4: Kernel =
     Kernel { packed: include_bytes!("../../kernels/lz4.ptx.z"), entry: c"wavetrain_lz4" };
 

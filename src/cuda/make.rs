@@ -15,7 +15,7 @@ use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
-use crate::cuda::kernels::{ASSEMBLE, DIGEST};
+use crate::cuda::kernels::{ASSEMBLE, DIGEST, LZ4};
 use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
@@ -24,9 +24,11 @@ use core::iter::repeat_n;
 use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU64;
 
-/// Bytes of a unit and a table of its tiles, as the warm-up launches them.
+/// Bytes of a unit, of a table of its tiles with what lies behind it, and of a stream, as the
+/// warm-up launches them.
 const UNIT_BYTES: u64 = 512;
-const TILES_BYTES: u64 = 8;
+const TILES_BYTES: u64 = 16;
+const STREAM_BYTES: u64 = 32;
 
 /// `consumer_stream` of a config, whose contract is that it is NULL, or a stream that lives until
 /// close.
@@ -38,6 +40,8 @@ pub struct Consumer(pub *mut c_void);
 pub struct Texts<'a> {
     /// Of [`ASSEMBLE`].
     pub assemble: &'a CStr,
+    /// Of [`LZ4`], where a device decodes.
+    pub decode: Option<&'a CStr>,
     /// Of [`DIGEST`], where digests are asked for.
     pub digest: Option<&'a CStr>,
 }
@@ -59,14 +63,17 @@ impl DeviceEngine {
         let mut engine = DeviceEngine {
             context,
             sizes: *sizes,
-            modules: [Module::NULL; 2],
+            modules: [Module::NULL; 3],
             assemble: Function::NULL,
+            decode: Function::NULL,
             digest: Function::NULL,
             memory: DevicePointer::NULL,
             pinned: None,
             input: Stream::NULL,
+            decoding: Stream::NULL,
             post: Stream::NULL,
             copies: ArrayVec::new(),
+            decodes: [[Event::NULL; 2]; RESIDENT_WAVES],
             kernels: [[Event::NULL; 2]; RESIDENT_WAVES],
             slots: ArrayVec::new(),
             link: Mutex::new(Event::NULL),
@@ -99,6 +106,10 @@ impl DeviceEngine {
         if let Some(text) = texts.digest {
             self.modules[1] = module::load(&entered, text, why)?;
             self.digest = module::function(&entered, self.modules[1], DIGEST.entry, why)?;
+        }
+        if let Some(text) = texts.decode {
+            self.modules[2] = module::load(&entered, text, why)?;
+            self.decode = module::function(&entered, self.modules[2], LZ4.entry, why)?;
         }
         self.take_memory(driver, why)?;
         self.make_streams(driver)
@@ -145,10 +156,14 @@ impl DeviceEngine {
         let event = |flags| check(driver, "cuEventCreate", driver.event_create(flags));
         self.input = stream(greatest)?;
         self.post = stream(greatest)?;
+        if self.sizes.streams > 0 {
+            self.decoding = stream(greatest)?;
+        }
         *self.detour.lock() = stream(least)?;
         // Each lies where close finds it before the next is made.
         self.copies.extend(repeat_n([Event::NULL; 2], index(self.sizes.slabs.into())));
-        for place in self.copies.iter_mut().chain(&mut self.kernels).flatten() {
+        let decodes = self.decodes.iter_mut().filter(|_| self.sizes.streams > 0);
+        for place in self.copies.iter_mut().chain(&mut self.kernels).chain(decodes).flatten() {
             *place = event(EVENT_DEFAULT)?;
         }
         let slot = Slot { ready: Stream::NULL, fence: Event::NULL, digests: [Event::NULL; 2] };
@@ -170,14 +185,31 @@ impl DeviceEngine {
     /// driver loads or takes late it has then. The unit has no work, which the kernel refuses: so
     /// this shows as well that the word of a refusal reaches the host.
     fn warm_up(&mut self, driver: &'static Driver) -> Result<(), Fault> {
-        let (units_at, tiles_at, limit) = (0, UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
+        let (units_at, tiles_at, streams_at) = (0, UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
+        let limit = streams_at + STREAM_BYTES;
         let slab = self.slab(0).part(0, limit);
         // SAFETY: the bytes are pinned memory that was just taken, and nobody else knows of them.
         unsafe { slab.as_ptr().write_bytes(0, limit as usize) };
         for resident in 0..RESIDENT_WAVES as u32 {
-            let (slab, first, units, tiles) = (0, 0, 1, 1);
-            let wave = Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles };
-            self.submit(&wave)?;
+            let (slab, first, units, tiles, streams) = (0, 0, 1, 1, 1);
+            let submit = Submit {
+                slab,
+                resident,
+                first,
+                limit,
+                units_at,
+                tiles_at,
+                units,
+                tiles,
+                streams_at,
+                streams,
+            };
+            self.copy(&submit)?;
+            self.drain(false)?;
+            if self.sizes.streams > 0 {
+                self.decode(&submit)?;
+            }
+            self.assemble(&submit)?;
         }
         let detour = *self.detour.lock();
         let wait = |stream, event| {
@@ -200,6 +232,12 @@ impl DeviceEngine {
         self.check_digests()?;
         self.copy_ns(0);
         for resident in 0..RESIDENT_WAVES as u32 {
+            if self.sizes.streams > 0 {
+                self.decode_ns(resident);
+                if !self.is_decoded(resident)? || self.verdict(resident, 0) == 0 {
+                    return Err(Fault::Silent);
+                }
+            }
             self.assemble_ns(resident);
             match self.is_assembled(resident) {
                 Err(Fault::Kernel(_)) => {}
@@ -260,11 +298,12 @@ impl DeviceEngine {
         // A driver may report old failures from any call, without making it; all is lost if this
         // one is not made.
         if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
-            let events = self.copies.iter().chain(&self.kernels).flatten().copied();
+            let events = self.copies.iter().chain(&self.decodes).chain(&self.kernels);
+            let events = events.flatten().copied();
             let events = events.chain(
                 self.slots.iter().flat_map(|slot| [slot.fence, slot.digests[0], slot.digests[1]]),
             );
-            let streams = [self.input, self.post, *self.detour.lock()].into_iter();
+            let streams = [self.input, self.decoding, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
             // SAFETY: all of it is ours, was made in this context, and is not used any more.
             unsafe {

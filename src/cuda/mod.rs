@@ -10,8 +10,8 @@
 //!  driver    a method per entry           handles  the types that they take
 //!  device    which device and context     context  pushed and popped
 //!  module    kernels from PTX             result   codes and their names
-//!  engine    a loader's share of a device; made and given back by make; fences: slots that wait;
-//!            digests: slots that are read
+//!  engine    a loader's share of a device; made and given back by make; launch: slabs and waves;
+//!            fences: slots that wait; digests: slots that are read
 //! ```
 //!
 //! The declarations are our own because the codes of a newer driver are no values of an older
@@ -29,6 +29,7 @@ mod fences;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod handles;
 pub mod kernels;
+mod launch;
 pub mod library;
 mod make;
 pub mod module;

@@ -11,12 +11,14 @@
 //! three whole blocks and a last one of 1,696; the offsets fill bytes 16 to 32.
 
 use super::decoder::Decoder;
+use super::streams::{Sink, StreamPlace, Unfit, Walked};
 use super::unshuffle::{Shuffle, unshuffle};
 use super::{Filtered, Want, blosclz, expect_bytes, lz4};
+use crate::base::limits::streams_max;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::records::ChunkBytes;
+use crate::records::{ChunkBytes, Span};
 use core::ops::Range;
 
 /// Bytes of a header.
@@ -227,7 +229,7 @@ pub fn decode<'a>(
     decoder: &mut Decoder,
     bytes: &'a [u8],
     max_substreams: u32,
-    span: crate::records::Span,
+    span: Span,
     target: &'a mut [u8],
     scratch: &mut [u8],
     why: &mut Why,
@@ -291,6 +293,7 @@ pub(super) fn decode_as<'a>(
 }
 
 /// A block of a chunk that is not memcpyed.
+#[derive(Clone, Copy)]
 struct Block<'a> {
     /// The chunk.
     bytes: &'a [u8],
@@ -311,59 +314,144 @@ fn decode_block(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<u64, Status> {
-    let Block { bytes, header, number, keeps_filter } = *block;
-    assert!(!header.memcpyed);
-    assert!(bytes.len() as u64 == u64::from(header.cbytes));
+    let Block { header, number, keeps_filter, .. } = *block;
     assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
-    let start = u32_at(bytes, HEADER_BYTES + 4 * index(u64::from(number)));
-    let (first, limit) = (header.streams_first(), u64::from(header.cbytes));
-    if !(first..limit).contains(&start.into()) {
-        broken!(why, "blosc block {number} starts at {start}, outside [{first}, {limit})");
-    }
-    let streams = &bytes[index(u64::from(start))..];
-    let stream_bytes = target.len() / index(u64::from(header.block_streams(number)));
+    let streams = block.start(why)?;
     let shuffle = header.shuffle.of_block(header.typesize, target.len());
     if keeps_filter || shuffle == Shuffle::None {
-        return read_streams(decoder, block, streams, stream_bytes, target, why);
+        return read_streams(decoder, block, streams, target, why);
     }
     let filtered = &mut scratch[..target.len()];
-    let taken = read_streams(decoder, block, streams, stream_bytes, filtered, why)?;
+    let taken = read_streams(decoder, block, streams, filtered, why)?;
     let typesize = index(u64::from(header.typesize));
     unshuffle(shuffle, typesize, filtered, needed.start, &mut target[needed]);
     Ok(taken)
 }
 
-/// Decodes streams of `stream_bytes` each from the front of `source` until `target` is full, and
-/// returns how many bytes of the source they took.
+impl Block<'_> {
+    /// Where its first stream begins.
+    fn start(&self, why: &mut Why) -> Result<usize, Status> {
+        let Block { bytes, header, number, .. } = *self;
+        assert!(!header.memcpyed);
+        assert!(bytes.len() as u64 == u64::from(header.cbytes));
+        let start = u32_at(bytes, HEADER_BYTES + 4 * index(u64::from(number)));
+        let (first, limit) = (header.streams_first(), u64::from(header.cbytes));
+        if !(first..limit).contains(&start.into()) {
+            broken!(why, "blosc block {number} starts at {start}, outside [{first}, {limit})");
+        }
+        Ok(index(u64::from(start)))
+    }
+
+    /// Bytes that each of its streams decodes to.
+    fn stream_bytes(&self) -> usize {
+        let Block { header, number, .. } = *self;
+        index(u64::from(header.block_bytes(number) / header.block_streams(number)))
+    }
+
+    /// The bytes of the stream at `at` in the chunk, behind its size, which is checked.
+    fn stream(&self, at: usize, why: &mut Why) -> Result<Range<usize>, Status> {
+        let (Block { bytes, number, .. }, first) = (*self, at + size_of::<i32>());
+        let Some(size) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
+            broken!(why, "blosc block {number} lies at the end of its chunk");
+        };
+        let (size, left) = (i32::from_le_bytes(*size), bytes.len() - first);
+        match usize::try_from(size) {
+            Ok(stream) if 0 < stream && stream <= left => Ok(first..first + stream),
+            _ => broken!(
+                why,
+                "blosc block {number} has a stream of {size} bytes where {left} are left"
+            ),
+        }
+    }
+}
+
+/// Decodes the streams from `start` on until `target` is full, and returns how many bytes of the
+/// chunk they took.
 fn read_streams(
     decoder: &mut Decoder,
     block: &Block<'_>,
-    source: &[u8],
-    stream_bytes: usize,
+    start: usize,
     target: &mut [u8],
     why: &mut Why,
 ) -> Result<u64, Status> {
-    let Block { header, number, .. } = *block;
-    let mut rest = source;
-    for target in target.chunks_mut(stream_bytes) {
-        let Some((size, behind)) = rest.split_first_chunk::<4>() else {
-            broken!(why, "blosc block {number} lies at the end of its chunk");
-        };
-        let size = i32::from_le_bytes(*size);
-        let stream = usize::try_from(size).ok().filter(|size| *size > 0);
-        let Some((stream, behind)) = stream.and_then(|size| behind.split_at_checked(size)) else {
-            let left = behind.len();
-            broken!(why, "blosc block {number} has a stream of {size} bytes where {left} are left");
-        };
+    let Block { bytes, header, number, .. } = *block;
+    let mut at = start;
+    for target in target.chunks_mut(block.stream_bytes()) {
+        let range = block.stream(at, why)?;
+        at = range.end;
+        let stream = &bytes[range];
         if stream.len() == target.len() {
             target.copy_from_slice(stream);
         } else {
             let count = decompress(decoder, header.compressor, stream, target, why)?;
             expect_bytes(format_args!("blosc block {number}"), count, target.len(), why)?;
         }
-        rest = behind;
     }
-    Ok((source.len() - rest.len()) as u64)
+    Ok((at - start) as u64)
+}
+
+/// Tells the sink of the streams of the chunk `bytes` that hold the bytes `span` of its
+/// `chunk_bytes` decoded ones, whole blocks of them, for a decoder elsewhere. What [`decode_as`]
+/// refuses before it decompresses is refused.
+pub(super) fn walk(
+    bytes: &[u8],
+    (chunk_bytes, span): (u64, Span),
+    max_substreams: u32,
+    sink: &mut impl Sink,
+) -> Result<Walked, Unfit> {
+    let (why, broken) = (&mut Why::new(), |_| Unfit::Broken);
+    let header = header(bytes, why).map_err(broken)?;
+    let streams = header.stream_count();
+    let is_too_many = max_substreams != 0 && streams > u64::from(max_substreams);
+    if u64::from(header.nbytes) != chunk_bytes || !header.memcpyed && is_too_many {
+        return Err(Unfit::Broken);
+    }
+    if header.memcpyed {
+        if !sink.begin(1) {
+            return Err(Unfit::NoRoom);
+        }
+        let (first, limit) = (index(span.first), index(span.limit));
+        let source = HEADER_BYTES + first..HEADER_BYTES + limit;
+        sink.push(StreamPlace { source, target: first..limit, is_stored: true });
+        return Ok(Walked::plain(span));
+    }
+    if header.compressor != Compressor::Lz4 {
+        return Err(Unfit::Codec);
+    }
+    if streams > streams_max(chunk_bytes) {
+        return Err(Unfit::Streams);
+    }
+    let (size, mut taken) = (u64::from(header.blocksize), header.streams_first());
+    let blocks = span.first / size..span.limit.div_ceil(size);
+    if !sink.begin((blocks.end - blocks.start) * u64::from(header.split_count)) {
+        return Err(Unfit::NoRoom);
+    }
+    for number in blocks {
+        let block = Block { bytes, header: &header, number: number as u32, keeps_filter: true };
+        let start = block.start(why).map_err(broken)?;
+        let (mut at, step) = (start, block.stream_bytes());
+        let first = index(number * size);
+        let limit = first + index(u64::from(header.block_bytes(block.number)));
+        for first in (first..limit).step_by(step) {
+            let source = block.stream(at, why).map_err(broken)?;
+            let target = first..limit.min(first + step);
+            at = source.end;
+            let is_stored = source.len() == target.len();
+            sink.push(StreamPlace { source, target, is_stored });
+        }
+        taken += (at - start) as u64;
+        if taken > u64::from(header.cbytes) {
+            return Err(Unfit::Broken);
+        }
+    }
+    let first = span.first / size * size;
+    let limit = span.limit.next_multiple_of(size).min(chunk_bytes);
+    let mut walked = Walked::plain(Span { first, limit });
+    if header.has_filter() {
+        walked.shuffle = header.shuffle;
+        (walked.block_bytes, walked.typesize) = (header.blocksize, header.typesize);
+    }
+    Ok(walked)
 }
 
 fn decompress(

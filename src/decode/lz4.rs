@@ -5,6 +5,7 @@
 
 use crate::base::status::{Status, Why};
 use crate::fail;
+use core::ops::Range;
 
 /// Bytes of the size that numcodecs writes before a block.
 const SIZE_BYTES: usize = 4;
@@ -20,13 +21,19 @@ pub fn block(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, S
 
 /// Decodes a chunk of numcodecs' lz4 into `target`, which is as long as the chunk must be.
 pub fn decode(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
-    let Some((size, source)) = source.split_first_chunk::<SIZE_BYTES>() else {
+    let body = body(source, target.len() as u64, why)?;
+    block(&source[body], target, why)
+}
+
+/// Where the block lies in a chunk of numcodecs' lz4, which must say that it decodes to `wanted`
+/// bytes.
+pub fn body(source: &[u8], wanted: u64, why: &mut Why) -> Result<Range<usize>, Status> {
+    let Some((size, _)) = source.split_first_chunk::<SIZE_BYTES>() else {
         broken!(why, "lz4 chunk of {} bytes has no size", source.len());
     };
     let size = u32::from_le_bytes(*size);
-    if u64::from(size) != target.len() as u64 {
-        let wanted = target.len();
+    if u64::from(size) != wanted {
         broken!(why, "lz4 chunk says {size} bytes where {wanted} are expected");
     }
-    block(source, target, why)
+    Ok(SIZE_BYTES..source.len())
 }

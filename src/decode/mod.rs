@@ -19,6 +19,7 @@ mod filters;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
+pub mod streams;
 pub mod zstd;
 
 use crate::base::limits::CODECS_MAX;
@@ -63,7 +64,7 @@ pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
     if record.is_filtered() {
         return target_bytes(record.working_bytes());
     }
-    if !record.codecs.contains(&Codec::Blosc) {
+    if !record.codecs.iter().any(|codec| codec.is_blosc()) {
         return 0;
     }
     blosc::blocksize_unchecked(encoded).min(target_bytes(record.chunk_bytes))
@@ -140,7 +141,10 @@ pub fn decode_filtered<'a>(
     scratch: Scratch<'a>,
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
-    let want = Want { span: need, keeps_filter: record.codecs.first() == Some(&Codec::Blosc) };
+    let want = Want {
+        span: need,
+        keeps_filter: record.codecs.first().is_some_and(|codec| codec.is_blosc()),
+    };
     decode_as(decoder, record, max_substreams, encoded, want, scratch, why)
 }
 
@@ -204,7 +208,7 @@ fn decompress<'a>(
 ) -> Result<Filtered<'a>, Status> {
     let Scratch { target, block } = scratch;
     let count = match codec {
-        Codec::Blosc => {
+        Codec::Blosc | Codec::BloscLz4 => {
             return blosc::decode_as(decoder, source, max_substreams, want, target, block, why);
         }
         // The first bytes at least, as many as are wanted.

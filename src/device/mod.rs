@@ -1,4 +1,4 @@
-//! Slabs and resident waves: how decoded chunks come from workers to a device, many at a time.
+//! Slabs and resident waves: how chunks come from workers to a device, many at a time.
 //!
 //! In: reservations of workers. Out: which slab is copied to which resident wave next, and which
 //! memory is free again. Only bookkeeping under the lock: the calls to the driver are `cuda`'s, the
@@ -8,22 +8,27 @@
 //!  slab      Free ──▶ Filling ──(full, or the device is idle)──▶ Sealed
 //!              ▲                                                   │ no writer
 //!              └───────────(the copy has run)──────── Copying ◀────┘
-//!  resident  Free ──(a slab is submitted)──▶ Busy ──(its kernel has run)──▶ Free
+//!  resident  Free ──(a slab is submitted)──▶ Busy ──(its kernels have run)──▶ Free
 //! ```
 //!
-//! A slab is page-locked host memory, a resident wave the device memory that it is copied to; both
-//! have one layout. Data lies in front of the units, so that one copy takes what is used of both:
+//! A slab is page-locked host memory, a resident wave the device memory that it is copied to. Data
+//! lies in front of the units, so that one copy takes what is used of both; behind the wave lies
+//! what the device alone has, the bytes that it decodes:
 //!
 //! ```text
-//!  0      first                 data_bytes                 limit
-//!  | free | data, growing down  | units, growing up | tiles | free
+//!  0      first                 data_bytes                                     bytes()
+//!  | free | data, growing down  | units, growing up | tiles | streams | free    | decoded |
 //! ```
+//!
+//! Data is decoded chunks, or encoded ones whose streams the device decodes. Those are *late*:
+//! whether one decodes is known when the resident wave is done, and one that does not is read
+//! again, for a worker (`wave`, `jobs::plan::redo`).
 //!
 //! Invariants: a writer has its part of a slab to itself until it is done; a slab is submitted when
 //! its last writer is done; the chunks of a slab count as missing in their batches until the
 //! resident wave is done.
 //!
-//! What workers decode of a chunk, and what is left to the kernel, is said in `codecs`.
+//! What workers decode of a chunk, and what is left to the kernels, is said in `codecs`.
 
 mod codecs;
 mod streams;
@@ -34,8 +39,9 @@ use crate::base::indexes::BatchSlot;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
-pub use codecs::{DecodedBy, decoded_by};
-#[cfg_attr(not(feature = "internals"), allow(unused_imports))] // no loader makes one yet
+pub use codecs::{AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, decoded_by};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 pub use streams::{Stream, StreamKind, StreamStatus};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
@@ -56,13 +62,31 @@ pub struct Layout {
     pub data_bytes: u64,
     /// Most units.
     pub units: u32,
+    /// Most streams that the device decodes; 0: it decodes nothing.
+    pub streams: u32,
+    /// Bytes of a resident wave that they are decoded to.
+    pub decoded_bytes: u64,
 }
 
 impl Layout {
-    /// Bytes of a slab, and of a resident wave.
+    /// Bytes of a slab, and of what a resident wave has of it.
     pub fn bytes(&self) -> u64 {
-        let tiles = (u64::from(self.units) + 1) * size_of::<u32>() as u64;
-        align_up(self.data_bytes + u64::from(self.units) * UNIT_BYTES + tiles, MEMORY_PAGE_BYTES)
+        align_up(self.streams_at(self.units) + self.streams_bytes(), MEMORY_PAGE_BYTES)
+    }
+
+    /// Where the tiles of a slab with so many units begin.
+    pub fn tiles_at(&self, units: u32) -> u64 {
+        self.data_bytes + u64::from(units) * UNIT_BYTES
+    }
+
+    /// Where its streams begin.
+    pub fn streams_at(&self, units: u32) -> u64 {
+        let tiles_bytes = (u64::from(units) + 1) * size_of::<u32>() as u64;
+        align_up(self.tiles_at(units) + tiles_bytes, DATA_ALIGN)
+    }
+
+    fn streams_bytes(&self) -> u64 {
+        u64::from(self.streams) * Stream::BYTES
     }
 }
 
@@ -73,13 +97,20 @@ pub struct SlabNeed {
     pub data_bytes: u64,
     /// Units.
     pub units: u32,
+    /// Bytes of the resident wave that the device decodes to.
+    pub decoded_bytes: u64,
 }
 
 impl SlabNeed {
     /// What a piece of `bytes` bytes with `units` units takes.
     pub fn of(bytes: u64, units: u32) -> SlabNeed {
         let data_bytes = if bytes == 0 { 0 } else { align_up(bytes + DATA_ALIGN, DATA_ALIGN) };
-        SlabNeed { data_bytes, units }
+        SlabNeed { data_bytes, units, decoded_bytes: 0 }
+    }
+
+    /// The same, where the device decodes it to so many bytes.
+    pub fn decoded_to(self, bytes: u64) -> SlabNeed {
+        SlabNeed { decoded_bytes: align_up(bytes, DATA_ALIGN), ..self }
     }
 
     /// Both together.
@@ -87,12 +118,14 @@ impl SlabNeed {
         SlabNeed {
             data_bytes: self.data_bytes + other.data_bytes,
             units: self.units.saturating_add(other.units),
+            decoded_bytes: self.decoded_bytes + other.decoded_bytes,
         }
     }
 
     /// Whether an empty slab has room for it.
     pub fn fits(&self, layout: &Layout) -> bool {
-        self.data_bytes <= layout.data_bytes && self.units <= layout.units
+        let fits = self.data_bytes <= layout.data_bytes && self.units <= layout.units;
+        fits && self.decoded_bytes <= layout.decoded_bytes
     }
 }
 
@@ -105,6 +138,8 @@ pub struct SlabPart {
     pub data: u64,
     /// First unit.
     pub unit: u32,
+    /// First byte that the device decodes to, in the resident wave.
+    pub decoded: u64,
     /// How large it is.
     pub need: SlabNeed,
     /// There is none in a library without devices, so what is done with one is left out, too.
@@ -126,10 +161,28 @@ struct Slab {
     first: u64,
     /// Units that are taken.
     units: u32,
+    /// Bytes of a resident wave that are taken to decode to.
+    decoded_bytes: u64,
+    /// It has hardly room for streams.
+    is_full: bool,
     /// Parts whose workers are not done.
     writers: u32,
     /// Position in the order in which slabs were begun.
     number: u64,
+}
+
+impl Slab {
+    fn begun(layout: &Layout, number: u64) -> Slab {
+        Slab {
+            state: SlabState::Filling,
+            first: layout.data_bytes,
+            units: 0,
+            decoded_bytes: 0,
+            is_full: false,
+            writers: 0,
+            number,
+        }
+    }
 }
 
 /// What is submitted: of a slab to a resident wave.
@@ -145,6 +198,9 @@ pub struct Submission {
     pub units: u32,
 }
 
+/// The end of a list of late chunks.
+const NO_ROW: u32 = u32::MAX;
+
 /// See the module.
 pub struct Slabs {
     layout: Layout,
@@ -156,31 +212,44 @@ pub struct Slabs {
     /// Chunks by batch slot of each slab, then of each resident wave.
     counts: &'static mut [u64],
     slots: u32,
+    /// Streams of each slab so far, which writers count as they find them.
+    pub streams: &'static [AtomicU32],
+    /// Row of the first late chunk of each slab, then of each resident wave.
+    late: &'static mut [u32],
+    /// That of the next one, by row of the tables of waves.
+    late_next: &'static mut [u32],
 }
 
 impl Slabs {
     /// No slab: on the host.
     pub const fn none() -> Slabs {
         Slabs {
-            layout: Layout { data_bytes: 0, units: 0 },
+            layout: Layout { data_bytes: 0, units: 0, streams: 0, decoded_bytes: 0 },
             slabs: &mut [],
             filling: None,
             next_number: 0,
             busy: [false; RESIDENT_WAVES],
             counts: &mut [],
             slots: 0,
+            streams: &[],
+            late: &mut [],
+            late_next: &mut [],
         }
     }
 
-    /// `count` free slabs for batches in `slots` slots.
-    pub fn carve(carver: &mut Carver, layout: Layout, count: u32, slots: u32) -> Slabs {
-        let slab = Slab { state: SlabState::Free, first: 0, units: 0, writers: 0, number: 0 };
+    /// `count` free slabs for batches in `slots` slots and chunks of `rows` rows.
+    pub fn carve(carver: &mut Carver, layout: Layout, count: u32, slots: u32, rows: u64) -> Slabs {
+        let slab = Slab { state: SlabState::Free, ..Slab::begun(&layout, 0) };
         let owners = u64::from(count) + RESIDENT_WAVES as u64;
+        let rows = if layout.streams > 0 { rows } else { 0 };
         Slabs {
             layout,
             slabs: carver.slice(Item::DeviceWaves, u64::from(count), &slab),
             counts: carver.slice(Item::DeviceWaves, owners * u64::from(slots), &0),
             slots,
+            streams: carver.slice_from(Item::DeviceWaves, u64::from(count), |_| AtomicU32::new(0)),
+            late: carver.slice(Item::DeviceWaves, owners, &NO_ROW),
+            late_next: carver.slice(Item::DeviceWaves, rows, &NO_ROW),
             ..Slabs::none()
         }
     }
@@ -199,7 +268,10 @@ impl Slabs {
     }
 
     fn fits_in(&self, slab: &Slab, need: SlabNeed) -> bool {
-        need.data_bytes <= slab.first && need.units <= self.layout.units - slab.units
+        !(slab.is_full && need.decoded_bytes > 0)
+            && need.data_bytes <= slab.first
+            && need.units <= self.layout.units - slab.units
+            && need.decoded_bytes <= self.layout.decoded_bytes - slab.decoded_bytes
     }
 
     /// Takes a part of a slab for one worker; None until a slab is free. A slab that has no room
@@ -225,19 +297,16 @@ impl Slabs {
         slab.units += need.units;
         slab.writers += 1;
         let unit = slab.units - need.units;
-        Some(SlabPart { slab: number, data: slab.first, unit, need, devices: DEVICES? })
+        let decoded = self.layout.bytes() + slab.decoded_bytes;
+        slab.decoded_bytes += need.decoded_bytes;
+        Some(SlabPart { slab: number, data: slab.first, unit, decoded, need, devices: DEVICES? })
     }
 
     /// Begins to fill a free slab.
     fn begin(&mut self) -> Option<u32> {
         let free = self.slabs.iter().position(|slab| slab.state == SlabState::Free)?;
-        self.slabs[free] = Slab {
-            state: SlabState::Filling,
-            first: self.layout.data_bytes,
-            units: 0,
-            writers: 0,
-            number: self.next_number,
-        };
+        self.slabs[free] = Slab::begun(&self.layout, self.next_number);
+        self.streams[free].store(0, Relaxed);
         self.next_number += 1;
         Some(free as u32)
     }
@@ -254,6 +323,10 @@ impl Slabs {
         assert!(matches!(slab.state, SlabState::Filling | SlabState::Sealed));
         assert!(slab.writers > 0);
         slab.writers -= 1;
+        // Streams are not reserved: how many a chunk has is known when it was read. Room is left
+        // for those of the parts that are out.
+        let (streams, most) = (self.streams[part.slab as usize].load(Relaxed), self.layout.streams);
+        slab.is_full = streams > most / 4 * 3;
     }
 
     /// `chunks` more chunks of the batch in `slot` come with a slab.
@@ -263,17 +336,36 @@ impl Slabs {
         self.counts[self.row(slab) + slot.at()] += chunks;
     }
 
+    /// The late chunk in a row comes with a slab.
+    pub fn add_late(&mut self, slab: u32, row: u32) {
+        assert!(self.slabs[slab as usize].writers > 0);
+        let first = &mut self.late[slab as usize];
+        self.late_next[row as usize] = core::mem::replace(first, row);
+    }
+
+    /// Row of the first late chunk that a resident wave was given.
+    pub fn first_late(&self, resident: u32) -> Option<u32> {
+        Some(self.late[self.slabs.len() + resident as usize]).filter(|row| *row != NO_ROW)
+    }
+
+    /// Row of the one behind another.
+    pub fn next_late(&self, row: u32) -> Option<u32> {
+        Some(self.late_next[row as usize]).filter(|row| *row != NO_ROW)
+    }
+
+    /// Takes the row of a late chunk that a resident wave has brought, or not.
+    pub fn take_late(&mut self, resident: u32) -> Option<u32> {
+        let row = self.first_late(resident)?;
+        self.late[self.slabs.len() + resident as usize] = self.late_next[row as usize];
+        Some(row)
+    }
+
     fn row(&self, owner: u32) -> usize {
         owner as usize * self.slots as usize
     }
 
     fn resident_row(&self, resident: u32) -> usize {
         self.row(self.slabs.len() as u32 + resident)
-    }
-
-    /// Resident waves that are worked on, as bits.
-    pub fn busy_bits(&self) -> u64 {
-        self.busy.iter().enumerate().map(|(at, busy)| u64::from(*busy) << at).sum()
     }
 
     /// Number of resident waves that are worked on.
@@ -290,7 +382,10 @@ impl Slabs {
     /// Whether a slab has enough for a copy and a launch of its own, beside others.
     fn is_worth(&self, slab: &Slab) -> bool {
         let used = self.layout.data_bytes - slab.first;
-        used >= self.layout.data_bytes / 4 || slab.units >= self.layout.units / 4
+        let decoded = self.layout.decoded_bytes;
+        used >= self.layout.data_bytes / 4
+            || slab.units >= self.layout.units / 4
+            || decoded > 0 && slab.decoded_bytes >= decoded / 4
     }
 
     fn next_submission(&self) -> Option<usize> {
@@ -320,6 +415,8 @@ impl Slabs {
         for slot in 0..self.slots as usize {
             self.counts[to + slot] = core::mem::take(&mut self.counts[from + slot]);
         }
+        let late = core::mem::replace(&mut self.late[at], NO_ROW);
+        self.late[self.slabs.len() + resident] = late;
         let Slab { first, units, .. } = self.slabs[at];
         Some(Submission { slab: at as u32, resident: resident as u32, first, units })
     }
@@ -349,6 +446,7 @@ impl Slabs {
         self.filling = None;
         self.busy = [false; RESIDENT_WAVES];
         self.counts.fill(0);
+        self.late.fill(NO_ROW);
     }
 }
 

@@ -4,7 +4,8 @@
 //! what its word of status says. Invariant: a record is plain numbers without gaps, 32 bytes; the
 //! device checks each before it touches anything, and an extent that is wrong is refused.
 
-#![cfg_attr(not(feature = "internals"), allow(dead_code))] // no loader makes one yet
+// What the kernel says and takes, of which a loader uses a part, and tests the whole.
+#![cfg_attr(not(feature = "internals"), allow(dead_code))]
 
 /// The record of a stream.
 #[repr(C)]
@@ -35,6 +36,18 @@ impl Stream {
 
     /// Streams that a block of the kernel takes: a warp for each.
     pub const IN_BLOCK: u32 = 8;
+
+    /// The bytes of the record.
+    pub fn to_bytes(self) -> [u8; Stream::BYTES as usize] {
+        let mut bytes = [0; Stream::BYTES as usize];
+        let words = [self.source_bytes, self.target_bytes, self.kind, self.reserved];
+        bytes[..8].copy_from_slice(&self.source.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.target.to_ne_bytes());
+        for (place, word) in bytes[16..].as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        bytes
+    }
 }
 
 /// What is to be done with a stream.

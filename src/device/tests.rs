@@ -1,13 +1,14 @@
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::vec::Vec;
 
-const LAYOUT: Layout = Layout { data_bytes: 4096, units: 16 };
+const LAYOUT: Layout = Layout { data_bytes: 4096, units: 16, streams: 8, decoded_bytes: 8192 };
 const SLOTS: u32 = 3;
 
 /// Two slabs for batches in three slots.
 fn slabs() -> Slabs {
     let mut carver = Carver::leaked(1 << 14);
-    Slabs::carve(&mut carver, LAYOUT, 2, SLOTS)
+    Slabs::carve(&mut carver, LAYOUT, 2, SLOTS, 4)
 }
 
 #[test]
@@ -39,9 +40,9 @@ fn a_slab_is_sealed_by_what_it_has_no_room_for() {
 #[test]
 fn there_is_never_room_for_more_than_a_slab_holds() {
     let slabs = slabs();
-    assert!(slabs.has_room(SlabNeed { data_bytes: 4096, units: 16 }));
-    assert!(!slabs.has_room(SlabNeed { data_bytes: 4112, units: 1 }));
-    assert!(!slabs.has_room(SlabNeed { data_bytes: 0, units: 17 }));
+    assert!(slabs.has_room(SlabNeed { data_bytes: 4096, units: 16, decoded_bytes: 8192 }));
+    assert!(!slabs.has_room(SlabNeed { data_bytes: 4112, units: 1, decoded_bytes: 0 }));
+    assert!(!slabs.has_room(SlabNeed { data_bytes: 0, units: 17, decoded_bytes: 0 }));
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn a_quarter_of_a_slab_is_worth_a_launch_beside_another() {
     slabs.finish(&two);
     let second = slabs.submit().unwrap();
     assert_ne!(second.resident, first.resident);
-    assert_eq!(slabs.busy_bits(), 3);
+    assert_eq!(slabs.busy_count(), 2);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn what_is_cleared_is_as_new() {
     slabs.finish(&part);
     let resident = slabs.submit().unwrap().resident;
     slabs.clear();
-    assert_eq!((slabs.busy_bits(), slabs.take_chunks(resident, BatchSlot(1))), (0, 0));
+    assert_eq!((slabs.busy_count(), slabs.take_chunks(resident, BatchSlot(1))), (0, 0));
     assert!(slabs.has_room(SlabNeed::of(4080, 8)));
 }
 
@@ -168,4 +169,43 @@ fn a_slab_goes_where_its_drawing_says_and_nowhere_else() {
             assert_eq!(went, from.contains(&state), "step {number} from {state:?}");
         }
     }
+}
+
+#[test]
+fn late_chunks_go_with_their_slab_and_room_to_decode_to_is_counted() {
+    let mut slabs = slabs();
+    let need = SlabNeed::of(10, 1).decoded_to(2000);
+    assert_eq!(need.decoded_bytes, 2000);
+    let one = slabs.reserve(need).unwrap();
+    let two = slabs.reserve(need).unwrap();
+    assert_eq!((one.decoded, two.decoded), (LAYOUT.bytes(), LAYOUT.bytes() + 2000));
+    // Two are worth a wave of their own.
+    let three = slabs.reserve(need).unwrap();
+    assert_ne!(three.slab, two.slab);
+    for (part, row) in [(&one, 3), (&two, 1), (&three, 0)] {
+        slabs.add_late(part.slab, row);
+        slabs.finish(part);
+    }
+    let first = slabs.submit().unwrap();
+    assert_eq!(slabs.first_late(first.resident), Some(1));
+    assert_eq!((slabs.next_late(1), slabs.next_late(3)), (Some(3), None));
+    slabs.done(first.resident);
+    let rows: Vec<u32> = std::iter::from_fn(|| slabs.take_late(first.resident)).collect();
+    assert_eq!(rows, [1, 3]);
+    let second = slabs.submit().unwrap();
+    assert_eq!(slabs.take_late(second.resident), Some(0));
+    assert_eq!(slabs.take_late(second.resident), None);
+}
+
+#[test]
+fn a_slab_with_many_streams_takes_none_further_until_it_was_copied() {
+    let mut slabs = slabs();
+    let need = SlabNeed::of(10, 1).decoded_to(16);
+    let one = slabs.reserve(need).unwrap();
+    slabs.streams[one.slab as usize].store(7, Relaxed);
+    slabs.finish(&one);
+    assert_eq!(slabs.reserve(SlabNeed::of(10, 1)).unwrap().slab, one.slab);
+    let two = slabs.reserve(need).unwrap();
+    assert_ne!(two.slab, one.slab);
+    assert_eq!(slabs.streams[two.slab as usize].load(Relaxed), 0);
 }

@@ -5,13 +5,13 @@
 
 use crate::base::abi::{Stats, write_text};
 use crate::engine::Engine;
-use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST};
+use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF};
 
 impl Engine {
     /// All figures now.
     pub fn read_stats(&self, stats: &mut Stats) {
         self.shared.stats.read(stats);
-        // Nothing is decoded on a device, so nothing there waits for it.
+        // Nothing counts it.
         stats.decode_gap.ns_best = u64::MAX;
         stats.host_bytes_committed = self.shared.host_bytes;
         stats.backend = if self.shared.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
@@ -20,6 +20,9 @@ impl Engine {
             stats.pinned_bytes_committed = engine.sizes.pinned_bytes();
             stats.gpu_overhead_bytes = engine.overhead_bytes;
         }
+        let decodes = self.shared.geometry.device.streams > 0;
+        let way = self.shared.settings.config.device_decode;
+        stats.device_decode_way = if decodes { way } else { DECODE_OFF };
         let backend = self.shared.settings.backend_reason.as_str();
         write_text(&mut stats.backend_reason, backend);
         write_text(&mut stats.backend_text, backend);

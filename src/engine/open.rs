@@ -16,7 +16,7 @@ use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
 use crate::engine::open_device::{
-    add_device_lines, carve_batches, carve_staging, carve_tiles, open_engine,
+    add_device_lines, carve_batches, carve_staging, carve_streams, carve_tiles, open_engine,
 };
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
@@ -258,6 +258,7 @@ fn layout(
     let batches = carve_batches(carver, settings, opened);
     let staging = carve_staging(carver, settings, geometry, opened);
     let device_tiles = carve_tiles(carver, settings, geometry);
+    let device_streams = carve_streams(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots, settings.fields.len() as u32);
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory =
@@ -285,6 +286,7 @@ fn layout(
         batches,
         engine,
         device_tiles,
+        device_streams,
         exports,
         chunk_memory,
         paddings: values.paddings.clone(),

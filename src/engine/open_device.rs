@@ -8,13 +8,13 @@ use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
-use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel};
+use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel, LZ4};
 use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES, Texts};
 use crate::decode::inflate::Inflater;
 use crate::fail;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
-use crate::state::slab_writer::Tiles;
+use crate::state::slab_writer::{StreamRow, Tiles};
 use core::ffi::CStr;
 
 /// Adds pinned and device memory to a bill.
@@ -28,7 +28,11 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     bill.add(Item::PinnedSlabs, Kind::Pinned, slabs_bytes);
     bill.add(Item::StagingSlabs, Kind::Pinned, sizes.staging_bytes);
     bill.add(Item::BatchSlots, Kind::Device, sizes.slots_bytes);
-    bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * RESIDENT_WAVES as u64);
+    let waves = RESIDENT_WAVES as u64;
+    bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * waves);
+    if sizes.streams > 0 {
+        bill.add(Item::DecodedWaves, Kind::Device, sizes.decoded_bytes * waves);
+    }
     bill.add(Item::Rounding, Kind::Device, sizes.rest_bytes());
 }
 
@@ -45,15 +49,18 @@ pub fn open_engine(
         return Ok(());
     }
     let (assemble, rest) = unpack(&ASSEMBLE, scratch, why)?;
-    let digest = match settings.per_sample.has_digest {
-        true => Some(unpack(&DIGEST, rest, why)?.0),
-        false => None,
-    };
+    let (mut digest, mut decode, mut rest) = (None, None, rest);
+    if settings.per_sample.has_digest {
+        (digest, rest) = unpack(&DIGEST, rest, why).map(|(text, rest)| (Some(text), rest))?;
+    }
+    if geometry.device.streams > 0 {
+        decode = Some(unpack(&LZ4, rest, why)?.0);
+    }
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    let (consumer, texts) = (Consumer(config.consumer_stream), Texts { assemble, digest });
+    let (consumer, texts) = (Consumer(config.consumer_stream), Texts { assemble, decode, digest });
     *engine = Some(DeviceEngine::open(context, &sizes, consumer, texts, why)?);
     Ok(())
 }
@@ -112,6 +119,17 @@ pub fn carve_tiles(carver: &mut Carver, settings: &Settings, geometry: &Geometry
     let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
     let rows = slabs * u64::from(geometry.device.units);
     carver.table(Item::DeviceWaves, rows, &Tiles::default())
+}
+
+/// A row for each stream of every slab.
+pub fn carve_streams(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+) -> Table<StreamRow> {
+    let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
+    let rows = slabs * u64::from(geometry.device.streams);
+    carver.table(Item::DeviceWaves, rows, &StreamRow::default())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::state::scratch::Hold;
 use crate::state::shared::{Padding, Shared};
 use crate::state::slab_writer::{SlabWriter, chunk_data};
 use crate::state::worker::{DecodeContext, Worker};
-use crate::wave::{ChunkKind, ChunkTask};
+use crate::wave::{ChunkKind, ChunkTask, Way};
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -59,6 +59,7 @@ pub fn run<'l>(
             wave,
             mates,
             shared.staged(&head),
+            None,
             &mut |mate, failure| {
                 fail_task(lock, wave, mate, record, &failure);
             },
@@ -74,15 +75,15 @@ pub fn run<'l>(
 
 /// What assembling the chunks of one array takes.
 pub struct Assembler<'a> {
-    shared: &'a Shared,
-    record: &'static ArrayRecord,
+    pub(super) shared: &'a Shared,
+    pub(super) record: &'static ArrayRecord,
     /// From the array's element type to that of each field; None where a field cannot have it, and
     /// no box of the array goes to it.
     casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
     /// Where chunks go on their way to a device.
-    slab: Option<SlabWriter>,
+    pub(super) slab: Option<SlabWriter>,
     decode: Metric,
-    scatter: Metric,
+    pub(super) scatter: Metric,
     /// Chunks that were decoded into the slab, and those of them that kept their filter.
     in_slab: u64,
     filtered: u64,
@@ -122,12 +123,14 @@ impl<'a> Assembler<'a> {
     }
 
     /// Decodes and scatters the tasks `mates`, which are one chunk; tells `fail` which failed.
+    /// `in_slab`: where the encoded bytes lie in the slab already, of a chunk for the device.
     pub fn assemble_mates(
         &mut self,
         context: &mut DecodeContext,
         wave: WaveIndex,
         mates: Range<u32>,
         encoded: &[u8],
+        in_slab: Option<u64>,
         fail: &mut dyn FnMut(u32, Refusal),
     ) {
         let shared = self.shared;
@@ -141,6 +144,10 @@ impl<'a> Assembler<'a> {
             return;
         }
         for mate in mates {
+            if task(mate).way == Way::Device && task(mate).kind == ChunkKind::Data {
+                self.send_encoded(wave, mate, encoded, in_slab);
+                continue;
+            }
             let source = Source::Encoded(encoded, &mut *context);
             if let Err(failure) = self.assemble(wave, &task(mate), source) {
                 fail(mate, failure);
@@ -222,7 +229,7 @@ impl<'a> Assembler<'a> {
     /// Brings a task to all of its samples; how many bytes were written. Never inlined: what only a
     /// slab has would be asked for before it is known that there is one, which memcheck reports.
     #[inline(never)]
-    fn scatter_task(
+    pub(super) fn scatter_task(
         &mut self,
         wave: WaveIndex,
         record: &ArrayRecord,

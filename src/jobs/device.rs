@@ -12,24 +12,35 @@ use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
-use crate::cuda::{DeviceEngine, Fault, Submit};
-use crate::device::{Layout, Submission, UNIT_BYTES};
+use crate::cuda::{DeviceEngine, Fault, RESIDENT_WAVES, Submit};
+use crate::device::{Stream, StreamStatus, Submission};
 use crate::fail;
 use crate::jobs::digest::{close_digests, read_batches};
 use crate::jobs::lend::send_boxes;
 use crate::jobs::release::fence_captured;
 use crate::os::sink::Level;
-use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, bits};
+use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, WavePhase, bits};
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::write_first_tiles;
 use crate::state::{Life, State};
+use crate::wave::{ChunkTask, Way};
 
 impl State {
-    /// The chunks that a resident wave brought are in their batches.
-    fn land(&mut self, shared: &Shared, resident: u32) {
+    /// The chunks that a resident wave brought are in their batches, but for those that the device
+    /// refused.
+    fn land(&mut self, shared: &Shared, engine: &DeviceEngine, resident: u32) {
         self.device.slabs.done(resident);
+        self.device.waves[resident as usize].0 = WavePhase::Idle;
+        while let Some(row) = self.device.slabs.take_late(resident) {
+            let task = shared.tables.chunks.read(row as usize);
+            let Way::Late { first, count } = task.way else { unreachable!("it is in the list") };
+            let mut streams = first..first + count;
+            let is_decoded = streams
+                .all(|stream| engine.verdict(resident, stream) == StreamStatus::Decoded as u32);
+            self.land_late(shared, row, is_decoded);
+        }
         for slot in self.slots.each() {
             let chunks = self.device.slabs.take_chunks(resident, slot);
             if chunks == 0 {
@@ -43,15 +54,6 @@ impl State {
         }
         self.plan_wanted = true;
     }
-}
-
-/// What is done of what a device was given.
-#[derive(Clone, Copy, Default)]
-struct Done {
-    copied: u64,
-    waves: u64,
-    slots: u64,
-    digests: u64,
 }
 
 /// Looks what is done and submits what can be. Whether anything was.
@@ -90,47 +92,100 @@ fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
 }
 
 fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
-    let shared = lock.shared;
-    let (copying, busy, fenced, digesting, copies, waves) = {
-        let device = &lock.lock().device;
-        let (copying, busy) = (device.copying, device.slabs.busy_bits());
-        let (fenced, digesting) = (device.fenced, device.digesting);
-        (copying, busy, fenced, digesting, device.copy_bytes, device.wave_bytes)
-    };
-    let mut done = Done::default();
-    for bit in bits(copying) {
-        done.copied |= u64::from(engine.is_copied(bit)?) << bit;
+    let mut progress = false;
+    for resident in 0..RESIDENT_WAVES {
+        let (phase, submit) = lock.lock().device.waves[resident];
+        progress |= match phase {
+            WavePhase::Idle => false,
+            WavePhase::Copying => poll_copy(lock, engine, &submit)?,
+            WavePhase::Decoding => poll_decode(lock, engine, &submit)?,
+            WavePhase::Assembling => poll_assemble(lock, engine, &submit)?,
+        };
     }
-    for bit in bits(busy) {
-        done.waves |= u64::from(engine.is_assembled(bit)?) << bit;
-    }
-    for bit in bits(fenced) {
-        done.slots |= u64::from(engine.is_unfenced(bit)?) << bit;
-    }
-    for bit in bits(digesting) {
-        done.digests |= u64::from(engine.is_digested(bit)?) << bit;
-    }
-    if done.copied | done.waves | done.slots | done.digests == 0 {
+    Ok(progress | poll_slots(lock, engine)?)
+}
+
+/// The slab is free when it was copied, and the kernels follow.
+fn poll_copy(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
+    if !engine.is_copied(submit.slab)? {
         return Ok(false);
     }
-    for slot in bits(done.digests) {
+    let bytes = submit.limit - submit.first;
+    lock.shared.stats.input_transfer.observe(engine.copy_ns(submit.slab), bytes, bytes);
+    {
+        let device = &mut lock.lock().device;
+        device.slabs.copied(submit.slab);
+        device.lacks_room = false;
+    }
+    match submit.streams {
+        0 => launch(lock, engine, submit),
+        _ => {
+            engine.decode(submit)?;
+            set_phase(lock, submit, WavePhase::Decoding);
+            Ok(true)
+        }
+    }
+}
+
+fn poll_decode(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
+    if !engine.is_decoded(submit.resident)? {
+        return Ok(false);
+    }
+    let (input, output) = lock.lock().device.decoding[submit.resident as usize];
+    let ns = engine.decode_ns(submit.resident);
+    lock.shared.stats.device_decode.observe(ns, input, output);
+    launch(lock, engine, submit)
+}
+
+/// Hands the units of a resident wave to the device; without any it is done.
+fn launch(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
+    if submit.tiles > 0 {
+        engine.assemble(submit)?;
+        set_phase(lock, submit, WavePhase::Assembling);
+    } else {
+        lock.lock().land(lock.shared, engine, submit.resident);
+    }
+    Ok(true)
+}
+
+fn set_phase(lock: &Lock, submit: &Submit, phase: WavePhase) {
+    lock.lock().device.waves[submit.resident as usize] = (phase, *submit);
+}
+
+fn poll_assemble(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
+    if !engine.is_assembled(submit.resident)? {
+        return Ok(false);
+    }
+    let ns = engine.assemble_ns(submit.resident);
+    let state = &mut *lock.lock();
+    let (input, output) = state.device.wave_bytes[submit.resident as usize];
+    lock.shared.stats.assemble.observe(ns, input, output);
+    state.land(lock.shared, engine, submit.resident);
+    Ok(true)
+}
+
+/// Looks at the slots that wait for a consumer, or whose samples are read for their digests.
+fn poll_slots(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
+    let (fenced, digesting) = {
+        let device = &lock.lock().device;
+        (device.fenced, device.digesting)
+    };
+    let (mut slots, mut digests) = (0, 0);
+    for bit in bits(fenced) {
+        slots |= u64::from(engine.is_unfenced(bit)?) << bit;
+    }
+    for bit in bits(digesting) {
+        digests |= u64::from(engine.is_digested(bit)?) << bit;
+    }
+    if slots | digests == 0 {
+        return Ok(false);
+    }
+    for slot in bits(digests) {
         close_digests(lock, BatchSlot(slot), engine.digest_ns(slot));
     }
-    bits(done.copied).for_each(|slab| {
-        let bytes = copies[index(u64::from(slab))];
-        shared.stats.input_transfer.observe(engine.copy_ns(slab), bytes, bytes);
-    });
-    bits(done.waves).for_each(|wave| {
-        let (input, output) = waves[index(u64::from(wave))];
-        shared.stats.assemble.observe(engine.assemble_ns(wave), input, output);
-    });
     let state = &mut *lock.lock();
-    state.device.copying &= !done.copied;
-    state.device.fenced &= !done.slots;
-    state.device.lacks_room = false;
-    bits(done.copied).for_each(|slab| state.device.slabs.copied(slab));
-    bits(done.waves).for_each(|wave| state.land(shared, wave));
-    bits(done.slots).map(BatchSlot).for_each(|slot| {
+    state.device.fenced &= !slots;
+    bits(slots).map(BatchSlot).for_each(|slot| {
         state.slots.unfence(slot);
         state.slot_freed();
     });
@@ -139,34 +194,65 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
 
 /// Hands a slab to the device; where nothing in it is to be done, it is done.
 fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result<(), Fault> {
-    let Submission { slab, resident, units, .. } = *submission;
+    let Submission { slab, resident, first, units } = *submission;
     let layout = &lock.shared.geometry.device;
     let (tiles, output_bytes) = write_tiles(lock.shared, slab, units)?;
-    if tiles > 0 {
-        let submit = submit_of(submission, layout, tiles);
-        engine.submit(&submit)?;
-        let device = &mut lock.lock().device;
-        device.copying |= 1 << slab;
-        device.copy_bytes[index(u64::from(slab))] = submit.limit - submit.first;
-        let lent_bytes = core::mem::take(&mut device.lent_bytes[index(u64::from(slab))]);
-        device.wave_bytes[index(u64::from(resident))] =
-            (layout.data_bytes - submit.first + lent_bytes, output_bytes);
+    let (streams, sizes) = write_streams(lock, slab, resident, units);
+    if tiles == 0 && streams == 0 {
+        let state = &mut *lock.lock();
+        state.device.slabs.copied(slab);
+        state.device.lacks_room = false;
+        state.land(lock.shared, engine, resident);
         return Ok(());
     }
-    let state = &mut *lock.lock();
-    state.device.slabs.copied(slab);
-    state.device.lacks_room = false;
-    state.land(lock.shared, resident);
+    let (tiles_at, streams_at) = (layout.tiles_at(units), layout.streams_at(units));
+    let limit = streams_at + u64::from(streams) * Stream::BYTES;
+    let units_at = layout.data_bytes;
+    let submit = Submit {
+        slab,
+        resident,
+        first,
+        limit,
+        units_at,
+        tiles_at,
+        units,
+        tiles,
+        streams_at,
+        streams,
+    };
+    engine.copy(&submit)?;
+    set_phase(lock, &submit, WavePhase::Copying);
+    let device = &mut lock.lock().device;
+    let lent_bytes = core::mem::take(&mut device.lent_bytes[index(u64::from(slab))]);
+    let bytes = layout.data_bytes - first - sizes.0 + sizes.1 + lent_bytes;
+    device.wave_bytes[index(u64::from(resident))] = (bytes, output_bytes);
+    device.decoding[index(u64::from(resident))] = sizes;
     Ok(())
 }
 
-/// What of a slab is copied, and where its tables are.
-fn submit_of(submission: &Submission, layout: &Layout, tiles: u32) -> Submit {
-    let Submission { slab, resident, first, units } = *submission;
-    let units_at = layout.data_bytes;
-    let tiles_at = units_at + u64::from(units) * UNIT_BYTES;
-    let limit = tiles_at + (u64::from(units) + 1) * size_of::<u32>() as u64;
-    Submit { slab, resident, first, limit, units_at, tiles_at, units, tiles }
+/// Writes the streams of the late chunks of a slab, which was given to a resident wave, side by
+/// side behind its units. How many there are, and their bytes, encoded and decoded.
+fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> (u32, (u64, u64)) {
+    let (shared, mut written, mut sizes) = (lock.shared, 0, (0, 0));
+    let Some(mut place) = shared.claim_streams(slab, units) else { return (0, sizes) };
+    let mut at = lock.lock().device.slabs.first_late(resident);
+    while let Some(row) = at {
+        let task = shared.tables.chunks.read(row as usize);
+        if let Way::Late { first, count } = task.way {
+            for number in first..first + count {
+                let stream = shared.device_streams.read(shared.stream_row(slab, number));
+                let bytes = place.part(u64::from(written) * Stream::BYTES, Stream::BYTES);
+                bytes.copy_from_slice(&stream.to_bytes());
+                written += 1;
+                sizes.0 += u64::from(stream.source_bytes);
+                sizes.1 += u64::from(stream.target_bytes);
+            }
+            let way = Way::Late { first: written - count, count };
+            shared.tables.chunks.write(row as usize, ChunkTask { way, ..task });
+        }
+        at = lock.lock().device.slabs.next_late(row);
+    }
+    (written, sizes)
 }
 
 /// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there

@@ -102,6 +102,9 @@ fn load(
         record.bind_edges(edges);
         record.give_axis();
         shared.views.records.write(array.at(), record);
+        if let Some(refusals) = shared.views.refusals.get(array.at()) {
+            refusals.store(0, Relaxed);
+        }
     });
     Outcome::Loaded(result)
 }

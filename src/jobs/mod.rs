@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod blanks;
 pub mod device;
 pub mod digest;
+mod encoded;
 pub mod failures;
 pub mod feed;
 pub mod flat;

@@ -17,6 +17,8 @@ pub enum Codec {
     Zstd,
     /// A blosc1 chunk.
     Blosc,
+    /// One whose streams are LZ4 blocks, as metadata says; the chunk has the last word.
+    BloscLz4,
     /// One or more gzip members (RFC 1952).
     Gzip,
     /// A zlib stream (RFC 1950).
@@ -127,7 +129,7 @@ impl Codec {
     pub const fn number(self) -> usize {
         match self {
             Codec::Zstd => 1,
-            Codec::Blosc => 2,
+            Codec::Blosc | Codec::BloscLz4 => 2,
             Codec::Gzip => 3,
             Codec::Zlib => 4,
             Codec::Lz4 => 5,
@@ -144,6 +146,11 @@ impl Codec {
     /// so itself.
     pub const fn has_checksum(self) -> bool {
         matches!(self, Codec::Crc32c | Codec::Sum(_) | Codec::Gzip | Codec::Zlib)
+    }
+
+    /// Whether it is blosc, of whatever streams.
+    pub const fn is_blosc(self) -> bool {
+        self.number() == Codec::Blosc.number()
     }
 
     /// Whether it is a filter.

@@ -52,6 +52,12 @@ pub const AUTO: u32 = 0;
 pub const GDS_OFF: u32 = 1;
 /// `enable_gds`: open fails where there is none. Not built yet.
 pub const GDS_ON: u32 = 2;
+/// `device_decode`: what gains by it.
+pub const DECODE_AUTO: u32 = 0;
+/// `device_decode`: workers decode everything.
+pub const DECODE_OFF: u32 = 1;
+/// `device_decode`: everything that a device can decode.
+pub const DECODE_ON: u32 = 2;
 /// `numa_strategy`: memory and threads go where the system puts them.
 pub const NUMA_OFF: u32 = 1;
 /// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
@@ -314,6 +320,14 @@ macro_rules! config_table {
         max_resample_bytes: u64 = 0 => Bytes "memory for resampled boxes; not built yet";
         /// Arrays that only the host can read: `hook:NAME`. Default none.
         source: SourceHook = SourceHook::NONE, Hook;
+        /// DECODE_AUTO, _OFF or _ON: what is decoded on the device: LZ4, and blosc of LZ4. AUTO:
+        /// chunks that are smaller on the bus as they lie in their file than what boxes read of
+        /// them, if there is room on the device to decode to. With BACKEND_HOST not ON. Default
+        /// AUTO.
+        device_decode: u32 = DECODE_AUTO, [0, DECODE_ON]
+            => Choice DECODES "what is decoded on the device";
+        /// Always 0.
+        reserved3: u32 = 0, [0, 0];
     } };
 }
 config_table!(config);

@@ -7,15 +7,16 @@ use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::limits::{
     BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
-    compressed_bytes_max,
+    compressed_bytes_max, streams_max,
 };
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::cuda::digests::parts;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
-use crate::device::{Layout, SlabNeed, TILES_BYTES, UNIT_BYTES};
+use crate::device::{Layout, SlabNeed, Stream, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
+use crate::setup::config::{DECODE_AUTO, DECODE_ON};
 use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
 
@@ -27,6 +28,13 @@ const SLAB_WISH_BYTES: u64 = 16 << 20;
 /// Bytes of a resident wave that the geometry asks for where the caps allow it: a millisecond of a
 /// fast link, so that a launch and a look are nothing beside it.
 const WAVE_WISH_BYTES: u64 = 64 << 20;
+/// What it decodes to, likewise: twice as much as comes over the bus.
+const DECODED_WISH_BYTES: u64 = 2 * WAVE_WISH_BYTES;
+/// What a stream decodes to on the average, or more: blosc's blocks are larger, but for the least.
+const STREAM_DATA_BYTES: u64 = 4 << 10;
+/// Host bytes of a stream for each slab: there, in the table that is packed into it, and, of fewer
+/// resident waves than slabs, its word.
+const STREAM_HOST_BYTES: u64 = 2 * Stream::BYTES + 8;
 /// Data that comes with one unit on the average: small chunks have less, and fill the units first.
 const UNIT_DATA_BYTES: u64 = 16 << 10;
 /// Sizes that follow from the memory cap.
@@ -89,7 +97,33 @@ impl Settings {
         // A box of memory of a device takes its unit with what lies around it.
         let around = outside_records_max(RANK_MAX as u64) + u64::from(self.takes_parts);
         let around = around.max(BLANKS_MAX);
-        Layout { data_bytes: need.data_bytes, units: boxes.max(failed).max(around) as u32 }
+        let units = boxes.max(failed).max(around) as u32;
+        let layout = Layout { data_bytes: need.data_bytes, units, streams: 0, decoded_bytes: 0 };
+        match self.config.device_decode {
+            DECODE_ON => self.decoding_layout(layout),
+            _ => layout,
+        }
+    }
+
+    /// The layout where the device decodes the largest chunk, with as many streams as it may have.
+    fn decoding_layout(&self, layout: Layout) -> Layout {
+        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
+        let streams = streams_max(chunk_bytes) as u32;
+        Layout { streams, decoded_bytes: pages(chunk_bytes), ..layout }
+    }
+
+    /// Lets the device decode, where the caps have room for it and the config leaves it to that.
+    fn add_decoding(&self, geometry: &mut Geometry, bill: &impl Fn(&Geometry) -> u64) {
+        let mut with = *geometry;
+        with.device = self.decoding_layout(with.device);
+        let device_bytes = self.device_sizes(&with.device, 0).device_bytes();
+        let is_left = self.is_cuda() && self.config.device_decode == DECODE_AUTO;
+        if is_left
+            && device_bytes <= self.device_bytes_max()
+            && bill(&with) <= self.host_bytes_max()
+        {
+            *geometry = with;
+        }
     }
 
     /// What a loader takes for a device: slabs and resident waves of a layout, batch slots, and so
@@ -99,6 +133,8 @@ impl Settings {
             slots_bytes: self.slots_bytes(),
             slots: self.config.n_batch_slots,
             wave_bytes: layout.bytes(),
+            decoded_bytes: layout.decoded_bytes,
+            streams: layout.streams,
             slabs: self.config.host_buffer_waves,
             staging_bytes,
             slot_shares: match self.per_sample.has_digest {
@@ -131,23 +167,28 @@ impl Settings {
                 why,
                 Budget,
                 "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
-                 {} for each of {RESIDENT_WAVES} resident waves, {} for rounding: raise \
-                 the cap, or lower samples_per_batch, n_batch_slots or \
-                 max_chunk_uncompressed_bytes",
+                 {} for each of {RESIDENT_WAVES} resident waves and {} for what it decodes, {} for \
+                 rounding: raise the cap, or lower samples_per_batch, n_batch_slots or \
+                 max_chunk_uncompressed_bytes{}",
                 floor.device_bytes(),
                 floor.slots_bytes,
                 floor.wave_bytes,
-                floor.rest_bytes()
+                floor.decoded_bytes,
+                floor.rest_bytes(),
+                if floor.streams > 0 { ", or leave device_decode = on" } else { "" }
             ));
         }
         // Device memory comes in whole pages: a part of one at the end of the cap is not to be had,
         // and what the last page of the floor has left over is.
         let pages = cap & !(DEVICE_PAGE_BYTES - 1);
         let device_more = (pages - floor.used_bytes()) / RESIDENT_WAVES as u64;
-        let device_more = device_more & !(MEMORY_PAGE_BYTES - 1);
+        let mut device_more = device_more & !(MEMORY_PAGE_BYTES - 1);
         // Each slab is rounded to pages, and so is the table beside them.
         let slabs = u64::from(floor.slabs);
-        let host_more = spare.saturating_sub((slabs + 2) * MEMORY_PAGE_BYTES) / slabs;
+        let mut host_more = spare.saturating_sub((slabs + 4) * MEMORY_PAGE_BYTES) / slabs;
+        if layout.streams > 0 {
+            grow_decoding(layout, &mut device_more, &mut host_more);
+        }
         let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes);
         // A unit for every so many bytes comes with the data, beside those of the least layout.
         let unit_bytes = UNIT_DATA_BYTES + UNIT_BYTES + size_of::<u32>() as u64;
@@ -196,6 +237,7 @@ impl Settings {
         why: &mut Why,
     ) -> Result<Geometry, Status> {
         let mut geometry = self.floor_geometry(&target_bytes);
+        self.add_decoding(&mut geometry, &bill);
         let (floor, cap) = (bill(&geometry), self.host_bytes_max());
         if floor > cap {
             return Err(fail!(
@@ -246,6 +288,18 @@ impl Settings {
         let is_read_ahead = more(decoders) + staged <= spare;
         (decoders + u64::from(is_read_ahead)) * staged
     }
+}
+
+/// Lets what a device decodes to grow to its wish, within two thirds of what a resident wave may
+/// have more; with it streams, which take of a slab and of the wave. What is left is left there.
+fn grow_decoding(layout: &mut Layout, device_more: &mut u64, host_more: &mut u64) {
+    let wish = DECODED_WISH_BYTES.saturating_sub(layout.decoded_bytes);
+    let bytes = (*device_more / 3 * 2).min(wish) & !(MEMORY_PAGE_BYTES - 1);
+    let streams = (bytes / STREAM_DATA_BYTES).min(*host_more / 2 / STREAM_HOST_BYTES);
+    layout.decoded_bytes += bytes;
+    layout.streams += streams as u32;
+    *device_more = device_more.saturating_sub(bytes + pages(streams * Stream::BYTES));
+    *host_more -= streams * STREAM_HOST_BYTES;
 }
 
 #[cfg(test)]

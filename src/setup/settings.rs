@@ -159,6 +159,10 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     check_hooks(config, why)?;
     check_built(config, why)?;
     check_reader(config, why)?;
+    let is_asked = config.device_decode == config::DECODE_ON;
+    let has_none = config.backend == config::BACKEND_HOST;
+    let text = "device_decode = on needs a device, but backend is host: take cuda or auto";
+    refuse(is_asked && has_none, text, why)?;
     if HAS_DEVICES {
         config.cuda_driver.check(why)?;
     }

@@ -11,7 +11,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::batch::digests::Piece;
 use crate::cuda::Event;
-use crate::device::{SlabPart, UNIT_BYTES};
+use crate::device::{SlabPart, Stream, UNIT_BYTES};
 use crate::read::staged_bytes;
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
@@ -165,9 +165,18 @@ impl Shared {
         let (engine, layout) = (self.engine()?, &self.geometry.device);
         let row = u64::from(slab) * u64::from(layout.units);
         let tiles = self.device_tiles.rows(index(row), index(u64::from(units)));
-        let at = layout.data_bytes + u64::from(units) * UNIT_BYTES;
+        let at = layout.tiles_at(units);
         let bytes = (u64::from(units) + 1) * size_of::<u32>() as u64;
         // SAFETY: the last writer of the slab has ended, and one thread at a time submits.
         Some((tiles, unsafe { Claim::new(engine.slab(slab).part(at, bytes)) }))
+    }
+
+    /// The place of the streams of such a slab, behind that table.
+    pub fn claim_streams(&self, slab: u32, units: u32) -> Option<Claim<'static>> {
+        let (engine, layout) = (self.engine()?, &self.geometry.device);
+        let bytes = u64::from(layout.streams) * Stream::BYTES;
+        let place = engine.slab(slab).part(layout.streams_at(units), bytes);
+        // SAFETY: likewise, and no tile of a slab of so many units lies there.
+        Some(unsafe { Claim::new(place) })
     }
 }

@@ -7,11 +7,12 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::status::Failure;
-use crate::cuda::{HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX};
+use crate::cuda::{HAS_DEVICES, RESIDENT_WAVES, SLABS_MAX, Submit};
 use crate::device::{Layout, Slabs};
 use crate::setup::settings::Settings;
 use crate::state::uses::{Use, Uses};
 use arrayvec::ArrayVec;
+use core::sync::atomic::AtomicU32;
 
 /// Least time between two looks at a device that is at work: short beside a wave, long beside a
 /// look.
@@ -30,16 +31,31 @@ pub struct Lent {
     pub left: u64,
 }
 
+/// What is queued for a resident wave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WavePhase {
+    /// Nothing.
+    Idle,
+    /// Its copy.
+    Copying,
+    /// Its streams.
+    Decoding,
+    /// Its units.
+    Assembling,
+}
+
 /// What the lock guards of the device.
 pub struct DeviceState {
     /// Slabs and resident waves.
     pub slabs: Slabs,
-    /// Slabs whose copy is under way, as bits.
-    pub copying: u64,
-    /// Bytes of each of these copies.
-    pub copy_bytes: [u64; SLABS_MAX],
     /// Bytes of data of each resident wave, and bytes that it becomes.
     pub wave_bytes: [(u64, u64); RESIDENT_WAVES],
+    /// Bytes of the streams of each, and bytes that they become.
+    pub decoding: [(u64, u64); RESIDENT_WAVES],
+    /// How far each of them is, and what was submitted.
+    pub waves: [(WavePhase, Submit); RESIDENT_WAVES],
+    /// Chunks that were refused, by slot of their array.
+    pub refusals: &'static [AtomicU32],
     /// Bytes that the units of each slab read of the caller's memory.
     pub lent_bytes: &'static mut [u64],
     /// By batch slot.
@@ -75,9 +91,10 @@ impl DeviceState {
     pub fn carve(carver: &mut Carver, settings: &Settings, layout: Layout) -> DeviceState {
         let mut state = DeviceState {
             slabs: Slabs::none(),
-            copying: 0,
-            copy_bytes: [0; SLABS_MAX],
             wave_bytes: [(0, 0); RESIDENT_WAVES],
+            decoding: [(0, 0); RESIDENT_WAVES],
+            waves: [(WavePhase::Idle, Submit::NOTHING); RESIDENT_WAVES],
+            refusals: &[],
             lent_bytes: &mut [],
             lent: &mut [],
             lending: 0,
@@ -94,8 +111,15 @@ impl DeviceState {
             watchers: 0,
         };
         if settings.is_cuda() {
-            let (waves, slots) = (settings.config.host_buffer_waves, settings.config.n_batch_slots);
-            state.slabs = Slabs::carve(carver, layout, waves, slots);
+            let config = &settings.config;
+            let (waves, slots) = (config.host_buffer_waves, config.n_batch_slots);
+            let rows = u64::from(waves) * u64::from(config.max_chunks_per_wave);
+            state.slabs = Slabs::carve(carver, layout, waves, slots, rows);
+            if layout.streams > 0 {
+                let arrays = u64::from(config.n_array_meta_cache);
+                state.refusals =
+                    carver.slice_from(Item::DeviceWaves, arrays, |_| AtomicU32::new(0));
+            }
             state.lent_bytes = carver.slice(Item::DeviceWaves, SLABS_MAX as u64, &0);
             let nothing = Lent { next: 0, left: 0 };
             state.lent = carver.slice(Item::DeviceWaves, u64::from(slots), &nothing);
@@ -145,14 +169,14 @@ impl DeviceState {
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        let waits = self.copying | self.fenced | self.captured | self.lending | self.digesting;
+        let waits = self.fenced | self.captured | self.lending | self.digesting;
         HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)
     }
 
     /// Forgets what is under way; the device is at rest.
     pub fn clear(&mut self) {
         self.slabs.clear();
-        self.copying = 0;
+        self.waves = [(WavePhase::Idle, Submit::NOTHING); RESIDENT_WAVES];
         self.lent_bytes.fill(0);
         self.lending = 0;
         self.digesting = 0;

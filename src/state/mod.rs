@@ -9,6 +9,7 @@ pub mod device;
 pub mod flights;
 pub mod host_threads;
 pub mod job;
+mod landing;
 pub mod lock;
 pub mod needs;
 pub mod scratch;
@@ -22,14 +23,13 @@ pub mod worker;
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
-use crate::base::indexes::{ArraySlot, FileSlot, WaveIndex};
+use crate::base::indexes::{FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::digests::Digests;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::HAS_DEVICES;
-use crate::device::SlabPart;
 use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::parts::PartTable;
@@ -44,8 +44,7 @@ use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Wakes};
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
-use crate::wave::{ChunkKind, ChunkTask, Waves};
-use core::sync::atomic::Ordering::Relaxed;
+use crate::wave::Waves;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
@@ -267,6 +266,8 @@ impl State {
             covered: self.slots.covered.share(),
             statuses: self.slots.statuses.share(),
             digests: self.digests.table.share(),
+            stream_counts: self.device.slabs.streams,
+            refusals: self.device.refusals,
         }
     }
 
@@ -302,44 +303,6 @@ impl State {
         };
         if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
             self.is_cold = self.miss_weight > 0;
-        }
-    }
-
-    /// `count` chunks of a wave from `first` on are done with; they are of one array. Where they go
-    /// to a device, their batches have them once the slab has arrived that they are a part of.
-    pub fn finish_chunks(
-        &mut self,
-        shared: &Shared,
-        wave: WaveIndex,
-        (first, count): (u32, u32),
-        part: Option<SlabPart>,
-    ) {
-        let tables = &shared.tables;
-        let task = |chunk: u32| tables.chunks.read(shared.wave_row(wave, chunk));
-        shared.stats.chunks_dispatched.fetch_add(count as u64, Relaxed);
-        for chunk in first..first + count {
-            self.release_kept(shared, &task(chunk));
-        }
-        let mut at = first;
-        while at < first + count {
-            let head = task(at);
-            let begin = at;
-            while at < first + count && task(at).slot == head.slot {
-                at += 1;
-            }
-            if head.array != ArraySlot::NONE {
-                self.arrays.unpin(head.array, at - begin);
-            }
-            if let Some(part) = part {
-                self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
-            } else if self.slots.sub_remaining(head.slot, (at - begin) as u64) {
-                self.complete_slot(shared, head.slot);
-            }
-        }
-        let left = self.waves.waves[wave.at()].remaining - count;
-        self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
-        if self.waves.sub_remaining(wave, count) {
-            shared.stats.waves_emitted.fetch_add(1, Relaxed);
         }
     }
 
@@ -383,26 +346,6 @@ impl State {
             self.wakes.all(Condition::Idle);
         }
         self.wakes.work();
-    }
-
-    /// A task is done with its place in the cache. Chunks that waited for what it decoded are
-    /// ready.
-    fn release_kept(&mut self, shared: &Shared, task: &ChunkTask) {
-        let Some(kept) = task.kept else { return };
-        if task.kind == ChunkKind::Data {
-            self.chunks.set_ready(kept.slot);
-            while let Some(row) = self.chunks.take_waiter(kept.slot) {
-                let (wave, op) = shared.wave_and_position(row);
-                self.waves.set_ready(wave, op);
-            }
-        }
-        self.chunks.unpin(kept.slot);
-        if self.chunks.is_free(kept.slot) {
-            let is_told = |failure: &KeptFailure| failure.slot == kept.slot;
-            while let Some(position) = self.kept_failures.iter().position(is_told) {
-                self.kept_failures.remove(position);
-            }
-        }
     }
 
     /// The chunk in a slot failed, and nobody waits for it who was not told.

@@ -7,14 +7,19 @@ use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::RANK_MAX;
+use crate::decode::streams::is_walked;
 use crate::decode::{block_need, kept_bytes, target_need};
-use crate::device::{DecodedBy, SlabNeed, SlabPart, decoded_by};
-use crate::records::ArrayRecord;
+use crate::device::{
+    AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, SlabNeed, SlabPart, decoded_by,
+};
+use crate::records::{ArrayRecord, Codec, Span};
+use crate::setup::config::DECODE_ON;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
-use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use crate::wave::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// No slab has room: whoever asked is told when one has.
 #[derive(Debug)]
@@ -85,8 +90,16 @@ impl State {
         if shared.engine().is_none() {
             return SlabNeed::default();
         }
+        let mut decoded_bytes = 0;
         let bytes = match task.kind {
             ChunkKind::Fed => task.bytes,
+            ChunkKind::Data if task.way == Way::Device => {
+                let mut own = None;
+                let record =
+                    shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
+                decoded_bytes = record.chunk_bytes;
+                task.bytes
+            }
             ChunkKind::Data | ChunkKind::Kept => {
                 let mut own = None;
                 let record =
@@ -102,7 +115,7 @@ impl State {
             ChunkKind::Broken => 0,
             _ => chunk_records_max(),
         };
-        SlabNeed::of(bytes, (u64::from(task.pair_count) * units) as u32)
+        SlabNeed::of(bytes, (u64::from(task.pair_count) * units) as u32).decoded_to(decoded_bytes)
     }
 
     /// What the chunks of a read need of a slab.
@@ -116,6 +129,43 @@ impl State {
             need.and(self.task_need(shared, &task))
         })
     }
+}
+
+/// Who is to decode a chunk of `record`, of which `bytes` bytes lie in its file and boxes read
+/// `need`; a chunk that a worker decodes on its way to a device is counted by why.
+pub fn way_of(
+    shared: &Shared,
+    record: &ArrayRecord,
+    array: ArraySlot,
+    (kept, bytes, need): (Option<Kept>, u64, Span),
+) -> Way {
+    if shared.engine().is_none() || record.compressor().is_none() {
+        return Way::Worker;
+    }
+    let layout = &shared.geometry.device;
+    let size = SlabNeed::of(bytes, 0).decoded_to(record.chunk_bytes);
+    let is_forced = shared.settings.config.device_decode == DECODE_ON;
+    let refusals = || shared.views.refusals[array.at()].load(Relaxed);
+    let is_one_stream = || record.codecs.first() == Some(&Codec::Lz4);
+    let reason = if layout.streams == 0 {
+        ByWorker::Off
+    } else if !is_walked(&record.codecs) {
+        ByWorker::Codec
+    } else if kept.is_some() {
+        ByWorker::Kept
+    } else if refusals() >= REFUSALS_MAX {
+        ByWorker::Array
+    } else if !size.fits(layout) {
+        ByWorker::Room
+    } else if !is_forced && bytes > need.bytes() {
+        ByWorker::Unneeded
+    } else if !is_forced && is_one_stream() && record.chunk_bytes > AUTO_STREAM_BYTES {
+        ByWorker::Large
+    } else {
+        return Way::Device;
+    };
+    shared.stats.chunks_by_workers[reason as usize].fetch_add(1, Relaxed);
+    Way::Worker
 }
 
 /// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where its
@@ -161,7 +211,7 @@ pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, 
 }
 
 pub fn pool_need(shared: &Shared, task: &ChunkTask) -> u64 {
-    if task.kind != ChunkKind::Data {
+    if task.kind != ChunkKind::Data || task.way == Way::Device {
         return 0;
     }
     let (target_bytes, block_bytes) = scratch_need(shared, task, shared.staged(task));

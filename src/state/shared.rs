@@ -7,6 +7,7 @@ use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
+use crate::device::{ByWorker, Stream};
 use crate::intake::arrays::Uri;
 use crate::os::Os;
 use crate::os::asked::Asked;
@@ -15,14 +16,16 @@ use crate::os::sink::Sink;
 use crate::os::store::Store;
 use crate::read::staged_bytes;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
+use crate::records::{ArrayRecord, BoxRecord, Codec, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::slab_writer::Tiles;
-use crate::wave::{ReadOp, WaveTables};
+use crate::wave::{ChunkTask, ReadOp, WaveTables, Way};
 use arrayvec::ArrayVec;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
 pub struct Shared {
@@ -55,6 +58,8 @@ pub struct Shared {
     pub engine: Option<&'static DeviceEngine>,
     /// Tiles of the units of each slab.
     pub device_tiles: Table<Tiles>,
+    /// Streams of each slab, as writers found them.
+    pub device_streams: Table<Stream>,
     pub exports: Exports,
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
@@ -80,6 +85,10 @@ pub struct Views {
     pub covered: Table<u64>,
     pub statuses: Table<i32>,
     pub digests: Table<u64>,
+    /// Streams of each slab that were found.
+    pub stream_counts: &'static [AtomicU32],
+    /// Chunks of each array that a device refused, or was not given for a like reason.
+    pub refusals: &'static [AtomicU32],
 }
 
 /// What stands where a box has no source.
@@ -185,6 +194,25 @@ impl Shared {
     /// Bytes that are staged before those of a read: of the page that a direct read begins with.
     pub fn read_front(&self, read: &ReadOp) -> u64 {
         staged_bytes(self.settings.reads_direct, read.offset, read.bytes).0
+    }
+
+    /// Row of a stream of a slab.
+    pub fn stream_row(&self, slab: u32, number: u32) -> usize {
+        slab as usize * self.geometry.device.streams as usize + number as usize
+    }
+
+    /// A device does not decode the chunk of a task, which lies in a row of the tables of waves: a
+    /// worker is to.
+    pub fn refuse_chunk(&self, row: usize, reason: ByWorker) {
+        let task = self.tables.chunks.read(row);
+        self.tables.chunks.write(row, ChunkTask { way: Way::Refused, ..task });
+        let codec = self.array_record(task.array).compressor().map_or(0, Codec::number);
+        self.stats.chunks_redone[codec].fetch_add(1, Relaxed);
+        self.stats.chunks_by_workers[reason as usize].fetch_add(1, Relaxed);
+        // That a slab was full says nothing of the array.
+        if reason != ByWorker::Room {
+            self.views.refusals[task.array.at()].fetch_add(1, Relaxed);
+        }
     }
 
     /// The device; None on the host.

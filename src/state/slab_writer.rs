@@ -21,11 +21,16 @@ pub struct SlabWriter {
     /// Where data goes that was not handed out.
     data: Claim<'static>,
     records: Claim<'static>,
+    /// First byte that the device decodes to which was not handed out.
+    decoded: u64,
     /// Tiles of each record of the part, and bytes that it writes.
     tiles: &'static mut [Tiles],
     used_bytes: u64,
     used_units: u32,
 }
+
+/// A stream of a slab, before it is laid into it.
+pub use crate::device::Stream as StreamRow;
 
 /// What a record comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -78,7 +83,8 @@ impl SlabWriter {
         records: Claim<'static>,
         tiles: &'static mut [Tiles],
     ) -> SlabWriter {
-        SlabWriter { part, data, records, tiles, used_bytes: 0, used_units: 0 }
+        let decoded = part.decoded;
+        SlabWriter { part, data, records, decoded, tiles, used_bytes: 0, used_units: 0 }
     }
 
     /// Copies decoded bytes of a chunk, the first of which is byte `first` of it, to where elements
@@ -101,6 +107,24 @@ impl SlabWriter {
         let claim = self.data.take_front(bytes);
         self.data.take_front(self.part.data + self.used_bytes - data - bytes);
         SlabChunk { claim, data }
+    }
+
+    /// The slab.
+    pub fn slab(&self) -> u32 {
+        self.part.slab
+    }
+
+    /// Room for encoded bytes, which `room` then gives.
+    pub fn front(&mut self, bytes: u64) -> &mut [u8] {
+        self.data.part(0, bytes)
+    }
+
+    /// Takes room for a chunk of `bytes` bytes that the device decodes: its place in the wave.
+    pub fn decoded_room(&mut self, bytes: u64) -> u64 {
+        let place = self.decoded;
+        self.decoded = align_up(self.decoded + bytes, DATA_ALIGN);
+        assert!(self.decoded <= self.part.decoded + self.part.need.decoded_bytes);
+        place
     }
 
     /// Adds a unit and its folds; the bytes that it writes.

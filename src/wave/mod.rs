@@ -9,149 +9,15 @@
 
 mod ring;
 mod tables;
+mod tasks;
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
-use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
-use crate::os::{FileKind, FileStat};
-use crate::records::Need;
+use crate::base::indexes::WaveIndex;
 pub use ring::Ring;
 pub use tables::WaveTables;
-
-/// What a chunk task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChunkKind {
-    /// Read, decode, scatter.
-    Data,
-    /// Kept decoded: scatter.
-    Kept,
-    /// The chunk does not exist: scatter the fill value.
-    Missing,
-    /// A part of what is fed of one box: scatter.
-    Fed,
-    /// Not a chunk: fill what lies outside the array in one sample.
-    Pad,
-    /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field,
-    /// `chunk` the first of at most BLANKS_MAX blocks.
-    Blank,
-    /// Its read failed and was reported: nothing left to do.
-    Broken,
-}
-
-/// A chunk's place in the cache of decoded chunks, pinned by its task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept {
-    /// Slot in the cache.
-    pub slot: u32,
-    /// First byte in the cache's memory.
-    pub offset: u64,
-}
-
-/// One chunk of one batch.
-#[derive(Clone, Copy, Debug)]
-pub struct ChunkTask {
-    /// What to do.
-    pub kind: ChunkKind,
-    /// Batch slot.
-    pub slot: BatchSlot,
-    /// Slot of the array's metadata, pinned by the task.
-    pub array: ArraySlot,
-    /// Number of the file in the file grid.
-    pub file: u64,
-    /// Number of the chunk in the file.
-    pub chunk: u64,
-    /// Number of the chunk in the plan of its batch.
-    pub number: u64,
-    /// Tasks right behind it, of the same read, that are the same chunk for other batches.
-    pub mates: u32,
-    /// First of its boxes in the pairs of the wave.
-    pub pair_first: u32,
-    /// Number of boxes that touch it.
-    pub pair_count: u32,
-    /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
-    pub need: Need,
-    /// Where it is kept, or is to be.
-    pub kept: Option<Kept>,
-    /// First byte to read in the file.
-    pub offset: u64,
-    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly. Of what
-    /// is fed those of the elements.
-    pub bytes: u64,
-    /// Where they are staged, if they are staged in the slab.
-    pub slab_offset: u64,
-}
-
-impl ChunkTask {
-    /// What it costs, for sharing work out: the bytes, at least a page's worth.
-    pub fn cost(&self) -> u64 {
-        let bytes = if self.kind == ChunkKind::Fed { self.bytes } else { self.need_bytes() };
-        bytes.max(4096)
-    }
-
-    /// Bytes of the decoded chunk that its samples read; 0 where it has none.
-    pub fn need_bytes(&self) -> u64 {
-        if self.kind == ChunkKind::Data { self.need.span.bytes() } else { 0 }
-    }
-
-    const EMPTY: ChunkTask = ChunkTask {
-        kind: ChunkKind::Missing,
-        slot: BatchSlot(0),
-        array: ArraySlot(0),
-        file: 0,
-        chunk: 0,
-        number: 0,
-        mates: 0,
-        pair_first: 0,
-        pair_count: 0,
-        need: Need::NONE,
-        kept: None,
-        offset: 0,
-        bytes: 0,
-        slab_offset: 0,
-    };
-}
-
-/// One read and the chunks that it serves; or, with no bytes, chunks that need none.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadOp {
-    /// Slot of the array's metadata.
-    pub array: ArraySlot,
-    /// Identity of the array.
-    pub array_id: u64,
-    /// Number of the file in the file grid.
-    pub file: u64,
-    /// What the file looked like when the chunks were located.
-    pub stat: FileStat,
-    /// First byte in the file.
-    pub offset: u64,
-    /// Number of bytes; 0: nothing to read.
-    pub bytes: u64,
-    /// Where they go.
-    pub slab_offset: u64,
-    /// First of its chunks in the wave.
-    pub chunk_first: u32,
-    /// Number of its chunks.
-    pub chunk_count: u32,
-    /// What decoding its chunks costs, in bytes.
-    pub decoded_bytes: u64,
-}
-
-impl ReadOp {
-    /// A read of nothing.
-    pub const EMPTY: ReadOp = ReadOp {
-        array: ArraySlot(0),
-        array_id: 0,
-        file: 0,
-        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::REGULAR },
-        offset: 0,
-        bytes: 0,
-        slab_offset: 0,
-        chunk_first: 0,
-        chunk_count: 0,
-        decoded_bytes: 0,
-    };
-}
+pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
 
 /// How far an active wave is.
 #[derive(Debug)]
@@ -168,6 +34,10 @@ pub struct Wave {
     pub by_order: u32,
     /// Chunks that are not assembled yet.
     pub remaining: u32,
+    /// Those of them that no worker did its part of.
+    pub unworked: u32,
+    /// Those that a device refused, which are to be read again.
+    pub refused: u32,
     /// Number of its interval in the ring.
     pub interval: u64,
     /// When it became active.
@@ -180,6 +50,14 @@ pub struct Wave {
     pub for_io: Fifo,
     /// Reads whose bytes are there and whose chunks are not all handed out.
     pub ready: Fifo,
+}
+
+impl Wave {
+    /// Whether nothing is left of it but chunks that a device refused.
+    pub fn is_for_redo(&self) -> bool {
+        let is_all = self.unworked == 0 && self.remaining == self.refused;
+        self.is_active && self.refused > 0 && is_all
+    }
 }
 
 /// Where a read is in its life, which ends when the last of its chunks was handed out.
@@ -242,6 +120,8 @@ impl Waves {
             by_place: 0,
             by_order: 0,
             remaining: 0,
+            unworked: 0,
+            refused: 0,
             interval: 0,
             activated_ns: 0,
             is_bound: false,
@@ -280,26 +160,49 @@ impl Waves {
         interval: u64,
         now_ns: u64,
     ) {
-        let row = self.row(wave, 0);
         let entry = &mut self.waves[wave.at()];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
         assert!(entry.for_io.is_empty() && idle <= ops);
         entry.is_active = true;
+        entry.remaining = chunks;
+        entry.unworked = chunks;
+        entry.refused = 0;
+        entry.interval = interval;
+        entry.activated_ns = now_ns;
+        entry.is_bound = false;
+        self.active.push(wave.0);
+        self.active_count += 1;
+        self.begin_reads((wave, ops), idle);
+    }
+
+    /// The last `idle` of the `ops` reads of a wave are in flight, nobody began the others.
+    fn begin_reads(&mut self, (wave, ops): (WaveIndex, u32), idle: u32) {
+        let row = self.row(wave, 0);
+        let entry = &mut self.waves[wave.at()];
         entry.op_count = ops;
         entry.unissued = ops - idle;
         entry.by_place = 0;
         entry.by_order = 0;
-        entry.remaining = chunks;
-        entry.interval = interval;
-        entry.activated_ns = now_ns;
-        entry.is_bound = false;
         for op in 0..ops {
             let is_idle = op >= ops - idle;
             let phase = if is_idle { ReadPhase::InFlight } else { ReadPhase::Wanted };
             self.reads[row + op as usize] = ReadLife { phase, next: 0 };
         }
-        self.active.push(wave.0);
-        self.active_count += 1;
+    }
+
+    /// The refused chunks of a wave, all that is left of it, are to be read again by `ops` reads.
+    pub fn read_again(&mut self, wave: WaveIndex, ops: u32, interval: u64) {
+        assert!(self.waves[wave.at()].is_for_redo() && ops > 0);
+        let entry = &mut self.waves[wave.at()];
+        (entry.unworked, entry.refused) = (core::mem::take(&mut entry.refused), 0);
+        entry.interval = interval;
+        self.begin_reads((wave, ops), 0);
+    }
+
+    /// The oldest wave of which nothing is left but what a device refused.
+    pub fn for_redo(&self) -> Option<WaveIndex> {
+        let mut waves = core::iter::successors(self.first_active(), |wave| self.next_active(*wave));
+        waves.find(|wave| self.waves[wave.at()].is_for_redo())
     }
 
     /// How far a read is.
@@ -445,20 +348,41 @@ impl Waves {
         self.waves.iter().filter(|wave| wave.is_active).map(|wave| u64::from(wave.remaining)).sum()
     }
 
-    /// `count` chunks are assembled; true when the wave became free.
+    /// Workers did their part of `count` chunks. The bytes that were read are of no use behind the
+    /// last.
+    pub fn sub_unworked(&mut self, wave: WaveIndex, count: u32) {
+        let entry = &mut self.waves[wave.at()];
+        assert!(entry.is_active && entry.unworked >= count);
+        entry.unworked -= count;
+        if entry.unworked > 0 {
+            return;
+        }
+        let (interval, ops) = (entry.interval, entry.op_count);
+        assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
+        self.ring.give_back(interval);
+    }
+
+    /// A device refused a chunk. True where nothing is left but such.
+    pub fn refuse(&mut self, wave: WaveIndex) -> bool {
+        let entry = &mut self.waves[wave.at()];
+        assert!(entry.is_active && entry.refused < entry.remaining);
+        entry.refused += 1;
+        entry.is_for_redo()
+    }
+
+    /// `count` chunks are assembled, of which workers did their part; true when the wave became
+    /// free.
     pub fn sub_remaining(&mut self, wave: WaveIndex, count: u32) -> bool {
         let entry = &mut self.waves[wave.at()];
         assert!(entry.is_active && entry.remaining >= count);
+        assert!(entry.remaining - count >= entry.unworked + entry.refused);
         entry.remaining -= count;
         if entry.remaining > 0 {
             return false;
         }
         entry.is_active = false;
-        let (interval, ops) = (entry.interval, entry.op_count);
-        assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
         self.active.remove(wave.0);
         self.active_count -= 1;
-        self.ring.give_back(interval);
         true
     }
 

@@ -80,15 +80,45 @@ fn chunks_that_are_done_are_not_handed_out_again() {
 #[test]
 fn a_wave_ends_only_with_all_of_its_reads() {
     let mut waves = in_phase(Here);
-    let ended = catch_unwind(AssertUnwindSafe(|| waves.sub_remaining(WAVE, 3)));
+    let ended = catch_unwind(AssertUnwindSafe(|| waves.sub_unworked(WAVE, 3)));
     assert!(ended.is_err(), "no read was handed out");
     let mut waves = in_phase(Here);
     waves.set_ready(WAVE, 1);
     waves.take_chunks(WAVE, 2, 2);
     waves.take_chunks(WAVE, 1, 1);
+    waves.sub_unworked(WAVE, 2);
     assert!(!waves.sub_remaining(WAVE, 2));
+    let ended = catch_unwind(AssertUnwindSafe(|| waves.sub_remaining(WAVE, 1)));
+    assert!(ended.is_err(), "no worker did its part of the last chunk");
+    waves.sub_unworked(WAVE, 1);
     assert!(waves.sub_remaining(WAVE, 1));
     let phases: Vec<ReadPhase> = (0..2).map(|op| waves.phase(WAVE, op)).collect();
     assert_eq!(phases, [Done, Done]);
+    assert_eq!(waves.free(), Some(WAVE));
+}
+
+#[test]
+fn what_a_device_refused_is_read_again_when_nothing_else_is_left() {
+    let mut waves = in_phase(Here);
+    waves.set_ready(WAVE, 1);
+    waves.take_chunks(WAVE, 2, 2);
+    waves.take_chunks(WAVE, 1, 1);
+    waves.sub_unworked(WAVE, 2);
+    assert!(!waves.refuse(WAVE), "a worker is at a chunk");
+    assert_eq!(waves.for_redo(), None);
+    waves.sub_unworked(WAVE, 1);
+    assert!(!waves.waves[WAVE.at()].is_for_redo(), "the device has two chunks");
+    assert!(!waves.sub_remaining(WAVE, 1));
+    assert!(waves.refuse(WAVE));
+    assert!(catch_unwind(AssertUnwindSafe(|| waves.refuse(WAVE))).is_err(), "two are left");
+    assert_eq!(waves.for_redo(), Some(WAVE));
+    let (interval, _) = waves.ring.take(64).unwrap();
+    waves.read_again(WAVE, 1, interval);
+    assert_eq!((waves.for_redo(), waves.phase(WAVE, 0)), (None, Wanted));
+    waves.issue(WAVE, 0);
+    waves.set_ready(WAVE, 0);
+    waves.take_chunks(WAVE, 2, 2);
+    waves.sub_unworked(WAVE, 2);
+    assert!(waves.sub_remaining(WAVE, 2));
     assert_eq!(waves.free(), Some(WAVE));
 }

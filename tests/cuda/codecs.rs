@@ -17,7 +17,7 @@ use crate::common::synth::{Meta, shard_bytes};
 use std::io::Write;
 use std::sync::Arc;
 use wavetrain::abi::{CODEC_NONE, CODEC_PLACES, Stats};
-use wavetrain::config::{BACKEND_CUDA, Config};
+use wavetrain::config::{BACKEND_CUDA, Config, DECODE_AUTO, DECODE_OFF, DECODE_ON};
 use wavetrain::records::{Codec, Dtype};
 use wavetrain::status::Status;
 
@@ -95,6 +95,10 @@ fn shuffled(bytes: &[u8]) -> Vec<u8> {
     by_us(bytes, SHUFFLED)
 }
 
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    by_c_blosc(bytes, SHUFFLED, c"lz4")
+}
+
 // ---- Stores and runs --------------------------------------------------------------------------
 
 /// Chunks one above the other, and their pixels.
@@ -165,6 +169,19 @@ fn on_device(simulator: &Simulator, config: Config) -> Config {
     }
 }
 
+fn off_device(simulator: &Simulator, config: Config) -> Config {
+    Config { device_decode: DECODE_OFF, ..on_device(simulator, config) }
+}
+
+/// The same with a device that decodes nothing, what gains, and all that it can.
+fn each_way(simulator: &Simulator, config: Config) -> [Config; 3] {
+    let config = on_device(simulator, config);
+    let mut all = [config; 3];
+    let ways = [DECODE_OFF, DECODE_AUTO, DECODE_ON];
+    all.iter_mut().zip(ways).for_each(|(config, way)| config.device_decode = way);
+    all
+}
+
 /// Streams the jobs, compares every byte, and gives the figures.
 fn figures(config: &Config, jobs: &[Job]) -> Stats {
     let loader = drive::open(config);
@@ -184,6 +201,10 @@ fn at_place(place: usize, count: u64) -> [u64; CODEC_PLACES] {
     let mut counts = [0; CODEC_PLACES];
     counts[place] = count;
     counts
+}
+
+fn sum(counts: &[u64]) -> u64 {
+    counts.iter().sum()
 }
 
 // ---- Bytes ------------------------------------------------------------------------------------
@@ -225,16 +246,22 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
         let element_bytes = kind.3 as usize;
         let encode = |_, chunk: &[u8]| any_blosc(chunk, element_bytes, &mut dice);
         let store = store(&scratch, &number.to_string(), kind, BLOSC, 32, encode);
-        let (mut in_slab, mut left) = (0, 0);
+        let (mut in_slab, mut left, mut there, mut redone) = (0, 0, 0, 0);
         for shape in [[24, 40], [12, 40], [11, 40], [31, 23]] {
             let jobs = boxes(&store, dtype, shape, &mut dice);
             let host = figures(&config(dtype, shape), &jobs);
             assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
-            let device = figures(&on_device(&simulator, config(dtype, shape)), &jobs);
-            in_slab += device.chunks_decoded_in_slab;
-            left += device.chunks_left_filtered;
+            let [off, auto, on] =
+                each_way(&simulator, config(dtype, shape)).map(|config| figures(&config, &jobs));
+            in_slab += off.chunks_decoded_in_slab;
+            left += off.chunks_left_filtered;
+            assert_eq!(sum(&off.chunks_decoded_there) + sum(&off.chunks_redone), 0);
+            there += sum(&on.chunks_decoded_there);
+            redone += sum(&on.chunks_redone);
+            assert!(sum(&auto.chunks_decoded_there) <= sum(&on.chunks_decoded_there));
         }
         assert!(40 < left && left < in_slab, "{left} of {in_slab}");
+        assert!(there > 0 && redone > 0, "{there}, {redone} again");
     }
 }
 
@@ -248,8 +275,75 @@ fn chunks_of_every_codec_give_the_bytes_of_the_array() {
         for shape in [[12, 40], [11, 40], [30, 17]] {
             let jobs = boxes(&store, Dtype::F32, shape, &mut dice);
             figures(&config(Dtype::F32, shape), &jobs);
-            figures(&on_device(&simulator, config(Dtype::F32, shape)), &jobs);
+            for config in each_way(&simulator, config(Dtype::F32, shape)) {
+                figures(&config, &jobs);
+            }
         }
+    }
+}
+
+/// As numcodecs writes it, by liblz4.
+fn by_liblz4(bytes: &[u8]) -> Vec<u8> {
+    let mut block = vec![0u8; bytes.len() + bytes.len() / 200 + 64];
+    // SAFETY: both buffers are live and as long as the call is told.
+    let size = unsafe {
+        lz4_sys::LZ4_compress_default(
+            bytes.as_ptr().cast(),
+            block.as_mut_ptr().cast(),
+            bytes.len() as i32,
+            block.len() as i32,
+        )
+    };
+    assert!(size > 0);
+    [&(bytes.len() as u32).to_le_bytes(), &block[..size as usize]].concat()
+}
+
+#[test]
+fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let mut dice = Dice(0x0F1E_2D3C_4B5A_6978);
+    // A chunk of 240 by 400 pixels that repeat, as labels do, with noise between.
+    let (rows, columns, chunks) = (240u64, 400u64, 6u64);
+    let mut paint = |at: u64| match at / 4000 % 4 {
+        0 => dice.range(0, 256) as u8,
+        _ => (at % 512 / 64 + at / 8192) as u8,
+    };
+    let pixels: Vec<u8> = (0..2 * rows * columns * chunks).map(&mut paint).collect();
+    let big = |block_bytes| Blosc { block_bytes, ..SHUFFLED };
+    type Encode<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
+    let encoders: [(&str, Encode<'_>); 4] = [
+        (LZ4, &by_liblz4),
+        (BLOSC, &|chunk| by_c_blosc(chunk, big(16 << 10), c"lz4")),
+        (BLOSC, &|chunk| by_c_blosc(chunk, Blosc { shuffle: BITS, ..big(0) }, c"lz4hc")),
+        (BLOSC_CRC, &|chunk| sealed(by_c_blosc(chunk, big(1 << 10), c"lz4"))),
+    ];
+    for (number, (codecs, encode)) in encoders.into_iter().enumerate() {
+        let (mut payload, mut entries) = (Vec::new(), Vec::new());
+        for chunk in pixels.chunks((2 * rows * columns) as usize) {
+            let coded = encode(chunk);
+            entries.push((payload.len() as u64, coded.len() as u64));
+            payload.extend(coded);
+        }
+        let shape = [chunks * rows, columns];
+        let meta = Meta { codecs, ..Meta::u16(&shape, &[rows, columns], Some(&shape)) };
+        let uri = meta.write(&scratch, &number.to_string(), Some(&shard_bytes(&payload, &entries)));
+        let image = Image::new(Dtype::U16, shape.to_vec(), Arc::new(pixels.clone()), vec![0; 2]);
+        let job = |first: u64| {
+            let begin = vec![(first % (chunks * rows - 199)) as i64, 3];
+            let end = vec![begin[0] + 200, 390];
+            let want = cast(Dtype::U16, Dtype::F32, &image.inside(&begin, &end));
+            Job::new(&uri, (begin, end), want)
+        };
+        let jobs: Vec<Job> = (0..30).map(|number| job(number * 37)).collect();
+        let [off, auto, on] = each_way(&simulator, config(Dtype::F32, [200, 387]))
+            .map(|config| figures(&config, &jobs));
+        assert_eq!(sum(&on.chunks_redone) + sum(&auto.chunks_redone), 0, "{codecs}");
+        assert_eq!(sum(&on.chunks_decoded), 0, "{codecs}");
+        assert_eq!(sum(&on.chunks_decoded_there), off.decode.count, "{codecs}");
+        assert!(sum(&auto.chunks_decoded_there) > 0, "{codecs}");
+        assert!(on.device_decode.output_bytes >= on.device_decode.input_bytes, "{codecs}");
+        assert!(on.input_transfer.input_bytes < off.input_transfer.input_bytes, "{codecs}");
     }
 }
 
@@ -282,9 +376,11 @@ fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
         let mut config = config(Dtype::U16, [ROWS as i64, COLUMNS as i64]);
         (config.pad_value_set, config.pad_value, config.lookahead_samples) = (1, 77.0, 16);
         let host = outcomes(&config, &jobs);
-        let device = outcomes(&on_device(&simulator, config), &jobs);
-        for (variant, (host, device)) in host.iter().zip(&device).enumerate() {
-            assert!(host == device, "{number}, {variant}: {:?} and {:?}", host.0, device.0);
+        for config in each_way(&simulator, config) {
+            let device = outcomes(&config, &jobs);
+            for (variant, (host, device)) in host.iter().zip(&device).enumerate() {
+                assert!(host == device, "{number}, {variant}: {:?} and {:?}", host.0, device.0);
+            }
         }
         let broken = host.iter().filter(|(status, _)| *status == Some(Status::Decode)).count();
         assert!(broken > 50 && broken < 250, "{broken}");
@@ -300,23 +396,31 @@ struct Case {
     place: usize,
     is_in_slab: bool,
     is_left_filtered: bool,
+    /// Where a device decodes all that it can.
+    is_there: bool,
 }
 
-fn cases() -> [Case; 9] {
+fn cases() -> [Case; 11] {
     let case = |codecs, encode, place, is_in_slab, is_left_filtered| Case {
         codecs,
         encode,
         place,
         is_in_slab,
         is_left_filtered,
+        is_there: false,
     };
+    let there = |case: Case| Case { is_there: true, ..case };
     [
         case("", |_, b| b.to_vec(), CODEC_NONE, false, false),
         case(CRC, |_, b| sealed(b.to_vec()), CODEC_NONE, false, false),
         case(ZSTD, |_, b| zstd::encode_all(b, 3).unwrap(), Codec::Zstd.number(), true, false),
         case(GZIP, |_, b| gzip(b), Codec::Gzip.number(), true, false),
         case(ZLIB, |_, b| zlib(b), Codec::Zlib.number(), true, false),
-        case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false),
+        there(case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false)),
+        // Too small and too wild for blosc: copied chunks.
+        there(case(BLOSC, |_, b| packed(b), Codec::Blosc.number(), true, false)),
+        there(case(BLOSC_CRC, |_, b| sealed(packed(b)), Codec::Blosc.number(), true, false)),
+        // Of another codec than the metadata says.
         case(BLOSC, |_, b| shuffled(b), Codec::Blosc.number(), true, true),
         case(BLOSC_CRC, |_, b| sealed(shuffled(b)), Codec::Blosc.number(), true, true),
         case(CRC_BLOSC, |_, b| shuffled(&sealed(b.to_vec())), Codec::Blosc.number(), true, false),
@@ -335,12 +439,17 @@ fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_half_of_it_is_read()
             let host = figures(&config, &jobs);
             assert_eq!(host.chunks_decoded, at_place(case.place, 10), "{}", case.codecs);
             assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
-            let device = figures(&on_device(&simulator, config), &jobs);
+            let [off, _, on] = each_way(&simulator, config);
+            let device = figures(&off, &jobs);
             assert_eq!(device.chunks_decoded, host.chunks_decoded, "{}", case.codecs);
             let count = |is_so: bool| if is_so && is_half { 10 } else { 0 };
             let ways = (device.chunks_decoded_in_slab, device.chunks_left_filtered);
             let want = (count(case.is_in_slab), count(case.is_left_filtered));
             assert_eq!(ways, want, "{rows} rows, {}", case.codecs);
+            let device = figures(&on, &jobs);
+            let there = if case.is_there { host.chunks_decoded } else { [0; CODEC_PLACES] };
+            assert_eq!(device.chunks_decoded_there, there, "{}", case.codecs);
+            assert_eq!(sum(&device.chunks_decoded) + sum(&there), 10, "{}", case.codecs);
         }
     }
 }
@@ -361,7 +470,7 @@ fn only_what_a_filter_has_changed_is_left_filtered() {
     for (number, (maker, left)) in kinds.into_iter().enumerate() {
         let name = number.to_string();
         let store = store(&scratch, &name, U16, BLOSC, 5, |_, chunk: &[u8]| maker(chunk));
-        let config = on_device(&simulator, config(Dtype::U16, [24, 40]));
+        let config = off_device(&simulator, config(Dtype::U16, [24, 40]));
         let stats = figures(&config, &heads(&store, 24));
         let ways = (stats.chunks_decoded_in_slab, stats.chunks_left_filtered);
         assert_eq!(ways, (5, left), "kind {number}");
@@ -392,7 +501,7 @@ fn the_least_slab_takes_a_whole_chunk_but_no_checksum_with_it() {
     for (store, in_slab) in [(plain, 8), (inner, 0)] {
         let config = tight(&Config {
             max_chunk_uncompressed_bytes: ROWS * COLUMNS * 2,
-            ..on_device(&simulator, config(Dtype::U16, [24, 40]))
+            ..off_device(&simulator, config(Dtype::U16, [24, 40]))
         });
         let stats = figures(&config, &heads(&store, 24));
         assert_eq!(stats.chunks_decoded_in_slab, in_slab);
@@ -418,7 +527,7 @@ fn a_large_chunk_of_one_block_is_decoded_in_the_slab_with_its_filter_or_without(
             max_chunk_uncompressed_bytes: edge * edge * 2,
             ..config(Dtype::U16, [edge as i64, edge as i64])
         };
-        let stats = figures(&on_device(&simulator, config), &jobs);
+        let stats = figures(&off_device(&simulator, config), &jobs);
         assert_eq!((stats.chunks_decoded_in_slab, stats.chunks_left_filtered), (1, left));
     }
 }

@@ -14,7 +14,9 @@ static simt::Schedule schedule(uint32_t order) {
 extern "C" void sim_assemble(const uint8_t* wave, uint64_t units_at, uint64_t tiles_at,
                              uint32_t unit_count, uint32_t* status, uint32_t tiles,
                              uint32_t order) {
-  void* params[] = {&wave, &units_at, &tiles_at, &unit_count, &status};
+  uint64_t decoded_at = 0, decoded_limit = 0;
+  void* params[] = {&wave,       &units_at,      &tiles_at, &unit_count,
+                    &decoded_at, &decoded_limit, &status};
   simt::launch_params(wavetrain_assemble, tiles, kThreads, 0, params, schedule(order));
 }
 

@@ -12,6 +12,7 @@ use wavetrain::base::limits::{
     ERROR_TEXT_BYTES, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX,
 };
 use wavetrain::config::*;
+use wavetrain::device::ByWorker;
 use wavetrain::records::{Codec, DTYPES};
 use wavetrain::source::zarr::NodeKind;
 use wavetrain::status;
@@ -57,7 +58,7 @@ fn rust_layouts() -> [Layout; 23] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 71] = [
+const CONSTANTS: [(&str, i64); 86] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -113,6 +114,21 @@ const CONSTANTS: [(&str, i64); 71] = [
     ("GDS_AUTO", AUTO as i64),
     ("GDS_OFF", GDS_OFF as i64),
     ("GDS_ON", GDS_ON as i64),
+    ("DECODE_AUTO", DECODE_AUTO as i64),
+    ("DECODE_OFF", DECODE_OFF as i64),
+    ("DECODE_ON", DECODE_ON as i64),
+    ("BY_WORKER_PLACES", BY_WORKER_PLACES as i64),
+    ("BY_WORKER_OFF", ByWorker::Off as i64),
+    ("BY_WORKER_CODEC", ByWorker::Codec as i64),
+    ("BY_WORKER_KEPT", ByWorker::Kept as i64),
+    ("BY_WORKER_UNNEEDED", ByWorker::Unneeded as i64),
+    ("BY_WORKER_LARGE", ByWorker::Large as i64),
+    ("BY_WORKER_ARRAY", ByWorker::Array as i64),
+    ("BY_WORKER_BROKEN", ByWorker::Broken as i64),
+    ("BY_WORKER_OTHER_CODEC", ByWorker::OtherCodec as i64),
+    ("BY_WORKER_STREAMS", ByWorker::Streams as i64),
+    ("BY_WORKER_ROOM", ByWorker::Room as i64),
+    ("BY_WORKER_REFUSED", ByWorker::Refused as i64),
     ("NUMA_AUTO", AUTO as i64),
     ("NUMA_OFF", NUMA_OFF as i64),
     ("NUMA_PIN", NUMA_PIN as i64),

@@ -353,7 +353,7 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
         figures["chunks_decoded"],
     );
     if stats.backend == BACKEND_CUDA {
-        text.push_str(&report::decoded_line(stats));
+        text.push_str(&report::decoded_lines(stats));
     }
     if let Some(cache) = figures["chunk_cache"].as_object() {
         text.push_str(&format!(

@@ -76,6 +76,8 @@ const PADS: Names = &[
     ("reflect", config::PAD_REFLECT),
 ];
 const GDS: Names = &[("auto", config::AUTO), ("off", config::GDS_OFF), ("on", config::GDS_ON)];
+const DECODES: Names =
+    &[("auto", config::DECODE_AUTO), ("off", config::DECODE_OFF), ("on", config::DECODE_ON)];
 const NUMA: Names = &[("auto", config::AUTO), ("off", config::NUMA_OFF), ("pin", config::NUMA_PIN)];
 const READERS: Names = &[
     ("auto", config::READER_AUTO),

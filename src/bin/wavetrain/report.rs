@@ -73,7 +73,7 @@ pub fn name_text(name: &[c_char]) -> String {
 }
 
 /// The stages of a run with their names, in the order of the data.
-pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 11] {
+pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 12] {
     [
         ("plan", &stats.plan),
         ("meta", &stats.meta),
@@ -81,6 +81,7 @@ pub fn stages(stats: &Stats) -> [(&'static str, &Metric); 11] {
         ("input_transfer", &stats.input_transfer),
         ("decode", &stats.decode),
         ("post_decode", &stats.post_decode),
+        ("device_decode", &stats.device_decode),
         ("decode_gap", &stats.decode_gap),
         ("assemble", &stats.assemble),
         ("digest", &stats.digest),
@@ -106,33 +107,62 @@ pub fn stages_json(stats: &Stats) -> Value {
     Value::Object(all)
 }
 
-/// Chunks that were decoded, by the codec that is WAVETRAIN_CODEC_ in the header; those of none
-/// left out.
-fn decoded_by_codec(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> {
-    let names = ["none", "zstd", "blosc", "gzip", "zlib", "lz4"];
-    let counts = names.into_iter().zip(stats.chunks_decoded);
-    counts.filter(|(_, count)| *count > 0)
+/// WAVETRAIN_CODEC_ and WAVETRAIN_BY_WORKER_ in the header.
+const CODECS: &[&str] = &["none", "zstd", "blosc", "gzip", "zlib", "lz4"];
+const REASONS: &[&str] = &[
+    "off",
+    "codec",
+    "kept",
+    "unneeded",
+    "large",
+    "array",
+    "broken",
+    "other_codec",
+    "streams",
+    "room",
+    "refused",
+];
+
+/// Counts by name; those of none left out.
+fn named(names: &[&'static str], counts: &[u64]) -> impl Iterator<Item = (&'static str, u64)> {
+    names.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0)
 }
 
-/// `{"by_workers": {"zstd": ..}, "in_slab": .., "left_filtered": ..}`.
+fn named_json(names: &[&'static str], counts: &[u64]) -> Map<String, Value> {
+    named(names, counts).map(|(name, count)| (name.to_owned(), json!(count))).collect()
+}
+
+fn named_text(names: &[&'static str], counts: &[u64]) -> String {
+    let counts: Vec<String> =
+        named(names, counts).map(|(name, count)| format!("{count} {name}")).collect();
+    if counts.is_empty() { "no chunk".to_owned() } else { counts.join(", ") }
+}
+
+/// `{"by_workers": {"zstd": ..}, "in_slab": .., "left_filtered": .., "by_device": {"lz4": ..},
+/// "redone": {"lz4": ..}, "why_workers": {"codec": ..}}`.
 pub fn decoded_json(stats: &Stats) -> Value {
-    let by_codec = decoded_by_codec(stats).map(|(name, count)| (name.to_owned(), json!(count)));
     json!({
-        "by_workers": by_codec.collect::<Map<String, Value>>(),
+        "by_workers": named_json(CODECS, &stats.chunks_decoded),
         "in_slab": stats.chunks_decoded_in_slab,
         "left_filtered": stats.chunks_left_filtered,
+        "by_device": named_json(CODECS, &stats.chunks_decoded_there),
+        "redone": named_json(CODECS, &stats.chunks_redone),
+        "why_workers": named_json(REASONS, &stats.chunks_by_workers),
     })
 }
 
-/// The same as a line of a table, and an empty one.
-pub fn decoded_line(stats: &Stats) -> String {
-    let by_codec: Vec<String> =
-        decoded_by_codec(stats).map(|(name, count)| format!("{count} {name}")).collect();
+/// The same as lines of a table, and an empty one.
+pub fn decoded_lines(stats: &Stats) -> String {
     format!(
-        "  for the device   {} by workers; {} straight into slabs, {} of these still shuffled\n\n",
-        if by_codec.is_empty() { "no chunk".to_owned() } else { by_codec.join(", ") },
+        "  by the device    {}; {} again by workers\n  \
+         by workers       {}; {} straight into slabs, {} of these still shuffled\n  \
+         why by workers   {}\n\n",
+        named_text(CODECS, &stats.chunks_decoded_there),
+        named_text(CODECS, &stats.chunks_redone),
+        named_text(CODECS, &stats.chunks_decoded),
         stats.chunks_decoded_in_slab,
         stats.chunks_left_filtered,
+        named_text(REASONS, &stats.chunks_by_workers),
     )
 }
 

@@ -16,8 +16,9 @@ use crate::jobs::plan::window::Planner;
 use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::state::State;
 use crate::state::lock::Lock;
+use crate::state::needs::way_of;
 use crate::state::shared::Shared;
-use crate::wave::{ChunkKind, ChunkTask, ReadOp};
+use crate::wave::{ChunkKind, ChunkTask, ReadOp, Way};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -321,6 +322,15 @@ impl Planner {
             let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
             tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
         }
+        let way = match kind {
+            ChunkKind::Data => {
+                let mut own = None;
+                let record =
+                    shared.array_record(entry.array).of_chunk((entry.file, entry.chunk), &mut own);
+                way_of(shared, record, entry.array, (entry.kept, bytes, entry.need.span))
+            }
+            _ => Way::Worker,
+        };
         tables.chunks.write(
             shared.wave_row(wave, task as u32),
             ChunkTask {
@@ -338,6 +348,7 @@ impl Planner {
                 offset,
                 bytes,
                 slab_offset: slab + (offset - start),
+                way,
             },
         );
         *pairs += entry.pair_count;

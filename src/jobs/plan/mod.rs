@@ -6,6 +6,7 @@ pub mod cut;
 pub mod find;
 pub mod foresee;
 pub mod planned;
+pub mod redo;
 pub mod resolve;
 pub mod window;
 

@@ -27,6 +27,7 @@ use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::Uri;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
+use crate::jobs::plan::redo::redo;
 use crate::plan::{Merge, asked_chunk};
 use crate::records::{ArrayRecord, Need};
 use crate::setup::settings::Settings;
@@ -179,7 +180,7 @@ impl Planner {
 
     /// One bounded step of each kind; whether any did something.
     pub fn run(&mut self, lock: &Lock) -> bool {
-        let mut progress = self.begin(lock);
+        let mut progress = redo(lock) | self.begin(lock);
         progress |= self.scout(lock);
         progress |= self.resolve(lock);
         progress |= self.walk(lock);

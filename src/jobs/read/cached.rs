@@ -18,9 +18,9 @@ use crate::state::job::{Job, RUN_BYTES, Role};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::fits_slab;
 use crate::state::shared::Shared;
-use crate::state::slab_writer::SlabWriter;
+use crate::state::slab_writer::{SlabChunk, SlabWriter};
 use crate::state::worker::{DecodeContext, Worker};
-use crate::wave::{ChunkTask, ReadOp};
+use crate::wave::{ChunkTask, ReadOp, Way};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -163,7 +163,10 @@ impl Stream<'_> {
             let next = self.task(at);
             let next_end = end.max(next.offset + next.bytes);
             let is_more = next_end > end;
-            if next.offset > end || is_more && next_end - head.offset > STREAM_BYTES {
+            if next.way != head.way
+                || next.offset > end
+                || is_more && next_end - head.offset > STREAM_BYTES
+            {
                 break;
             }
             end = next_end;
@@ -181,16 +184,23 @@ impl Stream<'_> {
             end = end.max(task.offset + task.bytes);
             needed += task.bytes;
         }
-        let bytes = &mut staging[..(end - offset) as usize];
         let range = self.file.lock.shared.profiler.range(profiler::IO);
-        let need = self.task(chunks.start).need;
+        let head = self.task(chunks.start);
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
-        let got = if has_strips && need.strip_count > 1 {
-            self.read_strips(&need, bytes, offset)?
+        let (mut got, mut in_slab) = (end - offset, None);
+        let bytes = if head.way == Way::Device {
+            let (bytes, place) = self.read_to_slab(offset, end)?;
+            in_slab = Some(place);
+            bytes
         } else {
-            self.file.read(bytes, offset, true)?;
-            self.reads += 1;
-            end - offset
+            let bytes = &mut staging[..(end - offset) as usize];
+            if has_strips && head.need.strip_count > 1 {
+                got = self.read_strips(&head.need, bytes, offset)?;
+            } else {
+                self.file.read(bytes, offset, true)?;
+                self.reads += 1;
+            }
+            bytes
         };
         drop(range);
         let ns = (self.file.lock.shared.os.now_ns)() - start;
@@ -207,12 +217,26 @@ impl Stream<'_> {
                 wave,
                 mates,
                 encoded,
+                in_slab.map(|place| place + (task.offset - offset)),
                 &mut |mate, failure| {
                     file.fail_decode(wave, mate, &failure);
                 },
             );
         }
         Ok(())
+    }
+
+    /// Reads encoded chunks of a device's to where they belong: the bytes, and their place in the
+    /// slab. Nothing of it is taken where that fails.
+    fn read_to_slab(&mut self, offset: u64, end: u64) -> Result<(&'static [u8], u64), OpenFault> {
+        let bytes = end - offset;
+        if let Some(slab) = self.assembler.slab() {
+            self.file.read(slab.front(bytes), offset, true)?;
+            self.reads += 1;
+            let SlabChunk { claim, data } = slab.room(bytes);
+            return Ok((claim.into_bytes(), data));
+        }
+        unreachable!("a chunk for a device has a slab")
     }
 
     /// Reads the strips of a chunk that is read partly to where they belong in `bytes`; what lies
@@ -265,7 +289,8 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             let need = state.read_need(shared, wave, &read);
             // Of a chunk that is read partly a worker's place holds what is read.
             let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
-                || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES;
+                || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES
+                || is_for_device(shared, wave, &read);
             if !is_small || !fits_slab(shared, need) {
                 if let Some(job) = lease_read(state, shared, wave, first, true) {
                     return Some(job);
@@ -291,6 +316,13 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         }
     }
     None
+}
+
+/// Whether a device decodes all chunks of a read, which then takes no place of a worker's.
+fn is_for_device(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
+    let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+    let way = |chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).way;
+    shared.engine().is_some() && chunks.all(|chunk| way(chunk) == Way::Device)
 }
 
 /// Issues the reads behind `first` that the same worker takes with it; how many they are

@@ -95,7 +95,7 @@ fn read_codec(
             checksum.found().map(|checksum| checksum.boolean()).transpose()?;
             Codec::Zstd
         }
-        "blosc" => check_blosc(extension, named.is_numcodecs).map(|()| Codec::Blosc)?,
+        "blosc" => read_blosc(extension, named.is_numcodecs)?,
         "gzip" => level("level", 0, 9).map(|()| Codec::Gzip)?,
         "zlib" => level("level", -1, 9).map(|()| Codec::Zlib)?,
         "lz4" => level("acceleration", i32::MIN.into(), i32::MAX.into()).map(|()| Codec::Lz4)?,
@@ -121,14 +121,18 @@ fn read_sum(
     })
 }
 
-fn check_blosc(extension: &Extension<'_, '_>, is_numcodecs: bool) -> Result<(), Status> {
+fn read_blosc(extension: &Extension<'_, '_>, is_numcodecs: bool) -> Result<Codec, Status> {
     let names = "cname clevel shuffle typesize blocksize";
     let [cname, clevel, shuffle, typesize, blocksize, ..] =
         extension.pick(names, usize::from(!is_numcodecs))?;
+    let mut codec = Codec::Blosc;
     if let Some(cname) = cname.found() {
         let name = cname.string()?;
         if name.place_in("zstd lz4 lz4hc zlib blosclz").is_none() {
             return Err(cname.unknown("blosc of", name, "of zstd, lz4, lz4hc, zlib, blosclz"));
+        }
+        if name.place_in("lz4 lz4hc").is_some() {
+            codec = Codec::BloscLz4;
         }
     }
     clevel.check_integer(0, 9)?;
@@ -142,5 +146,6 @@ fn check_blosc(extension: &Extension<'_, '_>, is_numcodecs: bool) -> Result<(), 
     if !is_numcodecs || typesize.present().is_some() {
         typesize.check_integer(1, i64::MAX)?;
     }
-    blocksize.check_integer(0, i64::MAX)
+    blocksize.check_integer(0, i64::MAX)?;
+    Ok(codec)
 }

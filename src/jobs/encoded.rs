@@ -1,0 +1,121 @@
+//! Chunks that a device decodes: their encoded bytes, streams and units go into a slab.
+//!
+//! In: a chunk task and its encoded bytes, which may lie in the slab already. Out: streams in rows
+//! of the slab, units that read what they become, and the task marked as late; or, of a chunk that
+//! no device decodes, as refused. Checksums of encoded bytes are verified here.
+
+use crate::assemble::units::ChunkData;
+use crate::base::indexes::WaveIndex;
+use crate::decode::streams::{Sink, StreamPlace, Unfit, Walked, walk};
+use crate::device::{ByWorker, Stream, StreamKind};
+use crate::jobs::assemble::Assembler;
+use crate::records::ChunkBytes;
+use crate::state::shared::Shared;
+use crate::state::slab_writer::{SlabChunk, SlabWriter};
+use crate::wave::{ChunkTask, Way};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Writes the streams of a chunk to rows of its slab that are its own.
+struct StreamWriter<'a> {
+    shared: &'a Shared,
+    slab: u32,
+    kind: StreamKind,
+    /// Where the encoded chunk lies in the wave, and where the decoded one in what is decoded.
+    source: u64,
+    target: u64,
+    /// Its rows of the slab's, and how many are written.
+    first: u32,
+    count: u32,
+}
+
+impl Sink for StreamWriter<'_> {
+    fn begin(&mut self, count: u64) -> bool {
+        let most = u64::from(self.shared.geometry.device.streams);
+        let add = |taken: u32| {
+            let after = u64::from(taken) + count;
+            (after <= most).then_some(after as u32)
+        };
+        let rows = &self.shared.views.stream_counts[self.slab as usize];
+        let taken = rows.fetch_update(Relaxed, Relaxed, add);
+        self.first = taken.unwrap_or(0);
+        taken.is_ok()
+    }
+
+    fn push(&mut self, place: StreamPlace) {
+        let kind = if place.is_stored { StreamKind::Copy } else { self.kind };
+        let row = self.shared.stream_row(self.slab, self.first + self.count);
+        self.count += 1;
+        let stream = Stream {
+            source: self.source + place.source.start as u64,
+            target: self.target + place.target.start as u64,
+            source_bytes: place.source.len() as u32,
+            target_bytes: place.target.len() as u32,
+            kind: kind as u32,
+            reserved: 0,
+        };
+        self.shared.device_streams.write(row, stream);
+    }
+}
+
+impl Assembler<'_> {
+    /// Where chunks go on their way to a device.
+    pub fn slab(&mut self) -> Option<&mut SlabWriter> {
+        self.slab.as_mut()
+    }
+
+    /// Lays the encoded chunk of a task into the slab, unless it is there, with its streams and
+    /// what they become; a chunk that a device does not decode is left to be read again.
+    pub(super) fn send_encoded(
+        &mut self,
+        wave: WaveIndex,
+        chunk: u32,
+        encoded: &[u8],
+        in_slab: Option<u64>,
+    ) {
+        let shared = self.shared;
+        let row = shared.wave_row(wave, chunk);
+        let task = shared.tables.chunks.read(row);
+        let start = (shared.os.now_ns)();
+        let mut own = None;
+        let record = self.record.of_chunk((task.file, task.chunk), &mut own);
+        // Only a chunk with a slab is for a device.
+        let Some(slab) = self.slab.as_mut() else { return };
+        let source = in_slab.unwrap_or_else(|| {
+            let SlabChunk { mut claim, data } = slab.room(encoded.len() as u64);
+            claim.bytes().copy_from_slice(encoded);
+            data
+        });
+        let decoded = slab.decoded_room(record.chunk_bytes);
+        let mut writer = StreamWriter {
+            shared,
+            slab: slab.slab(),
+            kind: StreamKind::Lz4,
+            source,
+            target: decoded - shared.geometry.device.bytes(),
+            first: 0,
+            count: 0,
+        };
+        let most = shared.settings.config.max_substreams_per_chunk;
+        let walked = match walk(record, most, encoded, task.need.span, &mut writer) {
+            Ok(walked) => walked,
+            Err(unfit) => {
+                let reason = match unfit {
+                    Unfit::Broken => ByWorker::Broken,
+                    Unfit::Codec => ByWorker::OtherCodec,
+                    Unfit::Streams => ByWorker::Streams,
+                    Unfit::NoRoom => ByWorker::Room,
+                };
+                return shared.refuse_chunk(row, reason);
+            }
+        };
+        let Walked { span, shuffle: filter, block_bytes, typesize } = walked;
+        let data = decoded + span.first;
+        let (first, bytes) = (span.first, span.bytes());
+        let data = ChunkData { data, first, bytes, filter, block_bytes, typesize };
+        let way = Way::Late { first: writer.first, count: writer.count };
+        shared.tables.chunks.write(row, ChunkTask { way, ..task });
+        let nothing = ChunkBytes { bytes: &[], first: 0 };
+        let written = self.scatter_task(wave, record, &task, &nothing, Some(&data));
+        self.scatter.observe((shared.os.now_ns)() - start, task.bytes, written);
+    }
+}

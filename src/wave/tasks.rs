@@ -1,0 +1,161 @@
+//! What waves are made of: chunk tasks, and the reads that bring their bytes.
+
+use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::os::{FileKind, FileStat};
+use crate::records::Need;
+
+/// What a chunk task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkKind {
+    /// Read, decode, scatter.
+    Data,
+    /// Kept decoded: scatter.
+    Kept,
+    /// The chunk does not exist: scatter the fill value.
+    Missing,
+    /// A part of what is fed of one box: scatter.
+    Fed,
+    /// Not a chunk: fill what lies outside the array in one sample.
+    Pad,
+    /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field,
+    /// `chunk` the first of at most BLANKS_MAX blocks.
+    Blank,
+    /// Its read failed and was reported: nothing left to do.
+    Broken,
+}
+
+/// A chunk's place in the cache of decoded chunks, pinned by its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Slot in the cache.
+    pub slot: u32,
+    /// First byte in the cache's memory.
+    pub offset: u64,
+}
+
+/// One chunk of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkTask {
+    /// What to do.
+    pub kind: ChunkKind,
+    /// Batch slot.
+    pub slot: BatchSlot,
+    /// Slot of the array's metadata, pinned by the task.
+    pub array: ArraySlot,
+    /// Number of the file in the file grid.
+    pub file: u64,
+    /// Number of the chunk in the file.
+    pub chunk: u64,
+    /// Number of the chunk in the plan of its batch.
+    pub number: u64,
+    /// Tasks right behind it, of the same read, that are the same chunk for other batches.
+    pub mates: u32,
+    /// First of its boxes in the pairs of the wave.
+    pub pair_first: u32,
+    /// Number of boxes that touch it.
+    pub pair_count: u32,
+    /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
+    pub need: Need,
+    /// Where it is kept, or is to be.
+    pub kept: Option<Kept>,
+    /// First byte to read in the file.
+    pub offset: u64,
+    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly. Of what
+    /// is fed those of the elements.
+    pub bytes: u64,
+    /// Where they are staged, if they are staged in the slab.
+    pub slab_offset: u64,
+    /// Who decodes it.
+    pub way: Way,
+}
+
+/// Who decodes a chunk, and how far that is where it is a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// A worker.
+    Worker,
+    /// A device; nobody began.
+    Device,
+    /// It is on its way to a device, with these streams: rows of its slab, and, once that was
+    /// submitted, numbers in its resident wave.
+    Late {
+        /// The first.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// A device did not take it: a worker is to.
+    Refused,
+}
+
+impl ChunkTask {
+    /// What it costs, for sharing work out: the bytes, at least a page's worth.
+    pub fn cost(&self) -> u64 {
+        let bytes = if self.kind == ChunkKind::Fed { self.bytes } else { self.need_bytes() };
+        bytes.max(4096)
+    }
+
+    /// Bytes of the decoded chunk that its samples read; 0 where it has none.
+    pub fn need_bytes(&self) -> u64 {
+        if self.kind == ChunkKind::Data { self.need.span.bytes() } else { 0 }
+    }
+
+    pub(super) const EMPTY: ChunkTask = ChunkTask {
+        kind: ChunkKind::Missing,
+        slot: BatchSlot(0),
+        array: ArraySlot(0),
+        file: 0,
+        chunk: 0,
+        number: 0,
+        mates: 0,
+        pair_first: 0,
+        pair_count: 0,
+        need: Need::NONE,
+        kept: None,
+        offset: 0,
+        bytes: 0,
+        slab_offset: 0,
+        way: Way::Worker,
+    };
+}
+
+/// One read and the chunks that it serves; or, with no bytes, chunks that need none.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOp {
+    /// Slot of the array's metadata.
+    pub array: ArraySlot,
+    /// Identity of the array.
+    pub array_id: u64,
+    /// Number of the file in the file grid.
+    pub file: u64,
+    /// What the file looked like when the chunks were located.
+    pub stat: FileStat,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes; 0: nothing to read.
+    pub bytes: u64,
+    /// Where they go.
+    pub slab_offset: u64,
+    /// First of its chunks in the wave.
+    pub chunk_first: u32,
+    /// Number of its chunks.
+    pub chunk_count: u32,
+    /// What decoding its chunks costs, in bytes.
+    pub decoded_bytes: u64,
+}
+
+impl ReadOp {
+    /// A read of nothing.
+    pub const EMPTY: ReadOp = ReadOp {
+        array: ArraySlot(0),
+        array_id: 0,
+        file: 0,
+        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::REGULAR },
+        offset: 0,
+        bytes: 0,
+        slab_offset: 0,
+        chunk_first: 0,
+        chunk_count: 0,
+        decoded_bytes: 0,
+    };
+}
