@@ -89,6 +89,9 @@ pub const BOXES_MAX: u32 = 255;
 /// streams. Their records are taken at open.
 pub const TENSORS_PER_SLOT: u32 = 8;
 
+/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
+pub const USES_PER_SLOT: u32 = TENSORS_PER_SLOT + 1;
+
 /// Alignment of every batch and staging buffer: what DLPack and CUDA copies ask for.
 pub const BUFFER_ALIGN: u64 = 256;
 

@@ -181,7 +181,6 @@ calls! {
     /// The event now stands for all work that the stream has been given so far.
     safe event_record(event: Event, stream: Stream);
     /// Waits until what the event recorded last has run.
-    #[cfg(feature = "internals")]
     safe event_synchronize(event: Event);
     /// Milliseconds between two events that have run and take the time.
     safe event_elapsed_time(first: Event, last: Event) -> f32;

@@ -8,13 +8,14 @@
 //!  input stream   copy of a slab, in pieces ──copied────▶ polled, then
 //!  decode stream  decode its streams ─────────decoded───▶ polled, then
 //!  post stream    assemble ───────────────────assembled─▶ polled
-//!  ready streams  (of each slot) consumers' work ──fence─▶ polled
+//!  ready streams  (of each slot) consumers' work ─fences─▶ polled
+//!  consumers' streams ────────────────────────────fences─▶ polled
 //! ```
 //!
 //! What comes after something is queued when that was seen to be done: of a stream that waits for
 //! another the device may see a queue that everybody's work stands in.
 //!
-//! What a fence stands for is told in `fences`.
+//! What fences stand for is told in `fences`.
 //!
 //! A kernel that refuses a unit says so in a word of pinned memory, which it writes by the host's
 //! address. A copy of such a word out of device memory would wait behind whatever a trainer copies
@@ -23,10 +24,10 @@
 //! Where digests are asked for, `digests` reads full batches on the post stream, too.
 //!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
-//! `copied`, a slot only after its fence.
+//! `copied`, a slot only after its fences.
 
 use crate::base::arena::Region;
-use crate::base::limits::MEMORY_PAGE_BYTES;
+use crate::base::limits::{MEMORY_PAGE_BYTES, USES_PER_SLOT};
 use crate::base::math::{align_up, index};
 use crate::base::status::Status;
 use crate::cuda::Devices;
@@ -39,7 +40,7 @@ use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::fmt;
 use core::ptr::{NonNull, without_provenance_mut};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU32;
 
 /// Waves that are in device memory at a time: one is filled while the other is worked on.
 pub const RESIDENT_WAVES: usize = 2;
@@ -226,13 +227,18 @@ impl Fault {
 /// Events around the work on a slab, and on a resident wave: they take the time between them.
 pub(super) type Pair = [Event; 2];
 
+/// Fences of a slot: of each stream that it is used on, of a caller's event, of its ready stream.
+pub(super) const FENCES: usize = USES_PER_SLOT as usize + 2;
+
 /// A batch slot.
-#[derive(Clone, Copy)]
 pub(super) struct Slot {
-    /// What the consumer's work is queued on, or made to wait for.
+    /// What the consumer's work is queued on.
     pub ready: Stream,
     /// After what was queued when the slot was given back.
-    pub fence: Event,
+    pub fences: [Event; FENCES],
+    /// Those of them that stand for something since the slot was free, as bits. Written by who has
+    /// the slot, read by who looks whether it is free; the lock of the state is between them.
+    pub fenced: AtomicU32,
     /// Around the reading of its samples for their digests; none where there are no digests.
     pub digests: Pair,
 }
@@ -260,12 +266,8 @@ pub struct DeviceEngine {
     pub(super) decodes: [Pair; RESIDENT_WAVES],
     pub(super) kernels: [Pair; RESIDENT_WAVES],
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
-    /// Stands for the work of one stream while another is made to wait for it.
-    pub(super) link: Mutex<Event>,
     /// Where an event is waited for while the ready stream of its slot is being captured.
     pub(super) detour: Mutex<Stream>,
-    /// Slots whose `fence` stands for such an event, as bits.
-    pub(super) detoured: AtomicU64,
     /// The stream that all batches are used on, where the config names one.
     pub consumer: Option<Stream>,
     /// Bytes of the device that kernels and streams took, as far as it was seen: not ours to cap.
@@ -427,6 +429,12 @@ impl DeviceEngine {
             let waited = driver.stream_synchronize(stream);
             drained = drained.and(check(driver, "cuStreamSynchronize", waited));
         }
+        for slot in self.slots.iter().filter(|_| with_slots) {
+            for fence in slot.recorded() {
+                let waited = driver.event_synchronize(fence);
+                drained = drained.and(check(driver, "cuEventSynchronize", waited));
+            }
+        }
         drained
     }
 
@@ -438,6 +446,11 @@ impl DeviceEngine {
             // A query would break the capture of a ready stream.
             let is_captured = self.is_captured(stream)?;
             if is_captured || !check(driver, "cuStreamQuery", driver.stream_query(stream))? {
+                return Ok(false);
+            }
+        }
+        for slot in &self.slots {
+            if !self.have_run(slot)? {
                 return Ok(false);
             }
         }

@@ -1,7 +1,11 @@
 //! What a slot waits for when its consumer gives it back: an event, streams, its own ready stream.
 //!
-//! In: a slot, events and streams of a consumer's. Out: a fence on the slot's ready stream behind
-//! all of them, which is polled. Nothing here waits.
+//! In: a slot, events and streams of a consumer's. Out: fences, one recorded on each of these
+//! streams, which are polled; the slot is free when all have run. Nothing here waits.
+//!
+//! No stream of ours is made to wait for a consumer's stream: a device has few queues for all
+//! streams of a process, and what waits in one holds up the trainer's work behind it. Only what a
+//! caller's event stands for is waited for, because the event is the caller's again at once.
 //!
 //! A stream that is being captured into a graph is left alone. What we queued there would become a
 //! part of the graph, to wait for it would draw our stream into the capture, and to ask it how far
@@ -13,10 +17,25 @@
 //! behind the record.
 
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{DeviceEngine, Fault, check};
+use crate::cuda::engine::{DeviceEngine, FENCES, Fault, Slot, check};
 use crate::cuda::handles::{Event, Stream};
 use crate::cuda::result::{CuResult, Named};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Fences of a slot: of the streams that it is used on, of a caller's event that the detour waits
+/// for, of its ready stream. What is over last is mostly what comes first, so one look tells.
+const OF_STREAMS: usize = 0;
+const OF_EVENT: usize = FENCES - 2;
+const OF_READY: usize = FENCES - 1;
+
+impl Slot {
+    /// Fences that stand for something since the slot was free.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = Event> {
+        let fenced = self.fenced.load(Relaxed);
+        let fences = self.fences.iter().enumerate();
+        fences.filter(move |(number, _)| fenced & (1 << number) != 0).map(|(_, fence)| *fence)
+    }
+}
 
 /// Whether a call was made; false where it was refused for a capture, and is to be made again.
 fn unless_captured(
@@ -64,15 +83,16 @@ impl DeviceEngine {
         Ok(self.flaw_of(stream))
     }
 
-    /// Whether an event was recorded in a capture, so that it stands for a place in a graph and for
-    /// no work. Only a query tells, which a capture that is under way may not survive; to wait for
-    /// the event would draw the slot's stream into it as well.
-    pub fn is_of_capture(&self, event: Event) -> Result<bool, Fault> {
+    /// Whether what an event stands for has run. None where it was recorded in a capture, so that
+    /// it stands for a place in a graph and for no work. Only a query tells, which a capture that
+    /// is under way may not survive; to wait for the event would draw the slot's stream into it as
+    /// well.
+    pub fn is_event_over(&self, event: Event) -> Result<Option<bool>, Fault> {
         let _context = self.enter()?;
         let driver = self.context.driver;
         match driver.event_query(event) {
-            Err(CuResult::CAPTURED_EVENT) => Ok(true),
-            asked => check(driver, "cuEventQuery", asked).map(|_| false),
+            Err(CuResult::CAPTURED_EVENT) => Ok(None),
+            asked => check(driver, "cuEventQuery", asked).map(Some),
         }
     }
 
@@ -92,62 +112,84 @@ impl DeviceEngine {
         unless_captured(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
     }
 
-    /// False where the stream is being captured: then the event stands for nothing.
-    fn record(&self, event: Event, stream: Stream) -> Result<bool, Fault> {
+    /// A fence of the slot stands for what is queued on `stream` so far. False where that is being
+    /// captured.
+    fn record(&self, slot: &Slot, fence: usize, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver;
-        let recorded = driver.event_record(event, stream);
-        // In a capture that began just before, the record is nothing in a graph; but to wait for it
-        // would draw the stream that waits into it, and to ask for it break it.
-        Ok(unless_captured(driver, "cuEventRecord", recorded)? && !self.is_captured(stream)?)
+        let recorded = driver.event_record(slot.fences[fence], stream);
+        if !unless_captured(driver, "cuEventRecord", recorded)? {
+            return Ok(false);
+        }
+        slot.fenced.fetch_or(1 << fence, Relaxed);
+        // In a capture that began just before, the record is nothing in a graph; but to ask for it
+        // would break that.
+        let is_captured = self.is_captured(stream)?;
+        if is_captured {
+            slot.fenced.fetch_and(!(1 << fence), Relaxed);
+        }
+        Ok(!is_captured)
     }
 
-    /// The slot's fence comes after what `event` stands for now. In an entered context, as all
+    /// The slot is free after what `event` stands for now, at least. In an entered context, as all
     /// below.
-    pub fn wait_for_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
-        let (place, driver) = (&self.slots[slot as usize], self.context.driver);
-        if !self.is_captured(place.ready)? && self.wait(place.ready, event)? {
+    pub fn fence_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
+        let (slot, driver) = (&self.slots[slot as usize], self.context.driver);
+        // The caller may record the event anew at once, or destroy it, so a stream of ours has to
+        // wait for what it stands for. On the slot's own, whose fence comes behind, no other slot
+        // waits for it.
+        if !self.is_captured(slot.ready)? && self.wait(slot.ready, event)? {
             return Ok(());
         }
-        // The caller may record the event anew at once, so what it stands for is kept in the
-        // slot's own, which nobody needs before its fence is queued. The detour is ours, so only an
-        // event of a capture, which was not one when it was looked at, is refused here.
+        // The detour is ours, so only an event of a capture, which was not one when it was looked
+        // at, is refused here.
         let detour = self.detour.lock();
         check(driver, "cuStreamWaitEvent", driver.stream_wait_event(*detour, event))?;
-        check(driver, "cuEventRecord", driver.event_record(place.fence, *detour))?;
-        self.detoured.fetch_or(1 << slot, Relaxed);
+        let recorded = driver.event_record(slot.fences[OF_EVENT], *detour);
+        check(driver, "cuEventRecord", recorded)?;
+        slot.fenced.fetch_or(1 << OF_EVENT, Relaxed);
         Ok(())
     }
 
-    /// The same after what is queued on `stream` so far. False where either is being captured.
-    pub fn wait_for_stream(&self, slot: u32, stream: Stream) -> Result<bool, Fault> {
-        let ready = self.ready_stream(slot);
-        if self.is_captured(stream)? || self.is_captured(ready)? {
-            return Ok(false);
-        }
-        // One event for all: recorded and waited for by one thread at a time.
-        let link = self.link.lock();
-        Ok(self.record(*link, stream)? && self.wait(ready, *link)?)
-    }
-
-    /// The slot is free after that, and after what is queued on its ready stream so far. False
-    /// where that is being captured.
-    pub fn fence(&self, slot: u32) -> Result<bool, Fault> {
-        let place = &self.slots[slot as usize];
-        if self.is_captured(place.ready)? {
-            return Ok(false);
-        }
-        // Who gives the slot back has it for himself, so nobody sets the bit meanwhile.
-        if self.detoured.load(Relaxed) & (1 << slot) != 0 {
-            if !self.wait(place.ready, place.fence)? {
+    /// And after what is queued so far on its ready stream, and on `streams`. False where one of
+    /// these is being captured: then it is to be done again.
+    pub fn fence_streams(
+        &self,
+        slot: u32,
+        streams: impl Iterator<Item = Stream> + Clone,
+    ) -> Result<bool, Fault> {
+        let slot = &self.slots[slot as usize];
+        let places = streams.zip(OF_STREAMS..).chain([(slot.ready, OF_READY)]);
+        // Else every further try would leave a record in those that are not captured.
+        for (stream, _) in places.clone() {
+            if self.is_captured(stream)? {
                 return Ok(false);
             }
-            self.detoured.fetch_and(!(1 << slot), Relaxed);
         }
-        self.record(place.fence, place.ready)
+        for (stream, fence) in places {
+            if !self.record(slot, fence, stream)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    /// Whether that has run.
+    /// Whether all of that has run.
+    pub(super) fn have_run(&self, slot: &Slot) -> Result<bool, Fault> {
+        for fence in slot.recorded() {
+            if !self.is_done(fence)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same; if so, the slot is free.
     pub fn is_unfenced(&self, slot: u32) -> Result<bool, Fault> {
-        self.is_done(self.slots[slot as usize].fence)
+        let slot = &self.slots[slot as usize];
+        let is_free = self.have_run(slot)?;
+        if is_free {
+            slot.fenced.store(0, Relaxed);
+        }
+        Ok(is_free)
     }
 }

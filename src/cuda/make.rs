@@ -10,7 +10,9 @@ use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{DeviceEngine, Fault, RESIDENT_WAVES, Sizes, Slot, Submit, check};
+use crate::cuda::engine::{
+    DeviceEngine, FENCES, Fault, RESIDENT_WAVES, Sizes, Slot, Submit, check,
+};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
@@ -20,9 +22,9 @@ use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::ffi::{CStr, c_void};
-use core::iter::repeat_n;
+use core::iter::{repeat_n, repeat_with};
 use core::ptr::{NonNull, without_provenance_mut};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU32;
 
 /// Bytes of a unit, of a table of its tiles with what lies behind it, and of a stream, as the
 /// warm-up launches them.
@@ -76,9 +78,7 @@ impl DeviceEngine {
             decodes: [[Event::NULL; 2]; RESIDENT_WAVES],
             kernels: [[Event::NULL; 2]; RESIDENT_WAVES],
             slots: ArrayVec::new(),
-            link: Mutex::new(Event::NULL),
             detour: Mutex::new(Stream::NULL),
-            detoured: AtomicU64::new(0),
             consumer: Some(consumer).filter(|stream| !stream.is_null()),
             overhead_bytes: 0,
             _devices: devices,
@@ -166,18 +166,24 @@ impl DeviceEngine {
         for place in self.copies.iter_mut().chain(&mut self.kernels).chain(decodes).flatten() {
             *place = event(EVENT_DEFAULT)?;
         }
-        let slot = Slot { ready: Stream::NULL, fence: Event::NULL, digests: [Event::NULL; 2] };
-        self.slots.extend(repeat_n(slot, index(self.sizes.slots.into())));
+        let slot = || Slot {
+            ready: Stream::NULL,
+            fences: [Event::NULL; FENCES],
+            fenced: AtomicU32::new(0),
+            digests: [Event::NULL; 2],
+        };
+        self.slots.extend(repeat_with(slot).take(index(self.sizes.slots.into())));
         for slot in &mut self.slots {
             slot.ready = stream(least)?;
-            slot.fence = event(EVENT_DISABLE_TIMING)?;
+            for place in &mut slot.fences {
+                *place = event(EVENT_DISABLE_TIMING)?;
+            }
             if self.sizes.slot_shares > 0 {
                 for place in &mut slot.digests {
                     *place = event(EVENT_DEFAULT)?;
                 }
             }
         }
-        *self.link.lock() = event(EVENT_DISABLE_TIMING)?;
         Ok(())
     }
 
@@ -217,17 +223,18 @@ impl DeviceEngine {
         };
         let record =
             |event, stream| check(driver, "cuEventRecord", driver.event_record(event, stream));
-        let link = *self.link.lock();
         for slot in &self.slots {
-            record(link, detour)?;
-            wait(slot.ready, link)?;
-            record(slot.fence, slot.ready)?;
-            wait(detour, slot.fence)?;
+            for fence in slot.fences {
+                record(fence, detour)?;
+                wait(slot.ready, fence)?;
+                record(fence, slot.ready)?;
+            }
+            wait(detour, slot.fences[0])?;
         }
         self.warm_up_digests()?;
         self.drain(true)?;
-        for slot in 0..self.sizes.slots {
-            self.is_unfenced(slot)?;
+        for fence in self.slots.iter().flat_map(|slot| slot.fences) {
+            self.is_done(fence)?;
         }
         self.check_digests()?;
         self.copy_ns(0);
@@ -299,15 +306,14 @@ impl DeviceEngine {
         // one is not made.
         if let Ok(_context) = self.enter().or_else(|_| self.enter()) {
             let events = self.copies.iter().chain(&self.decodes).chain(&self.kernels);
-            let events = events.flatten().copied();
-            let events = events.chain(
-                self.slots.iter().flat_map(|slot| [slot.fence, slot.digests[0], slot.digests[1]]),
-            );
+            let of_slots =
+                self.slots.iter().flat_map(|slot| slot.fences.iter().chain(&slot.digests));
+            let events = events.flatten().chain(of_slots).copied();
             let streams = [self.input, self.decoding, self.post, *self.detour.lock()].into_iter();
             let streams = streams.chain(self.slots.iter().map(|slot| slot.ready));
             // SAFETY: all of it is ours, was made in this context, and is not used any more.
             unsafe {
-                for event in events.chain([*self.link.lock()]).filter(|event| !event.is_null()) {
+                for event in events.filter(|event| !event.is_null()) {
                     let _ = driver.event_destroy(event);
                 }
                 for stream in streams.filter(|stream| !stream.is_null()) {

@@ -1,8 +1,8 @@
 //! Batch slots on their way back from the consumer of a device.
 //!
 //! In: batches that are released, behind an event or not, and tensors that are deleted, on any
-//! thread. Out: slots that wait for a fence, which stands for all that was queued on their streams
-//! before; `jobs::device` looks when it has run. No call here waits.
+//! thread. Out: slots that wait for fences, which stand for all that was queued on their streams
+//! before; `jobs::device` looks when they have run. No call here waits.
 //!
 //! A stream that is being captured is not touched: what we queued there would become part of the
 //! graph, or break it. The slot stays `captured` until the capture is over, and whoever looks at
@@ -23,7 +23,7 @@ use crate::state::{Life, State};
 
 /// Makes a slot wait for an event, and for what is queued so far on the streams that it is used on.
 /// False where one of them is being captured: then all but the event is to be done again.
-fn queue_fence(
+fn queue_fences(
     engine: &DeviceEngine,
     slot: BatchSlot,
     event: Option<Event>,
@@ -31,20 +31,9 @@ fn queue_fence(
 ) -> Result<bool, Fault> {
     let _context = engine.enter()?;
     if let Some(event) = event {
-        engine.wait_for_event(slot.0, event)?;
+        engine.fence_event(slot.0, event)?;
     }
-    // Else every further try would leave records and waits in those that are not captured.
-    for stream in streams.clone() {
-        if engine.is_captured(stream)? {
-            return Ok(false);
-        }
-    }
-    for stream in streams {
-        if !engine.wait_for_stream(slot.0, stream)? {
-            return Ok(false);
-        }
-    }
-    engine.fence(slot.0)
+    engine.fence_streams(slot.0, streams)
 }
 
 /// A stream as the calling thread names it.
@@ -60,8 +49,8 @@ pub fn note_consumer(shared: &Shared, state: &mut State, slot: BatchSlot) {
     }
 }
 
-/// Whether batch `token` can be given back behind an event; the event, or the call that failed.
-/// Err: it cannot, and stays held.
+/// Whether batch `token` can be given back behind an event; the event, if there is still something
+/// to wait for, or the call that failed. Err: it cannot, and stays held.
 pub fn accept_event(
     lock: &Lock,
     token: u64,
@@ -73,10 +62,10 @@ pub fn accept_event(
         return Err(no_such_batch(token));
     }
     let mut why = Why::new();
-    let status = match shared.engine().map(|engine| engine.is_of_capture(event)) {
-        Some(Ok(false)) => return Ok(Ok(Some(event))),
+    let status = match shared.engine().map(|engine| engine.is_event_over(event)) {
+        Some(Ok(Some(is_over))) => return Ok(Ok((!is_over).then_some(event))),
         Some(Err(fault)) => return Ok(Err(fault)),
-        Some(Ok(true)) => fail!(
+        Some(Ok(None)) => fail!(
             why,
             Unsupported,
             "the event was recorded in a stream that was being captured, so it stands for no \
@@ -115,14 +104,14 @@ pub fn give_slot_back(
     // for its stream. Ends: a slot has eight tensors.
     let (is_fenced, mut guard) = loop {
         let streams = uses.iter().map(|each| each.seen_here(shared.os));
-        let mut made = event.and_then(|event| queue_fence(engine, slot, event, streams.clone()));
+        let mut made = event.and_then(|event| queue_fences(engine, slot, event, streams.clone()));
         if let Err(fault) = made {
             fail_device(lock, &fault);
             failed = failed.or(Some(fault));
             // The stream has ended, but what was queued is still waited for before the memory
             // goes. A driver may report an old failure from any call, and the consumer's
             // streams need not live any longer, so it is tried again here.
-            made = queue_fence(engine, slot, event.unwrap_or(None), streams);
+            made = queue_fences(engine, slot, event.unwrap_or(None), streams);
         }
         let mut guard = lock.lock();
         if !guard.slots.take_touched(slot) {
@@ -147,14 +136,14 @@ pub fn give_slot_back(
 }
 
 /// Tries again for the slots whose streams were captured when they were given back; whether one
-/// of them has its fence now. By one thread at a time.
+/// of them has its fences now. By one thread at a time.
 pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let captured = lock.lock().device.captured;
     let mut progress = false;
     for slot in bits(captured).map(BatchSlot) {
         let uses = lock.lock().device.uses[slot.at()].clone();
         let streams = uses.iter().map(|each| each.seen_here(lock.shared.os));
-        if queue_fence(engine, slot, None, streams)? {
+        if queue_fences(engine, slot, None, streams)? {
             lock.lock().device.hold_back(slot, true);
             progress = true;
         }

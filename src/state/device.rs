@@ -141,7 +141,7 @@ impl DeviceState {
         uses.contains(&stream) || uses.try_push(stream).is_ok()
     }
 
-    /// A slot waits for its fence, or first for the end of a capture.
+    /// A slot waits for its fences, or first for the end of a capture.
     pub fn hold_back(&mut self, slot: BatchSlot, is_fenced: bool) {
         let bit = 1 << slot.0;
         self.captured &= !bit;

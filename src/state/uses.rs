@@ -1,15 +1,12 @@
 //! The streams that a consumer uses a batch on.
 
-use crate::base::limits::TENSORS_PER_SLOT;
+use crate::base::limits::USES_PER_SLOT;
 use crate::cuda::Stream;
 use crate::os::Os;
 use arrayvec::ArrayVec;
 
-/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
-pub const USES_MAX: usize = TENSORS_PER_SLOT as usize + 1;
-
 /// The streams that a slot is used on.
-pub type Uses = ArrayVec<Use, USES_MAX>;
+pub type Uses = ArrayVec<Use, { USES_PER_SLOT as usize }>;
 
 /// A stream that a consumer uses a slot on.
 #[derive(Clone, Copy, PartialEq, Eq)]

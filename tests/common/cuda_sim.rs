@@ -62,7 +62,7 @@ controls! {
     allocations: fn() -> u64;
     fail: fn(*const c_char, u64, u32, u64);
     fault_seen: fn() -> u64;
-    stall: fn(*const c_char);
+    stall: fn(*const c_char, u64);
     is_stalled: fn() -> c_int;
     drop_wait: fn(i64);
     waits: fn() -> u64;
@@ -79,6 +79,7 @@ controls! {
     set_order: fn(*const c_char, u64);
     hold: fn(c_int);
     hold_stream: fn(*mut c_void, c_int);
+    share_connection: fn(c_int);
     used_bytes: fn(c_int) -> u64;
     peak_bytes: fn(c_int) -> u64;
     pinned_bytes: fn() -> u64;
@@ -182,25 +183,25 @@ impl Simulator {
         unsafe { (self.library.controls.fail)(name, first, code, times) }
     }
 
-    /// Calls `call` on a thread of its own, and does `work` while its first call of `entry` has
-    /// stopped before it does anything.
+    /// Calls `call` on a thread of its own, and does `work` while its call of `entry` with this
+    /// number, counted from 0, has stopped before it does anything.
     pub fn amid<T: Send>(
         &self,
-        entry: &CStr,
+        (entry, number): (&CStr, u64),
         call: impl FnOnce() -> T + Send,
         work: impl FnOnce(),
     ) -> T {
         let Controls { stall, is_stalled, .. } = self.library.controls;
         /// Lets the call go on, also where `work` fails.
-        struct GoOn(unsafe extern "C" fn(*const c_char));
+        struct GoOn(unsafe extern "C" fn(*const c_char, u64));
         impl Drop for GoOn {
             fn drop(&mut self) {
                 // SAFETY: NULL is for that.
-                unsafe { (self.0)(std::ptr::null()) };
+                unsafe { (self.0)(std::ptr::null(), 0) };
             }
         }
         // SAFETY: the name has a NUL.
-        unsafe { stall(entry.as_ptr()) };
+        unsafe { stall(entry.as_ptr(), number) };
         std::thread::scope(|scope| {
             let go_on = GoOn(stall);
             let caller = scope.spawn(call);
@@ -277,6 +278,9 @@ plain_controls! {
     set_pinned_max(bytes: u64);
     /// 1: nothing that is queued runs, until 0.
     hold(is_held: c_int);
+    /// 1: all streams share one connection, as with CUDA_DEVICE_MAX_CONNECTIONS=1, until 0. Before
+    /// anything is queued, and not in mode lazy.
+    share_connection(is_shared: c_int);
     /// Bytes of blocks of a device.
     used_bytes(device: c_int) -> u64;
     /// Most of them since `take`.

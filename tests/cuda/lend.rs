@@ -349,7 +349,7 @@ fn close_drops_what_waits_for_its_event() {
         // To unload kernels the driver itself waits for all of the context's work, and close is
         // over but for that.
         let close = || loader.close(PATIENCE_NS);
-        let closed = simulator.amid(c"cuModuleUnload", close, || producer.go_on());
+        let closed = simulator.amid((c"cuModuleUnload", 0), close, || producer.go_on());
         assert_eq!(closed, (Some(Status::Ok), 0));
     }
 }

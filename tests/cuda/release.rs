@@ -5,6 +5,7 @@ use crate::common::drive::{Job, PATIENCE_NS, config, open};
 use crate::common::fixtures;
 use crate::common::oracle::{Image, has_cast};
 use crate::common::platform::Platform;
+use std::ffi::c_int;
 use std::ptr::NonNull;
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{BACKEND_CUDA, Config};
@@ -92,18 +93,26 @@ fn waits(simulator: &Simulator, work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn a_release_behind_an_event_makes_the_ready_stream_wait_for_it() {
+fn a_release_behind_an_event_makes_the_ready_stream_wait_unless_it_is_over() {
     let Some(simulator) = Simulator::take() else { return };
     let consumer = Consumer::new(&simulator);
-    let (loader, _) = loader(on_device(&simulator), 1);
-    let batch = popped(&loader);
-    simulator.driver().event_record(consumer.event, consumer.stream).unwrap();
-    assert_eq!(waits(&simulator, || batch.release(Some(consumer.event)).unwrap()), 1);
+    let (loader, _) = loader(on_device(&simulator), 2);
+    for is_over in [false, true] {
+        let batch = popped(&loader);
+        simulator.hold_stream(consumer.stream.as_raw(), c_int::from(!is_over));
+        simulator.driver().event_record(consumer.event, consumer.stream).unwrap();
+        if is_over {
+            simulator.driver().event_synchronize(consumer.event).unwrap();
+        }
+        let made = waits(&simulator, || batch.release(Some(consumer.event)).unwrap());
+        assert_eq!(made, u64::from(!is_over));
+        simulator.hold_stream(consumer.stream.as_raw(), 0);
+    }
     loader.close(PATIENCE_NS).unwrap();
 }
 
 #[test]
-fn a_release_without_an_event_waits_for_the_ready_stream_alone() {
+fn a_release_without_an_event_makes_no_stream_wait() {
     let Some(simulator) = Simulator::take() else { return };
     let (loader, _) = loader(on_device(&simulator), 1);
     let batch = popped(&loader);
@@ -143,15 +152,23 @@ fn delete(tensor: NonNull<DlManagedTensorVersioned>) {
 }
 
 #[test]
-fn a_tensor_for_a_stream_is_waited_for_when_its_slot_is_given_back() {
+fn a_slot_waits_for_the_stream_of_a_tensor_and_no_stream_of_ours_does() {
     let Some(simulator) = Simulator::take() else { return };
     let consumer = Consumer::new(&simulator);
-    let (loader, _) = loader(on_device(&simulator), 1);
+    let (loader, _) = loader(on_device(&simulator), 2);
     let batch = popped(&loader);
     let tensor = batch.dlpack_on(consumer.stream).unwrap().expect("a tensor");
-    batch.release(None).unwrap();
+    assert_eq!(waits(&simulator, || batch.release(None).unwrap()), 0);
     // Work that was queued since the release counts too.
-    assert_eq!(waits(&simulator, || delete(tensor)), 1);
+    simulator.hold_stream(consumer.stream.as_raw(), 1);
+    simulator.driver().event_record(consumer.event, consumer.stream).unwrap();
+    assert_eq!(waits(&simulator, || delete(tensor)), 0);
+    match loader.pop(20_000_000) {
+        Ok(Pop::Starved(why)) => assert!(why.as_str().contains("wait for the work"), "{why}"),
+        _ => panic!("a slot is filled although work on it is queued"),
+    }
+    simulator.hold_stream(consumer.stream.as_raw(), 0);
+    drop(popped(&loader));
     loader.close(PATIENCE_NS).unwrap();
 }
 

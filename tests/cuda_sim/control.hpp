@@ -80,11 +80,13 @@ CONTROL void simcuda_fail(const char* name, uint64_t first, unsigned code, uint6
   if (name && state.fault.entry < 0) abort();
 }
 
-// The next call of an entry stops before it does anything; NULL: it goes on.
-CONTROL void simcuda_stall(const char* name) {
+// The n-th call from now on of an entry, counted from 0, stops before it does anything; NULL: it
+// goes on.
+CONTROL void simcuda_stall(const char* name, uint64_t number) {
   Lock lock(state.lock);
   state.stalled_entry = name ? entry_number(name) : -1;
   if (name && state.stalled_entry < 0) abort();
+  state.calls_until_stall = number;
   state.is_stalled = false;
   state.changed.notify_all();
 }
@@ -194,6 +196,13 @@ CONTROL void simcuda_hold_stream(void* handle, int is_held) {
   if (!stream) abort();
   stream->is_held = is_held != 0;
   state.changed.notify_all();
+}
+
+// 1: all streams share one connection, as with CUDA_DEVICE_MAX_CONNECTIONS=1, until 0. Before
+// anything is queued, and not in mode lazy.
+CONTROL void simcuda_share_connection(int is_shared) {
+  Lock lock(state.lock);
+  state.settings.is_shared = is_shared != 0;
 }
 
 // Bytes of blocks of a device: now, and most so far.

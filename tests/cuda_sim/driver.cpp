@@ -109,7 +109,7 @@ void dawdle() {
 
 // Stops here until the test lets the call go on, if it said so.
 void stall(int entry, Lock& lock) {
-  if (state.stalled_entry != entry) return;
+  if (state.stalled_entry != entry || state.calls_until_stall-- > 0) return;
   state.stalled_entry = -1;
   state.is_stalled = true;
   while (state.is_stalled) state.changed.wait(lock);
@@ -281,6 +281,7 @@ unsigned queue_copy(void* handle, void* target, const void* source, uint64_t byt
   if (stream->capture) return add_node(*stream);
   if (bytes == 0) return kSuccess;
   Op* op = new_op(Op::copy);
+  op->connection = !host ? Op::kernels : host_is_read ? Op::to_device : Op::to_host;
   op->target = target;
   op->source = source;
   op->bytes = bytes;
@@ -973,6 +974,7 @@ ENTRY cuEventRecord(void* event_handle, void* handle) {
   if (stream->capture) return kSuccess;
   count_first_use(*stream, Op::record);
   Op* op = new_op(Op::record);
+  op->connection = stream->connection;
   enqueue(*stream, op);
   event->ticket = new_ticket(stream, op->number);
   op->ticket = event->ticket;

@@ -7,6 +7,7 @@
 // and they come after it; other streams do neither. In modes eager and jitter each stream has a
 // thread that runs its queue; in mode lazy one executor runs what a query or a wait asks for and
 // what that depends on, choosing at random among the streams that could go on.
+// Where streams share a connection, what is queued in it begins in the order of the calls.
 #pragma once
 
 #include <chrono>
@@ -65,7 +66,11 @@ struct Event {
 
 struct Op {
   enum Kind : uint8_t { copy, fill, launch, wait, record, gate } kind;
+  // Each engine of the device has connections of its own. A wait takes that of kernels, where it
+  // is in the way of most; a record that of what it comes behind.
+  enum Connection : uint8_t { kernels, to_device, to_host } connection = kernels;
   Op* next = nullptr;
+  uint64_t turn = 0;  // among the operations of all streams
   uint64_t number = 0;
   Ticket* ticket = nullptr;
   void* target = nullptr;
@@ -95,6 +100,7 @@ struct Stream {
   Op* head = nullptr;
   Op* tail = nullptr;
   uint64_t queued = 0, done = 0;  // numbers of operations
+  Op::Connection connection = Op::kernels;  // of what it was given last
   unsigned uses = 0;              // kinds of work that it was given, as bits
   uint64_t wanted = 0;            // lazy: up to which number the executor must come
   uint64_t random = 0;
@@ -107,6 +113,7 @@ inline Ticket tickets[kOps];
 inline Op* free_ops = nullptr;
 inline unsigned ops_made = 0, next_ticket = 0;
 inline unsigned gates_queued = 0;
+inline uint64_t ops_queued = 0;
 inline Op* op_memory = nullptr;
 inline Capture captures[kCaptures];
 inline uint64_t captures_begun = 0;
@@ -163,7 +170,19 @@ inline bool is_open(const Op& gate) {
   return int32_t(word - uint32_t(gate.bytes)) >= 0;
 }
 
+// Whether an operation that was queued before in the same connection has not begun yet.
+inline bool is_behind_another(const Op& op) {
+  for (const Stream& stream : streams) {
+    const Op* other = stream.is_running ? stream.head->next : stream.head;
+    for (; other && other->turn < op.turn; other = other->next) {
+      if (other->connection == op.connection) return true;
+    }
+  }
+  return false;
+}
+
 inline bool can_step(const Stream& stream) {
+  if (state.settings.is_shared && stream.head && is_behind_another(*stream.head)) return false;
   return stream.head && !stream.is_running && !stream.is_held && !state.settings.is_held &&
          !(stream.head->kind == Op::wait && !stream.head->ticket->is_done) &&
          !(stream.head->kind == Op::gate && !is_open(*stream.head));
@@ -376,6 +395,8 @@ inline void count_first_use(Stream& stream, unsigned kind) {
 
 inline void append(Stream& stream, Op* op) {
   op->number = ++stream.queued;
+  op->turn = ++ops_queued;
+  stream.connection = op->connection;
   if (stream.tail) {
     stream.tail->next = op;
   } else {

@@ -61,7 +61,7 @@ enum class Mode : uint8_t {
 };
 
 // Blocks, streams and events that live at a time.
-constexpr unsigned kDevices = 4, kContexts = 16, kStreams = 256, kEvents = 1024;
+constexpr unsigned kDevices = 4, kContexts = 16, kStreams = 256, kEvents = 4096;
 constexpr unsigned kBlocks = 1024, kPinned = 1024, kModules = 64, kOps = 1 << 16;
 constexpr unsigned kThreadContexts = 16, kCaptures = 16, kGraphs = 64;
 
@@ -80,6 +80,7 @@ struct Settings {
   simt::Schedule schedule;
   int64_t dropped_wait = -1;  // of cuStreamWaitEvent calls, counted from 0
   bool is_held = false;       // nothing runs
+  bool is_shared = false;     // all streams share one connection
 };
 
 // The n-th call of an entry (of all, where entry is -1) and `times - 1` more do nothing but fail.
@@ -105,7 +106,8 @@ struct State {
   uint64_t pageable_copies = 0;
   uint64_t random = 1;  // of mode lazy
   Fault fault;
-  int stalled_entry = -1;  // whose next call stops
+  int stalled_entry = -1;  // of which a call stops, after so many others
+  uint64_t calls_until_stall = 0;
   bool is_stalled = false;
   char findings[kFindings][kFindingBytes] = {};
   unsigned finding_count = 0;
