@@ -32,11 +32,14 @@ uint64_t live(char* text, size_t bytes) {
 
 }  // namespace
 
-// Forgets settings, counters, faults and findings; the memory that a device had most is now.
+// Forgets settings, counters, faults, findings and which streams are held; the memory that a device
+// had most is now.
 // Objects that live stay: the number of them, as simcuda_live counts.
 CONTROL uint64_t simcuda_reset() {
   Lock lock(state.lock);
   state.settings = Settings();
+  // Of a test that failed, and that would stand in the way of the next one's.
+  for (Stream& stream : streams) stream.is_held = false;
   state.changed.notify_all();
   for (uint64_t& calls : state.calls) calls = 0;
   state.call_count = state.allocation_count = state.wait_count = state.launch_count = 0;
