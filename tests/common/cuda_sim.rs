@@ -68,6 +68,8 @@ controls! {
     waits: fn() -> u64;
     launches: fn() -> u64;
     pageable_copies: fn() -> u64;
+    bus_bytes: fn() -> u64;
+    refuse_streams: fn(u32);
     set_devices: fn(c_int);
     set_version: fn(c_int);
     set_capability: fn(c_int, c_int);
@@ -262,6 +264,10 @@ plain_controls! {
     launches() -> u64;
     /// Asynchronous copies from or to host memory that is not pinned.
     pageable_copies() -> u64;
+    /// Bytes of copies to devices since `take`.
+    bus_bytes() -> u64;
+    /// One stream in so many is refused by the kernel that decodes it; 0: as it says itself.
+    refuse_streams(one_in: u32);
     /// How many devices there are, at most 4.
     set_devices(count: c_int);
     /// What CUDA the driver is for: 12000 is 12.0.

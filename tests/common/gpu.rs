@@ -45,6 +45,34 @@ pub fn places_without(
     is_zstd: bool,
     is_absent: fn(u64) -> bool,
 ) -> String {
+    let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
+    let zstd = |raw: Vec<u8>| zstd::encode_all(&raw[..], 3).unwrap();
+    match is_zstd {
+        true => places_by(scratch, name, (codecs, &zstd), is_absent),
+        false => places_by(scratch, name, ("", &|raw| raw), is_absent),
+    }
+}
+
+/// The same in LZ4, as numcodecs writes it, all of it literals.
+pub fn places_in_lz4(scratch: &Scratch, name: &str) -> String {
+    let codecs = r#",{"name":"numcodecs.lz4","configuration":{"acceleration":1}}"#;
+    let encode = |raw: Vec<u8>| {
+        let rest = raw.len() - 15;
+        let mut chunk = [&(raw.len() as u32).to_le_bytes()[..], &[0xF0]].concat();
+        chunk.extend(std::iter::repeat_n(0xFF, rest / 255));
+        chunk.push((rest % 255) as u8);
+        chunk.extend(raw);
+        chunk
+    };
+    places_by(scratch, name, (codecs, &encode), |_| false)
+}
+
+fn places_by(
+    scratch: &Scratch,
+    name: &str,
+    (codecs, encode): (&'static str, &dyn Fn(Vec<u8>) -> Vec<u8>),
+    is_absent: fn(u64) -> bool,
+) -> String {
     let across = EDGE / CHUNK;
     let (mut payload, mut entries) = (Vec::new(), Vec::new());
     for chunk in 0..across * across {
@@ -56,16 +84,11 @@ pub fn places_without(
         let places = (0..CHUNK * CHUNK)
             .map(|at| (row + at / CHUNK) * EDGE + column + at % CHUNK)
             .flat_map(|place| (place as u16).to_le_bytes());
-        let raw: Vec<u8> = places.collect();
-        let data = if is_zstd { zstd::encode_all(&raw[..], 3).unwrap() } else { raw };
+        let data = encode(places.collect());
         entries.push((payload.len() as u64, data.len() as u64));
         payload.extend(data);
     }
-    let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
-    let meta = Meta {
-        codecs: if is_zstd { codecs } else { "" },
-        ..Meta::u16(&[EDGE, EDGE], &[CHUNK, CHUNK], Some(&[EDGE, EDGE]))
-    };
+    let meta = Meta { codecs, ..Meta::u16(&[EDGE, EDGE], &[CHUNK, CHUNK], Some(&[EDGE, EDGE])) };
     meta.write(scratch, name, Some(&synth::shard_bytes(&payload, &entries)))
 }
 

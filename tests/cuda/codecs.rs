@@ -17,7 +17,10 @@ use crate::common::synth::{Meta, shard_bytes};
 use std::io::Write;
 use std::sync::Arc;
 use wavetrain::abi::{CODEC_NONE, CODEC_PLACES, Stats};
-use wavetrain::config::{BACKEND_CUDA, Config, DECODE_AUTO, DECODE_OFF, DECODE_ON};
+use wavetrain::config::{
+    BACKEND_CUDA, Config, DECODE_AUTO, DECODE_OFF, DECODE_ON, THREADS_OWN, THREADS_PUMP,
+};
+use wavetrain::device::ByWorker;
 use wavetrain::records::{Codec, Dtype};
 use wavetrain::status::Status;
 
@@ -298,53 +301,130 @@ fn by_liblz4(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes(), &block[..size as usize]].concat()
 }
 
-#[test]
-fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
-    let scratch = Scratch::new();
+/// Chunks of 240 by 400 pixels that repeat, as labels do, with noise between; and boxes of them.
+fn labels(
+    scratch: &Scratch,
+    name: &str,
+    codecs: &'static str,
+    encode: &dyn Fn(&[u8]) -> Vec<u8>,
+) -> Vec<Job> {
     let mut dice = Dice(0x0F1E_2D3C_4B5A_6978);
-    // A chunk of 240 by 400 pixels that repeat, as labels do, with noise between.
     let (rows, columns, chunks) = (240u64, 400u64, 6u64);
     let mut paint = |at: u64| match at / 4000 % 4 {
         0 => dice.range(0, 256) as u8,
         _ => (at % 512 / 64 + at / 8192) as u8,
     };
     let pixels: Vec<u8> = (0..2 * rows * columns * chunks).map(&mut paint).collect();
-    let big = |block_bytes| Blosc { block_bytes, ..SHUFFLED };
-    type Encode<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
-    let encoders: [(&str, Encode<'_>); 4] = [
-        (LZ4, &by_liblz4),
-        (BLOSC, &|chunk| by_c_blosc(chunk, big(16 << 10), c"lz4")),
-        (BLOSC, &|chunk| by_c_blosc(chunk, Blosc { shuffle: BITS, ..big(0) }, c"lz4hc")),
-        (BLOSC_CRC, &|chunk| sealed(by_c_blosc(chunk, big(1 << 10), c"lz4"))),
-    ];
-    for (number, (codecs, encode)) in encoders.into_iter().enumerate() {
-        let (mut payload, mut entries) = (Vec::new(), Vec::new());
-        for chunk in pixels.chunks((2 * rows * columns) as usize) {
-            let coded = encode(chunk);
-            entries.push((payload.len() as u64, coded.len() as u64));
-            payload.extend(coded);
-        }
-        let shape = [chunks * rows, columns];
-        let meta = Meta { codecs, ..Meta::u16(&shape, &[rows, columns], Some(&shape)) };
-        let uri = meta.write(&scratch, &number.to_string(), Some(&shard_bytes(&payload, &entries)));
-        let image = Image::new(Dtype::U16, shape.to_vec(), Arc::new(pixels.clone()), vec![0; 2]);
-        let job = |first: u64| {
-            let begin = vec![(first % (chunks * rows - 199)) as i64, 3];
-            let end = vec![begin[0] + 200, 390];
-            let want = cast(Dtype::U16, Dtype::F32, &image.inside(&begin, &end));
-            Job::new(&uri, (begin, end), want)
-        };
-        let jobs: Vec<Job> = (0..30).map(|number| job(number * 37)).collect();
-        let [off, auto, on] = each_way(&simulator, config(Dtype::F32, [200, 387]))
-            .map(|config| figures(&config, &jobs));
-        assert_eq!(sum(&on.chunks_redone) + sum(&auto.chunks_redone), 0, "{codecs}");
-        assert_eq!(sum(&on.chunks_decoded), 0, "{codecs}");
-        assert_eq!(sum(&on.chunks_decoded_there), off.decode.count, "{codecs}");
-        assert!(sum(&auto.chunks_decoded_there) > 0, "{codecs}");
-        assert!(on.device_decode.output_bytes >= on.device_decode.input_bytes, "{codecs}");
-        assert!(on.input_transfer.input_bytes < off.input_transfer.input_bytes, "{codecs}");
+    let (mut payload, mut entries) = (Vec::new(), Vec::new());
+    for chunk in pixels.chunks((2 * rows * columns) as usize) {
+        let coded = encode(chunk);
+        entries.push((payload.len() as u64, coded.len() as u64));
+        payload.extend(coded);
     }
+    let shape = [chunks * rows, columns];
+    let meta = Meta { codecs, ..Meta::u16(&shape, &[rows, columns], Some(&shape)) };
+    let uri = meta.write(scratch, name, Some(&shard_bytes(&payload, &entries)));
+    let image = Image::new(Dtype::U16, shape.to_vec(), Arc::new(pixels), vec![0; 2]);
+    let job = |first: u64| {
+        let begin = vec![(first % (chunks * rows - 199)) as i64, 3];
+        let end = vec![begin[0] + 200, 390];
+        let want = cast(Dtype::U16, Dtype::F32, &image.inside(&begin, &end));
+        Job::new(&uri, (begin, end), want)
+    };
+    (0..30).map(|number| job(number * 37)).collect()
+}
+
+/// Extents of those boxes.
+const LABELS: [i64; 2] = [200, 387];
+
+type Encode<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
+
+const LABEL_CODECS: [(&str, Encode<'static>); 4] = [
+    (LZ4, &by_liblz4),
+    (BLOSC, &|chunk| by_c_blosc(chunk, large(16 << 10), c"lz4")),
+    (BLOSC, &|chunk| by_c_blosc(chunk, Blosc { shuffle: BITS, ..large(0) }, c"lz4hc")),
+    (BLOSC_CRC, &|chunk| sealed(by_c_blosc(chunk, large(1 << 10), c"lz4"))),
+];
+
+const fn large(block_bytes: usize) -> Blosc {
+    Blosc { block_bytes, ..SHUFFLED }
+}
+
+#[test]
+fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    for (number, (codecs, encode)) in LABEL_CODECS.into_iter().enumerate() {
+        let jobs = labels(&scratch, &number.to_string(), codecs, encode);
+        let [off, auto, on] = each_way(&simulator, config(Dtype::F32, LABELS)).map(|config| {
+            let before = simulator.bus_bytes();
+            (figures(&config, &jobs), simulator.bus_bytes() - before)
+        });
+        assert_eq!(sum(&on.0.chunks_redone) + sum(&auto.0.chunks_redone), 0, "{codecs}");
+        assert_eq!(sum(&on.0.chunks_decoded), 0, "{codecs}");
+        assert_eq!(sum(&on.0.chunks_decoded_there), off.0.decode.count, "{codecs}");
+        assert!(sum(&auto.0.chunks_decoded_there) > 0, "{codecs}");
+        assert!(on.0.device_decode.output_bytes > on.0.device_decode.input_bytes, "{codecs}");
+        println!("{number}: bytes over the bus: off {}, auto {}, on {}", off.1, auto.1, on.1);
+        assert!(on.1 < off.1 && auto.1 < off.1, "{codecs}");
+    }
+}
+
+#[test]
+fn what_a_device_refuses_at_random_comes_from_workers_and_is_the_same() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    for (number, (codecs, encode)) in LABEL_CODECS.into_iter().enumerate() {
+        let jobs = labels(&scratch, &number.to_string(), codecs, encode);
+        for (one_in, thread_mode) in
+            [(1, THREADS_OWN), (2, THREADS_PUMP), (9, THREADS_OWN), (40, THREADS_PUMP)]
+        {
+            simulator.refuse_streams(one_in);
+            let mut config = on_device(&simulator, config(Dtype::F32, LABELS));
+            (config.device_decode, config.thread_mode) = (DECODE_ON, thread_mode);
+            // Few chunks in flight, so that what is learned of an array is used.
+            config.max_chunks_per_wave = 2 + one_in;
+            let stats = figures(&config, &jobs);
+            let (there, redone) = (sum(&stats.chunks_decoded_there), sum(&stats.chunks_redone));
+            let by_workers = stats.chunks_by_workers;
+            assert_eq!(by_workers[ByWorker::Refused as usize], redone);
+            assert_eq!(sum(&stats.chunks_decoded), redone + by_workers[ByWorker::Array as usize]);
+            if one_in == 1 {
+                assert!(there == 0 && redone >= 8, "{there}, {redone} again");
+                assert!(by_workers[ByWorker::Array as usize] > 0, "{by_workers:?}");
+            }
+            assert!(there + redone > 0);
+        }
+        simulator.refuse_streams(0);
+    }
+}
+
+#[test]
+fn reset_forgets_what_a_device_has_or_refused() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let jobs = labels(&scratch, "0", LABEL_CODECS[1].0, LABEL_CODECS[1].1);
+    let mut config = on_device(&simulator, config(Dtype::F32, LABELS));
+    (config.device_decode, config.max_chunks_per_wave) = (DECODE_ON, 3);
+    for one_in in [0, 1, 3] {
+        simulator.refuse_streams(one_in);
+        for thread_mode in [THREADS_OWN, THREADS_PUMP] {
+            config.thread_mode = thread_mode;
+            let loader = drive::open(&config);
+            for round in 0..20 {
+                stream_through(&loader, &config, &jobs[..3 + round % 5], 0);
+                // What is pushed behind is under way somewhere.
+                let few = jobs.iter().enumerate().take(6);
+                let few: Vec<_> = few.map(|(number, job)| job.request(number)).collect();
+                loader.push(&few, PATIENCE_NS).unwrap();
+                assert!(loader.pop(round as u64 * 100_000).is_ok());
+                loader.reset().unwrap();
+            }
+            stream_through(&loader, &config, &jobs, 0);
+            loader.close(PATIENCE_NS).unwrap();
+        }
+    }
+    simulator.refuse_streams(0);
 }
 
 #[test]

@@ -313,7 +313,7 @@ fn reset_waits_for_the_kernel_that_reads_memory_and_drops_what_waits_for_its_eve
                 assert_eq!(loader.try_pop(100_000).unwrap_err().0, Status::Starved);
             }
         };
-        simulator.amid(c"cuLaunchKernel", go_on, || simulator.hold(1));
+        simulator.amid((c"cuLaunchKernel", 0), go_on, || simulator.hold(1));
         let waits = || simulator.calls(Some(c"cuStreamSynchronize"));
         let before = waits();
         std::thread::scope(|scope| {

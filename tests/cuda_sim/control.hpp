@@ -43,7 +43,8 @@ CONTROL uint64_t simcuda_reset() {
   state.changed.notify_all();
   for (uint64_t& calls : state.calls) calls = 0;
   state.call_count = state.allocation_count = state.wait_count = state.launch_count = 0;
-  state.pageable_copies = 0;
+  state.pageable_copies = state.bus_bytes = 0;
+  refused_one_in = 0;
   state.random = 1;
   state.fault = Fault();
   state.stalled_entry = -1;
@@ -129,6 +130,16 @@ CONTROL uint64_t simcuda_pageable_copies() {
   Lock lock(state.lock);
   return state.pageable_copies;
 }
+
+// Bytes of copies to devices, since simcuda_reset.
+CONTROL uint64_t simcuda_bus_bytes() {
+  Lock lock(state.lock);
+  return state.bus_bytes;
+}
+
+// One stream in so many is refused by the kernel that decodes it, and its target is painted; 0: none
+// but those that it refuses by itself.
+CONTROL void simcuda_refuse_streams(unsigned one_in) { refused_one_in = one_in; }
 
 CONTROL void simcuda_set_devices(int count) {
   Lock lock(state.lock);

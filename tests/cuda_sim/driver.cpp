@@ -698,6 +698,7 @@ ENTRY cuMemcpyHtoDAsync_v2(uint64_t target, const void* source, size_t bytes, vo
   if (!is_device_memory("cuMemcpyHtoDAsync", target, bytes)) return kInvalidValue;
   unsigned code = queue_copy(stream, place(target), source, bytes, source, true);
   if (!code) count_first_use(*stream_of(stream), Op::copy);
+  if (!code) state.bus_bytes += bytes;
   return code;
 }
 

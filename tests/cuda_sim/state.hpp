@@ -104,6 +104,7 @@ struct State {
   uint64_t calls[kEntriesMax] = {};
   uint64_t call_count = 0, allocation_count = 0, wait_count = 0, launch_count = 0;
   uint64_t pageable_copies = 0;
+  uint64_t bus_bytes = 0;  // to devices
   uint64_t random = 1;  // of mode lazy
   Fault fault;
   int stalled_entry = -1;  // of which a call stops, after so many others

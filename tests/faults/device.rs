@@ -16,7 +16,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use wavetrain::abi::{LogHook, Stats};
-use wavetrain::config::{Config, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
+use wavetrain::config::{Config, DECODE_OFF, DECODE_ON, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::entries::names;
 use wavetrain::cuda::handles::{Event, Stream};
 use wavetrain::loader::{Loader, Pop};
@@ -169,10 +169,18 @@ fn steps(dense: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Every entry, at so many calls.
-fn sweep(mode: Mode, thread_mode: u32, (dense, digest): (u64, u32), codes: &[u32]) {
+fn sweep(
+    mode: Mode,
+    thread_mode: u32,
+    (dense, digest, device_decode): (u64, u32, u32),
+    codes: &[u32],
+) {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
-    let uri = places(&scratch, "raw", false);
+    let uri = match device_decode {
+        DECODE_ON => places_in_lz4(&scratch, "lz4"),
+        _ => places(&scratch, "raw", false),
+    };
     {
         let gpu = Gpu::new(&simulator, 0);
         let consumer = Consumer { stream: gpu.stream(), event: gpu.event() };
@@ -181,6 +189,7 @@ fn sweep(mode: Mode, thread_mode: u32, (dense, digest): (u64, u32), codes: &[u32
         let config = tight(&Config {
             thread_mode,
             digest,
+            device_decode,
             consumer_stream: consumer.stream.as_raw(),
             ..device_config(&simulator, 2)
         });
@@ -204,16 +213,18 @@ fn sweep(mode: Mode, thread_mode: u32, (dense, digest): (u64, u32), codes: &[u32
 
 #[test]
 fn a_call_that_fails_is_told_by_its_name_and_leaves_nothing_behind() {
-    for (dense, digest, codes) in
-        [(12, 0, [2, 700, 999]), (12, 1, [700, 999, 2]), (3, 1, [999, 2, 700])]
-    {
-        sweep(Mode::Eager, THREADS_PUMP, (dense, digest), &codes);
+    for (dense, digest, decode, codes) in [
+        (12, 0, DECODE_OFF, [2, 700, 999]),
+        (12, 1, DECODE_ON, [700, 999, 2]),
+        (3, 1, DECODE_OFF, [999, 2, 700]),
+    ] {
+        sweep(Mode::Eager, THREADS_PUMP, (dense, digest, decode), &codes);
     }
 }
 
 #[test]
 fn so_it_is_on_threads_of_ours_and_on_a_device_in_no_hurry() {
-    sweep(Mode::Lazy, THREADS_OWN, (4, 1), &[700, 2, 999]);
+    sweep(Mode::Lazy, THREADS_OWN, (4, 1, DECODE_ON), &[700, 2, 999]);
 }
 
 #[test]
