@@ -230,12 +230,18 @@ pub(super) type Pair = [Event; 2];
 /// Fences of a slot: of each stream that it is used on, of a caller's event, of its ready stream.
 pub(super) const FENCES: usize = USES_PER_SLOT as usize + 2;
 
+/// The fences of a slot: in the host's memory, because all slots' are too many for a stack.
+pub type Fences = [Event; FENCES];
+
+/// Those of a slot that is not made yet.
+pub const NO_FENCES: Fences = [Event::NULL; FENCES];
+
 /// A batch slot.
 pub(super) struct Slot {
     /// What the consumer's work is queued on.
     pub ready: Stream,
     /// After what was queued when the slot was given back.
-    pub fences: [Event; FENCES],
+    pub fences: &'static mut Fences,
     /// Those of them that stand for something since the slot was free, as bits. Written by who has
     /// the slot, read by who looks whether it is free; the lock of the state is between them.
     pub fenced: AtomicU32,
@@ -266,6 +272,8 @@ pub struct DeviceEngine {
     pub(super) decodes: [Pair; RESIDENT_WAVES],
     pub(super) kernels: [Pair; RESIDENT_WAVES],
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
+    /// Those of slots that are not made yet.
+    pub(super) fences: &'static mut [Fences],
     /// Where an event is waited for while the ready stream of its slot is being captured.
     pub(super) detour: Mutex<Stream>,
     /// The stream that all batches are used on, where the config names one.

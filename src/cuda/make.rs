@@ -11,7 +11,7 @@ use crate::cuda::device::DeviceContext;
 use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{
-    DeviceEngine, FENCES, Fault, RESIDENT_WAVES, Sizes, Slot, Submit, check,
+    DeviceEngine, Fault, Fences, RESIDENT_WAVES, Sizes, Slot, Submit, check,
 };
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
@@ -22,7 +22,7 @@ use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
 use core::ffi::{CStr, c_void};
-use core::iter::{repeat_n, repeat_with};
+use core::iter::repeat_n;
 use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU32;
 
@@ -49,20 +49,22 @@ pub struct Texts<'a> {
 }
 
 impl DeviceEngine {
-    /// Takes everything that a loader needs of the device.
+    /// Takes everything that a loader needs of the device, into `place`; nothing where that fails.
+    #[inline(never)] // what it makes is not to stand on the stack a second time
     pub fn open(
+        (place, fences): (&mut Option<DeviceEngine>, &'static mut [Fences]),
         context: DeviceContext,
         sizes: &Sizes,
         consumer: Consumer,
         texts: Texts<'_>,
         why: &mut Why,
-    ) -> Result<DeviceEngine, Status> {
+    ) -> Result<(), Status> {
         let Some(devices) = DEVICES else {
             return Err(crate::fail!(why, Unsupported, "{HOST_ONLY}"));
         };
         // SAFETY: a consumer's stream is NULL or lives until close, by the config's contract.
         let consumer = unsafe { Stream::from_raw(consumer.0) };
-        let mut engine = DeviceEngine {
+        let engine = place.insert(DeviceEngine {
             context,
             sizes: *sizes,
             modules: [Module::NULL; 3],
@@ -78,18 +80,18 @@ impl DeviceEngine {
             decodes: [[Event::NULL; 2]; RESIDENT_WAVES],
             kernels: [[Event::NULL; 2]; RESIDENT_WAVES],
             slots: ArrayVec::new(),
+            fences,
             detour: Mutex::new(Stream::NULL),
             consumer: Some(consumer).filter(|stream| !stream.is_null()),
             overhead_bytes: 0,
             _devices: devices,
-        };
-        match engine.build(texts, why) {
-            Ok(()) => Ok(engine),
-            Err(status) => {
-                engine.close();
-                Err(status)
-            }
+        });
+        let built = engine.build(texts, why);
+        if built.is_err() {
+            engine.close();
+            *place = None;
         }
+        built
     }
 
     fn build(&mut self, texts: Texts<'_>, why: &mut Why) -> Result<(), Status> {
@@ -166,16 +168,18 @@ impl DeviceEngine {
         for place in self.copies.iter_mut().chain(&mut self.kernels).chain(decodes).flatten() {
             *place = event(EVENT_DEFAULT)?;
         }
-        let slot = || Slot {
+        let slot = |fences| Slot {
             ready: Stream::NULL,
-            fences: [Event::NULL; FENCES],
+            fences,
             fenced: AtomicU32::new(0),
             digests: [Event::NULL; 2],
         };
-        self.slots.extend(repeat_with(slot).take(index(self.sizes.slots.into())));
+        let fences = core::mem::take(&mut self.fences);
+        assert!(fences.len() as u64 == u64::from(self.sizes.slots));
+        self.slots.extend(fences.iter_mut().map(slot));
         for slot in &mut self.slots {
             slot.ready = stream(least)?;
-            for place in &mut slot.fences {
+            for place in slot.fences.iter_mut() {
                 *place = event(EVENT_DISABLE_TIMING)?;
             }
             if self.sizes.slot_shares > 0 {
@@ -224,7 +228,7 @@ impl DeviceEngine {
         let record =
             |event, stream| check(driver, "cuEventRecord", driver.event_record(event, stream));
         for slot in &self.slots {
-            for fence in slot.fences {
+            for fence in *slot.fences {
                 record(fence, detour)?;
                 wait(slot.ready, fence)?;
                 record(fence, slot.ready)?;
@@ -233,7 +237,7 @@ impl DeviceEngine {
         }
         self.warm_up_digests()?;
         self.drain(true)?;
-        for fence in self.slots.iter().flat_map(|slot| slot.fences) {
+        for fence in self.slots.iter().flat_map(|slot| *slot.fences) {
             self.is_done(fence)?;
         }
         self.check_digests()?;

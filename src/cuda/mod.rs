@@ -57,7 +57,9 @@ pub const HOST_ONLY: &str = "made without CUDA";
 
 pub use device::DeviceContext;
 pub use driver::Driver;
-pub use engine::{DeviceEngine, Fault, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit};
+pub use engine::{
+    DeviceEngine, Fault, Fences, NO_FENCES, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit,
+};
 pub use handles::{Event, Stream};
 pub use library::DriverPath;
 pub use make::{Consumer, Texts};

@@ -16,7 +16,8 @@ use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
 use crate::engine::open_device::{
-    add_device_lines, carve_batches, carve_staging, carve_streams, carve_tiles, open_engine,
+    add_device_lines, carve_batches, carve_fences, carve_staging, carve_streams, carve_tiles,
+    open_engine,
 };
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
@@ -100,6 +101,7 @@ fn host_total(bill: &Bill) -> u64 {
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
     let scratch = Region::of(carve_scratch(&mut carver, geometry));
+    carve_fences(&mut carver, settings);
     let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
     let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, scratch, counted);
@@ -159,8 +161,9 @@ pub fn open(
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
     let scratch = carve_scratch(&mut carver, &geometry);
+    let fences = carve_fences(&mut carver, settings);
     let mut engine = None;
-    if let Err(status) = open_engine(settings, &geometry, scratch, &mut engine, why) {
+    if let Err(status) = open_engine(settings, &geometry, scratch, (&mut engine, fences), why) {
         block.give_back(os, &hook);
         return Err(status);
     }

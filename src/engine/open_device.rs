@@ -9,7 +9,9 @@ use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
 use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel, LZ4};
-use crate::cuda::{Consumer, DeviceContext, DeviceEngine, Driver, RESIDENT_WAVES, Texts};
+use crate::cuda::{
+    Consumer, DeviceContext, DeviceEngine, Driver, Fences, NO_FENCES, RESIDENT_WAVES, Texts,
+};
 use crate::decode::inflate::Inflater;
 use crate::fail;
 use crate::setup::geometry::Geometry;
@@ -42,7 +44,7 @@ pub fn open_engine(
     settings: &Settings,
     geometry: &Geometry,
     scratch: &mut [u8],
-    engine: &mut Option<DeviceEngine>,
+    engine: (&mut Option<DeviceEngine>, &'static mut [Fences]),
     why: &mut Why,
 ) -> Result<(), Status> {
     if !settings.is_cuda() {
@@ -61,8 +63,7 @@ pub fn open_engine(
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
     let (consumer, texts) = (Consumer(config.consumer_stream), Texts { assemble, decode, digest });
-    *engine = Some(DeviceEngine::open(context, &sizes, consumer, texts, why)?);
-    Ok(())
+    DeviceEngine::open(engine, context, &sizes, consumer, texts, why)
 }
 
 /// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL where the
@@ -85,6 +86,12 @@ fn unpack<'a>(
         let name = kernel.entry.to_str().unwrap_or("");
         fail!(why, Internal, "kernel {name} does not unpack, the library is damaged: {cause}")
     })
+}
+
+/// The fences of all slots, which the engine is made with.
+pub fn carve_fences(carver: &mut Carver, settings: &Settings) -> &'static mut [Fences] {
+    let slots = if settings.is_cuda() { settings.config.n_batch_slots } else { 0 };
+    carver.slice(Item::DeviceWaves, u64::from(slots), &NO_FENCES)
 }
 
 /// The batch slots: of the engine, else of the host.

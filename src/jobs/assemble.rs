@@ -32,7 +32,7 @@ use crate::state::scratch::Hold;
 use crate::state::shared::{Padding, Shared};
 use crate::state::slab_writer::{SlabWriter, chunk_data};
 use crate::state::worker::{DecodeContext, Worker};
-use crate::wave::{ChunkKind, ChunkTask, Way};
+use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -144,7 +144,7 @@ impl<'a> Assembler<'a> {
             return;
         }
         for mate in mates {
-            if task(mate).way == Way::Device && task(mate).kind == ChunkKind::Data {
+            if task(mate).is_for_device() {
                 self.send_encoded(wave, mate, encoded, in_slab);
                 continue;
             }

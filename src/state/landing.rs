@@ -11,6 +11,7 @@
 //! ```
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::cuda::HAS_DEVICES;
 use crate::device::{ByWorker, SlabPart};
 use crate::records::Codec;
 use crate::state::shared::Shared;
@@ -44,7 +45,7 @@ impl State {
                     at += 1;
                     continue;
                 }
-                (Way::Refused, _) => {
+                (Way::Refused, _) if HAS_DEVICES => {
                     self.plan_wanted |= self.waves.refuse(wave);
                     at += 1;
                     continue;

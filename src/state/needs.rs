@@ -93,7 +93,7 @@ impl State {
         let mut decoded_bytes = 0;
         let bytes = match task.kind {
             ChunkKind::Fed => task.bytes,
-            ChunkKind::Data if task.way == Way::Device => {
+            ChunkKind::Data if task.is_for_device() => {
                 let mut own = None;
                 let record =
                     shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
@@ -211,7 +211,7 @@ pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, 
 }
 
 pub fn pool_need(shared: &Shared, task: &ChunkTask) -> u64 {
-    if task.kind != ChunkKind::Data || task.way == Way::Device {
+    if task.kind != ChunkKind::Data || task.is_for_device() {
         return 0;
     }
     let (target_bytes, block_bytes) = scratch_need(shared, task, shared.staged(task));

@@ -1,6 +1,7 @@
 //! What waves are made of: chunk tasks, and the reads that bring their bytes.
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::cuda::HAS_DEVICES;
 use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 
@@ -89,6 +90,11 @@ pub enum Way {
 }
 
 impl ChunkTask {
+    /// Whether a device is to decode it.
+    pub fn is_for_device(&self) -> bool {
+        HAS_DEVICES && self.way == Way::Device && self.kind == ChunkKind::Data
+    }
+
     /// What it costs, for sharing work out: the bytes, at least a page's worth.
     pub fn cost(&self) -> u64 {
         let bytes = if self.kind == ChunkKind::Fed { self.bytes } else { self.need_bytes() };

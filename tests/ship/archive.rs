@@ -185,9 +185,10 @@ fn archive_needs_only_libc() {
 /// use of one; code for speed (opt-level 2, not "s") makes it a sixth larger, small samples a sixth
 /// faster, metadata twice as fast, and casts on CPUs without AVX2 by half and more. Fields, boxes
 /// with a place, what is fed, and .npy and raw files are 66 KB of it; digests of samples are the
-/// last 12 KB, two of them their kernel.
-const HOST_BYTES_MAX: u64 = 632_000;
-const BYTES_MAX: u64 = 726_000;
+/// 12 KB, two of them their kernel. That a device decodes LZ4 is the last 25 KB, five of them its
+/// kernel: the streams of a chunk are found and laid out, and what is refused is read again.
+const HOST_BYTES_MAX: u64 = 635_000;
+const BYTES_MAX: u64 = 752_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()
@@ -202,7 +203,8 @@ fn archive_is_small() {
         let kernel = std::fs::read(header::root().join("kernels").join(name)).unwrap();
         object.windows(kernel.len()).any(|window| window == kernel)
     };
-    assert!(holds("assemble.ptx.z") && holds("digest.ptx.z") && !holds("copy.ptx.z"));
+    assert!(["assemble", "digest", "lz4"].iter().all(|name| holds(&format!("{name}.ptx.z"))));
+    assert!(!holds("copy.ptx.z"));
     let bytes = archive_bytes(folder);
     assert!(bytes <= BYTES_MAX, "{bytes} bytes");
 }

@@ -20,7 +20,7 @@ use crate::state::needs::fits_slab;
 use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabChunk, SlabWriter};
 use crate::state::worker::{DecodeContext, Worker};
-use crate::wave::{ChunkTask, ReadOp, Way};
+use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -188,7 +188,7 @@ impl Stream<'_> {
         let head = self.task(chunks.start);
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
         let (mut got, mut in_slab) = (end - offset, None);
-        let bytes = if head.way == Way::Device {
+        let bytes = if head.is_for_device() {
             let (bytes, place) = self.read_to_slab(offset, end)?;
             in_slab = Some(place);
             bytes
@@ -321,8 +321,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
 /// Whether a device decodes all chunks of a read, which then takes no place of a worker's.
 fn is_for_device(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
     let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
-    let way = |chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).way;
-    shared.engine().is_some() && chunks.all(|chunk| way(chunk) == Way::Device)
+    chunks.all(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).is_for_device())
 }
 
 /// Issues the reads behind `first` that the same worker takes with it; how many they are
