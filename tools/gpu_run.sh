@@ -5,7 +5,7 @@ set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 driver=${DRIVER:-libcuda.so.1}
 data=${DATA:-$here/data}
-all="device identity units rates overlap stream train consumer capture faults queue mps sanitizer"
+all="device identity decode units rates overlap stream train consumer capture faults queue mps sanitizer"
 parts=${PARTS:-$all}
 small=
 test -z "${SMALL:-}" || small=--small
@@ -83,6 +83,11 @@ identity() {
     # shellcheck disable=SC2086 # words
     tested "identity with the host:" test-formats \
         ${FILTER:-identity:: padding:: partial:: forms:: sparse:: zarr2:: extremes::}
+}
+
+# Every codec, with a device that decodes nothing, what gains, and all that it can.
+decode() {
+    tested "tests of" test-cuda codecs::blosc_chunks codecs::chunks_of codecs::a_broken
 }
 
 # Tests that hold a stream need a queue to the device for each stream: 32 is the most there are.

@@ -102,6 +102,8 @@ pub fn carve_batches(
 ) -> Region {
     match engine {
         Some(engine) => engine.batches(),
+        // Counted: not even what the host would align is taken.
+        None if settings.is_cuda() => Region::of(&mut []),
         None => carver.region(Item::BatchSlots, settings.host_slots_bytes(), MEMORY_PAGE_BYTES),
     }
 }
@@ -117,6 +119,7 @@ pub fn carve_staging(
     let bytes = settings.plain_staging_bytes(geometry);
     match engine {
         Some(engine) => engine.staging(),
+        None if settings.is_cuda() => Region::of(&mut []),
         None => carver.region(Item::StagingSlabs, bytes, MEMORY_PAGE_BYTES),
     }
 }

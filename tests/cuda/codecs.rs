@@ -12,7 +12,7 @@ use crate::common::drive::{self, Dice, Job, PATIENCE_NS, stream_through};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::tight;
 use crate::common::oracle::{Image, cast};
-use crate::common::platform::Platform;
+use crate::common::platform::{self, Platform};
 use crate::common::synth::{Meta, shard_bytes};
 use std::io::Write;
 use std::sync::Arc;
@@ -162,23 +162,23 @@ fn config(dtype: Dtype, shape: [i64; 2]) -> Config {
     drive::config(dtype, &shape.map(|extent| extent as u64), 3)
 }
 
-fn on_device(simulator: &Simulator, config: Config) -> Config {
+fn on_device(platform: &dyn Platform, config: Config) -> Config {
     Config {
         backend: BACKEND_CUDA,
         device: 0,
-        cuda_driver: simulator.driver_path(),
+        cuda_driver: platform.driver_path(),
         max_host_memory_bytes: config.max_host_memory_bytes + (64 << 20),
         ..config
     }
 }
 
-fn off_device(simulator: &Simulator, config: Config) -> Config {
-    Config { device_decode: DECODE_OFF, ..on_device(simulator, config) }
+fn off_device(platform: &dyn Platform, config: Config) -> Config {
+    Config { device_decode: DECODE_OFF, ..on_device(platform, config) }
 }
 
 /// The same with a device that decodes nothing, what gains, and all that it can.
-fn each_way(simulator: &Simulator, config: Config) -> [Config; 3] {
-    let config = on_device(simulator, config);
+fn each_way(platform: &dyn Platform, config: Config) -> [Config; 3] {
+    let config = on_device(platform, config);
     let mut all = [config; 3];
     let ways = [DECODE_OFF, DECODE_AUTO, DECODE_ON];
     all.iter_mut().zip(ways).for_each(|(config, way)| config.device_decode = way);
@@ -232,7 +232,7 @@ fn boxes(store: &Store, dtype: Dtype, [rows, columns]: [i64; 2], dice: &mut Dice
 
 #[test]
 fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let mut dice = Dice(0x2545_F491_4F6C_DD1D);
     let kinds = [
@@ -255,7 +255,7 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
             let host = figures(&config(dtype, shape), &jobs);
             assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
             let [off, auto, on] =
-                each_way(&simulator, config(dtype, shape)).map(|config| figures(&config, &jobs));
+                each_way(&*platform, config(dtype, shape)).map(|config| figures(&config, &jobs));
             in_slab += off.chunks_decoded_in_slab;
             left += off.chunks_left_filtered;
             assert_eq!(sum(&off.chunks_decoded_there) + sum(&off.chunks_redone), 0);
@@ -270,7 +270,7 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
 
 #[test]
 fn chunks_of_every_codec_give_the_bytes_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     for (number, case) in cases().into_iter().enumerate() {
@@ -278,7 +278,7 @@ fn chunks_of_every_codec_give_the_bytes_of_the_array() {
         for shape in [[12, 40], [11, 40], [30, 17]] {
             let jobs = boxes(&store, Dtype::F32, shape, &mut dice);
             figures(&config(Dtype::F32, shape), &jobs);
-            for config in each_way(&simulator, config(Dtype::F32, shape)) {
+            for config in each_way(&*platform, config(Dtype::F32, shape)) {
                 figures(&config, &jobs);
             }
         }
@@ -429,7 +429,7 @@ fn reset_forgets_what_a_device_has_or_refused() {
 
 #[test]
 fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let bits = Blosc { shuffle: BITS, typesize: 4, block_bytes: 256, is_split: false };
     let makers: [&dyn Fn(&[u8]) -> Vec<u8>; 4] = [
@@ -456,7 +456,7 @@ fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
         let mut config = config(Dtype::U16, [ROWS as i64, COLUMNS as i64]);
         (config.pad_value_set, config.pad_value, config.lookahead_samples) = (1, 77.0, 16);
         let host = outcomes(&config, &jobs);
-        for config in each_way(&simulator, config) {
+        for config in each_way(&*platform, config) {
             let device = outcomes(&config, &jobs);
             for (variant, (host, device)) in host.iter().zip(&device).enumerate() {
                 assert!(host == device, "{number}, {variant}: {:?} and {:?}", host.0, device.0);

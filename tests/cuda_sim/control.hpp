@@ -137,8 +137,8 @@ CONTROL uint64_t simcuda_bus_bytes() {
   return state.bus_bytes;
 }
 
-// One stream in so many is refused by the kernel that decodes it, and its target is painted; 0: none
-// but those that it refuses by itself.
+// One stream in so many is refused by the kernel that decodes it, and its target is painted; 0:
+// none but those that it refuses by itself.
 CONTROL void simcuda_refuse_streams(unsigned one_in) { refused_one_in = one_in; }
 
 CONTROL void simcuda_set_devices(int count) {
