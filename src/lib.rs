@@ -23,8 +23,8 @@
 //! the samples that wait need it again sooner than others. A batch whose last chunk is there is
 //! read once more where the config asks for digests, and popped in push order; `batch` shows it to
 //! other libraries as DLPack tensors. On a `device` what workers decode, or what they find to be
-//! streams that it decodes by itself, is copied there in waves; a chunk that it refuses goes back to
-//! the plan, and to a worker. All of it is bounded `jobs`, of which a worker takes one at a
+//! streams that it decodes by itself, is copied there in waves; a chunk that it refuses goes back
+//! to the plan, and to a worker. All of it is bounded `jobs`, of which a worker takes one at a
 //! time; threads, ours or the host's, only loop over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).

@@ -1,7 +1,6 @@
 //! What waves are made of: chunk tasks, and the reads that bring their bytes.
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
-use crate::cuda::HAS_DEVICES;
 use crate::os::{FileKind, FileStat};
 use crate::records::Need;
 
@@ -92,7 +91,8 @@ pub enum Way {
 impl ChunkTask {
     /// Whether a device is to decode it.
     pub fn is_for_device(&self) -> bool {
-        HAS_DEVICES && self.way == Way::Device && self.kind == ChunkKind::Data
+        // A library that was made for the host alone has none, nor the code for it.
+        cfg!(not(wavetrain_host_only)) && self.way == Way::Device && self.kind == ChunkKind::Data
     }
 
     /// What it costs, for sharing work out: the bytes, at least a page's worth.

@@ -757,7 +757,10 @@ fn a_bench_on_a_device_counts_chunks_by_codec_and_one_on_the_host_does_not() {
     // Nothing compressed them.
     assert_eq!(decoded["by_workers"], json!({"none": figures["chunks_decoded"]}));
     assert_eq!((&decoded["in_slab"], &decoded["left_filtered"]), (&json!(0), &json!(0)));
-    let line = "none by workers; 0 straight into slabs, 0 of these still shuffled";
+    for nothing in ["by_device", "redone", "why_workers"] {
+        assert_eq!(decoded[nothing], json!({}), "{nothing}");
+    }
+    let line = "none; 0 straight into slabs, 0 of these still shuffled";
     let table = good(&with(&bench, &flags));
     assert!(table.contains(line), "{table}");
     let host = good(&[&bench[..], &["--backend", "host"]].concat());

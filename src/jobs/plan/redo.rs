@@ -6,7 +6,6 @@
 //! said in the first place.
 
 use crate::base::indexes::WaveIndex;
-use crate::cuda::HAS_DEVICES;
 use crate::read::staged_bytes;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -15,10 +14,10 @@ use core::ops::Range;
 
 /// Begins the reads of the oldest such wave; false where there is none, or no room to stage it.
 pub fn redo(lock: &Lock) -> bool {
-    if !HAS_DEVICES {
+    let shared = lock.shared;
+    if shared.engine().is_none() {
         return false;
     }
-    let shared = lock.shared;
     let wave = lock.lock().waves.for_redo();
     let Some(wave) = wave else { return false };
     // Counted first: while there is no room the wave stays as it is.
