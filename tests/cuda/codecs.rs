@@ -400,6 +400,24 @@ fn what_a_device_refuses_at_random_comes_from_workers_and_is_the_same() {
 }
 
 #[test]
+fn chunks_that_share_their_bytes_in_a_shard_are_decoded_each() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let chunk = painted(2 * ROWS * COLUMNS, &mut Dice(3));
+    let payload = by_liblz4(&chunk);
+    let shape = [12 * ROWS, COLUMNS];
+    let meta = Meta { codecs: LZ4, ..Meta::u16(&shape, &[ROWS, COLUMNS], Some(&shape)) };
+    let shard = shard_bytes(&payload, &[(0, payload.len() as u64); 12]);
+    let uri = meta.write(&scratch, "shared", Some(&shard));
+    let image = Image::new(Dtype::U16, shape.to_vec(), Arc::new(chunk.repeat(12)), vec![0; 2]);
+    let store = Store { uri, image, chunks: 12 };
+    let jobs = boxes(&store, Dtype::U16, [40, 40], &mut Dice(9));
+    for config in each_way(&simulator, config(Dtype::U16, [40, 40])) {
+        figures(&config, &jobs);
+    }
+}
+
+#[test]
 fn reset_forgets_what_a_device_has_or_refused() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();

@@ -67,6 +67,7 @@ CHOICES = {
     "missing_chunks": wavetrain.MissingChunks,
     "pad_mode": wavetrain.PadMode,
     "reader": wavetrain.Reader,
+    "device_decode": wavetrain.DeviceDecode,
 }
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
