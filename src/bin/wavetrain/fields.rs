@@ -382,7 +382,8 @@ mod tests {
     #[test]
     fn every_config_field_has_a_flag() {
         // `crop` and `bench` take the table of fields from a file.
-        let without = ["struct_size", "reserved", "reserved2", "consumer_stream", "fields"];
+        let without =
+            ["struct_size", "reserved", "reserved2", "reserved3", "consumer_stream", "fields"];
         let hooks = ["memory", "files", "log", "fatal", "workers", "profiler", "source"];
         let names = Config::FIELDS.iter().map(|(name, _)| *name);
         let expected = names.filter(|name| !without.contains(name) && !hooks.contains(name));
