@@ -882,11 +882,11 @@ enum {
 /* device_decode: what a device decodes of what it can, which is LZ4, and blosc of LZ4 */
 enum {
     WAVETRAIN_DECODE_AUTO = 0, /* chunks that have fewer bytes in their file than boxes read of
-                                  them, in streams of 256 KiB at most; nothing where a cap has no
-                                  room to decode to */
+                                  them, those of one LZ4 block up to 256 KiB; nothing where a cap
+                                  has no room to decode to */
     WAVETRAIN_DECODE_OFF = 1,  /* nothing */
-    WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept; else open fails. Not with
-                                  WAVETRAIN_BACKEND_HOST */
+    WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept, or that it refuses; open fails
+                                  where a cap has no room. Not with WAVETRAIN_BACKEND_HOST */
     WAVETRAIN_DECODE_FORCE32 = 0x7FFFFFFF
 };
 

@@ -195,25 +195,15 @@ impl DeviceEngine {
     /// driver loads or takes late it has then. The unit has no work, which the kernel refuses: so
     /// this shows as well that the word of a refusal reaches the host.
     fn warm_up(&mut self, driver: &'static Driver) -> Result<(), Fault> {
-        let (units_at, tiles_at, streams_at) = (0, UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
+        let (tiles_at, streams_at) = (UNIT_BYTES, UNIT_BYTES + TILES_BYTES);
         let limit = streams_at + STREAM_BYTES;
         let slab = self.slab(0).part(0, limit);
         // SAFETY: the bytes are pinned memory that was just taken, and nobody else knows of them.
         unsafe { slab.as_ptr().write_bytes(0, limit as usize) };
         for resident in 0..RESIDENT_WAVES as u32 {
-            let (slab, first, units, tiles, streams) = (0, 0, 1, 1, 1);
-            let submit = Submit {
-                slab,
-                resident,
-                first,
-                limit,
-                units_at,
-                tiles_at,
-                units,
-                tiles,
-                streams_at,
-                streams,
-            };
+            let (units, tiles, streams) = (1, 1, 1);
+            let of_one = Submit { units, tiles, streams, ..Submit::NOTHING };
+            let submit = Submit { resident, limit, tiles_at, streams_at, ..of_one };
             self.copy(&submit)?;
             self.drain(false)?;
             if self.sizes.streams > 0 {

@@ -93,18 +93,16 @@ impl State {
         let mut decoded_bytes = 0;
         let bytes = match task.kind {
             ChunkKind::Fed => task.bytes,
-            ChunkKind::Data if task.is_for_device() => {
-                let mut own = None;
-                let record =
-                    shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
-                decoded_bytes = record.chunk_bytes;
-                task.bytes
-            }
             ChunkKind::Data | ChunkKind::Kept => {
                 let mut own = None;
                 let record =
                     shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
-                whole_bytes(shared, record, task).unwrap_or(task.need.span.bytes())
+                if task.is_for_device() {
+                    decoded_bytes = record.chunk_bytes;
+                    task.bytes
+                } else {
+                    whole_bytes(shared, record, task).unwrap_or(task.need.span.bytes())
+                }
             }
             _ => 0,
         };
