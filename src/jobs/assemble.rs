@@ -5,32 +5,28 @@
 //! of different chunks never overlap, so workers fill one slot together.
 
 use crate::assemble::cast::Cast;
-use crate::assemble::units::{
-    ChunkData, DeviceSample, chunk_piece, for_each_outside, missing_piece,
-};
+use crate::assemble::units::{ChunkData, DeviceSample};
 use crate::assemble::{SampleBox, Target, fill_outside, outside_element, scatter, scatter_fill};
 use crate::base::abi::CODEC_NONE;
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::{FIELDS_MAX, RANK_MAX};
-use crate::base::math::index;
 use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
-use crate::decode::unshuffle::Shuffle;
-use crate::decode::{Decoder, Filtered, Scratch, decode_chunk, decode_filtered, kept_bytes};
-use crate::device::{DecodedBy, SlabPart, decoded_by};
+use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
+use crate::device::SlabPart;
 use crate::jobs::blanks::fill_blanks;
 use crate::jobs::failures::fail_task;
 use crate::jobs::feed::scatter_fed;
 use crate::os::profiler;
-use crate::records::{ArrayRecord, ChunkBytes, Codec, Destination, Need, chunk_origin};
+use crate::records::{ArrayRecord, BoxRecord, ChunkBytes, Codec, Destination, Need, chunk_origin};
 use crate::setup::fields::Field;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
-use crate::state::needs::{pool_need, scratch_need, whole_bytes};
+use crate::state::needs::{pool_need, scratch_need};
 use crate::state::scratch::Hold;
 use crate::state::shared::{Padding, Shared};
-use crate::state::slab_writer::{SlabWriter, chunk_data};
+use crate::state::slab_writer::SlabWriter;
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
@@ -85,12 +81,12 @@ pub struct Assembler<'a> {
     decode: Metric,
     pub(super) scatter: Metric,
     /// Chunks that were decoded into the slab, and those of them that kept their filter.
-    in_slab: u64,
-    filtered: u64,
+    pub(super) in_slab: u64,
+    pub(super) filtered: u64,
 }
 
 /// Why a chunk does not decode.
-type Refusal = (Status, Why);
+pub(super) type Refusal = (Status, Why);
 
 /// Where the bytes of a chunk come from.
 enum Source<'b> {
@@ -219,30 +215,41 @@ impl<'a> Assembler<'a> {
             _ => {}
         }
         let _range = shared.profiler.range(profiler::ASSEMBLE);
-        in_slab = in_slab.or_else(|| self.copied_to_slab(task, &chunk));
-        let written = self.scatter_task(wave, record, task, &chunk, in_slab.as_ref());
+        let written = match in_slab {
+            None if self.is_cropped(task) => self.scatter_crop(wave, record, task, &chunk),
+            _ => {
+                in_slab = in_slab.or_else(|| self.copied_to_slab(task, &chunk));
+                let whole = (record, self.origin(task));
+                self.scatter_task(wave, whole, task, &chunk, in_slab.as_ref())
+            }
+        };
         let ns = (shared.os.now_ns)() - decoded;
         self.scatter.observe(ns, task.need_bytes(), written);
         Ok(())
     }
 
-    /// Brings a task to all of its samples; how many bytes were written. Never inlined: what only a
-    /// slab has would be asked for before it is known that there is one, which memcheck reports.
+    /// First element of the chunk of a task, of those that belong to no file as well.
+    pub(super) fn origin(&self, task: &ChunkTask) -> [u64; RANK_MAX] {
+        match task.kind {
+            ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => [0; RANK_MAX],
+            _ => chunk_origin(self.record, task.file, task.chunk),
+        }
+    }
+
+    /// Brings a task, whose chunk is of `record` and begins at `origin`, to all of its samples; how
+    /// many bytes were written. Never inlined: what only a slab has would be asked for before it is
+    /// known that there is one, which memcheck reports.
     #[inline(never)]
     pub(super) fn scatter_task(
         &mut self,
         wave: WaveIndex,
-        record: &ArrayRecord,
+        (record, origin): (&ArrayRecord, [u64; RANK_MAX]),
         task: &ChunkTask,
         chunk: &ChunkBytes<'_>,
         in_slab: Option<&ChunkData>,
     ) -> u64 {
-        let (shared, axes) = (self.shared, record.axes());
-        let origin = match task.kind {
-            ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => [0; RANK_MAX],
-            _ => chunk_origin(self.record, task.file, task.chunk),
-        };
-        let origin = &origin[..axes];
+        let shared = self.shared;
+        let origin = &origin[..record.axes()];
         let mut written = 0;
         for pair in 0..task.pair_count {
             let row = shared.tables.pair_row(wave, task.pair_first + pair);
@@ -252,19 +259,13 @@ impl<'a> Assembler<'a> {
                 written += self.scatter_own(task, source.sample, number);
                 continue;
             }
-            let Some(cast) = self.casts[source.field as usize] else {
-                unreachable!("the planner refuses arrays without a cast");
-            };
-            let field = shared.field(source.field);
-            let pad = shared.padding(source.field);
-            let (shape, strides) = (&source.shape, &field.strides);
-            let sample_box = SampleBox { record, cast, shape, strides, pad: pad.mode };
+            let sample_box = self.sample_box(record, &source);
+            let (dtype, pad) = (shared.field(source.field).dtype, shared.padding(source.field));
             let to = source.to(task.slot);
             written += match in_slab {
                 Some(data) => {
                     let address = shared.sample_region(to).as_ptr() as u64;
-                    let (dtype, sample) = (field.dtype, sample_box);
-                    let target = DeviceSample { sample, dtype, address };
+                    let target = DeviceSample { sample: sample_box, dtype, address };
                     self.send_sample(task.kind, &target, pad, origin, data)
                 }
                 None => {
@@ -275,6 +276,23 @@ impl<'a> Assembler<'a> {
             };
         }
         written
+    }
+
+    /// A box of the array, which has such chunks as `record` says.
+    pub(super) fn sample_box<'b>(
+        &self,
+        record: &'b ArrayRecord,
+        source: &'b BoxRecord,
+    ) -> SampleBox<'b>
+    where
+        'a: 'b,
+    {
+        let field: &'b Field = self.shared.field(source.field);
+        let Some(cast) = self.casts[source.field as usize] else {
+            unreachable!("the planner refuses arrays without a cast");
+        };
+        let pad = self.shared.padding(source.field).mode;
+        SampleBox { record, cast, shape: &source.shape, strides: &field.strides, pad }
     }
 
     /// Brings a task of no array's to its sample; how many bytes were written.
@@ -288,7 +306,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// The decoder, and places for the chunk of a task and for a block of it.
-    fn parts<'b>(
+    pub(super) fn parts<'b>(
         &self,
         context: &'b mut DecodeContext,
         task: &ChunkTask,
@@ -369,7 +387,7 @@ fn write_sample(
 /// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. What nothing
 /// compressed lies in the encoded bytes, what a filter was undone of may lie in a block, and what a
 /// checksum stands before lies behind that.
-fn bring(found: Range<*const u8>, target: &mut [u8], to: usize, others: [&[u8]; 2]) {
+pub(super) fn bring(found: Range<*const u8>, target: &mut [u8], to: usize, others: [&[u8]; 2]) {
     let count = found.end as usize - found.start as usize;
     let within = |bytes: &[u8]| {
         let at = (found.start as usize).checked_sub(bytes.as_ptr() as usize)?;
@@ -385,84 +403,6 @@ fn bring(found: Range<*const u8>, target: &mut [u8], to: usize, others: [&[u8]; 
     // Decoding returns nothing else.
     assert!(other.is_some());
     other.into_iter().for_each(|bytes| target[to..][..count].copy_from_slice(bytes));
-}
-
-impl Assembler<'_> {
-    /// Decodes the chunk of a task into the slab, if that is where its bytes are to be, each at its
-    /// place. A filter that the kernel undoes is left in.
-    fn decoded_in_slab(
-        &mut self,
-        context: &mut DecodeContext,
-        record: &ArrayRecord,
-        task: &ChunkTask,
-        encoded: &[u8],
-    ) -> Result<Option<ChunkData>, Refusal> {
-        let shared = self.shared;
-        let Some(slab) = self.slab.as_mut() else { return Ok(None) };
-        let Some(bytes) = whole_bytes(shared, record, task) else { return Ok(None) };
-        let mut place = slab.room(bytes);
-        let mut why = Why::new();
-        let most = shared.settings.config.max_substreams_per_chunk;
-        let (decoder, scratch) = self.parts(context, task, encoded);
-        // Workers that take this job have a decoder.
-        let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
-        let (target, block) = (place.claim.bytes(), scratch.block);
-        let (scratch, span) =
-            (Scratch { target: &mut *target, block: &mut *block }, task.need.span);
-        let decoded = match decoded_by(&record.codecs) {
-            DecodedBy::WorkerThenKernel => {
-                decode_filtered(decoder, record, most, encoded, span, scratch, &mut why)
-            }
-            DecodedBy::Worker | DecodedBy::Nobody => {
-                decode_chunk(decoder, record, most, encoded, span, scratch, &mut why)
-                    .map(Filtered::plain)
-            }
-        };
-        let decoded = decoded.map_err(|status| (status, why))?;
-        self.in_slab += 1;
-        self.filtered += u64::from(decoded.shuffle != Shuffle::None);
-        let data = chunk_data(place.data, &decoded);
-        let (found, first) = (decoded.chunk.bytes.as_ptr_range(), index(decoded.chunk.first));
-        bring(found, target, first, [encoded, block]);
-        Ok(Some(data))
-    }
-
-    /// Lays what the samples of a task read of its chunk into the slab; None on the host.
-    fn copied_to_slab(&mut self, task: &ChunkTask, chunk: &ChunkBytes<'_>) -> Option<ChunkData> {
-        let slab = self.slab.as_mut()?;
-        let span = task.need.span;
-        let bytes = match task.kind {
-            ChunkKind::Data | ChunkKind::Kept => {
-                &chunk.bytes[index(span.first - chunk.first)..][..index(span.bytes())]
-            }
-            _ => &[],
-        };
-        Some(slab.put(bytes, span.first))
-    }
-
-    /// Adds what a sample gets from a task to the slab.
-    fn send_sample(
-        &mut self,
-        kind: ChunkKind,
-        target: &DeviceSample<'_>,
-        pad: &Padding,
-        origin: &[u64],
-        data: &ChunkData,
-    ) -> u64 {
-        // Called where there is one.
-        let Some(slab) = self.slab.as_mut() else { return 0 };
-        let piece = match kind {
-            ChunkKind::Data | ChunkKind::Kept => chunk_piece(target, origin, data),
-            ChunkKind::Missing => missing_piece(target, origin),
-            ChunkKind::Pad => {
-                let (element, mut written) = (outside_element(&target.sample, pad.element), 0);
-                for_each_outside(target, &element, |unit| written += slab.push(unit));
-                return written;
-            }
-            ChunkKind::Fed | ChunkKind::Blank | ChunkKind::Broken => None,
-        };
-        piece.map_or(0, |piece| slab.push_piece(&piece))
-    }
 }
 
 /// The next chunks that are staged, of the oldest wave that has some and room for them.

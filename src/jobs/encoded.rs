@@ -115,7 +115,8 @@ impl Assembler<'_> {
         let way = Way::Late { first: writer.first, count: writer.count };
         shared.tables.chunks.write(row, ChunkTask { way, ..task });
         let nothing = ChunkBytes { bytes: &[], first: 0 };
-        let written = self.scatter_task(wave, record, &task, &nothing, Some(&data));
+        let written =
+            self.scatter_task(wave, (record, self.origin(&task)), &task, &nothing, Some(&data));
         self.scatter.observe((shared.os.now_ns)() - start, task.bytes, written);
     }
 }

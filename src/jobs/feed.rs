@@ -4,12 +4,12 @@
 //! box reads, side by side in the slab, because memory may be as sparse as its strides are long.
 
 use crate::assemble::cast::Cast;
-use crate::assemble::units::{ChunkData, DeviceSample, Filter, chunk_piece, for_each_outside};
+use crate::assemble::units::{DeviceSample, chunk_piece, for_each_outside};
 use crate::assemble::{SampleBox, Target, fill_outside, outside_element, scatter};
-use crate::base::limits::RANK_MAX;
-use crate::records::{ArrayRecord, BoxShape, ChunkBytes, chunk_origin};
+use crate::jobs::crop::Crop;
+use crate::records::{ChunkBytes, chunk_origin};
 use crate::state::shared::Shared;
-use crate::state::slab_writer::{SlabChunk, SlabWriter};
+use crate::state::slab_writer::SlabWriter;
 use crate::wave::{ChunkKind, ChunkTask};
 
 /// Brings box `number` what a task has of it, or what lies outside; how many bytes.
@@ -49,43 +49,12 @@ pub fn scatter_fed(
             let bytes = shared.fed_bytes(fed, first + span.first, span.bytes());
             let chunk = ChunkBytes { bytes, first: span.first };
             let Some(slab) = slab else { return scatter(&mut target, origin, &chunk) };
-            let (packed, low, data) = pack(&sample, origin, &chunk, task.bytes, slab);
-            let sample = SampleBox { record: &packed, ..sample };
+            let crop = Crop::copy(&record, origin, &sample.read_of(origin), &chunk, slab);
+            assert!(crop.data.bytes == task.bytes);
+            let sample = SampleBox { record: &crop.record, ..sample };
             let target = DeviceSample { sample, dtype, address };
-            let piece = chunk_piece(&target, &low[..record.axes()], &data);
+            let piece = chunk_piece(&target, &crop.origin[..record.axes()], &crop.data);
             piece.map_or(0, |piece| slab.push_piece(&piece))
         }
     }
-}
-
-/// Copies what a box reads of the chunk at `origin` to a slab, row-major: a record whose chunk is
-/// that, where it begins, and where it lies. `bytes` is how much it is.
-fn pack(
-    sample: &SampleBox<'_>,
-    origin: &[u64],
-    chunk: &ChunkBytes<'_>,
-    bytes: u64,
-    slab: &mut SlabWriter,
-) -> (ArrayRecord, [u64; RANK_MAX], ChunkData) {
-    let record = sample.record;
-    let (mut low, mut begin, mut end) = ([0; RANK_MAX], [0; RANK_MAX], [0; RANK_MAX]);
-    let mut packed = record.clone();
-    for (axis, (first, limit)) in sample.read_of(origin).into_iter().enumerate() {
-        low[axis] = first;
-        (begin[axis], end[axis]) = (first as i64, limit as i64);
-        packed.chunk_shape[axis] = limit - first;
-    }
-    packed.pack_chunk();
-    assert!(packed.chunk_bytes == bytes);
-    let SlabChunk { claim, data } = slab.room(bytes);
-    let axes = record.axes();
-    let shape = BoxShape::forward(&begin[..axes], &end[..axes]);
-    let strides = shape.strides(axes, record.dtype_bytes);
-    let (dtype, dtype_bytes) = (record.dtype, record.dtype_bytes);
-    if let Some(cast) = Cast::find(dtype, dtype_bytes, dtype, dtype_bytes) {
-        let copied = SampleBox { record, cast, shape: &shape, strides: &strides, ..*sample };
-        scatter(&mut Target { sample: copied, claim }, origin, chunk);
-    }
-    let filter = Filter::None;
-    (packed, low, ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 })
 }

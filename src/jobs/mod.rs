@@ -3,6 +3,7 @@
 pub mod asked;
 pub mod assemble;
 pub mod blanks;
+mod crop;
 pub mod device;
 pub mod digest;
 mod encoded;
@@ -20,3 +21,4 @@ pub mod plan;
 pub mod read;
 pub mod release;
 pub mod tensors;
+mod to_slab;

@@ -7,6 +7,7 @@
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
+use crate::base::math::align_up;
 use crate::plan::Cursor;
 use crate::plan::need::Part;
 use crate::records::{ArrayRecord, Need};
@@ -55,15 +56,6 @@ impl Merge {
         }
     }
 
-    /// Bytes of the elements that the first walk reads of the next chunk, and of those between
-    /// them, side by side.
-    pub fn next_bytes(&self, record: &ArrayRecord) -> u64 {
-        let first = self.heap[..self.len].first();
-        let part = first.map(|walk| self.cursors[*walk as usize].part(record));
-        let elements = part.map_or(0, |part| part.elements(record.axes()));
-        elements * u64::from(record.dtype_bytes)
-    }
-
     /// The next chunk, or part of one, and what its samples read of it; `take` gets each of them.
     pub fn next(
         &mut self,
@@ -77,6 +69,7 @@ impl Merge {
         let mut own = None;
         let in_file = record.of_file(position.0, &mut own);
         let (mut part, mut apart_bytes) = (Part::NONE, APART_BYTES);
+        let mut parts_bytes = 0;
         while self.len > 0 && self.cursors[self.heap[0] as usize].position() == position {
             let sample = self.heap[0];
             let more = self.cursors[sample as usize].part(record);
@@ -90,13 +83,15 @@ impl Merge {
             }
             take(sample);
             part.add(&more, record.axes());
+            parts_bytes += align_up(more.bytes(in_file), Need::PART_ALIGN);
             if !self.cursors[sample as usize].advance(record) {
                 self.len -= 1;
                 self.heap[0] = self.heap[self.len];
             }
             self.sink();
         }
-        Some((position, part.need(in_file)))
+        let need = part.need(in_file);
+        Some((position, Need { box_bytes: need.box_bytes.min(parts_bytes), ..need }))
     }
 
     fn sink(&mut self) {

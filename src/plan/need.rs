@@ -31,9 +31,10 @@ impl Part {
         }
     }
 
-    /// Number of elements.
-    pub fn elements(&self, axes: usize) -> u64 {
-        (0..axes).map(|axis| self.high[axis] - self.low[axis]).product()
+    /// Bytes of its elements.
+    pub fn bytes(&self, record: &ArrayRecord) -> u64 {
+        let extents = (0..record.axes()).map(|axis| self.high[axis] - self.low[axis]);
+        extents.product::<u64>() * u64::from(record.dtype_bytes)
     }
 
     /// The bytes of the decoded chunk that it reads.
@@ -55,13 +56,14 @@ impl Part {
         let span = Span { first, limit: last + u64::from(record.dtype_bytes) };
         // Strips along the axis of the longest stride that has more than one element: the outermost
         // in memory, whichever that is in a transposed chunk.
-        let Some((count, pitch)) = outer else { return Need::of(span) };
+        let need = Need { box_bytes: self.bytes(record), ..Need::of(span) };
+        let Some((count, pitch)) = outer else { return need };
         let strip_bytes = span.bytes() - (count - 1) * pitch;
         let fits = u32::try_from(count).is_ok() && u32::try_from(pitch).is_ok();
         if fits && strip_bytes + STRIP_GAP_BYTES_MIN <= pitch {
-            return Need { span, strip_count: count as u32, strip_pitch: pitch as u32 };
+            return Need { strip_count: count as u32, strip_pitch: pitch as u32, ..need };
         }
-        Need::of(span)
+        need
     }
 }
 

@@ -64,7 +64,8 @@ impl Span {
     }
 }
 
-/// What is needed of a decoded chunk: strips of equal length at equal distances.
+/// What is needed of a decoded chunk: strips of equal length at equal distances, and, of what they
+/// hold, what boxes read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
     /// From the first byte of the first strip to behind the last of the last.
@@ -73,15 +74,21 @@ pub struct Need {
     pub strip_count: u32,
     /// Bytes from one strip to the next.
     pub strip_pitch: u32,
+    /// Bytes of what boxes read, its rows side by side: those of one box around all of it, or of
+    /// each box apart, rounded up to PART_ALIGN, where that is less.
+    pub box_bytes: u64,
 }
 
 impl Need {
+    /// What boxes that are apart are rounded up to, so that the elements of each are aligned.
+    pub const PART_ALIGN: u64 = 16;
+
     /// Nothing.
     pub const NONE: Need = Need::of(Span::NONE);
 
     /// All of a span.
     pub const fn of(span: Span) -> Need {
-        Need { span, strip_count: 1, strip_pitch: 0 }
+        Need { span, strip_count: 1, strip_pitch: 0, box_bytes: span.limit - span.first }
     }
 
     /// Bytes of a strip.

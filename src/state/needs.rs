@@ -12,7 +12,7 @@ use crate::decode::{block_need, kept_bytes, target_need};
 use crate::device::{
     AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, SlabNeed, SlabPart, decoded_by,
 };
-use crate::records::{ArrayRecord, Codec, Span};
+use crate::records::{ArrayRecord, Codec, Need};
 use crate::setup::config::DECODE_ON;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
@@ -101,7 +101,7 @@ impl State {
                     decoded_bytes = record.chunk_bytes;
                     task.bytes
                 } else {
-                    whole_bytes(shared, record, task).unwrap_or(task.need.span.bytes())
+                    whole_bytes(shared, record, task).unwrap_or(task.need.box_bytes)
                 }
             }
             _ => 0,
@@ -135,7 +135,7 @@ pub fn way_of(
     shared: &Shared,
     record: &ArrayRecord,
     array: ArraySlot,
-    (kept, bytes, need): (Option<Kept>, u64, Span),
+    (kept, bytes, need): (Option<Kept>, u64, Need),
 ) -> Way {
     if shared.engine().is_none() || record.compressor().is_none() {
         return Way::Worker;
@@ -155,7 +155,7 @@ pub fn way_of(
         ByWorker::Array
     } else if !size.fits(layout) {
         ByWorker::Room
-    } else if !is_forced && bytes > need.bytes() {
+    } else if !is_forced && bytes > need.box_bytes {
         ByWorker::Unneeded
     } else if !is_forced && is_one_stream() && record.chunk_bytes > AUTO_STREAM_BYTES {
         ByWorker::Large
@@ -166,10 +166,10 @@ pub fn way_of(
     Way::Worker
 }
 
-/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where its
-/// samples read at least half of it, a copy of what they read would cost more than what is taken to
-/// the device in vain. None where what is read is laid into the slab: nothing compressed the chunk,
-/// it is kept elsewhere, or the least slab has no room for the checksum inside of it.
+/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where
+/// boxes read nearly all of it, a copy of what they read would cost more than what is taken to the
+/// device in vain. None where what is read is laid into the slab: nothing compressed the chunk, it
+/// is kept elsewhere, or the least slab has no room for the checksum inside of it.
 ///
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
@@ -179,7 +179,7 @@ pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> O
         DecodedBy::Worker | DecodedBy::WorkerThenKernel => true,
     };
     let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
-    if !is_decoded || 2 * task.need.span.bytes() < record.chunk_bytes {
+    if !is_decoded || 8 * task.need.box_bytes <= 7 * record.chunk_bytes {
         return None;
     }
     let bytes = kept_bytes(record);

@@ -250,7 +250,7 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
         let encode = |_, chunk: &[u8]| any_blosc(chunk, element_bytes, &mut dice);
         let store = store(&scratch, &number.to_string(), kind, BLOSC, 32, encode);
         let (mut in_slab, mut left, mut there, mut redone) = (0, 0, 0, 0);
-        for shape in [[24, 40], [12, 40], [11, 40], [31, 23]] {
+        for shape in [[24, 40], [60, 40], [11, 40], [31, 23]] {
             let jobs = boxes(&store, dtype, shape, &mut dice);
             let host = figures(&config(dtype, shape), &jobs);
             assert_eq!((host.chunks_decoded_in_slab, host.chunks_left_filtered), (0, 0));
@@ -263,7 +263,7 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
             redone += sum(&on.chunks_redone);
             assert!(sum(&auto.chunks_decoded_there) <= sum(&on.chunks_decoded_there));
         }
-        assert!(40 < left && left < in_slab, "{left} of {in_slab}");
+        assert!(30 < left && left < in_slab, "{left} of {in_slab}");
         assert!(there > 0 && redone > 0, "{there}, {redone} again");
     }
 }
@@ -526,12 +526,12 @@ fn cases() -> [Case; 11] {
 }
 
 #[test]
-fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_half_of_it_is_read() {
+fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_nearly_all_of_it_is_read() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     for (number, case) in cases().into_iter().enumerate() {
         let store = store(&scratch, &number.to_string(), U16, case.codecs, 10, case.encode);
-        for (rows, is_half) in [(24, true), (12, true), (11, false)] {
+        for (rows, is_nearly) in [(24, true), (22, true), (21, false)] {
             let config = config(Dtype::U16, [rows, COLUMNS as i64]);
             let jobs = heads(&store, rows);
             let host = figures(&config, &jobs);
@@ -540,7 +540,7 @@ fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_half_of_it_is_read()
             let [off, _, on] = each_way(&simulator, config);
             let device = figures(&off, &jobs);
             assert_eq!(device.chunks_decoded, host.chunks_decoded, "{}", case.codecs);
-            let count = |is_so: bool| if is_so && is_half { 10 } else { 0 };
+            let count = |is_so: bool| if is_so && is_nearly { 10 } else { 0 };
             let ways = (device.chunks_decoded_in_slab, device.chunks_left_filtered);
             let want = (count(case.is_in_slab), count(case.is_left_filtered));
             assert_eq!(ways, want, "{rows} rows, {}", case.codecs);

@@ -8,6 +8,7 @@ mod codecs;
 #[path = "../common/mod.rs"]
 mod common;
 mod consumer;
+mod crops;
 mod digests;
 mod driver;
 mod lend;

@@ -91,7 +91,7 @@ impl Planner {
                 Place::Data { offset, bytes, .. } => {
                     staged_bytes(shared.settings.reads_direct, offset, bytes).1
                 }
-                Place::Missing | Place::Fed(_) | Place::Pad | Place::Blank | Place::Kept => 0,
+                Place::Missing | Place::Fed | Place::Pad | Place::Blank | Place::Kept => 0,
             };
             let fits = tasks < chunks_max
                 && pairs + entry.pair_count <= pairs_max
@@ -313,7 +313,7 @@ impl Planner {
             Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
             Place::Pad => (ChunkKind::Pad, start, 0),
             Place::Blank => (ChunkKind::Blank, start, 0),
-            Place::Fed(bytes) => (ChunkKind::Fed, start, bytes),
+            Place::Fed => (ChunkKind::Fed, start, entry.need.box_bytes),
             Place::Kept => (ChunkKind::Kept, start, 0),
             _ => (ChunkKind::Missing, start, 0),
         };
@@ -327,7 +327,7 @@ impl Planner {
                 let mut own = None;
                 let record =
                     shared.array_record(entry.array).of_chunk((entry.file, entry.chunk), &mut own);
-                way_of(shared, record, entry.array, (entry.kept, bytes, entry.need.span))
+                way_of(shared, record, entry.array, (entry.kept, bytes, entry.need))
             }
             _ => Way::Worker,
         };

@@ -398,7 +398,8 @@ fn keep(
     if find_kept(shared, state, (entry, at), record, owners) {
         return;
     }
-    entry.need = Need::of(Span { first: 0, limit: record.chunk_bytes });
+    let whole = Need::of(Span { first: 0, limit: record.chunk_bytes });
+    entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
     if state.chunks.find(key).is_some() {

@@ -18,8 +18,8 @@ pub enum Place {
     Kept,
     /// Does not exist.
     Missing,
-    /// Lies in what is fed of a box: elements of so many bytes.
-    Fed(u64),
+    /// Lies in what is fed of a box.
+    Fed,
     /// Is the outside of a box.
     Pad,
     /// Is what no box covers of a field, from block number `chunk` on.

@@ -285,10 +285,7 @@ impl Planner {
         {
             let pair_first = self.pair_limit;
             let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
-            let place = match is_fed {
-                true => Place::Fed(self.merge.next_bytes(&self.record)),
-                false => Place::New,
-            };
+            let place = if is_fed { Place::Fed } else { Place::New };
             let position = self.merge.next(&self.record, |number| {
                 pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;

@@ -1,0 +1,168 @@
+//! What boxes read of a chunk travels to a device without what lies between its rows: the bytes
+//! stay those of the array, whatever the order of its axes and bytes, and the bus carries no more.
+
+use crate::common::cuda_sim::Simulator;
+use crate::common::drive::{self, Dice, Job, stream, stream_through};
+use crate::common::fixtures::{self, Scratch};
+use crate::common::npy;
+use crate::common::oracle::{Image, cast, has_cast};
+use crate::common::platform::Platform;
+use crate::common::synth::{Meta, shard_bytes};
+use std::sync::Arc;
+use wavetrain::config::*;
+use wavetrain::records::Dtype;
+
+const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
+
+/// With a device that decodes nothing.
+fn on_device(simulator: &Simulator, config: Config, cache_bytes: u64) -> Config {
+    Config {
+        backend: BACKEND_CUDA,
+        device: 0,
+        cuda_driver: simulator.driver_path(),
+        device_decode: DECODE_OFF,
+        chunk_cache_bytes: cache_bytes,
+        max_host_memory_bytes: config.max_host_memory_bytes + (64 << 20),
+        ..config
+    }
+}
+
+/// Boxes of one shape somewhere in an array, some of them twice.
+fn boxes(uri: &str, image: &Image, dtype: Dtype, dice: &mut Dice) -> Vec<Job> {
+    let shape: Vec<i64> =
+        image.shape.iter().map(|extent| dice.range(1, *extent as i64 + 1)).collect();
+    let job = |_| {
+        let begin: Vec<i64> = image
+            .shape
+            .iter()
+            .zip(&shape)
+            .map(|(extent, length)| dice.range(0, *extent as i64 - length + 1))
+            .collect();
+        let end: Vec<i64> =
+            begin.iter().zip(&shape).map(|(begin, length)| begin + length).collect();
+        let want = cast(image.dtype, dtype, &image.inside(&begin, &end));
+        Job::new(uri, (begin, end), want)
+    };
+    let jobs: Vec<Job> = (0..4).map(job).collect();
+    [&jobs[..], &jobs[..2]].concat()
+}
+
+/// Streams boxes as one of four loaders does, which `number` says.
+fn stream_one(simulator: &Simulator, (uri, image): (&str, &Image), number: usize, dice: &mut Dice) {
+    let is_cast = number % 2 == 1 && has_cast(image.dtype, Dtype::F32);
+    let dtype = if is_cast { Dtype::F32 } else { image.dtype };
+    let jobs = boxes(uri, image, dtype, dice);
+    let config = drive::config(dtype, &jobs[0].extents(), 3);
+    let cache_bytes = if number / 2 % 2 == 1 { 1 << 20 } else { 0 };
+    stream(&on_device(simulator, config, cache_bytes), &jobs);
+}
+
+#[test]
+fn boxes_of_every_shape_out_of_every_store_are_those_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let mut dice = Dice(0x0DD_B1A5_E5BA_D5EE);
+    let has_some = |store: &&fixtures::Store| !store.image.pixels.is_empty();
+    for (number, store) in fixtures::all().iter().filter(has_some).enumerate() {
+        stream_one(&simulator, (&store.uri, &store.image), number, &mut dice);
+    }
+}
+
+#[test]
+fn boxes_out_of_files_of_either_order_of_axes_and_bytes_are_those_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let mut dice = Dice(0xFEED_5EED);
+    let shape = [19u64, 23, 21, 3];
+    for (name, dtype) in [("<u2", Dtype::U16), (">u2", Dtype::U16), (">f8", Dtype::F64)] {
+        let width = dtype.bytes() as usize;
+        // Small numbers, so that every cast is exact.
+        let numbers = (0..shape.iter().product()).map(|at: u64| at % 251);
+        let little: Vec<Vec<u8>> = numbers
+            .map(|number| match dtype {
+                Dtype::U16 => (number as u16).to_le_bytes().to_vec(),
+                _ => (number as f64).to_le_bytes().to_vec(),
+            })
+            .collect();
+        let image = Image::new(dtype, shape.to_vec(), Arc::new(little.concat()), vec![0; width]);
+        for is_fortran in [false, true] {
+            let place = |at: usize| {
+                let (mut at, mut number) = (at, 0);
+                let axes: Vec<usize> =
+                    if is_fortran { (0..4).rev().collect() } else { (0..4).collect() };
+                // The last of `axes` is the fastest in the file.
+                for axis in axes.into_iter().rev() {
+                    let extent = shape[axis] as usize;
+                    let stride: u64 = shape[axis + 1..].iter().product();
+                    number += at % extent * stride as usize;
+                    at /= extent;
+                }
+                number
+            };
+            let elements = (0..little.len()).flat_map(|at| {
+                let mut element = little[place(at)].clone();
+                if name.starts_with('>') {
+                    element.reverse();
+                }
+                element
+            });
+            let data: Vec<u8> = elements.collect();
+            let file = format!("{}{is_fortran}.npy", name.replace(['<', '>'], "x"));
+            let path = scratch.path(&format!("{}{file}", name.starts_with('>')));
+            std::fs::write(&path, npy::file(name, is_fortran, &shape, &data)).unwrap();
+            let uri = path.to_str().unwrap();
+            (0..4).for_each(|number| stream_one(&simulator, (uri, &image), number, &mut dice));
+        }
+    }
+}
+
+/// Extents of a chunk, and boxes of one shape in it: the first two overlap, the third is far off.
+const CHUNK: [u64; 3] = [16, 32, 64];
+const SHAPE: [i64; 3] = [5, 7, 33];
+const BEGINS: [[i64; 3]; 3] = [[3, 4, 10], [3, 5, 10], [11, 25, 20]];
+
+#[test]
+fn the_bus_carries_the_rows_of_boxes_and_not_what_lies_between_them() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let mut dice = Dice(0xB05);
+    let pixels: Vec<u8> =
+        (0..CHUNK.iter().product::<u64>() * 2).map(|_| dice.range(0, 256) as u8).collect();
+    let image = Image::new(Dtype::U16, CHUNK.to_vec(), Arc::new(pixels.clone()), vec![0; 2]);
+    let whole = zstd::encode_all(&pixels[..], 1).unwrap();
+    // Around the first two there is one box; each of the others is alone.
+    let rows_bytes = |rows: i64| (5 * rows * 33 * 2) as u64;
+    let cases: [(&[usize], u64); 3] = [
+        (&[0], rows_bytes(7)),
+        (&[0, 1], rows_bytes(8)),
+        (&[0, 2], 2 * rows_bytes(7).next_multiple_of(16)),
+    ];
+    for (codecs, chunk) in [("", pixels.clone()), (ZSTD, whole)] {
+        let meta = Meta { codecs, ..Meta::u16(&CHUNK, &CHUNK, Some(&CHUNK)) };
+        let file = shard_bytes(&chunk, &[(0, chunk.len() as u64)]);
+        let uri = meta.write(&scratch, &format!("of{}", codecs.len()), Some(&file));
+        for (places, box_bytes) in cases {
+            let job = |place: &usize| {
+                let begin = BEGINS[*place].to_vec();
+                let end: Vec<i64> =
+                    begin.iter().zip(SHAPE).map(|(begin, length)| begin + length).collect();
+                let want = image.inside(&begin, &end);
+                Job::new(&uri, (begin, end), want)
+            };
+            let jobs: Vec<Job> = places.iter().map(job).collect();
+            for cache_bytes in [0, 1 << 20] {
+                let config = drive::config(Dtype::U16, &jobs[0].extents(), jobs.len());
+                let config = on_device(&simulator, config, cache_bytes);
+                let loader = drive::open(&config);
+                for first_batch in 0..2 {
+                    let before = simulator.bus_bytes();
+                    stream_through(&loader, &config, &jobs, first_batch);
+                    let bytes = simulator.bus_bytes() - before;
+                    // Records of the boxes, and what they are rounded up to.
+                    let most = box_bytes + 2048 * jobs.len() as u64;
+                    let is_least = (box_bytes..most).contains(&bytes);
+                    assert!(is_least, "{codecs} {places:?} {cache_bytes}: {bytes}");
+                }
+            }
+        }
+    }
+}
