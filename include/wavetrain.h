@@ -553,8 +553,8 @@ typedef struct wavetrain_stats_view {
      * chunk cache are not among them. */
     uint64_t chunks_decoded[WAVETRAIN_CODEC_PLACES];
     uint64_t chunks_decoded_in_slab; /* of them, those decoded where the copy to the device takes
-                                        them from, without scratch and copy: compressed, and at
-                                        least half of the chunk is read. 0 on the host */
+                                        them from, without scratch and copy: compressed, and over
+                                        7/8 of the chunk is read. 0 on the host */
     uint64_t chunks_left_filtered;   /* of these, blosc chunks whose shuffle or bitshuffle the
                                         device undoes as it assembles. 0 on the host */
     char backend_text[WAVETRAIN_ERROR_TEXT_BYTES]; /* why that backend: "host: auto, .." and what
@@ -881,7 +881,7 @@ enum {
 
 /* device_decode: what a device decodes of what it can, which is LZ4, and blosc of LZ4 */
 enum {
-    WAVETRAIN_DECODE_AUTO = 0, /* chunks that have fewer bytes in their file than boxes read of
+    WAVETRAIN_DECODE_AUTO = 0, /* chunks that have no more bytes in their file than boxes read of
                                   them, those of one LZ4 block up to 256 KiB; nothing where a cap
                                   has no room to decode to */
     WAVETRAIN_DECODE_OFF = 1,  /* nothing */

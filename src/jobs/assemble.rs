@@ -259,7 +259,7 @@ impl<'a> Assembler<'a> {
                 written += self.scatter_own(task, source.sample, number);
                 continue;
             }
-            let sample_box = self.sample_box(record, &source);
+            let sample_box = self.sample_box(record, source);
             let (dtype, pad) = (shared.field(source.field).dtype, shared.padding(source.field));
             let to = source.to(task.slot);
             written += match in_slab {

@@ -140,7 +140,7 @@ impl Assembler<'_> {
         for pair in 0..task.pair_count {
             let row = self.shared.tables.pair_row(wave, task.pair_first + pair);
             let source = self.shared.box_record(task.slot, self.shared.tables.pairs.read(row));
-            let parts = self.sample_box(record, &source).read_of(origin);
+            let parts = self.sample_box(record, source).read_of(origin);
             for (hull, part) in read.iter_mut().zip(parts) {
                 *hull = (hull.0.min(part.0), hull.1.max(part.1));
             }

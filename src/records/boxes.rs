@@ -66,6 +66,7 @@ impl BoxShape {
     }
 
     /// Bytes from one element to the next along each axis of a field that is all this box.
+    #[cfg(any(test, feature = "internals"))]
     pub fn strides(&self, rank: usize, element_bytes: u32) -> [u64; RANK_MAX] {
         let mut strides = [0; RANK_MAX];
         let mut stride = u64::from(element_bytes);

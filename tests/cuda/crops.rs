@@ -8,7 +8,10 @@ use crate::common::npy;
 use crate::common::oracle::{Image, cast, has_cast};
 use crate::common::platform::Platform;
 use crate::common::synth::{Meta, shard_bytes};
+use std::ffi::{c_char, c_void};
+use std::slice;
 use std::sync::Arc;
+use wavetrain::abi::{SourceHook, SourceInfo};
 use wavetrain::config::*;
 use wavetrain::records::Dtype;
 
@@ -164,5 +167,53 @@ fn the_bus_carries_the_rows_of_boxes_and_not_what_lies_between_them() {
                 }
             }
         }
+    }
+}
+
+/// Extents of an array that a host gives in chunks, the last of which are cut at its edges.
+const ASKED: [u64; 2] = [21, 46];
+
+unsafe extern "C" fn describe(_: *mut c_void, _: *const c_char, info: *mut SourceInfo) -> i64 {
+    // SAFETY: the library gives an info.
+    let info = unsafe { &mut *info };
+    (info.rank, info.dtype) = (2, Dtype::U16 as u32);
+    info.shape[..2].copy_from_slice(&ASKED);
+    info.chunk_shape[..2].copy_from_slice(&[8, 20]);
+    0
+}
+
+unsafe extern "C" fn give(
+    _: *mut c_void,
+    _: *const c_char,
+    begin: *const u64,
+    end: *const u64,
+    target: *mut c_void,
+    bytes: u64,
+) -> i64 {
+    // SAFETY: two numbers each, and a target of so many bytes.
+    let (begin, end, target) = unsafe {
+        let target = slice::from_raw_parts_mut(target.cast::<u8>(), bytes as usize);
+        (slice::from_raw_parts(begin, 2), slice::from_raw_parts(end, 2), target)
+    };
+    let numbers = (begin[0]..end[0])
+        .flat_map(|row| (begin[1]..end[1]).map(move |column| row * ASKED[1] + column));
+    let elements: Vec<u8> = numbers.flat_map(|number| (number as u16).to_le_bytes()).collect();
+    target.copy_from_slice(&elements);
+    0
+}
+
+#[test]
+fn boxes_out_of_chunks_that_a_host_gives_are_those_of_the_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let source = SourceHook { describe: Some(describe), read: Some(give), ..SourceHook::NONE };
+    let numbers = 0..ASKED.iter().product::<u64>();
+    let pixels = numbers.flat_map(|number| (number as u16).to_le_bytes()).collect();
+    let image = Image::new(Dtype::U16, ASKED.to_vec(), Arc::new(pixels), vec![0; 2]);
+    let mut dice = Dice(0xA5CED);
+    for number in 0..24 {
+        let jobs = boxes("hook:numbers", &image, Dtype::U16, &mut dice);
+        let config = drive::config(Dtype::U16, &jobs[0].extents(), 3);
+        let config = on_device(&simulator, config, (number % 2) << 20);
+        stream(&Config { source, ..config }, &jobs);
     }
 }

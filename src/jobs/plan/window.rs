@@ -293,7 +293,8 @@ impl Planner {
             let Some((mut position, mut need)) = position else { break };
             if !self.record.is_in_files() {
                 let array = shared.array_record(current.array);
-                (position, need) = asked_chunk(&self.record, &self.origin, array, position.0);
+                let (numbers, whole) = asked_chunk(&self.record, &self.origin, array, position.0);
+                (position, need) = (numbers, Need { box_bytes: need.box_bytes, ..whole });
             }
             uses += self.pair_limit - pair_first;
             self.plan(&mut current, place, position, need, pair_first);
