@@ -87,7 +87,7 @@ identity() {
 
 # Every codec, with a device that decodes nothing, what gains, and all that it can.
 decode() {
-    tested "tests of" test-cuda codecs::blosc_chunks codecs::chunks_of codecs::a_broken
+    tested "tests of" test-cuda codecs::blosc_chunks codecs::chunks_of codecs::a_broken crops::boxes
 }
 
 # Tests that hold a stream need a queue to the device for each stream: 32 is the most there are.

@@ -6,7 +6,7 @@ use crate::common::drive::{self, Dice, Job, stream, stream_through};
 use crate::common::fixtures::{self, Scratch};
 use crate::common::npy;
 use crate::common::oracle::{Image, cast, has_cast};
-use crate::common::platform::Platform;
+use crate::common::platform::{self, Platform};
 use crate::common::synth::{Meta, shard_bytes};
 use std::ffi::{c_char, c_void};
 use std::slice;
@@ -18,11 +18,11 @@ use wavetrain::records::Dtype;
 const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
 
 /// With a device that decodes nothing.
-fn on_device(simulator: &Simulator, config: Config, cache_bytes: u64) -> Config {
+fn on_device(platform: &dyn Platform, config: Config, cache_bytes: u64) -> Config {
     Config {
         backend: BACKEND_CUDA,
         device: 0,
-        cuda_driver: simulator.driver_path(),
+        cuda_driver: platform.driver_path(),
         device_decode: DECODE_OFF,
         chunk_cache_bytes: cache_bytes,
         max_host_memory_bytes: config.max_host_memory_bytes + (64 << 20),
@@ -51,28 +51,33 @@ fn boxes(uri: &str, image: &Image, dtype: Dtype, dice: &mut Dice) -> Vec<Job> {
 }
 
 /// Streams boxes as one of four loaders does, which `number` says.
-fn stream_one(simulator: &Simulator, (uri, image): (&str, &Image), number: usize, dice: &mut Dice) {
+fn stream_one(
+    platform: &dyn Platform,
+    (uri, image): (&str, &Image),
+    number: usize,
+    dice: &mut Dice,
+) {
     let is_cast = number % 2 == 1 && has_cast(image.dtype, Dtype::F32);
     let dtype = if is_cast { Dtype::F32 } else { image.dtype };
     let jobs = boxes(uri, image, dtype, dice);
     let config = drive::config(dtype, &jobs[0].extents(), 3);
     let cache_bytes = if number / 2 % 2 == 1 { 1 << 20 } else { 0 };
-    stream(&on_device(simulator, config, cache_bytes), &jobs);
+    stream(&on_device(platform, config, cache_bytes), &jobs);
 }
 
 #[test]
 fn boxes_of_every_shape_out_of_every_store_are_those_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let mut dice = Dice(0x0DD_B1A5_E5BA_D5EE);
     let has_some = |store: &&fixtures::Store| !store.image.pixels.is_empty();
     for (number, store) in fixtures::all().iter().filter(has_some).enumerate() {
-        stream_one(&simulator, (&store.uri, &store.image), number, &mut dice);
+        stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
     }
 }
 
 #[test]
 fn boxes_out_of_files_of_either_order_of_axes_and_bytes_are_those_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let mut dice = Dice(0xFEED_5EED);
     let shape = [19u64, 23, 21, 3];
@@ -113,7 +118,7 @@ fn boxes_out_of_files_of_either_order_of_axes_and_bytes_are_those_of_the_array()
             let path = scratch.path(&format!("{}{file}", name.starts_with('>')));
             std::fs::write(&path, npy::file(name, is_fortran, &shape, &data)).unwrap();
             let uri = path.to_str().unwrap();
-            (0..4).for_each(|number| stream_one(&simulator, (uri, &image), number, &mut dice));
+            (0..4).for_each(|number| stream_one(&*platform, (uri, &image), number, &mut dice));
         }
     }
 }
@@ -204,7 +209,7 @@ unsafe extern "C" fn give(
 
 #[test]
 fn boxes_out_of_chunks_that_a_host_gives_are_those_of_the_array() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let source = SourceHook { describe: Some(describe), read: Some(give), ..SourceHook::NONE };
     let numbers = 0..ASKED.iter().product::<u64>();
     let pixels = numbers.flat_map(|number| (number as u16).to_le_bytes()).collect();
@@ -213,7 +218,7 @@ fn boxes_out_of_chunks_that_a_host_gives_are_those_of_the_array() {
     for number in 0..24 {
         let jobs = boxes("hook:numbers", &image, Dtype::U16, &mut dice);
         let config = drive::config(Dtype::U16, &jobs[0].extents(), 3);
-        let config = on_device(&simulator, config, (number % 2) << 20);
+        let config = on_device(&*platform, config, (number % 2) << 20);
         stream(&Config { source, ..config }, &jobs);
     }
 }
