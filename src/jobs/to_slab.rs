@@ -12,6 +12,7 @@ use crate::assemble::units::{
 use crate::base::indexes::WaveIndex;
 use crate::base::math::{align_up, index};
 use crate::base::status::{Status, Why};
+use crate::cuda::HAS_DEVICES;
 use crate::decode::unshuffle::Shuffle;
 use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered};
 use crate::device::{DATA_ALIGN, DecodedBy, decoded_by};
@@ -87,7 +88,10 @@ impl Assembler<'_> {
     /// Whether what boxes read of the chunk of a task has gaps, over which it goes to a device.
     pub(super) fn is_cropped(&self, task: &ChunkTask) -> bool {
         let is_chunk = matches!(task.kind, ChunkKind::Data | ChunkKind::Kept);
-        self.slab.is_some() && is_chunk && task.need.box_bytes < task.need.span.bytes()
+        HAS_DEVICES
+            && self.slab.is_some()
+            && is_chunk
+            && task.need.box_bytes < task.need.span.bytes()
     }
 
     /// Copies what boxes read of the chunk of a task to the slab, and brings it to all of its

@@ -244,7 +244,14 @@ pub fn mpirun_with(
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
     // A container may forbid what this transport asks of the kernel; it only costs a copy.
     command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-    let output = cc::run(command.arg(program).args(arguments));
+    // Each rank writes to a file of its own: of what it forwards, mpirun mixes lines now and then.
+    command.args(["sh", "-c", r#"exec "$0" "$@" > "$TMPDIR/out.$$""#]);
+    let forwarded = cc::run(command.arg(program).args(arguments));
+    let files = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path());
+    let of_ranks = files.filter(|path| path.file_stem().is_some_and(|stem| stem == "out"));
+    let texts: Vec<String> = of_ranks.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(texts.len(), ranks as usize, "{forwarded}");
+    let output = texts.concat();
     let _ = std::fs::remove_dir_all(&place);
     println!("{ranks} ranks, {arguments:?}: {output}");
     output
