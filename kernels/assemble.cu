@@ -8,10 +8,11 @@
 //
 // A thread block is one tile: kTileVectors vectors of one unit, in row-major order. It finds its
 // unit, one thread checks it and finds the tile's first row; then each thread takes every 256th
-// vector, side by side with its neighbours. A vector that lies whole in its row is 16 bytes of the
-// target, loaded, converted and stored as such, by a loop for its kind of work that steps from
-// vector to vector with additions. What the row's ends cut, what is not dense and filters that do
-// not fit are done element by element, after that, by code that is there once (elements.cuh).
+// vector, side by side with its neighbours. A vector is 16 bytes of the target, loaded and
+// converted as such by a loop for its kind of work, which steps from vector to vector with
+// additions, and stored as far as its row goes. What would be read outside its unit's data then,
+// what is not dense and filters that do not fit are done element by element, after that, by code
+// that is there once (elements.cuh).
 //
 // WAVETRAIN_MUTATE_n takes a barrier or a guard away, for the test that each is needed.
 //
@@ -58,22 +59,22 @@ __device__ __forceinline__ void pack_halves(const uint32_t (&halves)[8], uint32_
   for (int i = 0; i < 4; i++) words[i] = halves[2 * i] | halves[2 * i + 1] << 16;
 }
 
-// The kinds of work: each does a vector that lies whole in its row; false where it has to be done
-// by elements.
+// The kinds of work: each gives the 16 bytes of a vector; false where its elements do not lie where
+// they can be taken together.
 struct copy_work {
   __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
-                                             uint64_t target) {
-    uint32_t words[4];
+                                             uint32_t (&words)[4]) {
     load_words(bytes_at(source), words);
     swap_words(words, tile.unit.word_bytes);
-    store_words(target, words);
     return true;
   }
 };
 
 struct fill_work {
-  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t, uint64_t target) {
-    store_words(target, tile.pattern);
+  __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t,
+                                             uint32_t (&words)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = tile.pattern[i];
     return true;
   }
 };
@@ -82,31 +83,27 @@ struct fill_work {
 template <uint32_t kElementBytes>
 struct integers_to_f32_work {
   __device__ __forceinline__ static bool run(const tile_state&, uint64_t source,
-                                             uint64_t target) {
-    uint32_t raw[4];
-    load_elements(source, kElementBytes, raw);
+                                             uint32_t (&words)[4]) {
+    load_elements(source, kElementBytes, words);
 #pragma unroll
-    for (int i = 0; i < 4; i++) raw[i] = bits_from_float(static_cast<float>(raw[i]));
-    store_words(target, raw);
+    for (int i = 0; i < 4; i++) words[i] = bits_from_float(static_cast<float>(words[i]));
     return true;
   }
 };
 
 struct to_f32_work {
   __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
-                                             uint64_t target) {
-    uint32_t raw[4];
-    if (!load_raw(tile, source, raw)) return false;
-    make_floats(tile.unit, false, raw);
-    store_words(target, raw);
+                                             uint32_t (&words)[4]) {
+    if (!load_raw(tile, source, words)) return false;
+    make_floats(tile.unit, false, words);
     return true;
   }
 };
 
 struct to_halves_work {
   __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
-                                             uint64_t target) {
-    uint32_t raw[8], words[4];
+                                             uint32_t (&words)[4]) {
+    uint32_t raw[8];
     if (!load_raw(tile, source, raw)) return false;
     bool is_to_f16 = tile.unit.path == kToF16;
     make_floats(tile.unit, is_to_f16, raw);
@@ -115,15 +112,13 @@ struct to_halves_work {
       raw[i] = is_to_f16 ? f16_from_f32(raw[i]) : bf16_from_f32(raw[i]);
     }
     pack_halves(raw, words);
-    store_words(target, words);
     return true;
   }
 };
 
 struct unshuffle_work {
   __device__ __forceinline__ static bool run(const tile_state& tile, uint64_t source,
-                                             uint64_t target) {
-    uint32_t words[4] = {0, 0, 0, 0};
+                                             uint32_t (&words)[4]) {
     if (tile.unit.source_bytes == 4) {
       if (!load_raw(tile, source, words)) return false;
     } else if (tile.unit.source_bytes == 2) {
@@ -136,7 +131,6 @@ struct unshuffle_work {
       if (!find_in_block(tile, source, 16, place)) return false;
       load_bit_plane<16>(place.rows, place.elements, place.first, words);
     }
-    store_words(target, words);
     return true;
   }
 };
@@ -154,17 +148,23 @@ __device__ __forceinline__ void run_vectors(const tile_state& tile, const vector
   const wavetrain_unit& unit = tile.unit;
   uint32_t count = 32 - __clz(static_cast<int>(vectors & kOpen));
   uint64_t first = static_cast<uint64_t>(vector.first);
-  bool is_whole = vector.first >= 0 && first + unit.vector_elements <= unit.axes[0].length;
-#ifdef WAVETRAIN_MUTATE_5
-  is_whole = true;
-#endif
+  uint32_t part = part_of_row(unit, vector.first);
   uint64_t source = vector.row.source + first * unit.source_bytes;
   uint64_t target = vector.row.target + first * unit.target_bytes;
   uint32_t rows = vector.rows, column = static_cast<uint32_t>(vector.column);
 #pragma unroll 1
   for (;;) {
-    bool is_run = is_whole && has_words(tile, source) && Work::run(tile, source, target);
-    if (!is_run) vectors |= 1u << kLeftShift << i;
+#ifdef WAVETRAIN_MUTATE_5
+    part = kWholePart;
+#endif
+    if (part != 0) {
+      uint32_t words[4];
+      if (has_words(tile, source) && Work::run(tile, source, words)) {
+        store_part(target, words, part);
+      } else {
+        vectors |= 1u << kLeftShift << i;
+      }
+    }
     i++;
     rows += tile.step_rows;
     column += tile.step_columns;
@@ -177,14 +177,15 @@ __device__ __forceinline__ void run_vectors(const tile_state& tile, const vector
       target += tile.wrap_target;
     }
     if (i >= count || rows >= tile.run_rows) break;
-    is_whole = column - tile.whole_first < tile.whole_count;
+    part = part_of_column(tile, column);
   }
   vectors &= ~(kOpen >> (kLeftShift - i));
 }
 
 // The same for U16 to F32 where that is plain and near (is_near_u16). Nothing but memory holds it
 // up, so a thread has several vectors on their way before it waits for the first. Distances from
-// there have 32 bits, because registers are what limits how many.
+// there have 32 bits, because registers are what limits how many. A vector that its row cuts is
+// read as a whole: where some of eight bytes are the unit's, the others may be read too.
 __device__ __forceinline__ void run_near_u16(const tile_state& tile, const vector_place& vector,
                                              uint32_t i, uint32_t& vectors) {
   constexpr uint32_t kInFlight = 4;
@@ -197,41 +198,46 @@ __device__ __forceinline__ void run_near_u16(const tile_state& tile, const vecto
   uint32_t open = (vectors & kOpen) >> i;
 #pragma unroll 1
   for (; open != 0 && rows < tile.run_rows; open >>= kInFlight, i += kInFlight) {
-    uint32_t words[kInFlight][2], ours = 0, whole = 0, wraps = 0;
+    // Eight bits of each vector: its part in words, and whether its thread passes a row's end then.
+    uint32_t words[kInFlight][2], parts = 0;
 #pragma unroll
     for (uint32_t j = 0; j < kInFlight; j++) {
       uint32_t is_ours = rows < tile.run_rows ? open & 1u << j : 0;
 #ifdef WAVETRAIN_MUTATE_8
       is_ours = open & 1u << j;
 #endif
-      bool is_whole = is_ours && column - tile.whole_first < tile.whole_count;
+      if (is_ours) {
+        uint32_t part = part_of_column(tile, column) >> 2;
 #ifdef WAVETRAIN_MUTATE_7
-      is_whole = is_ours;
+        part = kWholePart >> 2;
 #endif
-      if (is_whole) load_aligned(bytes_at(source + static_cast<int32_t>(source_at)), words[j]);
-      ours |= is_ours;
-      whole |= static_cast<uint32_t>(is_whole) << j;
+        if (part != 0) {
+          load_aligned(bytes_at(source + static_cast<int32_t>(source_at)), words[j]);
+        }
+        parts |= part << 8 * j;
+        vectors &= ~(1u << (i + j));
+      }
       rows += tile.step_rows;
       column += tile.step_columns;
       source_at += static_cast<uint32_t>(tile.step_source);
       if (column < columns) continue;
-      wraps |= 1u << j;
+      parts |= 0x80u << 8 * j;
       rows++;
       column -= columns;
       source_at += static_cast<uint32_t>(tile.wrap_source);
     }
-    vectors = (vectors & ~(ours << i)) | (ours & ~whole) << kLeftShift << i;
 #pragma unroll
     for (uint32_t j = 0; j < kInFlight; j++) {
-      if (whole >> j & 1) {
+      uint32_t part = parts >> 8 * j & 0x7F;
+      if (part != 0) {
         uint32_t raw[4];
         split_words(words[j], raw);
 #pragma unroll
         for (int k = 0; k < 4; k++) raw[k] = bits_from_float(static_cast<float>(raw[k]));
-        store_words(target + static_cast<int32_t>(target_at), raw);
+        store_part(target + static_cast<int32_t>(target_at), raw, part << 2);
       }
       target_at += static_cast<uint32_t>(tile.step_target);
-      if (wraps >> j & 1) target_at += static_cast<uint32_t>(tile.wrap_target);
+      if (parts >> 8 * j & 0x80) target_at += static_cast<uint32_t>(tile.wrap_target);
     }
   }
 }
@@ -242,7 +248,7 @@ __device__ __forceinline__ bool is_near_u16(const tile_state& tile, const vector
   return tile.is_near_u16 && vector.rows < tile.run_rows && place % 8 == 0;
 }
 
-__device__ __forceinline__ void run_whole_vectors(const tile_state& tile,
+__device__ __forceinline__ void run_open_vectors(const tile_state& tile,
                                                   const vector_place& vector, uint32_t i,
                                                   uint32_t& vectors) {
   const wavetrain_unit& unit = tile.unit;
@@ -265,7 +271,7 @@ __device__ __forceinline__ void run_whole_vectors(const tile_state& tile,
   }
 }
 
-// Does the vectors of this thread: first those that are whole, then the others.
+// Does the vectors of this thread: first as such, then those that are left by elements.
 __device__ __forceinline__ void run_tile(const tile_state& tile) {
   if (threadIdx.x >= tile.vectors) return;
   uint32_t count = (tile.vectors - threadIdx.x + kThreads - 1) / kThreads;
@@ -277,8 +283,10 @@ __device__ __forceinline__ void run_tile(const tile_state& tile) {
     uint32_t bit = __ffs(static_cast<int>(vectors)) - 1;
     uint32_t i = is_open ? bit : bit - kLeftShift;
     vector_place vector = vector_at(tile, i * kThreads + threadIdx.x);
+    // What is known of the tile is read anew, or it would take registers from here on.
+    asm volatile("" ::: "memory");
     if (vector.row.target != 0 && is_open) {
-      run_whole_vectors(tile, vector, i, vectors);
+      run_open_vectors(tile, vector, i, vectors);
     } else {
       if (vector.row.target != 0) vector_by_elements(tile, vector);
       vectors &= vectors - 1;

@@ -157,3 +157,19 @@ __device__ __forceinline__ void store_words(uint64_t target, const uint32_t (&wo
   *reinterpret_cast<uint4*>(target) = four;
 #endif
 }
+
+// Likewise the low 1, 2 or 4 bytes of a word, to a multiple of as many.
+template <int kBytes>
+__device__ __forceinline__ void store_low(uint64_t target, uint32_t word) {
+#ifdef __CUDACC_RTC__
+#define WAVETRAIN_STORE(type)                                                             \
+  asm volatile("{ .reg .u64 place; cvta.to.global.u64 place, %0;\n"                       \
+               "st.global." type " [place], %1; }" ::"l"(target), "r"(word))
+  if constexpr (kBytes == 4) WAVETRAIN_STORE("u32");
+  if constexpr (kBytes == 2) WAVETRAIN_STORE("u16");
+  if constexpr (kBytes == 1) WAVETRAIN_STORE("u8");
+#undef WAVETRAIN_STORE
+#else
+  __builtin_memcpy(reinterpret_cast<void*>(target), &word, kBytes);
+#endif
+}

@@ -7,6 +7,7 @@
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kTileVectors = 4096;
+constexpr uint32_t kVectorBytes = 16;
 
 // Path of src/assemble/vectors.rs.
 enum : uint8_t {
@@ -41,9 +42,11 @@ struct tile_state {
   uint32_t columns_left;
   uint32_t vectors;
   uint32_t is_good;
-  // Whole vectors of a row, where all rows begin at the same place of their first vector.
-  uint32_t whole_first;
-  uint32_t whole_count;
+  // Where all rows begin at the same place of their first vector: that place, the vector that they
+  // end in, and where in it, all in bytes.
+  uint32_t row_begin;
+  uint32_t last_column;
+  uint32_t row_end;
   // From a vector of a thread to its next one: rows and columns, and, where that passes the end of
   // a row, one row more and all columns less; bytes likewise. Until `run_rows` rows are over.
   uint32_t run_rows;
@@ -54,15 +57,19 @@ struct tile_state {
   uint64_t wrap_source;
   uint64_t wrap_target;
   // Whether elements are U16 as they are, on their way to F32; and the vectors of a run, if one is
-  // read from a multiple of 8, all are, and no two of them are 2^31 bytes apart.
+  // read from a multiple of 8, all are, may all be, and no two of them are 2^31 bytes apart.
   uint32_t is_near_u16;
   // By how many bits a place of the target is shifted for the number of an element, and which bits
   // say where in a vector it lies.
   uint32_t target_shift;
   uint32_t vector_shift;
   uint32_t vector_mask;
-  // Vectors that are read from `words_first` to `words_span` bytes behind it lie in words of which
-  // all may be read: of a wave all others, of the caller's memory not those that it cuts.
+  // Bytes of the chunk that the unit may read: its data, of filtered data the blocks that it needs.
+  uint64_t read_first;
+  uint64_t read_bytes;
+  // Vectors that are read from `words_first` to `words_span` bytes behind it lie in those, and in
+  // words of which all may be read: of a wave all others, of the caller's memory not those that it
+  // cuts.
   uint64_t words_first;
   uint64_t words_span;
   uint32_t pattern[4];
@@ -103,7 +110,7 @@ __device__ bool lies_in(const wavetrain_unit& unit, uint64_t first, uint64_t lim
 }
 
 // Whether all that the unit reads is in its data, and its data in the wave's, or in no wave.
-__device__ bool reads_inside(const tile_state& tile, const wave_extents& extents) {
+__device__ bool reads_inside(tile_state& tile, const wave_extents& extents) {
   const wavetrain_unit& unit = tile.unit;
   if (unit.is_fill) return true;
   if (unit.is_absolute) {
@@ -123,6 +130,8 @@ __device__ bool reads_inside(const tile_state& tile, const wave_extents& extents
   }
   if (unit.source_bytes > ~high) return false;
   high += unit.source_bytes;
+  tile.read_first = unit.data_first;
+  tile.read_bytes = unit.data_bytes;
   if (unit.filter != kNoFilter) {
     uint64_t block_bytes = unit.filter_block_bytes;
     if (block_bytes == 0 || unit.filter_typesize - 1 >= 255) return false;
@@ -130,6 +139,8 @@ __device__ bool reads_inside(const tile_state& tile, const wave_extents& extents
     // Of a block all bytes are read.
     low -= low % block_bytes;
     high = min((high + block_bytes - 1) / block_bytes * block_bytes, unit.chunk_bytes);
+    tile.read_first = low;
+    tile.read_bytes = high - low;
   }
 #ifdef WAVETRAIN_MUTATE_1
   return true;
@@ -164,10 +175,10 @@ __device__ void begin_steps(tile_state& tile, bool has_even_rows) {
   tile.is_near_u16 = 0;
   if (!has_even_rows || unit.row_vectors >> 31) return;
   uint32_t columns = static_cast<uint32_t>(unit.row_vectors);
-  uint32_t before = (static_cast<uint32_t>(tile.target) & tile.vector_mask) >> tile.target_shift;
-  tile.whole_first = before > 0;
-  uint64_t whole_limit = (unit.axes[0].length + before) >> tile.vector_shift;
-  tile.whole_count = static_cast<uint32_t>(whole_limit) - tile.whole_first;
+  tile.row_begin = static_cast<uint32_t>(tile.target) & tile.vector_mask;
+  uint64_t last_byte = tile.row_begin + (unit.axes[0].length << tile.target_shift) - 1;
+  tile.last_column = static_cast<uint32_t>(last_byte / kVectorBytes);
+  tile.row_end = last_byte % kVectorBytes + 1;
   tile.run_rows = tile.rows_left;
   tile.step_rows = kThreads / columns;
   tile.step_columns = kThreads % columns;
@@ -182,7 +193,12 @@ __device__ void begin_steps(tile_state& tile, bool has_even_rows) {
   constexpr uint64_t kNear = 1 << 30;
   uint64_t step = max(row_source, row_target);
   bool is_plain = unit.filter == kNoFilter && unit.word_bytes == 1;
-  tile.is_near_u16 = unit.path == kToF32 && unit.source_dtype == kU16 && is_plain &&
+  // Memory of the caller's ends where it ends.
+  bool has_eights = !unit.is_absolute || (unit.data | unit.data_bytes) % 8 == 0;
+#ifdef WAVETRAIN_MUTATE_11
+  has_eights = true;
+#endif
+  tile.is_near_u16 = unit.path == kToF32 && unit.source_dtype == kU16 && is_plain && has_eights &&
                      columns < kNear / 16 && step < kNear / (kTileVectors + 1) &&
                      row_source % 8 == 0;
 }
@@ -202,21 +218,29 @@ __device__ void begin_fill(tile_state& tile) {
   }
 }
 
-// Memory of the caller's ends where it ends, and what lies beside it in a word is nobody's to read.
+// A vector that its row cuts is read as a whole, where all of it is the unit's to read. Memory of
+// the caller's ends where it ends, and what lies beside it in a word is nobody's to read.
 __device__ void begin_words(tile_state& tile) {
   const wavetrain_unit& unit = tile.unit;
   tile.words_first = 0;
   tile.words_span = ~0ull;
-  if (!unit.is_absolute) return;
-#ifdef WAVETRAIN_MUTATE_9
-  return;
+  if (unit.is_fill) return;
+  uint64_t first = tile.data + tile.read_first, last = first + tile.read_bytes, limit = last;
+#ifndef WAVETRAIN_MUTATE_9
+  if (unit.is_absolute) {
+    first = (first + 3) & ~3ull;
+    last &= ~3ull;
+  }
 #endif
-  uint64_t limit = unit.data + unit.data_bytes, bytes = unit.vector_elements * unit.source_bytes;
-  uint64_t first = (unit.data + 3) & ~3ull, last = limit & ~3ull;
+  uint64_t bytes = unit.vector_elements * unit.source_bytes;
   // Where no vector will do, that is behind all of them.
   bool has_some = first <= last && bytes <= last - first;
   tile.words_first = has_some ? first : limit;
   tile.words_span = has_some ? last - first - bytes : 0;
+#ifdef WAVETRAIN_MUTATE_10
+  tile.words_first = 0;
+  tile.words_span = ~0ull;
+#endif
 }
 
 __device__ __forceinline__ bool has_words(const tile_state& tile, uint64_t source) {
@@ -362,4 +386,48 @@ __device__ __forceinline__ vector_place vector_at(const tile_state& tile, uint32
   uint32_t before = (low & tile.vector_mask) >> tile.target_shift;
   vector.first = static_cast<int64_t>((vector.column << tile.vector_shift) - before);
   return vector;
+}
+
+// What of a vector lies in its row: where in it that begins, and, from bit 4 on, where it ends, in
+// bytes; 0 where nothing does.
+constexpr uint32_t kWholePart = kVectorBytes << 4;
+
+// That of a vector which begins with an element of its row.
+__device__ __forceinline__ uint32_t part_of_row(const wavetrain_unit& unit, int64_t first) {
+  int64_t left = static_cast<int64_t>(unit.axes[0].length) - first;
+  if (left <= 0) return 0;
+  uint32_t elements = unit.vector_elements;
+  uint32_t limit = left < elements ? static_cast<uint32_t>(left) : elements;
+  uint32_t before = first < 0 ? static_cast<uint32_t>(-first) : 0;
+  return (before | limit << 4) * unit.target_bytes;
+}
+
+// The same where all rows begin at the same place of their first vector.
+__device__ __forceinline__ uint32_t part_of_column(const tile_state& tile, uint32_t column) {
+  uint32_t last = tile.last_column;
+  if (column > last) return 0;
+  return (column == 0 ? tile.row_begin : 0) | (column == last ? tile.row_end : kVectorBytes) << 4;
+}
+
+// Stores what of a vector lies in its row: the rest belongs to others.
+__device__ __forceinline__ void store_part(uint64_t target, const uint32_t (&words)[4],
+                                           uint32_t part) {
+  if (part == kWholePart) return store_words(target, words);
+  uint32_t at = part % 16, limit = part / 16;
+#pragma unroll 1
+  while (at < limit) {
+    uint32_t low = at & 4 ? words[1] : words[0], high = at & 4 ? words[3] : words[2];
+    uint32_t word = (at & 8 ? high : low) >> 8 * (at % 4);
+    uint32_t left = limit - at;
+    if (at % 4 == 0 && left >= 4) {
+      store_low<4>(target + at, word);
+      at += 4;
+    } else if (at % 2 == 0 && left >= 2) {
+      store_low<2>(target + at, word);
+      at += 2;
+    } else {
+      store_low<1>(target + at, word);
+      at += 1;
+    }
+  }
 }

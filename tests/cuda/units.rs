@@ -8,7 +8,7 @@ use crate::sim::{Aligned, ORDERS, Record, Sim, Wave, compiled, run_jobs};
 use std::mem::offset_of;
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{
-    Fold, Piece, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
+    Filter, Fold, Piece, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
 };
 use wavetrain::assemble::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use wavetrain::cuda::digests::PART_BYTES;
@@ -136,6 +136,39 @@ fn long_rows_of_any_alignment_give_the_bytes_of_the_host_path() {
         let begins = vec![vec![0, 0, first], vec![1, 0, first + 1]];
         let case = Case::new(record, target, begins, vec![2, 2, length], PadMode::None);
         check(sim, &case.told(&mut random), &|| describe(number, &case));
+    }
+}
+
+/// Rows of `length` elements of two boxes, which the border of a chunk cuts.
+fn cut_rows((source, bytes, target): (Dtype, u32, Dtype), length: i64, cut: u64) -> Case {
+    let record = record(&[5, 120], &[5, cut], (source, bytes), &[0, 1]);
+    let begins = vec![vec![0, 0], vec![1, cut as i64 - 1]];
+    Case::new(record, target, begins, vec![4, length], PadMode::Constant)
+}
+
+#[test]
+fn rows_cut_at_every_place_give_the_bytes_of_the_host_path() {
+    let Some(sim) = Sim::get() else { return };
+    let mut random = Random(0x0123_4567_89AB_CDEF);
+    let pairs = [
+        (Dtype::U16, 2, Dtype::F32),
+        (Dtype::U8, 1, Dtype::F32),
+        (Dtype::I16, 2, Dtype::F16),
+        (Dtype::F32, 4, Dtype::Bf16),
+        (Dtype::U16, 2, Dtype::U16),
+        (Dtype::U8, 1, Dtype::U8),
+        (Dtype::F64, 8, Dtype::F64),
+    ];
+    for pair in pairs {
+        // Rows that begin at one place of their vectors, and at different ones.
+        for (length, cut) in (1..=40).flat_map(|cut| [(64, cut), (61, cut)]) {
+            let mut case = cut_rows(pair, length, cut);
+            check(sim, &case.told(&mut random), &|| describe(cut, &case));
+            case.filter = random.choice(&[Filter::Bytes, Filter::Bits]);
+            case.typesize = pair.1 as usize;
+            case.block_bytes = random.choice(&[16, 40, 1024]) * case.typesize;
+            check(sim, &case.told(&mut random), &|| describe(cut, &case));
+        }
     }
 }
 
@@ -443,6 +476,21 @@ fn without_the_check_of_units_address_sanitizer_names_the_line_that_reads() {
     let report = run_jobs(&program, &[reads_behind()]).unwrap_err();
     assert!(report.contains("use-after-poison"), "{report}");
     assert!(report.contains("kernels/common.cuh:") && report.contains("kernels/assemble.cu:"));
+}
+
+#[test]
+fn a_vector_that_its_row_cuts_is_not_read_where_its_unit_may_not() {
+    let flags = ["-O1", "-DSIM_PROGRAM", "-fsanitize=address,undefined"];
+    let mut random = Random(0x5555_0000_6666_1111);
+    let rows = |length| cut_rows((Dtype::F32, 4, Dtype::F32), length, 7).told(&mut random);
+    let jobs: Vec<_> =
+        [64, 61].map(rows).iter().map(|told| told.wave.job(&told.expected, 0)).collect();
+    let Some(program) = compiled("assemble_asan", &flags) else { return };
+    run_jobs(&program, &jobs).unwrap();
+    let flags = [&flags[..], &["-DWAVETRAIN_MUTATE_10"]].concat();
+    let Some(program) = compiled("assemble_asan_cut", &flags) else { return };
+    let report = run_jobs(&program, &jobs).unwrap_err();
+    assert!(report.contains("use-after-poison"), "{report}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ static void read_all(FILE* file, void* to, size_t bytes) {
   }
 }
 
-// Lets nothing but the decoded bytes of the units be read, and the words in which they begin and
+// Lets nothing but the decoded bytes of the units be read, and the eights in which they begin and
 // end.
 static void poison(uint8_t* wave, const Job& job, const std::vector<uint32_t>& records) {
   ASAN_POISON_MEMORY_REGION(wave, job.units_at);
@@ -125,7 +125,7 @@ static void poison(uint8_t* wave, const Job& job, const std::vector<uint32_t>& r
     wavetrain_unit unit;
     memcpy(&unit, wave + job.units_at + record * kRecordBytes, sizeof unit);
     if (unit.is_fill || unit.data > job.units_at || unit.data_bytes > job.units_at) continue;
-    uint64_t first = unit.data & ~3ull, limit = (unit.data + unit.data_bytes + 3) & ~3ull;
+    uint64_t first = unit.data & ~7ull, limit = (unit.data + unit.data_bytes + 7) & ~7ull;
     ASAN_UNPOISON_MEMORY_REGION(wave + first, limit - first);
   }
 }

@@ -187,9 +187,11 @@ fn archive_needs_only_libc() {
 /// with a place, what is fed, and .npy and raw files are 66 KB of it; digests of samples are the
 /// 12 KB, two of them their kernel. That a device decodes LZ4 is the last 25 KB, five of them its
 /// kernel: the streams of a chunk are found and laid out, and what is refused is read again. That
-/// the bus carries rows and not what lies between them is 3 KB, a quarter of the bytes.
+/// the bus carries rows and not what lies between them is 3 KB, a quarter of the bytes; that
+/// vectors which rows cut are stored in part is 5 KB of kernel, where up to four tenths of all
+/// elements went one by one.
 const HOST_BYTES_MAX: u64 = 635_000;
-const BYTES_MAX: u64 = 754_000;
+const BYTES_MAX: u64 = 760_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()
