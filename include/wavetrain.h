@@ -978,7 +978,8 @@ typedef struct wavetrain_config {
     uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, 1 to 16; else 0 [0] */
 
     /* Caps. */
-    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB. Like device,
+    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB. Where it is
+                                       set, a wave may decode to 512 MiB, not 128. Like device,
                                        consumer_stream and cuda_driver it speaks of a device: with
                                        backend HOST it is INVALID to set one of them, with AUTO
                                        they count where a device is taken [0] */

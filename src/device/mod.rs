@@ -381,9 +381,11 @@ impl Slabs {
 
     /// Whether a slab has enough for a copy and a launch of its own, beside others.
     fn is_worth(&self, slab: &Slab) -> bool {
-        let used = self.layout.data_bytes - slab.first;
-        let decoded = self.layout.decoded_bytes;
-        used >= self.layout.data_bytes / 4
+        let data_bytes = self.layout.data_bytes;
+        let used = data_bytes - slab.first;
+        // However much more there is to decode to, a device without work is not kept waiting.
+        let decoded = self.layout.decoded_bytes.min(2 * data_bytes);
+        used >= data_bytes / 4
             || slab.units >= self.layout.units / 4
             || decoded > 0 && slab.decoded_bytes >= decoded / 4
     }

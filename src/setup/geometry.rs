@@ -30,6 +30,9 @@ const SLAB_WISH_BYTES: u64 = 16 << 20;
 const WAVE_WISH_BYTES: u64 = 64 << 20;
 /// What it decodes to, likewise: twice as much as comes over the bus.
 const DECODED_WISH_BYTES: u64 = 2 * WAVE_WISH_BYTES;
+/// The same where the caller gave device memory for it: a warp decodes a stream by itself, and what
+/// a large device has at a time are four thousand warps; a stream of blosc's may be 128 KiB.
+const DECODED_GIVEN_BYTES: u64 = 4096 * (128 << 10);
 /// What a stream decodes to on the average, or more: blosc's blocks are larger, but for the least.
 const STREAM_DATA_BYTES: u64 = 4 << 10;
 /// Host bytes of a stream for each slab: there, in the table that is packed into it, and, of fewer
@@ -187,7 +190,9 @@ impl Settings {
         let slabs = u64::from(floor.slabs);
         let mut host_more = spare.saturating_sub((slabs + 4) * MEMORY_PAGE_BYTES) / slabs;
         if layout.streams > 0 {
-            grow_decoding(layout, &mut device_more, &mut host_more);
+            let is_given = self.config.max_gpu_memory_bytes > 0;
+            let wish = if is_given { DECODED_GIVEN_BYTES } else { DECODED_WISH_BYTES };
+            grow_decoding(layout, wish, &mut device_more, &mut host_more);
         }
         let wish = WAVE_WISH_BYTES.saturating_sub(layout.data_bytes);
         // A unit for every so many bytes comes with the data, beside those of the least layout.
@@ -292,10 +297,12 @@ impl Settings {
 
 /// Lets what a device decodes to grow to its wish, within two thirds of what a resident wave may
 /// have more; with it streams, which take of a slab and of the wave. What is left is left there.
-fn grow_decoding(layout: &mut Layout, device_more: &mut u64, host_more: &mut u64) {
-    let wish = DECODED_WISH_BYTES.saturating_sub(layout.decoded_bytes);
+fn grow_decoding(layout: &mut Layout, wish: u64, device_more: &mut u64, host_more: &mut u64) {
+    let wish = wish.saturating_sub(layout.decoded_bytes);
     let bytes = (*device_more / 3 * 2).min(wish) & !(MEMORY_PAGE_BYTES - 1);
-    let streams = (bytes / STREAM_DATA_BYTES).min(*host_more / 2 / STREAM_HOST_BYTES);
+    // Memory beyond the usual wish is for large streams, of which there are few.
+    let streams = bytes.min(DECODED_WISH_BYTES) / STREAM_DATA_BYTES;
+    let streams = streams.min(*host_more / 2 / STREAM_HOST_BYTES);
     layout.decoded_bytes += bytes;
     layout.streams += streams as u32;
     *device_more = device_more.saturating_sub(bytes + pages(streams * Stream::BYTES));
@@ -305,7 +312,7 @@ fn grow_decoding(layout: &mut Layout, device_more: &mut u64, host_more: &mut u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::config::Config;
+    use crate::setup::config::{BACKEND_CUDA, Config};
     use crate::setup::settings::settings_from_config;
 
     #[test]
@@ -349,6 +356,27 @@ mod tests {
         assert_eq!([100, 135, 200, 1000].map(|mib| staged(32, mib)), [1, 2, 3, 3]);
         // Where the cap is derived there is room for both decoders, whatever the size of a chunk.
         assert_eq!([17, 64, 200, 2048].map(|chunk_mib| staged(chunk_mib, 0)), [3; 4]);
+    }
+
+    /// Bytes of a wave's data, and of what it decodes to, under a cap of the device's.
+    fn wave_mib(max_gpu_memory_bytes: u64) -> (u64, u64) {
+        let mut config = Config { max_gpu_memory_bytes, ..Config::default() };
+        (config.backend, config.sample_rank) = (BACKEND_CUDA, 2);
+        config.sample_shape[..2].copy_from_slice(&[8, 16]);
+        let mut why = Why::new();
+        let settings = settings_from_config(&config, 8, &mut why).unwrap();
+        let bill = |g: &Geometry| {
+            let sizes = settings.device_sizes(&g.device, g.slab_bytes);
+            sizes.pinned_bytes() + g.pool_bytes
+        };
+        let layout = settings.solve(|chunk| chunk, bill, &mut why).unwrap().device;
+        (layout.data_bytes >> 20, layout.decoded_bytes >> 20)
+    }
+
+    #[test]
+    fn device_memory_that_the_caller_gives_is_decoded_to() {
+        // Derived: a gigabyte, of which more is left alone.
+        assert_eq!([0, 1 << 30, 8 << 30].map(wave_mib), [(62, 128), (62, 335), (62, 512)]);
     }
 
     /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.
