@@ -8,12 +8,13 @@
 #   DIR/run.sh              prints one table, a line for each figure; what cannot be done there is
 #                           skipped with a reason. Exit status 1: some bytes were wrong.
 #
-# Its parts: device (what is there), identity (streams of every format), units (the kernel by itself),
-# rates, overlap, stream (scenarios end to end), train (an example's loop), consumer (batches that are
-# worked on while they are given back), capture (a trainer that captures graphs or works on default
-# streams), faults (reads and threads that fail, and streams that chance decides, with batches on the
-# device), queue (these three and train with CUDA_DEVICE_MAX_CONNECTIONS=1, so that all streams share
-# one queue), mps (the same as clients of an MPS server, which run.sh starts and stops), sanitizer.
+# Its parts: device (what is there), identity (streams of every format), decode (chunks of every codec,
+# decoded there and by workers), units (the kernel by itself), rates, overlap, stream (scenarios end to
+# end), train (an example's loop), consumer (batches that are worked on while they are given back),
+# capture (a trainer that captures graphs or works on default streams), faults (reads and threads that
+# fail, and streams that chance decides, with batches on the device), queue (these three and train with
+# CUDA_DEVICE_MAX_CONNECTIONS=1, so that all streams share one queue), mps (the same as clients of an
+# MPS server, which run.sh starts and stops), sanitizer.
 # A row of tests says how many need the simulated driver: they make it fail, or look into it. Tests
 # that hold a stream while others go on need a queue for each, and are left out of queue and mps.
 #
@@ -35,7 +36,7 @@ fail() {
 }
 
 test $# -eq 2 && test "$1" = pack || {
-    sed -n '2,29p' "$0" >&2
+    sed -n '2,30p' "$0" >&2
     exit 2
 }
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

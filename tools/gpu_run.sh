@@ -253,7 +253,7 @@ fact "wavetrain" "$(cat "$here/version.txt")"
 for name in $parts; do
     case $name in
     device | units | rates | overlap) part "$name" gpu "$name" ;;
-    identity | stream | train | consumer | capture | faults | queue | mps | sanitizer)
+    identity | decode | stream | train | consumer | capture | faults | queue | mps | sanitizer)
         # Without a device these would say so many times.
         "$here/bin/gpu" device --driver "$driver" > "$work/device" 2>&1
         if test $? -eq 77; then

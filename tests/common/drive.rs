@@ -122,7 +122,8 @@ pub fn named_driver() -> Option<&'static CStr> {
 /// The config on device 0 of the driver that is named, if one is; else as it was.
 pub fn on_named_device(config: Config) -> Config {
     let Some(driver) = named_driver() else { return config };
-    Config { backend: BACKEND_CUDA, cuda_driver: DriverPath::from_static(driver), ..config }
+    let cuda_driver = DriverPath::from_static(driver);
+    Config { backend: BACKEND_CUDA, device: 0, cuda_driver, ..config }
 }
 
 /// Retains the primary context that loaders stream in until the process ends. Of a real device it

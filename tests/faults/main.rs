@@ -3,5 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod device;
+mod named;
 mod stress;
 mod sweep;

@@ -38,21 +38,12 @@ fn packed(test: &str, gpu: &str, tests: &str) -> PathBuf {
 /// The control program of MPS, from the folder of programs.
 const MPS: &str = "../mps/nvidia-cuda-mps-control";
 
-const PARTS: [&str; 13] = [
-    "device",
-    "identity",
-    "units",
-    "rates",
-    "overlap",
-    "stream",
-    "train",
-    "consumer",
-    "capture",
-    "faults",
-    "queue",
-    "mps",
-    "sanitizer",
-];
+/// All parts, as the script names them.
+fn parts() -> Vec<&'static str> {
+    let script = include_str!("../../tools/gpu_run.sh");
+    let line = script.lines().find_map(|line| line.strip_prefix("all=\"")).unwrap();
+    line.trim_end_matches('"').split(' ').collect()
+}
 
 /// The table and the exit status, with one more part that there is not.
 fn run(folder: &Path) -> (String, Option<i32>) {
@@ -64,7 +55,7 @@ fn run(folder: &Path) -> (String, Option<i32>) {
     command.env("PATH", format!("{}:{path}", folder.join("mps").display()));
     // Another one may be there.
     command.env("CHECKER", folder.join("sanitizer/bin/compute-sanitizer"));
-    command.env("PARTS", [&PARTS[..], &["nonsense"]].concat().join(" "));
+    command.env("PARTS", format!("{} nonsense", parts().join(" ")));
     let output = command.output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     println!("{table}");
@@ -171,7 +162,7 @@ fn without_a_device_every_part_is_skipped_with_the_reason() {
     let folder = packed("skip", "echo 'skipped: no driver'; exit 77", PASSED);
     let (table, status) = run(&folder);
     assert_eq!(status, Some(0));
-    for part in PARTS {
+    for part in parts() {
         assert_eq!(behind(&table, part), ["skipped: no driver"], "{part}");
     }
     assert_eq!(behind(&table, "nonsense"), ["skipped: there is no such part"]);
@@ -188,6 +179,8 @@ fn each_part_has_its_rows() {
     }
     let identity = behind(&table, "identity with the host: identity");
     assert_eq!(identity, ["ok. 3 passed; 0 failed"]);
+    let decode = behind(&table, "tests of codecs::blosc_chunks");
+    assert_eq!(decode, ["ok. 3 passed; 0 failed"]);
     assert_eq!(behind(&table, "train_cuda, release=event"), ["edge=128 verify=1"]);
     assert_eq!(behind(&table, "train_cuda, release=export"), ["edge=128 verify=1"]);
 }
