@@ -19,6 +19,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("filters", include_bytes!("../data/filters.tar.zst")),
     ("forms", include_bytes!("../data/forms.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
+    ("others", include_bytes!("../data/others.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("samples", include_bytes!("../data/samples.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
@@ -29,7 +30,7 @@ const PACKS: &[(&str, &[u8])] = &[
 pub struct Store {
     pub name: String,
     pub family: String,
-    /// Whose software wrote it: "zarr" (zarr-python 3), "zarr2", "tensorstore", "zarrs" ..
+    /// Whose software wrote it: "zarr" (zarr-python 3), "zarr2", "tensorstore", "zarrs", "gdal" ..
     pub writer: String,
     /// Path of the array.
     pub uri: String,

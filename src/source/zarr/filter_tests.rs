@@ -130,6 +130,7 @@ fn parameters_of_filters_are_those_that_numcodecs_takes() {
         (json!({"id": "delta", "dtype": "<i8", "astype": "<u8"}), Status::Unsupported, "as uint64"),
         (json!({"id": "shuffle", "elementsize": 256}), Status::Unsupported, "up to 255"),
         (json!({"id": "shuffle", "elementsize": -1}), Status::Decode, "elementsize"),
+        (json!({"id": "shuffle", "elementsize": 0}), Status::Unsupported, "0 bytes"),
         (json!({"id": "crc32", "location": "middle"}), Status::Unsupported, "\"middle\""),
         (json!({"id": "astype", "decode_dtype": "<f4"}), Status::Decode, "\"encode_dtype\""),
         (json!({"id": "bitround", "keepbits": 53}), Status::Decode, "0 to 52"),
@@ -148,6 +149,21 @@ fn parameters_of_filters_are_those_that_numcodecs_takes() {
     ] {
         refused(zarr2("<f4", json!([filter]), Value::Null), status, part);
     }
+}
+
+#[test]
+fn what_other_writers_say_of_a_shuffle_is_taken_where_it_has_one_meaning() {
+    // netCDF-C's, whatever it shuffled by.
+    let nothing = json!([{"id": "shuffle", "elementsize": 0}]);
+    let zlib = json!({"id": "zlib", "level": 4});
+    assert_eq!(texts(&zarr2("|u1", nothing.clone(), zlib.clone()).unwrap()).1, "zlib order C");
+    refused(zarr2("<i2", nothing, zlib), Status::Unsupported, "netCDF-C");
+    // GDAL's, of which no decoder needs any.
+    let blosc = |shuffle: Value| json!({"id": "blosc", "cname": "lz4", "shuffle": shuffle});
+    for shuffle in ["NONE", "BYTE", "BIT"] {
+        assert!(zarr2("<i2", Value::Null, blosc(json!(shuffle))).is_ok(), "{shuffle}");
+    }
+    refused(zarr2("<i2", Value::Null, blosc(json!("bits"))), Status::Decode, "\"bits\"");
 }
 
 #[test]

@@ -93,6 +93,14 @@ fn shuffle_bytes(extension: &Extension<'_, '_>, given: Number) -> Result<u8, Sta
         let reason = "bytes is not read, only up to 255";
         return Err(fail!(extension.node, Unsupported, "a shuffle of {size} {reason}"));
     }
+    // netCDF-C says so whatever it shuffled by, and numcodecs, which shuffles nothing then, reads
+    // what it wrote as noise.
+    let bytes = given.dtype.bytes();
+    if size == 0 && bytes > 1 {
+        let reason = "0 bytes, as netCDF-C says of elements of any size, is not read";
+        let way_out = format_args!("write {bytes} there if that is who wrote it");
+        return Err(fail!(extension.node, Unsupported, "a shuffle of {reason}: {way_out}"));
+    }
     Ok(size as u8)
 }
 

@@ -136,7 +136,10 @@ fn read_blosc(extension: &Extension<'_, '_>, is_numcodecs: bool) -> Result<Codec
         }
     }
     clevel.check_integer(0, 9)?;
-    if is_numcodecs {
+    if extension.has_id && shuffle.as_str().is_some() {
+        // GDAL's.
+        shuffle.choice("NONE BYTE BIT", Status::Decode)?;
+    } else if is_numcodecs {
         // -1 is "bits where elements have one byte, else bytes".
         shuffle.check_integer(-1, 2)?;
     } else if let Some(shuffle) = shuffle.found() {
