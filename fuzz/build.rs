@@ -1,6 +1,6 @@
-//! Compiles the LZ4 kernel for the target lz4_kernel, with what libFuzzer counts edges by: a warp is
-//! one lane of it, and no simulator is needed. Where there is no clang++, that target has nothing to
-//! do, and says so here.
+//! Compiles the kernels of the targets lz4_kernel and zstd_kernel, with what libFuzzer counts edges
+//! by: a warp is one lane of it, and no simulator is needed. Where there is no clang++, those targets
+//! have nothing to do, and say so here.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,22 @@ fn main() {
     for source in ["../kernels", "../tests/cuda_sim"] {
         println!("cargo::rerun-if-changed={source}");
     }
-    let object = PathBuf::from(std::env::var_os("OUT_DIR").unwrap()).join("lz4_kernel.o");
+    let objects = ["lz4", "zstd"].map(compiled);
+    if objects.iter().any(Option::is_none) {
+        println!("cargo::warning=skipped: lz4_kernel, zstd_kernel: clang++ made no kernel");
+        return;
+    }
+    println!("cargo::rustc-cfg=wavetrain_kernel");
+    for object in objects.iter().flatten() {
+        for target in ["lz4_kernel", "zstd_kernel"] {
+            println!("cargo::rustc-link-arg-bin={target}={}", object.display());
+        }
+    }
+}
+
+fn compiled(codec: &str) -> Option<PathBuf> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
+    let object = out.join(format!("{codec}_kernel.o"));
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let sanitizers = match flags.contains("sanitizer=address") {
         true => "-fsanitize=fuzzer-no-link,address",
@@ -22,12 +37,7 @@ fn main() {
         .args(["-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
         // A loop that cannot be unrolled is none of the host's business.
         .args(["-Wno-pass-failed", sanitizers, "-DWAVETRAIN_LANES=1"])
-        .args(["-c", "../tests/cuda_sim/lz4_sim.cpp", "-o"])
+        .args(["-c", &format!("../tests/cuda_sim/{codec}_sim.cpp"), "-o"])
         .arg(&object);
-    if compiler.status().is_ok_and(|status| status.success()) {
-        println!("cargo::rustc-cfg=wavetrain_kernel");
-        println!("cargo::rustc-link-arg-bin=lz4_kernel={}", object.display());
-    } else {
-        println!("cargo::warning=skipped: lz4_kernel: clang++ made no kernel");
-    }
+    compiler.status().is_ok_and(|status| status.success()).then_some(object)
 }

@@ -486,14 +486,18 @@ enum {
  * chunks_by_workers. From BROKEN on it was to be the device, and the chunk was read again. */
 enum {
     WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or a cap has no room for it */
-    WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array */
+    WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array, or only where
+                                         device_decode is ON */
     WAVETRAIN_BY_WORKER_KEPT = 2,     /* it is kept in the chunk cache */
     WAVETRAIN_BY_WORKER_UNNEEDED = 3, /* boxes read less of it than it has bytes in its file */
     WAVETRAIN_BY_WORKER_LARGE = 4,    /* it is one large stream, which a thread decodes sooner */
     WAVETRAIN_BY_WORKER_ARRAY = 5,    /* eight chunks of its array were read again */
     WAVETRAIN_BY_WORKER_BROKEN = 6,   /* a checksum or a header is wrong */
-    WAVETRAIN_BY_WORKER_OTHER_CODEC = 7, /* blosc of another codec than the metadata says */
-    WAVETRAIN_BY_WORKER_STREAMS = 8,  /* more than 64 blosc streams and one for each KiB */
+    WAVETRAIN_BY_WORKER_OTHER_CODEC = 7, /* blosc of another codec than the metadata says, or no
+                                            zstd frame that a device decodes: one with a checksum or
+                                            a dictionary, or several */
+    WAVETRAIN_BY_WORKER_STREAMS = 8,  /* more than 64 streams and one for each KiB, with the blocks
+                                         of frames */
     WAVETRAIN_BY_WORKER_ROOM = 9,     /* a wave has no room for it, or for its streams */
     WAVETRAIN_BY_WORKER_REFUSED = 10  /* the device refused a stream */
 };
@@ -879,11 +883,11 @@ enum {
     WAVETRAIN_GDS_FORCE32 = 0x7FFFFFFF
 };
 
-/* device_decode: what a device decodes of what it can, which is LZ4, and blosc of LZ4 */
+/* device_decode: what a device decodes of what it can, which is LZ4, zstd, and blosc of both */
 enum {
-    WAVETRAIN_DECODE_AUTO = 0, /* chunks that have no more bytes in their file than boxes read of
-                                  them, those of one LZ4 block up to 256 KiB; nothing where a cap
-                                  has no room to decode to */
+    WAVETRAIN_DECODE_AUTO = 0, /* of LZ4 those chunks that have no more bytes in their file than
+                                  boxes read of them, of one LZ4 block up to 256 KiB; nothing where
+                                  a cap has no room to decode to */
     WAVETRAIN_DECODE_OFF = 1,  /* nothing */
     WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept, or that it refuses; open fails
                                   where a cap has no room. Not with WAVETRAIN_BACKEND_HOST */

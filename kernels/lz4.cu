@@ -28,8 +28,6 @@ constexpr uint32_t kLaneVectors = kPageVectors / kStreamLanes;
 constexpr uint32_t kStepBytes = 32;
 constexpr uint32_t kLaneBytes = kStepBytes / kStreamLanes;
 static_assert(kLaneVectors * kLaneBytes > 0, "no lane is without work");
-// From how many bytes on 16 at a time are faster than one.
-constexpr uint32_t kWideBytes = 128;
 static_assert(kWideBytes + 8 < kPageBytes, "a token, such literals and an offset are in the ring");
 constexpr uint32_t kLengthMore = 15;
 constexpr uint32_t kMatchMin = 4;
@@ -298,6 +296,8 @@ extern "C" __global__ void __launch_bounds__(kStreamThreads)
   if (number >= stream_count) return;
   const auto* records = reinterpret_cast<const wavetrain_stream*>(wave + streams_at);
   wavetrain_stream stream = records[number];
+  // Frames are other kernels'.
+  if (stream.kind == kStreamZstd) return;
   uint32_t result = check_stream(stream, wave_bytes, decoded_bytes);
   if (result == kStreamDone && stream.kind != kStreamNothing) {
     const uint8_t* first = wave + stream.source;

@@ -29,11 +29,11 @@ struct wavetrain_stream {
   uint32_t source_bytes;
   uint32_t target_bytes;
   uint32_t kind;
-  uint32_t reserved;
+  uint32_t scratch;
 };
 static_assert(sizeof(wavetrain_stream) == 32, "two loads are a record");
 
-enum : uint32_t { kStreamNothing = 0, kStreamCopy = 1, kStreamLz4 = 2 };
+enum : uint32_t { kStreamNothing = 0, kStreamCopy = 1, kStreamLz4 = 2, kStreamZstd = 3 };
 
 enum : uint32_t {
   kStreamDone = 1,
@@ -43,6 +43,7 @@ enum : uint32_t {
   kStreamOffset = 5,
   kStreamTooLong = 6,
   kStreamTooShort = 7,
+  kStreamBroken = 8,
 };
 
 __device__ __forceinline__ uint32_t stream_lane() { return threadIdx.x % kStreamLanes; }
@@ -117,5 +118,32 @@ __device__ __forceinline__ void copy_wide(uint8_t* target, const uint8_t* source
       uint32_t at = vector + i * kStreamLanes;
       if (at < vectors) *reinterpret_cast<uint4*>(target + 16ull * at) = found[i];
     }
+  }
+}
+
+// From how many bytes on 16 at a time are faster than one.
+constexpr uint32_t kWideBytes = 128;
+
+// Repeats what lies `offset` bytes before `done`, of which `offset` at least are there: all of the
+// target that the warp has written is visible.
+__device__ __forceinline__ void copy_match(uint8_t* target, uint32_t done, uint32_t offset,
+                                           uint32_t count) {
+  uint8_t* place = target + done;
+  uint32_t copied = 0;
+  if (count <= kWideBytes || offset < kWideBytes) {
+    // Byte by byte, round and round in what is repeated: no lane needs another's bytes.
+    copied = min(count, kWideBytes);
+    for (uint32_t i = stream_lane(); i < copied; i += kStreamLanes) {
+      place[i] = *(place - offset + i % offset);
+    }
+  }
+  // There is twice as much to copy from with each turn.
+#pragma unroll 1
+  while (copied < count) {
+    __syncwarp();
+    uint32_t distance = (offset + copied) / offset * offset;
+    uint32_t bytes = min(count - copied, distance);
+    copy_wide(place + copied, place + copied - distance, bytes, target, place + copied);
+    copied += bytes;
   }
 }

@@ -78,6 +78,8 @@ mod zarr_metadata;
 mod zlib;
 #[path = "../fuzz/bodies/zstd_chunk.rs"]
 mod zstd_chunk;
+#[path = "../fuzz/bodies/zstd_kernel.rs"]
+mod zstd_kernel;
 
 /// What a target checks of one input.
 type Body = fn(&[u8]);
@@ -111,6 +113,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("zarr_metadata", zarr_metadata::run),
     ("zlib", zlib::run),
     ("zstd_chunk", zstd_chunk::run),
+    ("zstd_kernel", zstd_kernel::run),
 ];
 
 /// Mutants of each seed, and of all seeds of a target, of which some take a while each.

@@ -10,7 +10,7 @@
 # TARGET/ptx-venv (64 MB, once). No CUDA installation and no GPU is needed. Out: PTX for compute_80
 # in ISA 8.0, which any driver from R525 takes; each is assembled for sm_80 to sm_120. A line for each
 # says what it takes. More than 32 bytes of spilled registers are an error (find_row, which is rare,
-# spills as many on sm_120, the others none). Exit status 77: no compiler to be had.
+# spills as many on sm_120; zstd may 64, where a block's tables are made; the others none). Exit status 77: no compiler to be had.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -60,8 +60,11 @@ for source in kernels/*.cu; do
   for arch in 80 86 89 90 100 120; do
     "$ptxas" --verbose -arch=sm_$arch "$out/$name.ptx" -o "$out/$name.sm_$arch.cubin" \
       2> "$out/$name.sm_$arch.log" || { cat "$out/$name.sm_$arch.log" >&2; exit 1; }
-    if grep -E '(3[3-9]|[4-9][0-9]|[0-9]{3,}) bytes (stack frame|spill stores)' \
-      "$out/$name.sm_$arch.log" >&2; then
+    # A kernel that calls functions keeps registers of its own on a stack meanwhile.
+    most=32
+    test "$name" != zstd || most=64
+    if awk -v most=$most '/bytes stack frame/ && ($1 > most || $5 > most) { print; found = 1 }
+      END { exit !found }' "$out/$name.sm_$arch.log" >&2; then
       echo "$source: registers spill, or a stack is used, on sm_$arch" >&2
       exit 1
     fi

@@ -191,7 +191,7 @@ fn encoded(codec: Codec, bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         Codec::Lz4 => by_lz4(bytes),
-        Codec::Blosc | Codec::BloscLz4 => {
+        Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => {
             by_blosc(bytes, how, choices.byte(), choices.one_of(&[0, 0, 256, 1000]))
         }
     }

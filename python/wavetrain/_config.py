@@ -92,7 +92,7 @@ class PadMode(enum.IntEnum):
 
 
 class DeviceDecode(enum.IntEnum):
-    """What a device decodes of what it can: LZ4, and blosc of LZ4."""
+    """What a device decodes of what it can: LZ4, zstd where it is ON, and blosc of both."""
 
     AUTO = _native.DECODE_AUTO
     OFF = _native.DECODE_OFF

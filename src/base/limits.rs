@@ -136,6 +136,9 @@ const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(BUFFER_ALIGN));
 // A worker's place for an encoded chunk, of whatever size, holds a small metadata document too.
 const_assert!(compressed_bytes_max(1) >= METADATA_SMALL_BYTES as u64);
 
+/// Bytes that a device gives scratch for blocks of zstd frames out in.
+pub const SCRATCH_UNIT: u64 = 16;
+
 /// Most streams that a device decodes of a chunk of so many bytes: each costs a record and a warp.
 pub fn streams_max(chunk_bytes: u64) -> u64 {
     64 + chunk_bytes / 1024

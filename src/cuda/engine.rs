@@ -74,6 +74,8 @@ pub struct Sizes {
     pub wave_bytes: u64,
     /// Bytes behind that which the device decodes to.
     pub decoded_bytes: u64,
+    /// Bytes behind all resident waves that frames are decoded with.
+    pub scratch_bytes: u64,
     /// Most streams of a wave that it decodes; 0: it decodes nothing.
     pub streams: u32,
     /// Number of slabs.
@@ -92,6 +94,11 @@ impl Sizes {
 
     /// Bytes of device memory that have a use.
     pub fn used_bytes(&self) -> u64 {
+        self.scratch_at() + self.scratch_bytes
+    }
+
+    /// Where the scratch begins.
+    pub(super) fn scratch_at(&self) -> u64 {
         self.slots_bytes + self.resident_bytes() * RESIDENT_WAVES as u64
     }
 
@@ -159,7 +166,26 @@ pub struct Submit {
     pub streams_at: u64,
     /// Number of streams.
     pub streams: u32,
+    /// The passes that its frames are decoded in, up to the first without a stream.
+    pub passes: [Pass; PASSES_MAX],
 }
+
+/// Frames whose blocks fit the scratch together. Streams of other kinds may lie between them. All
+/// passes of all waves use the same scratch, one after the other on one stream.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Pass {
+    /// The first of its streams.
+    pub stream: u32,
+    /// How many they are.
+    pub streams: u32,
+    /// The first of their blocks, behind all streams.
+    pub block: u32,
+    /// How many those are.
+    pub blocks: u32,
+}
+
+/// Passes of a wave at most. Frames that none of them takes are not looked at, and so refused.
+pub const PASSES_MAX: usize = 16;
 
 impl Submit {
     /// Nothing is done.
@@ -174,6 +200,7 @@ impl Submit {
         tiles: 0,
         streams_at: 0,
         streams: 0,
+        passes: [Pass { stream: 0, streams: 0, block: 0, blocks: 0 }; PASSES_MAX],
     };
 }
 
@@ -255,10 +282,12 @@ pub struct DeviceEngine {
     pub context: DeviceContext,
     /// What was taken.
     pub sizes: Sizes,
-    pub(super) modules: [Module; 3],
+    pub(super) modules: [Module; 4],
     pub(super) assemble: Function,
     /// None where nothing is decoded on the device.
     pub(super) decode: Function,
+    /// Literals, sequences, and what they become. None where no frames are decoded on the device.
+    pub(super) frames: [Function; 3],
     /// None where there are no digests.
     pub(super) digest: Function,
     pub(super) memory: DevicePointer,

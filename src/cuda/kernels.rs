@@ -33,6 +33,18 @@ pub const DIGEST: Kernel =
 pub const LZ4: Kernel =
     Kernel { packed: include_bytes!("../../kernels/lz4.ptx.z"), entry: c"wavetrain_lz4" };
 
+/// `(wave: *const u8, wave_bytes: u64, blocks_at: u64, block_count: u32, scratch: *mut u8,
+/// scratch_bytes: u64)`, warps that take eight blocks of frames each, and the same for sequences.
+pub const ZSTD: Kernel = Kernel {
+    packed: include_bytes!("../../kernels/zstd.ptx.z"),
+    entry: c"wavetrain_zstd_literals",
+};
+
+/// The other entries of [`ZSTD`]. That of frames takes besides `(streams_at: u64, stream_count:
+/// u32, decoded: *mut u8, decoded_bytes: u64, status: *mut u32)`, and has a warp for each stream,
+/// of which it leaves alone what is no frame.
+pub const ZSTD_MORE: [&CStr; 2] = [c"wavetrain_zstd_sequences", c"wavetrain_zstd_frames"];
+
 /// `(spans: *const {source: u64, target: u64, bytes: u64})`, blocks of 256 threads along x for each
 /// span along y. What benches/gpu measures the other by; no loader launches it, and no archive has
 /// it.

@@ -6,11 +6,27 @@
 use crate::base::arena::Region;
 use crate::base::math::index;
 use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Fault, Submit, WARP_THREADS, check};
-use crate::cuda::handles::{DevicePointer, Event, Stream};
+use crate::cuda::handles::{DevicePointer, Event, Function, Stream};
 use core::ffi::c_void;
 
 /// Bytes of one copy to the device: what a trainer copies gets its turn in between.
 const PIECE_BYTES: u64 = 4 << 20;
+
+/// What all kernels that decode are told.
+#[derive(Clone, Copy)]
+struct Decode {
+    wave: DevicePointer,
+    wave_bytes: u64,
+    streams_at: u64,
+    streams: u32,
+    decoded: DevicePointer,
+    decoded_bytes: u64,
+    status: DevicePointer,
+}
+
+/// Bytes of the record of a stream or a block, and blocks that a warp takes.
+const RECORD_BYTES: u64 = 32;
+const BLOCKS_IN_WARP: u32 = 8;
 
 impl DeviceEngine {
     /// The status words of the streams of a resident wave; the device has them there as well.
@@ -55,37 +71,101 @@ impl DeviceEngine {
 
     /// Queues the decoding of the streams of a resident wave that was copied, with clear words.
     pub fn decode(&self, submit: &Submit) -> Result<(), Fault> {
-        let driver = self.context.driver;
-        let Submit { resident, mut streams_at, streams: mut count, .. } = *submit;
-        assert!(0 < count && count <= self.sizes.streams);
-        let mut wave = self.wave_address(resident);
-        let mut decoded = wave.at(self.sizes.wave_bytes);
-        let (mut wave_bytes, mut decoded_bytes) = (submit.units_at, self.sizes.decoded_bytes);
-        let words = self.verdicts(resident).part(0, u64::from(count) * size_of::<u32>() as u64);
+        let Submit { resident, streams_at, streams, .. } = *submit;
+        assert!(0 < streams && streams <= self.sizes.streams);
+        let words = self.verdicts(resident).part(0, u64::from(streams) * size_of::<u32>() as u64);
         // SAFETY: the words are ours, and no kernel uses them while the resident wave is not done.
         unsafe { words.as_ptr().write_bytes(0, index(words.bytes())) };
-        let mut status = DevicePointer(words.as_ptr() as u64);
-        let mut parameters: [*mut c_void; 7] = [
-            (&raw mut wave).cast(),
-            (&raw mut wave_bytes).cast(),
-            (&raw mut streams_at).cast(),
-            (&raw mut count).cast(),
-            (&raw mut decoded).cast(),
-            (&raw mut decoded_bytes).cast(),
-            (&raw mut status).cast(),
-        ];
         let [begun, done] = self.decodes[resident as usize];
         self.queue_event(begun, self.decoding)?;
-        let blocks = count.div_ceil(BLOCK_THREADS / WARP_THREADS);
-        let (grid, block) = ([blocks, 1, 1], [BLOCK_THREADS, 1, 1]);
-        // SAFETY: these are the kernel's parameters. It reads data of the wave and its streams, and
-        // writes what of the resident wave is decoded, and words that nobody looks at before
-        // `done` was seen; each stream is checked against both extents.
-        let launched = unsafe {
-            driver.launch_kernel(self.decode, grid, block, 0, self.decoding, &mut parameters)
+        let all = Decode {
+            wave: self.wave_address(resident),
+            wave_bytes: submit.units_at,
+            streams_at,
+            streams,
+            decoded: self.wave_address(resident).at(self.sizes.wave_bytes),
+            decoded_bytes: self.sizes.decoded_bytes,
+            status: DevicePointer(words.as_ptr() as u64),
         };
-        check(driver, "cuLaunchKernel", launched)?;
+        self.decode_streams(all)?;
+        let blocks_at = streams_at + u64::from(streams) * RECORD_BYTES;
+        for pass in submit.passes.iter().take_while(|pass| pass.streams > 0) {
+            let part = Decode {
+                streams_at: streams_at + u64::from(pass.stream) * RECORD_BYTES,
+                streams: pass.streams,
+                status: all.status.at(u64::from(pass.stream) * size_of::<u32>() as u64),
+                ..all
+            };
+            let at = blocks_at + u64::from(pass.block) * RECORD_BYTES;
+            self.decode_frames(part, (at, pass.blocks))?;
+        }
         self.queue_event(done, self.decoding)
+    }
+
+    /// Queues a kernel that decodes, with so many warps in blocks of so many threads.
+    ///
+    /// # Safety
+    /// These are the kernel's parameters.
+    unsafe fn launch_decode(
+        &self,
+        kernel: Function,
+        (warps, threads): (u32, u32),
+        parameters: &mut [*mut c_void],
+    ) -> Result<(), Fault> {
+        let driver = self.context.driver;
+        let (grid, block) = ([warps.div_ceil(threads / WARP_THREADS), 1, 1], [threads, 1, 1]);
+        // SAFETY: the caller's. It reads data of the wave and records behind it, and writes what of
+        // the resident wave is decoded, scratch that only this stream uses, and words that nobody
+        // looks at before `done` was seen; each stream is checked against all extents.
+        let launched =
+            unsafe { driver.launch_kernel(kernel, grid, block, 0, self.decoding, parameters) };
+        check(driver, "cuLaunchKernel", launched)
+    }
+
+    fn decode_streams(&self, mut all: Decode) -> Result<(), Fault> {
+        let warps = all.streams;
+        let mut parameters: [*mut c_void; 7] = [
+            (&raw mut all.wave).cast(),
+            (&raw mut all.wave_bytes).cast(),
+            (&raw mut all.streams_at).cast(),
+            (&raw mut all.streams).cast(),
+            (&raw mut all.decoded).cast(),
+            (&raw mut all.decoded_bytes).cast(),
+            (&raw mut all.status).cast(),
+        ];
+        // SAFETY: see `LZ4`.
+        unsafe { self.launch_decode(self.decode, (warps, BLOCK_THREADS), &mut parameters) }
+    }
+
+    /// Queues the three kernels on the frames of a pass, whose blocks begin there.
+    fn decode_frames(
+        &self,
+        mut part: Decode,
+        (mut blocks_at, mut blocks): (u64, u32),
+    ) -> Result<(), Fault> {
+        let mut scratch = self.memory.at(self.sizes.scratch_at());
+        let (mut scratch_bytes, frames) = (self.sizes.scratch_bytes, part.streams);
+        let warps = blocks.div_ceil(BLOCKS_IN_WARP);
+        let mut parameters: [*mut c_void; 11] = [
+            (&raw mut part.wave).cast(),
+            (&raw mut part.wave_bytes).cast(),
+            (&raw mut blocks_at).cast(),
+            (&raw mut blocks).cast(),
+            (&raw mut scratch).cast(),
+            (&raw mut scratch_bytes).cast(),
+            (&raw mut part.streams_at).cast(),
+            (&raw mut part.streams).cast(),
+            (&raw mut part.decoded).cast(),
+            (&raw mut part.decoded_bytes).cast(),
+            (&raw mut part.status).cast(),
+        ];
+        let [literals, sequences, whole] = self.frames;
+        // SAFETY: see `ZSTD` and `ZSTD_MORE`; the first two take the first six.
+        unsafe {
+            self.launch_decode(literals, (warps, WARP_THREADS), &mut parameters[..6])?;
+            self.launch_decode(sequences, (warps, WARP_THREADS), &mut parameters[..6])?;
+            self.launch_decode(whole, (frames, BLOCK_THREADS), &mut parameters)
+        }
     }
 
     /// Queues the work on a resident wave that was copied and decoded.

@@ -11,13 +11,13 @@ use crate::cuda::device::DeviceContext;
 use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{
-    DeviceEngine, Fault, Fences, RESIDENT_WAVES, Sizes, Slot, Submit, check,
+    DeviceEngine, Fault, Fences, Pass, RESIDENT_WAVES, Sizes, Slot, Submit, check,
 };
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,
 };
-use crate::cuda::kernels::{ASSEMBLE, DIGEST, LZ4};
+use crate::cuda::kernels::{ASSEMBLE, DIGEST, LZ4, ZSTD, ZSTD_MORE};
 use crate::cuda::{DEVICES, HOST_ONLY, module};
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
@@ -44,6 +44,8 @@ pub struct Texts<'a> {
     pub assemble: &'a CStr,
     /// Of [`LZ4`], where a device decodes.
     pub decode: Option<&'a CStr>,
+    /// Of [`ZSTD`], where it decodes frames.
+    pub frames: Option<&'a CStr>,
     /// Of [`DIGEST`], where digests are asked for.
     pub digest: Option<&'a CStr>,
 }
@@ -67,9 +69,10 @@ impl DeviceEngine {
         let engine = place.insert(DeviceEngine {
             context,
             sizes: *sizes,
-            modules: [Module::NULL; 3],
+            modules: [Module::NULL; 4],
             assemble: Function::NULL,
             decode: Function::NULL,
+            frames: [Function::NULL; 3],
             digest: Function::NULL,
             memory: DevicePointer::NULL,
             pinned: None,
@@ -112,6 +115,14 @@ impl DeviceEngine {
         if let Some(text) = texts.decode {
             self.modules[2] = module::load(&entered, text, why)?;
             self.decode = module::function(&entered, self.modules[2], LZ4.entry, why)?;
+        }
+        if let Some(text) = texts.frames {
+            self.modules[3] = module::load(&entered, text, why)?;
+            for (place, entry) in
+                self.frames.iter_mut().zip([ZSTD.entry, ZSTD_MORE[0], ZSTD_MORE[1]])
+            {
+                *place = module::function(&entered, self.modules[3], entry, why)?;
+            }
         }
         self.take_memory(driver, why)?;
         self.make_streams(driver)
@@ -203,7 +214,9 @@ impl DeviceEngine {
         for resident in 0..RESIDENT_WAVES as u32 {
             let (units, tiles, streams) = (1, 1, 1);
             let of_one = Submit { units, tiles, streams, ..Submit::NOTHING };
-            let submit = Submit { resident, limit, tiles_at, streams_at, ..of_one };
+            let mut submit = Submit { resident, limit, tiles_at, streams_at, ..of_one };
+            let passes = u32::from(self.frames[0] != Function::NULL);
+            submit.passes[0] = Pass { streams: passes, blocks: passes, ..Pass::default() };
             self.copy(&submit)?;
             self.drain(false)?;
             if self.sizes.streams > 0 {

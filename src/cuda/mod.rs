@@ -58,7 +58,8 @@ pub const HOST_ONLY: &str = "made without CUDA";
 pub use device::DeviceContext;
 pub use driver::Driver;
 pub use engine::{
-    DeviceEngine, Fault, Fences, NO_FENCES, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit,
+    DeviceEngine, Fault, Fences, NO_FENCES, PASSES_MAX, Pass, RESIDENT_WAVES, SLABS_MAX, Sizes,
+    Submit,
 };
 pub use handles::{Event, Stream};
 pub use library::DriverPath;

@@ -11,7 +11,7 @@
 //! three whole blocks and a last one of 1,696; the offsets fill bytes 16 to 32.
 
 use super::decoder::Decoder;
-use super::streams::{Sink, StreamPlace, Unfit, Walked};
+use super::streams::{Encoded, Sink, StreamPlace, Unfit, Walked, encoded_frame};
 use super::unshuffle::{Shuffle, unshuffle};
 use super::{Filtered, Want, blosclz, expect_bytes, lz4};
 use crate::base::limits::streams_max;
@@ -412,38 +412,29 @@ pub(super) fn walk(
         }
         let (first, limit) = (index(span.first), index(span.limit));
         let source = HEADER_BYTES + first..HEADER_BYTES + limit;
-        sink.push(StreamPlace { source, target: first..limit, is_stored: true });
+        sink.push(StreamPlace { source, target: first..limit, kind: Encoded::Stored });
         return Ok(Walked::plain(span));
     }
-    if header.compressor != Compressor::Lz4 {
+    if !matches!(header.compressor, Compressor::Lz4 | Compressor::Zstd) {
         return Err(Unfit::Codec);
     }
     if streams > streams_max(chunk_bytes) {
         return Err(Unfit::Streams);
     }
-    let (size, mut taken) = (u64::from(header.blocksize), header.streams_first());
+    let size = u64::from(header.blocksize);
     let blocks = span.first / size..span.limit.div_ceil(size);
-    if !sink.begin((blocks.end - blocks.start) * u64::from(header.split_count)) {
+    let mut rows = (blocks.end - blocks.start) * u64::from(header.split_count);
+    if header.compressor == Compressor::Zstd {
+        rows = 0;
+        each_stream(bytes, &header, blocks.clone(), |place| rows += place.rows())?;
+        if rows > streams_max(chunk_bytes) {
+            return Err(Unfit::Streams);
+        }
+    }
+    if !sink.begin(rows) {
         return Err(Unfit::NoRoom);
     }
-    for number in blocks {
-        let block = Block { bytes, header: &header, number: number as u32, keeps_filter: true };
-        let start = block.start(why).map_err(broken)?;
-        let (mut at, step) = (start, block.stream_bytes());
-        let first = index(number * size);
-        let limit = first + index(u64::from(header.block_bytes(block.number)));
-        for first in (first..limit).step_by(step) {
-            let source = block.stream(at, why).map_err(broken)?;
-            let target = first..limit.min(first + step);
-            at = source.end;
-            let is_stored = source.len() == target.len();
-            sink.push(StreamPlace { source, target, is_stored });
-        }
-        taken += (at - start) as u64;
-        if taken > u64::from(header.cbytes) {
-            return Err(Unfit::Broken);
-        }
-    }
+    each_stream(bytes, &header, blocks, |place| place.tell(bytes, sink))?;
     let first = span.first / size * size;
     let limit = span.limit.next_multiple_of(size).min(chunk_bytes);
     let mut walked = Walked::plain(Span { first, limit });
@@ -452,6 +443,40 @@ pub(super) fn walk(
         (walked.block_bytes, walked.typesize) = (header.blocksize, header.typesize);
     }
     Ok(walked)
+}
+
+/// Finds the streams of these blocks of a chunk.
+fn each_stream(
+    bytes: &[u8],
+    header: &Header,
+    blocks: Range<u64>,
+    mut push: impl FnMut(StreamPlace),
+) -> Result<(), Unfit> {
+    let (why, broken) = (&mut Why::new(), |_| Unfit::Broken);
+    let mut taken = header.streams_first();
+    for number in blocks {
+        let block = Block { bytes, header, number: number as u32, keeps_filter: true };
+        let start = block.start(why).map_err(broken)?;
+        let (mut at, step) = (start, block.stream_bytes());
+        let first = index(number * u64::from(header.blocksize));
+        let limit = first + index(u64::from(header.block_bytes(block.number)));
+        for first in (first..limit).step_by(step) {
+            let source = block.stream(at, why).map_err(broken)?;
+            let target = first..limit.min(first + step);
+            at = source.end;
+            let kind = match header.compressor {
+                _ if source.len() == target.len() => Encoded::Stored,
+                Compressor::Zstd => encoded_frame(&bytes[source.clone()], target.len())?,
+                _ => Encoded::Lz4,
+            };
+            push(StreamPlace { source, target, kind });
+        }
+        taken += (at - start) as u64;
+        if taken > u64::from(header.cbytes) {
+            return Err(Unfit::Broken);
+        }
+    }
+    Ok(())
 }
 
 fn decompress(

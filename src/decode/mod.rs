@@ -21,6 +21,7 @@ pub mod inflate;
 pub mod lz4;
 pub mod streams;
 pub mod zstd;
+pub mod zstd_blocks;
 
 use crate::base::limits::CODECS_MAX;
 use crate::base::math::{align_up, index};
@@ -208,7 +209,7 @@ fn decompress<'a>(
 ) -> Result<Filtered<'a>, Status> {
     let Scratch { target, block } = scratch;
     let count = match codec {
-        Codec::Blosc | Codec::BloscLz4 => {
+        Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => {
             return blosc::decode_as(decoder, source, max_substreams, want, target, block, why);
         }
         // The first bytes at least, as many as are wanted.

@@ -46,7 +46,7 @@ pub fn decoded_by(codecs: &[Codec]) -> DecodedBy {
 pub enum ByWorker {
     /// The config says so, or the caps left no room for a device that decodes.
     Off,
-    /// No device decodes the codecs of its array.
+    /// No device decodes the codecs of its array, or only where the config insists.
     Codec,
     /// It is kept decoded.
     Kept,
@@ -58,7 +58,7 @@ pub enum ByWorker {
     Array,
     /// It is broken before its streams are, or may be.
     Broken,
-    /// Its streams are of another codec than metadata says.
+    /// Its streams are of another codec than metadata says, or frames that libzstd alone decodes.
     OtherCodec,
     /// It has too many streams for its size.
     Streams,

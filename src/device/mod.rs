@@ -31,6 +31,7 @@
 //! What workers decode of a chunk, and what is left to the kernels, is said in `codecs`.
 
 mod codecs;
+mod passes;
 mod streams;
 
 use crate::base::arena::Carver;
@@ -42,6 +43,7 @@ use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
 pub use codecs::{AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, decoded_by};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+pub use passes::Passes;
 pub use streams::{Stream, StreamKind, StreamStatus};
 
 /// Bytes of one unit, the record of one piece of work of the assemble kernel.
@@ -66,6 +68,8 @@ pub struct Layout {
     pub streams: u32,
     /// Bytes of a resident wave that they are decoded to.
     pub decoded_bytes: u64,
+    /// Bytes beside all resident waves that frames are decoded with, in passes; 0: it decodes none.
+    pub scratch_bytes: u64,
 }
 
 impl Layout {
@@ -224,7 +228,13 @@ impl Slabs {
     /// No slab: on the host.
     pub const fn none() -> Slabs {
         Slabs {
-            layout: Layout { data_bytes: 0, units: 0, streams: 0, decoded_bytes: 0 },
+            layout: Layout {
+                data_bytes: 0,
+                units: 0,
+                streams: 0,
+                decoded_bytes: 0,
+                scratch_bytes: 0,
+            },
             slabs: &mut [],
             filling: None,
             next_number: 0,

@@ -2,7 +2,8 @@ use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
-const LAYOUT: Layout = Layout { data_bytes: 4096, units: 16, streams: 8, decoded_bytes: 8192 };
+const LAYOUT: Layout =
+    Layout { data_bytes: 4096, units: 16, streams: 8, decoded_bytes: 8192, scratch_bytes: 4096 };
 const SLOTS: u32 = 3;
 
 /// Two slabs for batches in three slots.

@@ -8,7 +8,7 @@ use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
-use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel, LZ4};
+use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel, LZ4, ZSTD};
 use crate::cuda::{
     Consumer, DeviceContext, DeviceEngine, Driver, Fences, NO_FENCES, RESIDENT_WAVES, Texts,
 };
@@ -33,7 +33,11 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     let waves = RESIDENT_WAVES as u64;
     bill.add(Item::ResidentWaves, Kind::Device, sizes.wave_bytes * waves);
     if sizes.streams > 0 {
-        bill.add(Item::DecodedWaves, Kind::Device, sizes.decoded_bytes * waves);
+        bill.add(
+            Item::DecodedWaves,
+            Kind::Device,
+            sizes.decoded_bytes * waves + sizes.scratch_bytes,
+        );
     }
     bill.add(Item::Rounding, Kind::Device, sizes.rest_bytes());
 }
@@ -51,18 +55,22 @@ pub fn open_engine(
         return Ok(());
     }
     let (assemble, rest) = unpack(&ASSEMBLE, scratch, why)?;
-    let (mut digest, mut decode, mut rest) = (None, None, rest);
+    let (mut digest, mut decode, mut frames, mut rest) = (None, None, None, rest);
     if settings.per_sample.has_digest {
         (digest, rest) = unpack(&DIGEST, rest, why).map(|(text, rest)| (Some(text), rest))?;
     }
     if geometry.device.streams > 0 {
-        decode = Some(unpack(&LZ4, rest, why)?.0);
+        (decode, rest) = unpack(&LZ4, rest, why).map(|(text, rest)| (Some(text), rest))?;
+    }
+    if geometry.device.scratch_bytes > 0 {
+        frames = Some(unpack(&ZSTD, rest, why)?.0);
     }
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    let (consumer, texts) = (Consumer(config.consumer_stream), Texts { assemble, decode, digest });
+    let texts = Texts { assemble, decode, frames, digest };
+    let consumer = Consumer(config.consumer_stream);
     DeviceEngine::open(engine, context, &sizes, consumer, texts, why)
 }
 

@@ -13,7 +13,7 @@ use crate::base::math::index;
 use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, RESIDENT_WAVES, Submit};
-use crate::device::{Stream, StreamStatus, Submission};
+use crate::device::{Passes, Stream, StreamKind, StreamStatus, Submission};
 use crate::fail;
 use crate::jobs::digest::{close_digests, read_batches};
 use crate::jobs::lend::send_boxes;
@@ -26,6 +26,7 @@ use crate::state::shared::Shared;
 use crate::state::slab_writer::write_first_tiles;
 use crate::state::{Life, State};
 use crate::wave::{ChunkTask, Way};
+use core::ops::Range;
 
 impl State {
     /// The chunks that a resident wave brought are in their batches, but for those that the device
@@ -197,7 +198,8 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
     let Submission { slab, resident, first, units } = *submission;
     let layout = &lock.shared.geometry.device;
     let (tiles, output_bytes) = write_tiles(lock.shared, slab, units)?;
-    let (streams, sizes) = write_streams(lock, slab, resident, units);
+    let found = write_streams(lock, slab, resident, units);
+    let (streams, sizes) = (found.count, found.sizes);
     if tiles == 0 && streams == 0 {
         let state = &mut *lock.lock();
         state.device.slabs.copied(slab);
@@ -206,7 +208,7 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
         return Ok(());
     }
     let (tiles_at, streams_at) = (layout.tiles_at(units), layout.streams_at(units));
-    let limit = streams_at + u64::from(streams) * Stream::BYTES;
+    let limit = streams_at + u64::from(found.records) * Stream::BYTES;
     let units_at = layout.data_bytes;
     let submit = Submit {
         slab,
@@ -219,6 +221,7 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
         tiles,
         streams_at,
         streams,
+        passes: found.passes.all,
     };
     engine.copy(&submit)?;
     set_phase(lock, &submit, WavePhase::Copying);
@@ -230,29 +233,87 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
     Ok(())
 }
 
-/// Writes the streams of the late chunks of a slab, which was given to a resident wave, side by
-/// side behind its units. How many there are, and their bytes, encoded and decoded.
-fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> (u32, (u64, u64)) {
-    let (shared, mut written, mut sizes) = (lock.shared, 0, (0, 0));
-    let Some(mut place) = shared.claim_streams(slab, units) else { return (0, sizes) };
+/// What a slab has for the device to decode.
+#[derive(Default)]
+struct Streams {
+    count: u32,
+    passes: Passes,
+    /// Their records, with those of blocks.
+    records: u32,
+    /// Bytes, encoded and decoded.
+    sizes: (u64, u64),
+}
+
+/// The rows of streams and blocks of each late chunk that a resident wave was given, with its row
+/// in the tables of waves.
+fn each_late(lock: &Lock, resident: u32, mut each: impl FnMut(u32, Range<u32>)) {
     let mut at = lock.lock().device.slabs.first_late(resident);
     while let Some(row) = at {
-        let task = shared.tables.chunks.read(row as usize);
-        if let Way::Late { first, count } = task.way {
-            for number in first..first + count {
-                let stream = shared.device_streams.read(shared.stream_row(slab, number));
-                let bytes = place.part(u64::from(written) * Stream::BYTES, Stream::BYTES);
-                bytes.copy_from_slice(&stream.to_bytes());
-                written += 1;
-                sizes.0 += u64::from(stream.source_bytes);
-                sizes.1 += u64::from(stream.target_bytes);
-            }
-            let way = Way::Late { first: written - count, count };
-            shared.tables.chunks.write(row as usize, ChunkTask { way, ..task });
+        if let Way::Late { first, count } = lock.shared.tables.chunks.read(row as usize).way {
+            each(row, first..first + count);
         }
         at = lock.lock().device.slabs.next_late(row);
     }
-    (written, sizes)
+}
+
+/// Writes the streams of the late chunks of a slab, which was given to a resident wave, side by
+/// side behind its units, and the blocks of their frames behind them. A frame that no pass fits is
+/// told to be of no kind, and so refused.
+fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> Streams {
+    let (shared, mut found) = (lock.shared, Streams::default());
+    let Some(mut place) = shared.claim_streams(slab, units) else { return found };
+    let read = |number: u32| shared.device_streams.read(shared.stream_row(slab, number));
+    let blocks_of = |stream: &Stream| match stream.kind == StreamKind::Zstd as u32 {
+        true => stream.source_bytes,
+        false => 0,
+    };
+    let mut streams = 0;
+    each_late(lock, resident, |_, mut rows| {
+        // Ends: each turn takes a row.
+        while let Some(number) = rows.next() {
+            streams += 1;
+            rows.start += blocks_of(&read(number));
+        }
+    });
+    let mut write = |number: u32, stream: &Stream| {
+        let bytes = place.part(u64::from(number) * Stream::BYTES, Stream::BYTES);
+        bytes.copy_from_slice(&stream.to_bytes());
+    };
+    let arena = shared.geometry.device.scratch_bytes / Stream::SCRATCH_UNIT;
+    found.records = streams;
+    each_late(lock, resident, |row, mut rows| {
+        let first = found.count;
+        // Ends: likewise.
+        while let Some(number) = rows.next() {
+            let mut stream = read(number);
+            let (blocks, bytes) = (blocks_of(&stream), u64::from(stream.source_bytes));
+            found.sizes.1 += u64::from(stream.target_bytes);
+            let blocks = rows.start..rows.start + blocks;
+            rows.start = blocks.end;
+            if blocks.is_empty() {
+                found.sizes.0 += bytes;
+            } else if let Some((at, mut scratch)) =
+                found.passes.take(found.count, &mut stream, arena)
+            {
+                for (number, at) in blocks.zip(streams + at..) {
+                    let mut block = read(number);
+                    let units = core::mem::replace(&mut block.scratch, scratch);
+                    scratch += units;
+                    found.sizes.0 += u64::from(block.source_bytes);
+                    found.records = at + 1;
+                    write(at, &block);
+                }
+            } else {
+                stream.kind = StreamKind::NONE;
+            }
+            write(found.count, &stream);
+            found.count += 1;
+        }
+        let task = shared.tables.chunks.read(row as usize);
+        let way = Way::Late { first, count: found.count - first };
+        shared.tables.chunks.write(row as usize, ChunkTask { way, ..task });
+    });
+    found
 }
 
 /// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there

@@ -6,7 +6,8 @@
 
 use crate::assemble::units::ChunkData;
 use crate::base::indexes::WaveIndex;
-use crate::decode::streams::{Sink, StreamPlace, Unfit, Walked, walk};
+use crate::decode::streams::{Encoded, Sink, StreamPlace, Unfit, Walked, walk};
+use crate::decode::zstd_blocks::BlockPlace;
 use crate::device::{ByWorker, Stream, StreamKind};
 use crate::jobs::assemble::Assembler;
 use crate::records::ChunkBytes;
@@ -19,13 +20,20 @@ use core::sync::atomic::Ordering::Relaxed;
 struct StreamWriter<'a> {
     shared: &'a Shared,
     slab: u32,
-    kind: StreamKind,
     /// Where the encoded chunk lies in the wave, and where the decoded one in what is decoded.
     source: u64,
     target: u64,
     /// Its rows of the slab's, and how many are written.
     first: u32,
     count: u32,
+}
+
+impl StreamWriter<'_> {
+    fn write(&mut self, stream: Stream) {
+        let row = self.shared.stream_row(self.slab, self.first + self.count);
+        self.count += 1;
+        self.shared.device_streams.write(row, stream);
+    }
 }
 
 impl Sink for StreamWriter<'_> {
@@ -42,18 +50,36 @@ impl Sink for StreamWriter<'_> {
     }
 
     fn push(&mut self, place: StreamPlace) {
-        let kind = if place.is_stored { StreamKind::Copy } else { self.kind };
-        let row = self.shared.stream_row(self.slab, self.first + self.count);
-        self.count += 1;
-        let stream = Stream {
+        let mut stream = Stream {
             source: self.source + place.source.start as u64,
             target: self.target + place.target.start as u64,
             source_bytes: place.source.len() as u32,
             target_bytes: place.target.len() as u32,
-            kind: kind as u32,
-            reserved: 0,
+            ..Stream::default()
         };
-        self.shared.device_streams.write(row, stream);
+        stream.kind = match place.kind {
+            Encoded::Stored => StreamKind::Copy,
+            Encoded::Lz4 => StreamKind::Lz4,
+            Encoded::Zstd(measured) => {
+                // Which blocks they are is known when all of the slab's lie side by side.
+                (stream.source, stream.source_bytes) = (measured.scratch_units, measured.blocks);
+                stream.scratch = measured.block_bytes;
+                StreamKind::Zstd
+            }
+        } as u32;
+        self.write(stream);
+    }
+
+    fn push_block(&mut self, place: BlockPlace) {
+        let [tree, literals, offsets, matches] = place.back.map(u64::from);
+        self.write(Stream {
+            source: self.source + place.source.start as u64,
+            target: tree | literals << 16 | offsets << 32 | matches << 48,
+            source_bytes: place.source.len() as u32,
+            target_bytes: place.bytes as u32,
+            kind: place.kind as u32,
+            scratch: place.scratch_units() as u32,
+        });
     }
 }
 
@@ -89,7 +115,6 @@ impl Assembler<'_> {
         let mut writer = StreamWriter {
             shared,
             slab: slab.slab(),
-            kind: StreamKind::Lz4,
             source,
             target: decoded - shared.geometry.device.bytes(),
             first: 0,

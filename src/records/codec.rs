@@ -19,6 +19,8 @@ pub enum Codec {
     Blosc,
     /// One whose streams are LZ4 blocks, as metadata says; the chunk has the last word.
     BloscLz4,
+    /// Likewise one whose streams are zstd frames.
+    BloscZstd,
     /// One or more gzip members (RFC 1952).
     Gzip,
     /// A zlib stream (RFC 1950).
@@ -129,7 +131,7 @@ impl Codec {
     pub const fn number(self) -> usize {
         match self {
             Codec::Zstd => 1,
-            Codec::Blosc | Codec::BloscLz4 => 2,
+            Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => 2,
             Codec::Gzip => 3,
             Codec::Zlib => 4,
             Codec::Lz4 => 5,

@@ -320,10 +320,10 @@ macro_rules! config_table {
         max_resample_bytes: u64 = 0 => Bytes "memory for resampled boxes; not built yet";
         /// Arrays that only the host can read: `hook:NAME`. Default none.
         source: SourceHook = SourceHook::NONE, Hook;
-        /// DECODE_AUTO, _OFF or _ON: what is decoded on the device: LZ4, and blosc of LZ4. AUTO:
-        /// chunks that are smaller on the bus as they lie in their file than what boxes read of
-        /// them, if there is room on the device to decode to. With BACKEND_HOST not ON. Default
-        /// AUTO.
+        /// DECODE_AUTO, _OFF or _ON: what is decoded on the device: LZ4, zstd, and blosc of
+        /// both. AUTO: chunks of LZ4 that are smaller on the bus as they lie in their file than
+        /// what boxes read of them, if there is room on the device to decode to. With
+        /// BACKEND_HOST not ON. Default AUTO.
         device_decode: u32 = DECODE_AUTO, [0, DECODE_ON]
             => Choice DECODES "what is decoded on the device";
         /// Always 0.

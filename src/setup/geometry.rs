@@ -101,7 +101,7 @@ impl Settings {
         let around = outside_records_max(RANK_MAX as u64) + u64::from(self.takes_parts);
         let around = around.max(BLANKS_MAX);
         let units = boxes.max(failed).max(around) as u32;
-        let layout = Layout { data_bytes: need.data_bytes, units, streams: 0, decoded_bytes: 0 };
+        let layout = Layout { data_bytes: need.data_bytes, units, ..Layout::default() };
         match self.config.device_decode {
             DECODE_ON => self.decoding_layout(layout),
             _ => layout,
@@ -112,7 +112,10 @@ impl Settings {
     fn decoding_layout(&self, layout: Layout) -> Layout {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         let streams = streams_max(chunk_bytes) as u32;
-        Layout { streams, decoded_bytes: pages(chunk_bytes), ..layout }
+        // No GPU has shown yet that frames gain there: they are decoded where the config insists.
+        let is_forced = self.config.device_decode == DECODE_ON;
+        let scratch_bytes = if is_forced { 2 * pages(chunk_bytes) } else { 0 };
+        Layout { streams, decoded_bytes: pages(chunk_bytes), scratch_bytes, ..layout }
     }
 
     /// Lets the device decode, where the caps have room for it and the config leaves it to that.
@@ -137,6 +140,7 @@ impl Settings {
             slots: self.config.n_batch_slots,
             wave_bytes: layout.bytes(),
             decoded_bytes: layout.decoded_bytes,
+            scratch_bytes: layout.scratch_bytes,
             streams: layout.streams,
             slabs: self.config.host_buffer_waves,
             staging_bytes,
@@ -170,13 +174,14 @@ impl Settings {
                 why,
                 Budget,
                 "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
-                 {} for each of {RESIDENT_WAVES} resident waves and {} for what it decodes, {} for \
-                 rounding: raise the cap, or lower samples_per_batch, n_batch_slots or \
-                 max_chunk_uncompressed_bytes{}",
+                 {} for each of {RESIDENT_WAVES} resident waves and {} for what it decodes, {} to \
+                 decode with, {} for rounding: raise the cap, or lower samples_per_batch, \
+                 n_batch_slots or max_chunk_uncompressed_bytes{}",
                 floor.device_bytes(),
                 floor.slots_bytes,
                 floor.wave_bytes,
                 floor.decoded_bytes,
+                floor.scratch_bytes,
                 floor.rest_bytes(),
                 if floor.streams > 0 { ", or leave device_decode = on" } else { "" }
             ));
@@ -296,16 +301,23 @@ impl Settings {
 }
 
 /// Lets what a device decodes to grow to its wish, within two thirds of what a resident wave may
-/// have more; with it streams, which take of a slab and of the wave. What is left is left there.
+/// have more; with it streams, which take of a slab and of the wave, and the scratch that all waves
+/// share. What is left is left there.
 fn grow_decoding(layout: &mut Layout, wish: u64, device_more: &mut u64, host_more: &mut u64) {
     let wish = wish.saturating_sub(layout.decoded_bytes);
-    let bytes = (*device_more / 3 * 2).min(wish) & !(MEMORY_PAGE_BYTES - 1);
+    let has_scratch = layout.scratch_bytes > 0;
+    // Literals and sequences take half as much again as what they become: two passes.
+    let most = if has_scratch { *device_more / 9 * 4 } else { *device_more / 3 * 2 };
+    let bytes = most.min(wish) & !(MEMORY_PAGE_BYTES - 1);
+    let shared_bytes = if has_scratch { pages(bytes / RESIDENT_WAVES as u64) } else { 0 };
     // Memory beyond the usual wish is for large streams, of which there are few.
     let streams = bytes.min(DECODED_WISH_BYTES) / STREAM_DATA_BYTES;
     let streams = streams.min(*host_more / 2 / STREAM_HOST_BYTES);
     layout.decoded_bytes += bytes;
     layout.streams += streams as u32;
-    *device_more = device_more.saturating_sub(bytes + pages(streams * Stream::BYTES));
+    layout.scratch_bytes += if has_scratch { bytes } else { 0 };
+    *device_more =
+        device_more.saturating_sub(bytes + shared_bytes + pages(streams * Stream::BYTES));
     *host_more -= streams * STREAM_HOST_BYTES;
 }
 

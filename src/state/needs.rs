@@ -7,7 +7,7 @@ use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::RANK_MAX;
-use crate::decode::streams::is_walked;
+use crate::decode::streams::{is_frames, is_walked};
 use crate::decode::{block_need, kept_bytes, target_need};
 use crate::device::{
     AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, SlabNeed, SlabPart, decoded_by,
@@ -145,9 +145,10 @@ pub fn way_of(
     let is_forced = shared.settings.config.device_decode == DECODE_ON;
     let refusals = || shared.views.refusals[array.at()].load(Relaxed);
     let is_one_stream = || record.codecs.first() == Some(&Codec::Lz4);
+    let is_left = |codec: &Codec| !is_forced && is_frames(*codec);
     let reason = if layout.streams == 0 {
         ByWorker::Off
-    } else if !is_walked(&record.codecs) {
+    } else if !is_walked(&record.codecs) || record.codecs.first().is_some_and(is_left) {
         ByWorker::Codec
     } else if kept.is_some() {
         ByWorker::Kept

@@ -20,6 +20,7 @@ use wavetrain::abi::{CODEC_NONE, CODEC_PLACES, Stats};
 use wavetrain::config::{
     BACKEND_CUDA, Config, DECODE_AUTO, DECODE_OFF, DECODE_ON, THREADS_OWN, THREADS_PUMP,
 };
+use wavetrain::decode::zstd_blocks::measure;
 use wavetrain::device::ByWorker;
 use wavetrain::records::{Codec, Dtype};
 use wavetrain::status::Status;
@@ -34,11 +35,15 @@ const ZLIB: &str = r#",{"name":"numcodecs.zlib","configuration":{"level":1}}"#;
 const LZ4: &str = r#",{"name":"numcodecs.lz4","configuration":{"acceleration":1}}"#;
 const BLOSC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
     "shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
+const BLOSC_ZSTD: &str = r#",{"name":"blosc","configuration":{"cname":"zstd","clevel":5,
+    "shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
 const CRC: &str = r#",{"name":"crc32c"}"#;
 const CRC_BLOSC: &str = r#",{"name":"crc32c"},{"name":"blosc","configuration":{"cname":"lz4",
     "clevel":5,"shuffle":"shuffle","typesize":2,"blocksize":0}}"#;
 const BLOSC_CRC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
     "shuffle":"shuffle","typesize":2,"blocksize":0}},{"name":"crc32c"}"#;
+const CRC_ZSTD_CRC: &str = r#",{"name":"zstd","configuration":{"level":19,"checksum":false}},
+    {"name":"crc32c"}"#;
 const CRC_ZSTD: &str = r#",{"name":"crc32c"},{"name":"zstd","configuration":{"level":3,
     "checksum":false}}"#;
 
@@ -84,6 +89,16 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     chunk.push((rest % 255) as u8);
     chunk.extend(bytes);
     chunk
+}
+
+fn by_libzstd(bytes: &[u8], level: i32) -> Vec<u8> {
+    zstd::bulk::compress(bytes, level).unwrap()
+}
+
+fn with_checksum(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = zstd::bulk::Compressor::new(3).unwrap();
+    writer.include_checksum(true).unwrap();
+    writer.compress(bytes).unwrap()
 }
 
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -339,12 +354,18 @@ const LABELS: [i64; 2] = [200, 387];
 
 type Encode<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
 
-const LABEL_CODECS: [(&str, Encode<'static>); 4] = [
+/// Those that a device decodes by default come first.
+const LABEL_CODECS: [(&str, Encode<'static>); 8] = [
     (LZ4, &by_liblz4),
     (BLOSC, &|chunk| by_c_blosc(chunk, large(16 << 10), c"lz4")),
     (BLOSC, &|chunk| by_c_blosc(chunk, Blosc { shuffle: BITS, ..large(0) }, c"lz4hc")),
     (BLOSC_CRC, &|chunk| sealed(by_c_blosc(chunk, large(1 << 10), c"lz4"))),
+    (ZSTD, &|chunk| by_libzstd(chunk, 1)),
+    (CRC_ZSTD_CRC, &|chunk| sealed(by_libzstd(chunk, 19))),
+    (BLOSC_ZSTD, &|chunk| by_us(chunk, large(16 << 10))),
+    (BLOSC_ZSTD, &|chunk| by_us(chunk, Blosc { shuffle: BITS, is_split: false, ..large(40_000) })),
 ];
+const GAINS: usize = 4;
 
 const fn large(block_bytes: usize) -> Blosc {
     Blosc { block_bytes, ..SHUFFLED }
@@ -363,10 +384,11 @@ fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array
         assert_eq!(sum(&on.0.chunks_redone) + sum(&auto.0.chunks_redone), 0, "{codecs}");
         assert_eq!(sum(&on.0.chunks_decoded), 0, "{codecs}");
         assert_eq!(sum(&on.0.chunks_decoded_there), off.0.decode.count, "{codecs}");
-        assert!(sum(&auto.0.chunks_decoded_there) > 0, "{codecs}");
+        assert_eq!(sum(&auto.0.chunks_decoded_there) > 0, number < GAINS, "{codecs}");
         assert!(on.0.device_decode.output_bytes > on.0.device_decode.input_bytes, "{codecs}");
         println!("{number}: bytes over the bus: off {}, auto {}, on {}", off.1, auto.1, on.1);
-        assert!(on.1 < off.1 && auto.1 < off.1, "{codecs}");
+        assert!(on.1 < off.1, "{codecs}");
+        assert!(number >= GAINS || auto.1 < off.1, "{codecs}");
     }
 }
 
@@ -399,6 +421,67 @@ fn what_a_device_refuses_at_random_comes_from_workers_and_is_the_same() {
     }
 }
 
+/// Chunks of 64 KiB whose every three bytes or so are a sequence, which takes eight of scratch.
+fn words(scratch: &Scratch, name: &str) -> (Vec<Job>, u64) {
+    let mut dice = Dice(0x1357_9BDF_0246_8ACE);
+    let words: Vec<[u8; 3]> =
+        (0..400).map(|_| core::array::from_fn(|_| dice.range(0, 256) as u8)).collect();
+    let (bytes, chunks) = (64 << 10, 40);
+    let pixels: Vec<u8> = (0..bytes * chunks / 3 + 1)
+        .flat_map(|_| words[dice.range(0, words.len() as i64) as usize])
+        .take(bytes * chunks)
+        .collect();
+    let (mut payload, mut entries, mut scratch_bytes) = (Vec::new(), Vec::new(), 0);
+    for chunk in pixels.chunks(bytes) {
+        let coded = by_libzstd(chunk, 22);
+        scratch_bytes += 16 * measure(&coded, bytes as u64).unwrap().scratch_units;
+        entries.push((payload.len() as u64, coded.len() as u64));
+        payload.extend(coded);
+    }
+    let (rows, columns) = (128, 512);
+    let shape = [rows * chunks as u64, columns];
+    let meta = Meta {
+        data_type: "uint8",
+        codecs: ZSTD,
+        ..Meta::u16(&shape, &[rows, columns], Some(&shape))
+    };
+    let uri = meta.write(scratch, name, Some(&shard_bytes(&payload, &entries)));
+    let image = Image::new(Dtype::U8, shape.to_vec(), Arc::new(pixels), vec![0]);
+    let job = |first: i64| {
+        let span = (vec![first, 0], vec![first + rows as i64, columns as i64]);
+        let want = image.inside(&span.0, &span.1);
+        Job::new(&uri, span, want)
+    };
+    (
+        (0..chunks as i64).map(|chunk| job(chunk * rows as i64)).collect(),
+        scratch_bytes / chunks as u64,
+    )
+}
+
+#[test]
+fn a_wave_whose_frames_need_more_scratch_than_there_is_is_decoded_in_passes() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let (jobs, need) = words(&scratch, "words");
+    assert!(need > 2 * (64 << 10), "{need} bytes of scratch for a chunk");
+    // The least that decodes has scratch of twice the largest chunk, and what rounding leaves over.
+    let run = |samples: usize, most: u64| {
+        let mut config = on_device(&simulator, drive::config(Dtype::U8, &[128, 512], samples));
+        (config.device_decode, config.thread_mode) = (DECODE_ON, THREADS_PUMP);
+        config.max_chunk_uncompressed_bytes = most;
+        let before = simulator.calls(Some(c"cuLaunchKernel"));
+        let stats = figures(&tight(&config), &jobs);
+        (stats, simulator.calls(Some(c"cuLaunchKernel")) - before)
+    };
+    let (stats, launches) = run(20, 1 << 20);
+    assert_eq!((sum(&stats.chunks_decoded_there), sum(&stats.chunks_redone)), (40, 0));
+    // Streams, units, and three kernels for each pass.
+    let waves = stats.device_decode.count;
+    assert!(launches > 5 * waves + 10, "{launches} launches for {waves} waves");
+    let refused = |samples| run(samples, 64 << 10).0.chunks_by_workers[ByWorker::Refused as usize];
+    assert!((1..33).any(|samples| refused(samples) > 0), "no frame is too large for all passes");
+}
+
 #[test]
 fn chunks_that_share_their_bytes_in_a_shard_are_decoded_each() {
     let Some(simulator) = Simulator::take() else { return };
@@ -421,10 +504,11 @@ fn chunks_that_share_their_bytes_in_a_shard_are_decoded_each() {
 fn reset_forgets_what_a_device_has_or_refused() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
-    let jobs = labels(&scratch, "0", LABEL_CODECS[1].0, LABEL_CODECS[1].1);
     let mut config = on_device(&simulator, config(Dtype::F32, LABELS));
     (config.device_decode, config.max_chunks_per_wave) = (DECODE_ON, 3);
-    for one_in in [0, 1, 3] {
+    for (one_in, number) in [(0, 1), (1, 1), (3, 1), (0, 4), (1, 6), (3, 5)] {
+        let (codecs, encode) = LABEL_CODECS[number];
+        let jobs = labels(&scratch, &format!("{one_in}-{number}"), codecs, encode);
         simulator.refuse_streams(one_in);
         for thread_mode in [THREADS_OWN, THREADS_PUMP] {
             config.thread_mode = thread_mode;
@@ -446,17 +530,20 @@ fn reset_forgets_what_a_device_has_or_refused() {
 }
 
 #[test]
-fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
+fn a_broken_chunk_has_the_same_outcome_as_on_the_host() {
     let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let bits = Blosc { shuffle: BITS, typesize: 4, block_bytes: 256, is_split: false };
-    let makers: [&dyn Fn(&[u8]) -> Vec<u8>; 4] = [
-        &shuffled,
-        &|bytes| by_us(bytes, bits),
-        &|bytes| by_c_blosc(bytes, SHUFFLED, c"lz4"),
-        &|bytes| copied(bytes, BYTES),
+    let makers: [(&'static str, &dyn Fn(&[u8]) -> Vec<u8>); 7] = [
+        (BLOSC, &shuffled),
+        (BLOSC, &|bytes| by_us(bytes, bits)),
+        (BLOSC, &|bytes| by_c_blosc(bytes, SHUFFLED, c"lz4")),
+        (BLOSC, &|bytes| copied(bytes, BYTES)),
+        (ZSTD, &|bytes| by_libzstd(bytes, 1)),
+        (ZSTD, &|bytes| by_libzstd(bytes, 19)),
+        (ZSTD, &with_checksum),
     ];
-    for (number, maker) in makers.into_iter().enumerate() {
+    for (number, (codecs, maker)) in makers.into_iter().enumerate() {
         // Header and offsets take all values that are an edge of something, the rest a flip.
         let break_it = |variant: u64, chunk: &[u8]| {
             let mut broken = maker(chunk);
@@ -469,7 +556,7 @@ fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
             }
             broken
         };
-        let store = store(&scratch, &number.to_string(), U16, BLOSC, 300, break_it);
+        let store = store(&scratch, &number.to_string(), U16, codecs, 300, break_it);
         let jobs = heads(&store, ROWS as i64);
         let mut config = config(Dtype::U16, [ROWS as i64, COLUMNS as i64]);
         (config.pad_value_set, config.pad_value, config.lookahead_samples) = (1, 77.0, 16);
@@ -481,7 +568,7 @@ fn a_broken_blosc_chunk_has_the_same_outcome_as_on_the_host() {
             }
         }
         let broken = host.iter().filter(|(status, _)| *status == Some(Status::Decode)).count();
-        assert!(broken > 50 && broken < 250, "{broken}");
+        assert!(broken > 50 && broken < 300, "{broken}");
     }
 }
 
@@ -498,7 +585,7 @@ struct Case {
     is_there: bool,
 }
 
-fn cases() -> [Case; 11] {
+fn cases() -> [Case; 13] {
     let case = |codecs, encode, place, is_in_slab, is_left_filtered| Case {
         codecs,
         encode,
@@ -511,16 +598,19 @@ fn cases() -> [Case; 11] {
     [
         case("", |_, b| b.to_vec(), CODEC_NONE, false, false),
         case(CRC, |_, b| sealed(b.to_vec()), CODEC_NONE, false, false),
-        case(ZSTD, |_, b| zstd::encode_all(b, 3).unwrap(), Codec::Zstd.number(), true, false),
+        there(case(ZSTD, |_, b| by_libzstd(b, 3), Codec::Zstd.number(), true, false)),
+        there(case(CRC_ZSTD_CRC, |_, b| sealed(by_libzstd(b, 19)), 1, true, false)),
+        // A checksum of the content, which libzstd alone looks at.
+        case(ZSTD, |_, b| with_checksum(b), Codec::Zstd.number(), true, false),
         case(GZIP, |_, b| gzip(b), Codec::Gzip.number(), true, false),
         case(ZLIB, |_, b| zlib(b), Codec::Zlib.number(), true, false),
         there(case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false)),
         // Too small and too wild for blosc: copied chunks.
         there(case(BLOSC, |_, b| packed(b), Codec::Blosc.number(), true, false)),
         there(case(BLOSC_CRC, |_, b| sealed(packed(b)), Codec::Blosc.number(), true, false)),
-        // Of another codec than the metadata says.
-        case(BLOSC, |_, b| shuffled(b), Codec::Blosc.number(), true, true),
-        case(BLOSC_CRC, |_, b| sealed(shuffled(b)), Codec::Blosc.number(), true, true),
+        // Of another codec than the metadata says, which a device decodes as well.
+        there(case(BLOSC, |_, b| shuffled(b), Codec::Blosc.number(), true, true)),
+        there(case(BLOSC_CRC, |_, b| sealed(shuffled(b)), Codec::Blosc.number(), true, true)),
         case(CRC_BLOSC, |_, b| shuffled(&sealed(b.to_vec())), Codec::Blosc.number(), true, false),
     ]
 }

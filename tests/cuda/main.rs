@@ -24,6 +24,7 @@ mod simulator;
 mod streams;
 mod threads;
 mod units;
+mod zstd;
 
 // What benches/gpu shares, where it is named like this.
 use common::cc;

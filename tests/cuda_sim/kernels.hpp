@@ -11,6 +11,7 @@
 #include "../../kernels/copy.cu"
 #include "../../kernels/digest.cu"
 #include "../../kernels/lz4.cu"
+#include "../../kernels/zstd.cu"
 #include "probe.cu"
 #include "train_step.cu"
 
@@ -34,18 +35,20 @@ struct Launcher<kernel> {
 
 inline std::atomic<unsigned> refused_one_in{0};
 
-// The kernel's own launch, and refusals that no stream of a well-formed store makes.
-struct Lz4Launcher : Launcher<&wavetrain_lz4> {
+// A kernel's own launch, and refusals that no stream of a well-formed store makes. From `kFirst` on
+// its parameters are streams_at, stream_count, decoded, decoded_bytes, status.
+template <auto kernel, int kFirst>
+struct DecodeLauncher : Launcher<kernel> {
   static void launch(dim3 grid, dim3 block, size_t shared, void** parameters,
                      simt::Schedule schedule) {
-    Launcher::launch(grid, block, shared, parameters, schedule);
+    Launcher<kernel>::launch(grid, block, shared, parameters, schedule);
     unsigned one_in = refused_one_in;
     if (!one_in) return;
     const auto* wave = *static_cast<const uint8_t**>(parameters[0]);
-    auto streams_at = *static_cast<uint64_t*>(parameters[2]);
-    auto count = *static_cast<uint32_t*>(parameters[3]);
-    auto* decoded = *static_cast<uint8_t**>(parameters[4]);
-    auto* status = *static_cast<uint32_t**>(parameters[6]);
+    auto streams_at = *static_cast<uint64_t*>(parameters[kFirst]);
+    auto count = *static_cast<uint32_t*>(parameters[kFirst + 1]);
+    auto* decoded = *static_cast<uint8_t**>(parameters[kFirst + 2]);
+    auto* status = *static_cast<uint32_t**>(parameters[kFirst + 4]);
     for (uint32_t i = 0; i < count; i++) {
       wavetrain_stream stream;
       memcpy(&stream, wave + streams_at + i * sizeof stream, sizeof stream);
@@ -56,9 +59,9 @@ struct Lz4Launcher : Launcher<&wavetrain_lz4> {
     }
   }
   static constexpr Kernel row(const char* name) {
-    Kernel kernel = Launcher::row(name);
-    kernel.launch = launch;
-    return kernel;
+    Kernel row = Launcher<kernel>::row(name);
+    row.launch = launch;
+    return row;
   }
 };
 
@@ -68,7 +71,10 @@ inline const Kernel kernel_table[] = {
     SIM_KERNEL(wavetrain_assemble),
     SIM_KERNEL(wavetrain_copy),
     SIM_KERNEL(wavetrain_digest),
-    Lz4Launcher::row("wavetrain_lz4"),
+    DecodeLauncher<&wavetrain_lz4, 2>::row("wavetrain_lz4"),
+    SIM_KERNEL(wavetrain_zstd_literals),
+    SIM_KERNEL(wavetrain_zstd_sequences),
+    DecodeLauncher<&wavetrain_zstd_frames, 6>::row("wavetrain_zstd_frames"),
     SIM_KERNEL(simcuda_probe_add),
     SIM_KERNEL(simcuda_probe_write),
     SIM_KERNEL(train_step),

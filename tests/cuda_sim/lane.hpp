@@ -17,6 +17,7 @@ struct dim3 {
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __constant__ static const
 #define __shared__ static thread_local
 
 static thread_local dim3 threadIdx, blockIdx;
@@ -34,9 +35,15 @@ template <class T>
 T __ldg(const T* place) {
   return *place;
 }
+inline unsigned __shfl_sync(unsigned, unsigned value, int) { return value; }
+inline unsigned __shfl_up_sync(unsigned, unsigned value, unsigned) { return value; }
+inline unsigned __ballot_sync(unsigned, int is_so) { return is_so != 0; }
+inline int __any_sync(unsigned, int is_so) { return is_so; }
+inline int __clz(int value) { return value ? __builtin_clz(unsigned(value)) : 32; }
 inline int __ffs(int value) { return __builtin_ffs(value); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
 }
+inline int max(int a, int b) { return a < b ? b : a; }
 inline unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
 inline unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }

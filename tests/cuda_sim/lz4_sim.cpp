@@ -64,7 +64,7 @@ extern "C" uint64_t sim_number(uint32_t number) {
       offsetof(wavetrain_stream, source_bytes),
       offsetof(wavetrain_stream, target_bytes),
       offsetof(wavetrain_stream, kind),
-      offsetof(wavetrain_stream, reserved),
+      offsetof(wavetrain_stream, scratch),
       sizeof(wavetrain_stream),
       kStreamWarps,
       kStreamBytesMax,

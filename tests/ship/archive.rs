@@ -189,9 +189,9 @@ fn archive_needs_only_libc() {
 /// kernel: the streams of a chunk are found and laid out, and what is refused is read again. That
 /// the bus carries rows and not what lies between them is 3 KB, a quarter of the bytes; that
 /// vectors which rows cut are stored in part is 5 KB of kernel, where up to four tenths of all
-/// elements went one by one.
+/// elements went one by one; zstd on the device is 39 KB, of which 31 are three kernels.
 const HOST_BYTES_MAX: u64 = 635_000;
-const BYTES_MAX: u64 = 760_000;
+const BYTES_MAX: u64 = 800_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()
@@ -206,7 +206,9 @@ fn archive_is_small() {
         let kernel = std::fs::read(header::root().join("kernels").join(name)).unwrap();
         object.windows(kernel.len()).any(|window| window == kernel)
     };
-    assert!(["assemble", "digest", "lz4"].iter().all(|name| holds(&format!("{name}.ptx.z"))));
+    assert!(
+        ["assemble", "digest", "lz4", "zstd"].iter().all(|name| holds(&format!("{name}.ptx.z")))
+    );
     assert!(!holds("copy.ptx.z"));
     let bytes = archive_bytes(folder);
     assert!(bytes <= BYTES_MAX, "{bytes} bytes");

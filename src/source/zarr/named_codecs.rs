@@ -96,6 +96,8 @@ fn read_codec(
             Codec::Zstd
         }
         "blosc" => read_blosc(extension, named.is_numcodecs)?,
+        // -1 is zlib's default, which writers in Java leave as it is.
+        "gzip" if named.is_numcodecs => level("level", -1, 9).map(|()| Codec::Gzip)?,
         "gzip" => level("level", 0, 9).map(|()| Codec::Gzip)?,
         "zlib" => level("level", -1, 9).map(|()| Codec::Zlib)?,
         "lz4" => level("acceleration", i32::MIN.into(), i32::MAX.into()).map(|()| Codec::Lz4)?,
@@ -131,9 +133,11 @@ fn read_blosc(extension: &Extension<'_, '_>, is_numcodecs: bool) -> Result<Codec
         if name.place_in("zstd lz4 lz4hc zlib blosclz").is_none() {
             return Err(cname.unknown("blosc of", name, "of zstd, lz4, lz4hc, zlib, blosclz"));
         }
-        if name.place_in("lz4 lz4hc").is_some() {
-            codec = Codec::BloscLz4;
-        }
+        codec = match name.place_in("lz4 lz4hc zstd") {
+            Some(0 | 1) => Codec::BloscLz4,
+            Some(_) => Codec::BloscZstd,
+            None => Codec::Blosc,
+        };
     }
     clevel.check_integer(0, 9)?;
     if extension.has_id && shuffle.as_str().is_some() {

@@ -224,6 +224,7 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
         json!({"id": "blosc", "cname": "lz4", "typesize": 2}),
         json!({"id": "blosc"}),
         json!({"id": "gzip", "level": 9}),
+        json!({"id": "gzip", "level": -1}),
         json!({"id": "zlib", "level": -1}),
         json!({"id": "lz4", "acceleration": 1}),
     ] {
