@@ -7,6 +7,8 @@
 //
 // Ends: a table has as many entries as its log says, a stream of bits is read as often as its head
 // says, and of a frame's sequences each is looked at once.
+//
+// WAVETRAIN_MUTATE_n takes a barrier or a guard away, for the test that each is needed.
 #include "zstd.cuh"
 
 constexpr uint32_t kTreeLogMax = 11;
@@ -245,10 +247,14 @@ extern "C" __global__ void __launch_bounds__(kStreamLanes)
     tree.is_broken = !is_tree;
     if (!is_own) tree.end = 0;
   }
+#ifndef WAVETRAIN_MUTATE_34
   __syncwarp();
+#endif
   bool is_sound = is_block && !tree.is_broken;
   if (is_sound) fill_tree(tree);
+#ifndef WAVETRAIN_MUTATE_35
   __syncwarp();
+#endif
   if (is_sound) {
     uint8_t* target = scratch_of(in, block) + kScratchHead;
     zstd_content content = literals_of(content_of(wave, block), found);
@@ -423,7 +429,9 @@ extern "C" __global__ void __launch_bounds__(kStreamLanes)
       if (!make_own_table(in, number, block, found, table, tables)) tables.is_broken = 1;
     }
   }
+#ifndef WAVETRAIN_MUTATE_36
   __syncwarp();
+#endif
   if (!is_block || group_lane() != 0) return;
   uint8_t* scratch = scratch_of(in, block);
   auto* sequences = reinterpret_cast<uint64_t*>(scratch + kScratchHead + scratch_literals(found));
@@ -602,18 +610,24 @@ __device__ __forceinline__ uint32_t write_block(const zstd_wave& in,
     uint32_t all_literals = from_lane(literals_end, kStreamLanes - 1);
     uint32_t all = from_lane(end, kStreamLanes - 1);
     if (all_literals > literals.count - taken) return kStreamCut;
+#ifndef WAVETRAIN_MUTATE_29
     if (all > limit - done) return kStreamTooLong;
+#endif
     find_offsets(history, step, count);
     step.literals_at = taken + literals_end - step.literals;
     step.place = done + end - step.literals - step.match;
     bool is_before = step.offset == 0 || step.offset > step.place + step.literals;
+#ifndef WAVETRAIN_MUTATE_30
     if (__any_sync(kAll, stream_lane() < count && is_before)) return kStreamOffset;
+#endif
     write_batch(literals, step, target);
     taken += all_literals;
     done += all;
   }
   uint32_t rest = literals.count - taken;
+#ifndef WAVETRAIN_MUTATE_31
   if (rest > limit - done) return kStreamTooLong;
+#endif
   copy_literals(literals, taken, target + done, rest);
   done += rest;
   return kStreamDone;
@@ -634,7 +648,9 @@ __device__ __forceinline__ uint32_t write_frame(const zstd_wave& in,
       uint32_t result = write_block(in, block, history, target, done, target_bytes, bytes_max);
       if (result != kStreamDone) return result;
     } else {
+#ifndef WAVETRAIN_MUTATE_32
       if (block.bytes > target_bytes - done) return kStreamTooLong;
+#endif
       bool is_run = block.kind == kBlockRun;
       if (block.source_bytes != (is_run ? 1 : block.bytes)) return kStreamOutside;
       copy_literals({content, block.bytes, is_run}, 0, target + done, block.bytes);
@@ -661,7 +677,9 @@ extern "C" __global__ void __launch_bounds__(kStreamThreads, 4)
   zstd_wave in = {wave, wave_bytes, blocks, block_count, arena, arena_bytes};
   uint32_t result = kStreamOutside;
   bool is_inside = is_within(stream.source, stream.source_bytes, block_count) &&
+#ifndef WAVETRAIN_MUTATE_33
                    is_within(stream.target, stream.target_bytes, decoded_bytes) &&
+#endif
                    stream.target_bytes <= kStreamBytesMax;
   if (is_inside) result = write_frame(in, stream, decoded + stream.target);
   if (stream_lane() == 0) status[number] = result;

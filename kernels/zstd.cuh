@@ -149,9 +149,14 @@ __device__ __forceinline__ uint64_t scratch_bytes(const zstd_sections& found) {
 __device__ __forceinline__ bool is_sound(const wavetrain_zstd_block& block, uint64_t wave_bytes,
                                          uint64_t arena_bytes) {
   if (block.kind > kBlockCompressed) return false;
+#ifndef WAVETRAIN_MUTATE_27
   if (!is_within(block.source, block.source_bytes, wave_bytes)) return false;
+#endif
   if (block.source_bytes > kBlockBytesMax) return false;
   if (block.kind != kBlockCompressed) return block.bytes <= kBlockBytesMax;
+#ifdef WAVETRAIN_MUTATE_28
+  arena_bytes = ~0ull;
+#endif
   return is_within(static_cast<uint64_t>(block.scratch) * kScratchUnit, block.bytes, arena_bytes);
 }
 

@@ -4,9 +4,10 @@
 use crate::cases::{POISON, Random};
 use crate::cc;
 use crate::lz4::{KINDS, content};
-use crate::sim::{Aligned, ORDERS};
+use crate::sim::{Aligned, ORDERS, run_jobs};
 use ::zstd::zstd_safe::{CCtx, CParameter};
 use std::ffi::{CString, c_void};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use wavetrain::decode::zstd_blocks::{BlockPlace, blocks, measure};
 use wavetrain::device::{Stream, StreamStatus};
@@ -371,17 +372,21 @@ fn hostile(frames: impl Iterator<Item = (Vec<u8>, usize)>, run: Run) -> [usize; 
     counts
 }
 
+/// Every bit of small frames, flipped, or one in so many of them.
+fn flips(random: &mut Random, one_in: usize) -> impl Iterator<Item = (Vec<u8>, usize)> + use<> {
+    small_frames(random).into_iter().flat_map(move |(frame, bytes)| {
+        (0..8 * frame.len()).step_by(one_in).map(move |bit| {
+            let mut broken = frame.clone();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            (broken, bytes)
+        })
+    })
+}
+
 #[test]
 fn no_flip_of_a_bit_becomes_bytes_that_libzstd_does_not_give() {
     let Some(run) = kernel() else { return };
-    let frames = small_frames(&mut Random(0x5234_5678_9ABC_DEF1));
-    let flips = frames.iter().flat_map(|(frame, bytes)| {
-        (0..8 * frame.len()).map(|bit| {
-            let mut broken = frame.clone();
-            broken[bit / 8] ^= 1 << (bit % 8);
-            (broken, *bytes)
-        })
-    });
+    let flips = flips(&mut Random(0x5234_5678_9ABC_DEF1), 1);
     let [taken, refused, left_out] = hostile(flips, run);
     println!("{taken} taken, {refused} refused, {left_out} left out");
     assert!(taken > 1000 && refused > 1000 && left_out > 100);
@@ -468,33 +473,41 @@ fn records_that_lie_are_refused_and_nothing_of_theirs_is_touched() {
     let frames = small_frames(&mut random);
     let mut refused = 0;
     for turn in 0..600 {
-        let mut launch = Launch::default();
-        for (frame, bytes) in &frames[turn % 4 * 6..][..6] {
-            launch.add_any(frame, *bytes, (turn % 16, turn / 16 % 16));
-        }
-        let at = random.within(0, launch.blocks.len() as i64) as usize;
-        let far = random.choice(&[1, 40, 4096, 1 << 20, u32::MAX as usize, usize::MAX / 2]);
-        let frame = launch.streams.iter().position(|stream| {
-            (stream.source..stream.source + u64::from(stream.source_bytes)).contains(&(at as u64))
-        });
-        let number = frame.unwrap();
-        let (sources, arena) = (launch.sources.len(), launch.arena_bytes);
-        let (block, first, scratch) = &mut launch.blocks[at];
-        let (stream, length) = (&mut launch.streams[number], block.source.len());
-        // Without scratch it does not matter where that is, nor whose tables are none of a block's.
-        let is_truth_possible = turn % 7 == 3 || turn % 7 == 2 && block.kind as u32 != 2;
-        match turn % 7 {
-            0 => *first = (sources + far).saturating_sub(length + block.source.start),
-            1 => block.source.end = (block.source.start + sources).saturating_add(far),
-            2 => *scratch = (arena / 16 + far.min(1 << 27)) as u32,
-            3 => block.back = [60_000; 4],
-            4 => stream.source_bytes = (far as u32).max(stream.source_bytes + 999),
-            5 => stream.source = 1 << 40,
-            _ => stream.target = far as u64 + (1 << 33),
-        }
-        refused += launch.lie(run, number, is_truth_possible);
+        let (launch, liar, is_truth_possible) = lying(&mut random, &frames, turn);
+        refused += launch.lie(run, liar, is_truth_possible);
     }
     assert!(refused > 400, "{refused}");
+}
+
+/// Frames of which the record of one, or of one of its blocks, is a lie; which, and whether it may
+/// be the truth for all that.
+fn lying(random: &mut Random, frames: &[(Vec<u8>, usize)], turn: usize) -> (Launch, usize, bool) {
+    let mut launch = Launch::default();
+    for (frame, bytes) in &frames[turn % 4 * 6..][..6] {
+        launch.add_any(frame, *bytes, (turn % 16, turn / 16 % 16));
+    }
+    let at = random.within(0, launch.blocks.len() as i64) as usize;
+    let far = random.choice(&[1, 40, 4096, 1 << 20, u32::MAX as usize, usize::MAX / 2]);
+    let has_it = |stream: &Stream| {
+        (stream.source..stream.source + u64::from(stream.source_bytes)).contains(&(at as u64))
+    };
+    let number = launch.streams.iter().position(has_it).unwrap();
+    let (sources, arena) = (launch.sources.len(), launch.arena_bytes);
+    let (block, first, scratch) = &mut launch.blocks[at];
+    let (stream, length) = (&mut launch.streams[number], block.source.len());
+    // Without scratch it does not matter where that is, nor whose tables are none of a block's.
+    let is_truth_possible = turn % 7 == 3 || turn % 7 == 2 && block.kind as u32 != 2;
+    match turn % 7 {
+        0 => *first = (sources + far).saturating_sub(length + block.source.start),
+        1 => block.source.end = (block.source.start + sources).saturating_add(far),
+        2 => *scratch = (arena / 16 + far.min(1 << 27)) as u32,
+        3 => block.back = [60_000; 4],
+        4 => stream.source_bytes = (far as u32).max(stream.source_bytes + 999),
+        5 => stream.source = 1 << 40,
+        _ => stream.target = far as u64 + (1 << 33),
+    }
+    launch.expected[number] = Expected::Refused;
+    (launch, number, is_truth_possible)
 }
 
 impl Launch {
@@ -525,5 +538,121 @@ impl Launch {
             assert!(decoded.iter().all(|byte| *byte == POISON), "a gap was written");
         }
         refused
+    }
+}
+
+impl Launch {
+    /// What zstd_sim.cpp as a program reads.
+    fn job(&self) -> Vec<u8> {
+        let records = self.records();
+        let mut expected = vec![0; self.decoded_bytes];
+        let mut wanted = Vec::new();
+        for (stream, expects) in self.streams.iter().zip(&self.expected) {
+            let (code, bytes) = match expects {
+                Expected::Refused => (0, &[][..]),
+                Expected::Sound(bytes) => (1, &bytes[..]),
+                Expected::Taken(bytes) => (2, &bytes[..]),
+            };
+            wanted.push(code);
+            if code > 0 {
+                expected[stream.target as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        let head = [
+            self.sources.len() + records.len(),
+            self.sources.len(),
+            self.sources.len(),
+            self.blocks.len(),
+            self.streams.len(),
+            self.arena_bytes,
+            self.decoded_bytes,
+        ];
+        let head: Vec<u8> = head.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        [&head, &self.sources, &records, &expected, &wanted[..]].concat()
+    }
+}
+
+/// Everything that shows a guard to be needed.
+fn all_jobs(one_in: usize) -> Vec<Vec<u8>> {
+    let mut random = Random(0x9234_5678_9ABC_DEF1);
+    let mut jobs = Vec::new();
+    let mut launch = Launch::default();
+    for (number, (frame, bytes)) in flips(&mut random, one_in).enumerate() {
+        launch.add_any(&frame, bytes, (number % 16, number / 16 % 16));
+        if launch.streams.len() == 1000 {
+            jobs.push(std::mem::take(&mut launch).job());
+        }
+        // Alone, so that what lies behind a frame's is nobody's.
+        let mut alone = Launch::default();
+        alone.add_any(&frame, bytes, (0, 0));
+        if number % 5 == 0 && !alone.streams.is_empty() {
+            jobs.push(alone.job());
+        }
+    }
+    let frames = small_frames(&mut random);
+    let noise = random.bytes(700);
+    let more = [in_blocks(&noise, 250, 1), in_blocks(&[7; 900], 300, 1)].map(|frame| (frame, 700));
+    for (frame, bytes) in frames.iter().chain(&more) {
+        let sound = ::zstd::decode_all(&frame[..]).unwrap();
+        launch.add_sound(frame, &sound, (0, 0));
+        // Targets for which a frame is too long, and too short.
+        for bytes in [bytes / 2, bytes + 1] {
+            launch.add_any(frame, bytes, (0, 0));
+        }
+    }
+    for kind in 0..KINDS {
+        let bytes = content(&mut random, kind, 5000);
+        launch.add_sound(&by_libzstd(&bytes, 5, &[]), &bytes, (1, 1));
+    }
+    jobs.push(launch.job());
+    let lies = (0..70).filter(|turn| turn % 7 != 3);
+    jobs.extend(
+        lies.map(|turn| lying(&mut random, &frames, turn)).filter_map(
+            |(launch, _, is_truth_possible)| (!is_truth_possible).then(|| launch.job()),
+        ),
+    );
+    jobs
+}
+
+const LANE: &str = "-DWAVETRAIN_LANES=1";
+const PROGRAM: &str = "-DSIM_PROGRAM";
+const SANITIZED: &str = "-fsanitize=address,undefined";
+
+fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    cc::kernels(name, &[&["zstd_sim.cpp", name], flags].concat())
+}
+
+#[test]
+fn warps_touch_nothing_outside_of_what_is_theirs() {
+    let Some(program) = compiled("zstd_asan", &["-O1", PROGRAM, SANITIZED]) else { return };
+    run_jobs(&program, &all_jobs(30)).unwrap();
+}
+
+#[test]
+fn warps_of_one_lane_do_the_same_and_touch_nothing_else() {
+    let Some(program) = compiled("zstd_lane", &["-O1", PROGRAM, SANITIZED, LANE]) else { return };
+    run_jobs(&program, &all_jobs(1)).unwrap();
+}
+
+#[test]
+fn every_guard_of_the_kernels_is_needed() {
+    let jobs = all_jobs(1);
+    for mutation in 27..=33 {
+        let name = format!("zstd_mutated_{mutation}");
+        let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
+        let flags = ["-O1", PROGRAM, "-fsanitize=address", LANE, "-w", &define];
+        let Some(program) = compiled(&name, &flags) else { return };
+        assert!(run_jobs(&program, &jobs).is_err(), "mutation {mutation} made no difference");
+    }
+}
+
+#[test]
+fn every_barrier_of_the_kernels_is_needed() {
+    let jobs = all_jobs(30);
+    for mutation in 34..=36 {
+        let name = format!("zstd_mutated_{mutation}");
+        let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
+        let Some(program) = compiled(&name, &["-O1", PROGRAM, "-w", &define]) else { return };
+        assert!(run_jobs(&program, &jobs).is_err(), "mutation {mutation} made no difference");
     }
 }
