@@ -176,9 +176,9 @@ impl Carver {
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(bytes)) }
     }
 
-    /// The same as a region.
-    pub fn region(&mut self, item: Item, bytes: u64, align: u64) -> Region {
-        Region::of(self.bytes(item, bytes, align))
+    /// Raw bytes from a page on, as a region.
+    pub fn region(&mut self, item: Item, bytes: u64) -> Region {
+        Region::of(self.bytes(item, bytes, MEMORY_PAGE_BYTES))
     }
 }
 

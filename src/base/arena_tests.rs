@@ -9,7 +9,7 @@ struct Block([u8; 1 << 16]);
 
 fn layout(carver: &mut Carver) -> (usize, u64) {
     let numbers = carver.slice::<u32>(Item::Waves, 100, &7);
-    let region = carver.region(Item::CommonScratch, 1000, 256);
+    let region = carver.region(Item::CommonScratch, 1000);
     let _ = carver.place(Item::Instance, || 5u8);
     (numbers.len(), region.bytes())
 }
@@ -88,7 +88,7 @@ fn a_region_refuses_a_part_that_overflows() {
     let mut block = Block([0; 1 << 16]);
     // SAFETY: as above.
     let mut carver = unsafe { Carver::over(NonNull::from(&mut block.0).cast(), 4096) };
-    let region = carver.region(Item::CommonScratch, 64, 64);
+    let region = carver.region(Item::CommonScratch, 64);
     region.part(u64::MAX, 2);
 }
 

@@ -194,7 +194,7 @@ mod tests {
     use std::vec::Vec;
 
     fn axes(sample_shape: &[u64], dtype: Dtype, dtype_bytes: u32) -> (Vec<i64>, Vec<i64>) {
-        let data = Carver::counting().region(Item::BatchSlots, 0, 1);
+        let data = Carver::counting().region(Item::BatchSlots, 0);
         let device = DlDevice { device_type: DEVICE_CPU, device_id: 0 };
         let source = Source { data, device, sample_count: 3, sample_shape, dtype, dtype_bytes };
         let (mut shape, mut strides) = ([-1; AXES_MAX], [-1; AXES_MAX]);

@@ -16,8 +16,7 @@ use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
 use crate::engine::open_device::{
-    add_device_lines, carve_batches, carve_fences, carve_staging, carve_streams, carve_tiles,
-    open_engine,
+    add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
@@ -260,12 +259,10 @@ fn layout(
     let opened = engine.as_deref().and_then(Option::as_ref);
     let batches = carve_batches(carver, settings, opened);
     let staging = carve_staging(carver, settings, geometry, opened);
-    let device_tiles = carve_tiles(carver, settings, geometry);
-    let device_streams = carve_streams(carver, settings, geometry);
+    let (device_tiles, device_streams) = carve_rows(carver, settings, geometry);
     let exports = Exports::carve(carver, config.n_batch_slots, settings.fields.len() as u32);
     let tables = carve_tables(carver, settings, staging);
-    let chunk_memory =
-        carver.region(Item::ChunkCache, settings.cache_memory_bytes, MEMORY_PAGE_BYTES);
+    let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let ring = carve_ring(carver, settings);
     let (threads, stacks) = carve_threads(carver, settings);
@@ -366,7 +363,7 @@ fn carve_threads(
 ) -> (&'static [Mutex<Option<Thread>>], Region) {
     let own = settings.thread_count();
     let threads = carver.slice_from(Item::Workers, u64::from(own), |_| Mutex::new(None));
-    (threads, carver.region(Item::ThreadStacks, stack_offset(settings, own), 4096))
+    (threads, carver.region(Item::ThreadStacks, stack_offset(settings, own)))
 }
 
 /// Sets the guard below the stack of a device's thread, the last. A caller's memory may know no

@@ -6,7 +6,6 @@
 
 use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::{Bill, Item, Kind};
-use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::status::{Status, Why};
 use crate::cuda::kernels::{ASSEMBLE, DIGEST, Kernel, LZ4, ZSTD};
 use crate::cuda::{
@@ -112,7 +111,7 @@ pub fn carve_batches(
         Some(engine) => engine.batches(),
         // Counted: not even what the host would align is taken.
         None if settings.is_cuda() => Region::of(&mut []),
-        None => carver.region(Item::BatchSlots, settings.host_slots_bytes(), MEMORY_PAGE_BYTES),
+        None => carver.region(Item::BatchSlots, settings.host_slots_bytes()),
     }
 }
 
@@ -128,26 +127,22 @@ pub fn carve_staging(
     match engine {
         Some(engine) => engine.staging(),
         None if settings.is_cuda() => Region::of(&mut []),
-        None => carver.region(Item::StagingSlabs, bytes, MEMORY_PAGE_BYTES),
+        None => carver.region(Item::StagingSlabs, bytes),
     }
 }
 
-/// A row for each unit of every slab.
-pub fn carve_tiles(carver: &mut Carver, settings: &Settings, geometry: &Geometry) -> Table<Tiles> {
-    let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
-    let rows = slabs * u64::from(geometry.device.units);
-    carver.table(Item::DeviceWaves, rows, &Tiles::default())
-}
-
-/// A row for each stream of every slab.
-pub fn carve_streams(
+/// A row for each unit, and one for each stream, of every slab.
+pub fn carve_rows(
     carver: &mut Carver,
     settings: &Settings,
     geometry: &Geometry,
-) -> Table<StreamRow> {
+) -> (Table<Tiles>, Table<StreamRow>) {
     let slabs = if settings.is_cuda() { u64::from(settings.config.host_buffer_waves) } else { 0 };
-    let rows = slabs * u64::from(geometry.device.streams);
-    carver.table(Item::DeviceWaves, rows, &StreamRow::default())
+    let rows = |each: u32| slabs * u64::from(each);
+    (
+        carver.table(Item::DeviceWaves, rows(geometry.device.units), &Tiles::default()),
+        carver.table(Item::DeviceWaves, rows(geometry.device.streams), &StreamRow::default()),
+    )
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -96,17 +97,18 @@ fn load(
     };
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
-    let result = loaded.map(|mut record| {
-        // The runs of this entry's grid: ours until the load ends.
-        let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
-        record.bind_edges(edges);
-        record.give_axis();
-        shared.views.records.write(array.at(), record);
-        if let Some(refusals) = shared.views.refusals.get(array.at()) {
-            refusals.store(0, Relaxed);
-        }
-    });
-    Outcome::Loaded(result)
+    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record)))
+}
+
+fn keep_record(shared: &Shared, array: ArraySlot, mut record: ArrayRecord) {
+    // The runs of this entry's grid: ours until the load ends.
+    let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
+    record.bind_edges(edges);
+    record.give_axis();
+    shared.views.records.write(array.at(), record);
+    if let Some(refusals) = shared.views.refusals.get(array.at()) {
+        refusals.store(0, Relaxed);
+    }
 }
 
 /// What lies at a uri.

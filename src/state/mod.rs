@@ -85,6 +85,13 @@ pub struct KeptFailure {
     pub why: Why,
 }
 
+impl KeptFailure {
+    fn carve(carver: &mut Carver) -> Shelf<KeptFailure> {
+        let none = KeptFailure { slot: 0, status: Status::Ok, why: Why::new() };
+        Shelf::new(carver.slice(Item::ChunkCache, KEPT_FAILURES_MAX, &none))
+    }
+}
+
 /// What is known of threads of ours.
 #[derive(Default)]
 pub struct Threads {
@@ -190,6 +197,8 @@ impl State {
         common_scratch: Region,
     ) -> State {
         let config = &settings.config;
+        let (waves, wave_chunks) = (config.host_buffer_waves, config.max_chunks_per_wave);
+        let slots = (config.n_batch_slots, config.samples_per_batch);
         State {
             life: Life::Running,
             sticky: None,
@@ -214,25 +223,12 @@ impl State {
                 carver,
                 settings.cache_memory_bytes,
                 settings.cache_uses,
-                config.host_buffer_waves * config.max_chunks_per_wave,
+                waves * wave_chunks,
             ),
-            waves: Waves::carve(
-                carver,
-                config.host_buffer_waves,
-                config.max_chunks_per_wave,
-                geometry.slab_bytes,
-            ),
+            waves: Waves::carve(carver, waves, wave_chunks, geometry.slab_bytes),
             device: DeviceState::carve(carver, settings, geometry.device),
-            kept_failures: Shelf::new(carver.slice(
-                Item::ChunkCache,
-                KEPT_FAILURES_MAX,
-                &KeptFailure { slot: 0, status: Status::Ok, why: Why::new() },
-            )),
-            slots: Slots::carve(
-                carver,
-                (config.n_batch_slots, config.samples_per_batch),
-                &settings.per_sample,
-            ),
+            kept_failures: KeptFailure::carve(carver),
+            slots: Slots::carve(carver, slots, &settings.per_sample),
             digests: whole::carve_digests(carver, settings),
             plan_wanted: false,
             planning: false,

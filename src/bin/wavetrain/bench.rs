@@ -124,9 +124,7 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     if let Some(path) = &options.digest_to {
         repeats[0].digests.write(list, path)?;
     }
-    let mut order: Vec<usize> = (0..repeats.len()).collect();
-    order.sort_by(|a, b| repeats[*a].seconds.total_cmp(&repeats[*b].seconds));
-    let median = &repeats[order[(order.len() - 1) / 2]];
+    let median = median(&repeats);
     let mut figures = json!({
         "backend": report::name_text(&median.stats.backend_text),
         "samples": median.samples,
@@ -144,23 +142,7 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
         "stages": report::stages_json(&median.stats),
     });
     add_where_asked(&mut figures, options, &repeats, median);
-    if options.verify {
-        figures["crcs"] = match list.fields() {
-            [] => median.crcs.iter().flatten().copied().collect(),
-            _ => json!(median.crcs),
-        };
-    }
-    if config.digest == 1 {
-        let hex = |sum: &u64| format!("{sum:016x}");
-        figures["digest"] = match list.fields() {
-            [] => json!(hex(&median.sums[0])),
-            fields => fields
-                .iter()
-                .zip(&median.sums)
-                .map(|(name, sum)| (name.clone(), hex(sum)))
-                .collect(),
-        };
-    }
+    add_checks(&mut figures, options, median, list.fields());
     if options.json {
         report::print_json(&figures)?;
     } else {
@@ -169,6 +151,28 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     match median.failed {
         0 => Ok(()),
         count => failed(format!("{count} of {} samples failed", median.samples)),
+    }
+}
+
+/// The replay of the median time.
+fn median(repeats: &[Repeat]) -> &Repeat {
+    let mut order: Vec<&Repeat> = repeats.iter().collect();
+    order.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    order[(order.len() - 1) / 2]
+}
+
+/// Adds what batches can be compared by.
+fn add_checks(figures: &mut Value, options: &Options, median: &Repeat, fields: &[String]) {
+    if options.verify {
+        figures["crcs"] = match fields {
+            [] => median.crcs.iter().flatten().copied().collect(),
+            _ => json!(median.crcs),
+        };
+    }
+    if options.flags.config.digest == 1 {
+        let hex = |sum: &u64| format!("{sum:016x}");
+        let named = || fields.iter().cloned().zip(median.sums.iter().map(hex)).collect();
+        figures["digest"] = if fields.is_empty() { json!(hex(&median.sums[0])) } else { named() };
     }
 }
 

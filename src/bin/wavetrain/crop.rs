@@ -132,7 +132,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     use lexopt::Arg::{Long, Short, Value};
     let mut flags = ConfigFlags::new();
     let (mut out, mut folder, mut file) = (None, None, None);
-    let (mut keep_going, mut json, mut source) = (false, false, true);
+    let (mut json, mut source) = (false, true);
     let mut fields = None;
     let mut words: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -146,7 +146,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Long("requests") => file = Some(PathBuf::from(parser.value()?)),
             Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
             Long("box") => words.push(word(parser.value()?)?),
-            Long("keep-going") => keep_going = true,
+            Long("keep-going") => flags.config.on_error = ON_ERROR_SKIP,
             Long("json") => json = true,
             Value(value) => words.push(word(value)?),
             Short(digit) if digit.is_ascii_digit() => {
@@ -173,30 +173,27 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
         if json || !source || !words.is_empty() {
             return usage("crop --fields FILE takes no box, no --dtype and no --json");
         }
-        if keep_going {
-            flags.config.on_error = ON_ERROR_SKIP;
-        }
         let samples = Samples::read(file, Fields::read(&fields)?)?;
-        samples::crop(&mut flags, &samples, folder)?;
-        return Ok(None);
+        return samples::crop(&mut flags, &samples, folder).map(|()| None);
     }
-    let target = match (out, folder) {
-        (Some(path), None) => Target::File(path),
-        (None, Some(path)) => Target::Folder(path),
-        _ => return usage("crop needs -o FILE or --out-dir DIR, and not both"),
-    };
-    keep_going |= flags.config.on_error == ON_ERROR_SKIP;
+    let target = target(out, folder)?;
+    let keep_going = flags.config.on_error == ON_ERROR_SKIP;
     let by_words = !words.is_empty();
     let requests = match file {
         Some(_) if by_words => return usage("give either URI BOX or --requests FILE"),
         Some(path) => Requests::read(&path, keep_going)?,
         None => Requests::from_words(&words)?,
     };
-    if keep_going {
-        flags.config.on_error = ON_ERROR_SKIP;
-    }
     let unstacked = by_words && requests.items.len() == 1;
     Ok(Some(Options { flags, requests, target, unstacked, keep_going, json, source }))
+}
+
+fn target(out: Option<PathBuf>, folder: Option<PathBuf>) -> Outcome<Target> {
+    match (out, folder) {
+        (Some(path), None) => Ok(Target::File(path)),
+        (None, Some(path)) => Ok(Target::Folder(path)),
+        _ => usage("crop needs -o FILE or --out-dir DIR, and not both"),
+    }
 }
 
 fn word(value: std::ffi::OsString) -> Outcome<String> {

@@ -76,10 +76,8 @@ impl Planner {
             let record = lock.shared.array_record(entry.array);
             let record = record.of_chunk((entry.file, entry.chunk), &mut own);
             let mut why = Why::new();
-            let is_chunk =
-                record.shard_levels == 0 && record.flat.is_none() && record.is_in_files();
-            let is_ahead = is_chunk && at - self.first >= files_left;
-            if is_new && is_ahead {
+            let is_file = record.shard_levels == 0 && record.flat.is_none() && record.is_in_files();
+            if is_new && is_file && at - self.first >= files_left {
                 full.get_or_insert(at);
                 continue;
             }
@@ -87,14 +85,14 @@ impl Planner {
                 step.progress = true;
                 continue;
             }
-            match look_up(lock.shared, state, entry, record, &mut why) {
+            let looked = look_up(lock.shared, state, entry, record, &mut why);
+            step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
+            match looked {
                 Ok(LookUp::Settled) => {
                     keep(lock.shared, state, (entry, at), record, self.owners);
-                    step.progress = true;
                 }
                 Ok(LookUp::Asked) => {
                     self.asked = self.asked.max(at + 1);
-                    step.progress = true;
                     // It may have joined a lookup that ended before this look at the window began,
                     // of which nobody would tell it again. Ends: the answer leads a level inwards.
                     if has_answer(state, entry) {
@@ -112,7 +110,6 @@ impl Planner {
                     forget_bad_file(lock.shared, state, (entry.array_id, entry.file), record);
                     step.failed = Some((*entry, status, why));
                     entry.place = Place::Gone;
-                    step.progress = true;
                 }
             }
         }

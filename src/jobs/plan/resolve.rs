@@ -8,6 +8,7 @@ use crate::base::indexes::ArraySlot;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Why};
 use crate::intake::arrays::ArrayState;
+use crate::intake::queue::Queue;
 use crate::jobs::failures::{fail_sample, sample_failure};
 use crate::jobs::plan::bind::queued_box;
 use crate::jobs::plan::boxes::{check_record, source_box};
@@ -15,28 +16,22 @@ use crate::jobs::plan::window::{Current, Phase, Planner};
 use crate::plan::Cursor;
 use crate::records::Numbering;
 use crate::state::lock::Lock;
+use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
     /// Finds the array of the next group, or asks for it.
     pub(super) fn resolve(&mut self, lock: &Lock) -> bool {
-        let Some(mut current) = self.current else { return false };
-        if current.phase != Phase::Resolve {
+        let Some(mut current) = self.current.filter(|at| at.phase == Phase::Resolve) else {
             return false;
-        }
+        };
         let mut guard = lock.lock();
         let state = &mut *guard;
         let queue = &state.queue;
-        let uri_of = |at: u32| queue.uri(queued_box(lock.shared, queue, self.order[at as usize]));
-        let first = current.group_first;
-        let mut limit = first + 1;
-        let number = self.order[first as usize];
-        let is_fed = queued_box(lock.shared, queue, number).is_fed;
-        while !is_fed && limit < current.box_count && uri_of(limit).0 == uri_of(first).0 {
-            limit += 1;
-        }
-        current.group_limit = limit;
-        if is_fed {
+        current.group_limit = self.group_limit(lock.shared, queue, &current);
+        let number = self.order[current.group_first as usize];
+        let queued = queued_box(lock.shared, queue, number);
+        if queued.is_fed {
             let boxes = lock.shared.settings.per_sample.boxes;
             self.record = lock.shared.fed_record(queue.fed(number / boxes, number % boxes));
             (current.array, current.array_id) = (ArraySlot::NONE, 0);
@@ -46,7 +41,7 @@ impl Planner {
         }
         let (uri, hash) = match current.is_alias {
             true => (self.target.as_bytes(), hash_bytes(self.target.as_bytes())),
-            false => uri_of(first),
+            false => queue.uri(queued),
         };
         let Some(array) = state.arrays.find(uri, hash) else {
             let loaded = state.arrays.load(uri, hash, None);
@@ -62,36 +57,47 @@ impl Planner {
                 let is_hit = state.arrays.is_used_again(array) as u64;
                 lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
                 state.arrays.pin(array, 1);
-                current.array = array;
-                current.array_id = state.arrays.id(array);
+                (current.array, current.array_id) = (array, state.arrays.id(array));
                 self.record = state.arrays.records.read(array.at());
                 drop(guard);
                 self.begin_group(lock, current);
-                true
             }
             ArrayState::Alias => {
                 self.target.clear();
                 self.target.push_str(state.arrays.why(array).as_str());
                 current.is_alias = true;
                 self.current = Some(current);
-                true
             }
             ArrayState::Failed(status) => {
                 let failure = Failure::because(status, state.arrays.why(array));
                 state.arrays.forget_failed(array);
                 drop(guard);
-                for at in first..limit {
-                    let record = lock.shared.box_record(current.slot, self.order[at as usize]);
-                    fail_sample(lock, record.to(current.slot), 0, &failure);
-                }
-                self.end_group(lock, current, false);
-                true
+                self.fail_group(lock, current, &failure);
             }
             ArrayState::Empty
             | ArrayState::Queued
             | ArrayState::QueuedLarge
-            | ArrayState::Loading => false,
+            | ArrayState::Loading => return false,
         }
+        true
+    }
+
+    /// Behind the last box that reads the array of the group's first. One that is fed is alone.
+    fn group_limit(&self, shared: &Shared, queue: &Queue, current: &Current) -> u32 {
+        let first = current.group_first;
+        let queued = |at: u32| queued_box(shared, queue, self.order[at as usize]);
+        let is_same = |at: &u32| queue.uri(queued(*at)).0 == queue.uri(queued(first)).0;
+        let limit = if queued(first).is_fed { first + 1 } else { current.box_count };
+        (first + 1..limit).find(|at| !is_same(at)).unwrap_or(limit)
+    }
+
+    /// Fails the samples of a group whose array cannot be read.
+    fn fail_group(&mut self, lock: &Lock, current: Current, failure: &Failure) {
+        for at in current.group_first..current.group_limit {
+            let record = lock.shared.box_record(current.slot, self.order[at as usize]);
+            fail_sample(lock, record.to(current.slot), 0, failure);
+        }
+        self.end_group(lock, current, false);
     }
 
     /// Starts a walk for every box of the group that fits the array and its field.

@@ -26,75 +26,94 @@ pub unsafe fn read_fed(
     if !source.uri.is_null() || source.uri_bytes != 0 {
         return Err(fail!(why, Invalid, "the box has a tensor and a uri"));
     }
-    let Tensor { device, event, .. } = tensor;
-    if device < -1 || tensor.reserved != 0 {
-        let text = "must be -1, for the host, or the number of a device, and reserved 0";
-        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
-    }
-    if device >= 0 && source.kind == BOX_VALUE {
-        let text = "a value is read by push, on the host: feed it as memory";
-        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
-    }
-    if device < 0 && !event.is_null() {
-        let text = "there is none for memory of the host: wait for it before push";
-        return Err(fail!(why, Invalid, "tensor.event: {text}"));
-    }
+    check_place(&tensor, source.kind, why)?;
     let (dtype, dtype_bytes) = element_type(&tensor, why)?;
     let rank = source.rank as usize;
     let mut fed = Fed { dtype, dtype_bytes, rank: source.rank, ..Fed::NOTHING };
     fed.shape[..rank].copy_from_slice(&tensor.shape[..rank]);
-    let endless = "tensor: no memory has its shape and strides";
     if !fed.is_countable() {
-        return Err(fail!(why, Invalid, "{endless}"));
+        return Err(fail!(why, Invalid, "{ENDLESS}"));
     }
-    let mut strides = tensor.strides;
-    if strides[..rank].iter().all(|stride| *stride == 0) {
-        let mut stride = i64::from(dtype_bytes);
-        for axis in (0..rank).rev() {
-            strides[axis] = stride;
-            stride = stride.saturating_mul(fed.shape[axis].min(i64::MAX as u64) as i64);
-        }
-    }
+    let is_dense = tensor.strides[..rank].iter().all(|stride| *stride == 0);
+    let strides = if is_dense { dense_strides(&fed) } else { tensor.strides };
     let elements = product(&fed.shape[..rank]).unwrap_or(u64::MAX);
     if tensor.data.is_null() && elements > 0 {
         return Err(fail!(why, Invalid, "tensor.data is NULL"));
     }
-    if source.kind == BOX_VALUE {
-        let bytes = elements.saturating_mul(u64::from(dtype_bytes));
-        if bytes > VALUE_BYTES as u64 {
-            let text = "feed what is larger as memory";
-            return Err(fail!(why, Invalid, "a value has at most {VALUE_BYTES} bytes: {text}"));
-        }
-        // SAFETY: the caller's tensor has the elements that it states.
-        fed.data = FedData::Value(unsafe { copy_value(&tensor, &fed, &strides) });
-        let mut stride = u64::from(dtype_bytes);
-        for axis in (0..rank).rev() {
-            fed.strides[axis] = stride;
-            stride *= fed.shape[axis];
-        }
-    } else {
-        let mut address = tensor.data.expose_provenance();
-        for axis in 0..rank {
-            let (stride, extent) = (strides[axis], fed.shape[axis]);
-            fed.strides[axis] = stride.unsigned_abs();
-            if stride < 0 && extent > 0 {
-                turn_axis(target, (axis, extent), why)?;
-                let reach = (extent - 1).wrapping_mul(stride.unsigned_abs());
-                address = address.wrapping_sub(reach as usize);
-            }
-        }
-        if !fed.settle(address as u64) {
-            return Err(fail!(why, Invalid, "{endless}"));
-        }
-        fed.data = match device {
-            -1 => FedData::Memory(address),
-            _ => FedData::Device(DeviceMemory {
-                device,
-                address: address as u64,
-                event: event.expose_provenance(),
-            }),
-        };
+    if source.kind != BOX_VALUE {
+        return borrow_memory(target, fed, &tensor, &strides, why);
     }
+    if elements.saturating_mul(u64::from(dtype_bytes)) > VALUE_BYTES as u64 {
+        let text = "feed what is larger as memory";
+        return Err(fail!(why, Invalid, "a value has at most {VALUE_BYTES} bytes: {text}"));
+    }
+    // SAFETY: the caller's tensor has the elements that it states.
+    fed.data = FedData::Value(unsafe { copy_value(&tensor, &fed, &strides) });
+    fed.strides = dense_strides(&fed).map(|stride| stride as u64);
+    target.fed = fed;
+    Ok(())
+}
+
+const ENDLESS: &str = "tensor: no memory has its shape and strides";
+
+/// Checks where a tensor says that its elements lie.
+fn check_place(tensor: &Tensor, kind: u32, why: &mut Why) -> Result<(), Status> {
+    let device = tensor.device;
+    if device < -1 || tensor.reserved != 0 {
+        let text = "must be -1, for the host, or the number of a device, and reserved 0";
+        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
+    }
+    if device >= 0 && kind == BOX_VALUE {
+        let text = "a value is read by push, on the host: feed it as memory";
+        return Err(fail!(why, Invalid, "tensor.device = {device}: {text}"));
+    }
+    if device < 0 && !tensor.event.is_null() {
+        let text = "there is none for memory of the host: wait for it before push";
+        return Err(fail!(why, Invalid, "tensor.event: {text}"));
+    }
+    Ok(())
+}
+
+/// Bytes from one element to the next along each axis, row-major without gaps.
+fn dense_strides(fed: &Fed) -> [i64; RANK_MAX] {
+    let (mut strides, mut stride) = ([0; RANK_MAX], i64::from(fed.dtype_bytes));
+    for axis in (0..fed.rank as usize).rev() {
+        strides[axis] = stride;
+        stride = stride.saturating_mul(fed.shape[axis].min(i64::MAX as u64) as i64);
+    }
+    strides
+}
+
+/// Notes where the caller's memory lies. An axis of a negative stride is looked at from its other
+/// end.
+fn borrow_memory(
+    target: &mut Request,
+    mut fed: Fed,
+    tensor: &Tensor,
+    strides: &[i64; RANK_MAX],
+    why: &mut Why,
+) -> Result<(), Status> {
+    let mut address = tensor.data.expose_provenance();
+    for axis in 0..fed.rank as usize {
+        let (stride, extent) = (strides[axis], fed.shape[axis]);
+        fed.strides[axis] = stride.unsigned_abs();
+        if stride < 0 && extent > 0 {
+            turn_axis(target, (axis, extent), why)?;
+            let reach = (extent - 1).wrapping_mul(stride.unsigned_abs());
+            address = address.wrapping_sub(reach as usize);
+        }
+    }
+    if !fed.settle(address as u64) {
+        return Err(fail!(why, Invalid, "{ENDLESS}"));
+    }
+    fed.data = match tensor.device {
+        -1 => FedData::Memory(address),
+        device => FedData::Device(DeviceMemory {
+            device,
+            address: address as u64,
+            event: tensor.event.expose_provenance(),
+        }),
+    };
     target.fed = fed;
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::engine::requests::Request;
 use crate::fail;
-use crate::records::Fed;
+use crate::records::FedData;
 use crate::setup::config::Config;
 use crate::source::zarr::normalize_uri;
 use core::ffi::{CStr, c_char, c_void};
@@ -278,11 +278,20 @@ pub unsafe fn read_sample(
     (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
     (target.field, target.at) = (source.field, source.at);
     (target.step, target.axes) = (source.step, source.axes);
-    target.fed = Fed::NOTHING;
+    target.fed.data = FedData::Nothing;
     if source.kind != BOX_URI {
         // SAFETY: the caller's tensor is as the header says.
         return unsafe { read_fed(target, &source, why) };
     }
+    // SAFETY: the caller's uri is as the header says.
+    unsafe { read_uri(target, &source, why) }
+}
+
+/// Checks and copies the uri of a box.
+///
+/// # Safety
+/// `source.uri` is NULL or has `uri_bytes` readable bytes.
+unsafe fn read_uri(target: &mut Request, source: &SampleBox, why: &mut Why) -> Result<(), Status> {
     if !source.tensor.is_null() {
         return Err(fail!(why, Invalid, "the box has a tensor, but its kind is that of a uri"));
     }
