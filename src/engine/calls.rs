@@ -81,24 +81,26 @@ impl Engine {
         let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;
         let mut request = Request::EMPTY;
-        let mut checked = None;
+        let mut is_checked = false;
         loop {
             // Filled without the lock: it reads the caller's memory and may be long.
-            if taken < count && checked.is_none() {
-                match self.check_sample(taken, &mut fill, &mut request) {
-                    Ok(shape) => checked = Some(shape),
-                    Err(failure) => return (taken, Err(self.closing_or(failure))),
+            if taken < count && !is_checked {
+                if let Err(failure) = self.check_sample(taken, &mut fill, &mut request) {
+                    return (taken, Err(self.closing_or(failure)));
                 }
+                is_checked = true;
             }
             let mut state = self.lock.lock();
             if let Some(failure) = self.refusal(&state) {
                 return (taken, Err(failure));
             }
-            let Some(first) = checked else { return (taken, Ok(())) };
-            match self.add_sample(&mut state, (taken, first), &mut fill, &mut request) {
+            if !is_checked {
+                return (taken, Ok(()));
+            }
+            match self.add_sample(&mut state, taken, &mut fill, &mut request) {
                 Ok(()) => {
                     taken += 1;
-                    checked = None;
+                    is_checked = false;
                     self.pushed(&mut state);
                 }
                 Err(Refused::Wrong(failure)) => return (taken, Err(failure)),

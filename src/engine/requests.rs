@@ -41,6 +41,8 @@ pub struct Request {
     pub boxes: u32,
     /// The caller's tag.
     pub tag: u64,
+    /// What a box that was checked reads, and which places of its field that goes to.
+    pub shape: BoxShape,
 }
 
 /// Writes box number n of sample number m, and what the sample says of itself; or says what is
@@ -63,15 +65,16 @@ impl Request {
         axes: [0; RANK_MAX],
         boxes: 1,
         tag: 0,
+        shape: BoxShape::EMPTY,
     };
 
     fn failure(&self, status: Status, why: &Why) -> Failure {
         Failure { tag: self.tag, ..Failure::because(status, why) }
     }
 
-    fn to_queue(&self, shape: BoxShape) -> NewBox<'_> {
-        let (uri, fed) = (self.uri.as_bytes(), self.fed);
-        NewBox { uri, fed, rank: self.rank, field: self.field, shape }
+    fn to_queue(&self) -> NewBox<'_> {
+        let (fed, shape) = (&self.fed, &self.shape);
+        NewBox { uri: self.uri.as_bytes(), fed, rank: self.rank, field: self.field, shape }
     }
 }
 
@@ -84,14 +87,13 @@ pub enum Refused {
 }
 
 impl Engine {
-    /// Reads all boxes of a sample and checks each; what the first reads, which `request` still has
-    /// if there is no other.
+    /// Reads all boxes of a sample and checks each. `request` is the last one.
     pub(super) fn check_sample(
         &self,
         sample: usize,
         fill: &mut impl Fill,
         request: &mut Request,
-    ) -> Result<BoxShape, Failure> {
+    ) -> Result<(), Failure> {
         fill(sample, 0, request)?;
         let (boxes, most) = (request.boxes, self.shared.settings.per_sample.boxes);
         if boxes == 0 || boxes > most {
@@ -101,12 +103,12 @@ impl Engine {
                 fail!(why, Invalid, "a sample of {boxes} boxes: must have 1 to {most}: {text}");
             return Err(request.failure(status, &why));
         }
-        let shape = self.check_box(0, request)?;
+        self.check_box(0, request)?;
         for number in 1..boxes {
             fill(sample, number, request)?;
             self.check_box(number, request)?;
         }
-        Ok(shape)
+        Ok(())
     }
 
     /// Adds a sample to the queue that was checked before. Of several boxes each is read and
@@ -115,21 +117,21 @@ impl Engine {
     pub(super) fn add_sample(
         &self,
         state: &mut State,
-        (sample, first): (usize, BoxShape),
+        sample: usize,
         fill: &mut impl Fill,
         request: &mut Request,
     ) -> Result<(), Refused> {
         let boxes = request.boxes;
         let mut added = Ok(());
         if boxes == 1 {
-            added = state.queue.add_box(&request.to_queue(first)).map_err(Refused::Full);
+            added = state.queue.add_box(&request.to_queue()).map_err(Refused::Full);
         }
         for number in (0..boxes).take_while(|_| boxes > 1) {
-            let shape = fill(sample, number, request);
-            let shape = shape.and_then(|()| self.check_box(number, request));
-            added = shape.map_err(Refused::Wrong).and_then(|shape| {
-                state.queue.add_box(&request.to_queue(shape)).map_err(Refused::Full)
-            });
+            let filled = fill(sample, number, request);
+            let checked = filled.and_then(|()| self.check_box(number, request));
+            added = checked
+                .map_err(Refused::Wrong)
+                .and_then(|()| state.queue.add_box(&request.to_queue()).map_err(Refused::Full));
             if added.is_err() {
                 break;
             }
@@ -144,10 +146,10 @@ impl Engine {
         added
     }
 
-    /// Whether the box has places in its field; what it reads, and which places.
-    fn check_box(&self, number: u32, request: &Request) -> Result<BoxShape, Failure> {
+    /// Whether the box has places in its field: notes what it reads, and which places.
+    fn check_box(&self, number: u32, request: &mut Request) -> Result<(), Failure> {
         let mut why = Why::new();
-        let checked = self.shape_of_box(request, &mut why);
+        let checked = self.shape_box(request, &mut why);
         checked.map_err(|status| {
             if request.boxes > 1 {
                 let text = why;
@@ -157,7 +159,7 @@ impl Engine {
         })
     }
 
-    fn shape_of_box(&self, request: &Request, why: &mut Why) -> Result<BoxShape, Status> {
+    fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
         if !request.fed.is_fed() {
             self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
         }
@@ -180,15 +182,15 @@ impl Engine {
                 Err(fault) => return Err(walk_failure(axis, (begin, end, step), fault, why)),
             }
         }
-        let shape = self.place(request, field, &walks, why)?;
+        self.place(request, field, &walks, why)?;
         if request.fed.is_fed() {
-            self.check_fed(request, &shape, why)?;
+            self.check_fed(request, why)?;
         }
-        Ok(shape)
+        Ok(())
     }
 
     /// Whether what is fed can be had as the field wants it: nothing is read for that.
-    fn check_fed(&self, request: &Request, shape: &BoxShape, why: &mut Why) -> Result<(), Status> {
+    fn check_fed(&self, request: &Request, why: &mut Why) -> Result<(), Status> {
         let (shared, fed) = (&self.shared, &request.fed);
         if !shared.settings.takes_parts {
             let way_out = "set max_boxes_per_sample, at least to 1";
@@ -198,26 +200,27 @@ impl Engine {
             check_device(shared.engine(), memory.device, why)?;
         }
         let record = shared.fed_record(fed);
-        let queued = request.to_queue(*shape).queued();
+        let queued = request.to_queue().queued();
         check_record(shared, &record, shared.field(request.field), why)?;
         source_box(shared, &record, &queued, why).map(|_| ())
     }
 
-    /// The places that the walks along the axes of a box go to.
+    /// Notes the places that the walks along the axes of a box go to.
     fn place(
         &self,
-        request: &Request,
+        request: &mut Request,
         field: &Field,
         walks: &[AxisWalk],
         why: &mut Why,
-    ) -> Result<BoxShape, Status> {
+    ) -> Result<(), Status> {
         let extents: ArrayVec<u64, RANK_MAX> = walks.iter().map(AxisWalk::places).collect();
         let takes_parts = self.shared.settings.takes_parts;
         let axes = match request.axes[..request.rank].iter().all(|axis| *axis == 0) {
             true => axes_in_order(field, &extents, takes_parts, why)?,
             false => axes_as_given(field, &extents, &request.axes, why)?,
         };
-        let mut shape = BoxShape::EMPTY;
+        let shape = &mut request.shape;
+        *shape = BoxShape::EMPTY;
         for (axis, walk) in walks.iter().enumerate() {
             shape.axes[axis] = walk.to_axis(axes[axis]);
         }
@@ -251,7 +254,7 @@ impl Engine {
                 List(field.extents())
             ));
         }
-        Ok(shape)
+        Ok(())
     }
 
     /// Whether two of the boxes that were added go to the same place.

@@ -68,13 +68,13 @@ pub struct NewBox<'a> {
     /// The array, if it is not fed.
     pub uri: &'a [u8],
     /// What is fed.
-    pub fed: Fed,
+    pub fed: &'a Fed,
     /// Axes of the box.
     pub rank: usize,
     /// Field that it goes to.
     pub field: u32,
     /// What it reads, and where that goes.
-    pub shape: BoxShape,
+    pub shape: &'a BoxShape,
 }
 
 impl NewBox<'_> {
@@ -87,7 +87,7 @@ impl NewBox<'_> {
             is_scalar: self.rank == 0,
             is_fed: self.fed.is_fed(),
             is_on_device: self.fed.on_device().is_some(),
-            shape: self.shape,
+            shape: *self.shape,
         }
     }
 }
@@ -193,7 +193,7 @@ impl Queue {
         let name = match new.fed.is_fed() {
             false => self.use_name(new.uri).ok_or(Full::Uris)?,
             true => {
-                self.fed[place] = new.fed;
+                self.fed[place] = *new.fed;
                 0
             }
         };
@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
-        let (fed, shape) = (Fed::NOTHING, BoxShape::EMPTY);
+        let (fed, shape) = (&Fed::NOTHING, &BoxShape::EMPTY);
         queue.add_box(&NewBox { uri, fed, rank: 1, field: 0, shape })
     }
 

@@ -114,8 +114,8 @@ impl Cursor {
             let behind = (start + edge).min(file.first + file.edge);
             let step = u64::from(self.reach.step[axis]);
             let (low, limit) = (self.reach.next(axis, start), self.reach.hi[axis].min(behind));
-            // Behind the last element that is read.
-            let last = (limit - 1 - low) % step;
+            // Elements behind the last one that is read.
+            let last = if step == 1 { 0 } else { (limit - 1 - low) % step };
             (part.low[axis], part.high[axis]) = (low - start, limit - last - start);
         }
         part
@@ -125,8 +125,13 @@ impl Cursor {
     pub fn advance(&mut self, record: &ArrayRecord) -> bool {
         for axis in (0..record.axes()).rev() {
             if let Some(chunk) = self.next_chunk(record, axis) {
+                let past = chunk - self.chunk[axis];
                 self.chunk[axis] = chunk;
-                self.set_chunk(record);
+                // Most steps are along the last axis, where chunks follow each other.
+                match axis + 1 == record.axes() {
+                    true => self.position.1 += u64::from(past),
+                    false => self.set_chunk(record),
+                }
                 return true;
             }
             self.chunk[axis] = self.first_chunk(record, axis);
@@ -169,6 +174,9 @@ impl Cursor {
         let limit = self.reach.hi[axis].min(file.first + file.edge);
         if behind >= limit {
             return None;
+        }
+        if self.reach.step[axis] == 1 {
+            return Some(self.chunk[axis] + 1);
         }
         let next = self.reach.next(axis, behind);
         (next < limit).then(|| ((next - file.first) / edge) as u32)

@@ -11,6 +11,7 @@ use crate::engine::calls::Popped;
 use crate::engine::requests;
 use crate::fail;
 use crate::os::{Os, SYSTEM};
+use crate::records::FedData;
 use crate::setup::config::Config;
 use crate::source::zarr::{NodeKind, normalize_uri};
 use crate::surface::handles::{self, Entered, close_token, open_token};
@@ -257,9 +258,12 @@ fn fill_request(
             lengths.2
         ));
     }
-    target.fed = source.feed.fed(rank, why)?;
-    if !target.fed.is_fed() {
-        normalize_uri(source.uri, &mut target.uri, why)?;
+    match &source.feed {
+        Feed::Nothing => {
+            target.fed.data = FedData::Nothing;
+            normalize_uri(source.uri, &mut target.uri, why)?;
+        }
+        feed => target.fed = feed.fed(rank, why)?,
     }
     target.rank = rank;
     target.begin[..rank].copy_from_slice(source.begin);
