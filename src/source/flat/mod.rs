@@ -56,10 +56,17 @@ struct Elements {
     offset: u64,
 }
 
+/// Type, bytes and order of an element, and its unit of time.
+type ElementType = (Dtype, u32, ByteOrder, Option<Time>);
+
 /// An element type as numpy spells it: "<f4", ">u2", "|b1", "|V3". None where it is none that is
 /// read.
-fn numpy_type(text: &str) -> Option<(Dtype, u32, ByteOrder, Option<Time>)> {
+fn numpy_type(text: &str) -> Option<ElementType> {
     let (order, kind) = text.split_at_checked(1)?;
+    elements_of(order, kind)
+}
+
+fn elements_of(order: &str, kind: &str) -> Option<ElementType> {
     let (dtype, dtype_bytes, time) = element_of_kind(kind)?;
     let native = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
     let byte_order = match (order, dtype.word_bytes()) {

@@ -4,7 +4,7 @@
 //! literal of a Python dictionary of the three keys that the format has; nothing of it is run, and
 //! whatever else it is is refused by name.
 
-use super::{Elements, flat_record, numpy_type};
+use super::{ElementType, Elements, elements_of, flat_record, numpy_type};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
@@ -72,13 +72,23 @@ pub fn record_from_npy(
     let Some(shape) = dictionary.shape else {
         return Err(fail!(why, Unsupported, "{file}: more than {RANK_MAX} axes: {shown}"));
     };
-    let Some((dtype, dtype_bytes, byte_order, time)) = dictionary.descr.and_then(numpy_type) else {
+    let Some((dtype, dtype_bytes, byte_order, time)) = dictionary.descr.and_then(header_type)
+    else {
         let what = "its .npy header has a type that is no number of up to 16 bytes";
         return Err(fail!(why, Unsupported, "{file}: {what}: {shown}"));
     };
     let is_column_major = dictionary.is_column_major;
     let elements = Elements { dtype, dtype_bytes, byte_order, time, is_column_major, offset };
     flat_record(uri, &shape, &elements, sizes, why)
+}
+
+/// The type that a header names. Without an order it is in that of the machine, as numpy has it.
+fn header_type(descr: &str) -> Option<ElementType> {
+    match descr.get(..1)? {
+        "<" | ">" | "=" => numpy_type(descr),
+        "|" => elements_of("=", &descr[1..]),
+        _ => elements_of("=", descr),
+    }
 }
 
 /// The dictionary of a header.
@@ -258,6 +268,16 @@ mod tests {
     }
 
     #[test]
+    fn a_type_without_an_order_has_that_of_the_machine() {
+        let native = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+        for descr in ["u2", "|u2", "=u2"] {
+            let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,), }}");
+            let record = record(&text, 134).unwrap();
+            assert_eq!((record.dtype, record.byte_order), (Dtype::U16, native), "{descr}");
+        }
+    }
+
+    #[test]
     fn what_a_header_lies_about_is_refused() {
         let header = |descr: &str, shape: &str| {
             format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}")
@@ -271,7 +291,8 @@ mod tests {
             (header("'|O'", "(3,)"), 1 << 40, Status::Unsupported),
             (header("'<U8'", "(3,)"), 1 << 40, Status::Unsupported),
             (header("'<f16'", "(3,)"), 1 << 40, Status::Unsupported),
-            (header("'|u2'", "(3,)"), 1 << 40, Status::Unsupported),
+            (header("'|<u2'", "(3,)"), 1 << 40, Status::Unsupported),
+            (header("'µ'", "(3,)"), 1 << 40, Status::Unsupported),
             (header("[('a', '<f4'), ('b', '<i4', (2,))]", "(3,)"), 1 << 40, Status::Unsupported),
             (header("'<u2'", &format!("({})", "1,".repeat(17))), 1 << 40, Status::Unsupported),
             (header("'<u2'", "(3,)").replace("shape", "shapes"), 1 << 40, Status::Decode),
