@@ -13,6 +13,7 @@ use crate::jobs::failures::fail_waiter;
 use crate::jobs::plan::find::is_keeping;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::Planner;
+use crate::os::FileStat;
 use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::state::State;
 use crate::state::lock::Lock;
@@ -151,8 +152,7 @@ impl Planner {
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
         self.each_read(shared, data, |first, _, bytes| {
-            slab_bytes +=
-                staged_bytes(shared.settings.reads_direct, self.data_offset(first), bytes).1;
+            slab_bytes += staged_bytes(shared.settings.reads_direct, self.data(first).0, bytes).1;
         });
         let Some((interval, slab_start)) = lock.lock().waves.ring.take(slab_bytes) else {
             return false;
@@ -163,6 +163,7 @@ impl Planner {
             let at = self.first + u64::from(self.sorted[task]);
             self.window[index(at % self.window.len() as u64)].place = Place::Gone;
         }
+        assert!(reads.0 <= ops && ops <= tasks);
         self.write_order(shared, wave, reads.0);
         self.first += count;
         self.drop_gone();
@@ -191,20 +192,19 @@ impl Planner {
         self.entry(self.first + self.sorted[task] as u64)
     }
 
-    /// Where the bytes of a task that is read begin in its file.
-    fn data_offset(&self, task: usize) -> u64 {
+    /// Where the bytes of a task that is read lie: from which byte of its file on, how many, and
+    /// what the file looked like.
+    fn data(&self, task: usize) -> (u64, u64, FileStat) {
         match self.task(task).place {
-            Place::Data { offset, .. } => offset,
-            _ => 0,
+            Place::Data { offset, bytes, stat } => (offset, bytes, stat),
+            _ => unreachable!("tasks that are read come first"),
         }
     }
 
     fn each_read(&self, shared: &Shared, data: usize, emit: impl FnMut(usize, usize, u64)) {
         let piece = |task: usize| {
             let entry = self.task(task);
-            let Place::Data { offset, bytes, .. } = entry.place else {
-                return Piece { array_id: 0, file: 0, offset: 0, bytes: 0, asked: None };
-            };
+            let (offset, bytes, _) = self.data(task);
             let is_in_files = shared.array_record(entry.array).is_in_files();
             let asked = (!is_in_files).then_some(entry.chunk);
             Piece { array_id: entry.array_id, file: entry.file, offset, bytes, asked }
@@ -225,7 +225,7 @@ impl Planner {
         let (base, mut ops, mut slab, mut pairs) = (shared.wave_row(wave, 0), 0, slab_start, 0);
         self.each_read(shared, data, |first, limit, bytes| {
             let entry = self.task(first);
-            let Place::Data { offset, stat, .. } = entry.place else { return };
+            let (offset, _, stat) = self.data(first);
             let need = |task: usize| self.task(task).need.span.bytes().max(4096);
             let (front, staged) = staged_bytes(shared.settings.reads_direct, offset, bytes);
             let slab_offset = slab + front;
@@ -315,7 +315,10 @@ impl Planner {
             Place::Blank => (ChunkKind::Blank, start, 0),
             Place::Fed => (ChunkKind::Fed, start, entry.need.box_bytes),
             Place::Kept => (ChunkKind::Kept, start, 0),
-            _ => (ChunkKind::Missing, start, 0),
+            Place::Missing => (ChunkKind::Missing, start, 0),
+            Place::New | Place::Waiting(_) | Place::Gone => {
+                unreachable!("a wave takes what is settled, once")
+            }
         };
         let tables = &shared.tables;
         for pair in 0..entry.pair_count {
@@ -352,6 +355,7 @@ impl Planner {
             },
         );
         *pairs += entry.pair_count;
+        assert!(*pairs <= shared.settings.pairs_per_wave);
     }
 
     /// Orders the reads so that they alternate across files, ascending within each.

@@ -44,6 +44,7 @@ pub fn redo(lock: &Lock) -> bool {
         shared.tables.order.write(shared.wave_row(wave, ops), ops);
         ops += 1;
     });
+    assert!(0 < ops && ops <= chunks);
     lock.lock().waves.read_again(wave, ops, interval);
     true
 }

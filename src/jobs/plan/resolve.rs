@@ -102,6 +102,7 @@ impl Planner {
 
     /// Starts a walk for every box of the group that fits the array and its field.
     fn begin_group(&mut self, lock: &Lock, mut current: Current) {
+        assert!(current.phase == Phase::Resolve && current.group_limit <= current.box_count);
         (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
         (self.shape, self.origin) = (self.record.shape, [0; RANK_MAX]);
         let is_boxes = self.record.numbering == Numbering::Boxes;

@@ -185,7 +185,16 @@ impl Planner {
         progress |= self.resolve(lock);
         progress |= self.walk(lock);
         progress |= self.settle(lock);
-        progress | self.form(lock, progress)
+        progress |= self.form(lock, progress);
+        self.assert_window();
+        progress
+    }
+
+    fn assert_window(&self) {
+        assert!(self.first <= self.limit && self.pair_first <= self.pair_limit);
+        assert!(self.limit - self.first <= self.window.len() as u64);
+        assert!(self.pair_limit - self.pair_first <= self.pairs.len() as u64);
+        assert!(self.looked.max(self.asked) <= self.limit);
     }
 
     fn begin(&mut self, lock: &Lock) -> bool {
@@ -240,6 +249,7 @@ impl Planner {
 
     /// The group is planned; the next one, what no box covers, or the end of the batch.
     pub(super) fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
+        assert!(self.merge.is_empty() && current.group_first < current.group_limit);
         let state = &mut *lock.lock();
         if is_pinned && current.array != ArraySlot::NONE {
             state.arrays.unpin(current.array, 1);
@@ -369,6 +379,7 @@ impl Planner {
         need: Need,
         pairs: u64,
     ) {
+        assert!(self.limit - self.first < self.window.len() as u64);
         let at = index(self.limit % self.window.len() as u64);
         self.window[at] = Planned {
             place,
