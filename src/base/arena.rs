@@ -452,6 +452,7 @@ impl<'a> RowsMut<'a> {
     }
 
     /// Row `number`.
+    #[inline(always)] // loops over short rows ask for each
     pub fn row(&mut self, number: usize) -> &mut [u8] {
         assert!(number < self.count);
         // SAFETY: the rows are in bounds and ours by the invariant; the slice covers one row alone
