@@ -4,27 +4,22 @@
 //! simulator runs on that, and the rest skips itself.
 
 mod cases;
-mod codecs;
 #[path = "../common/mod.rs"]
 mod common;
 mod consumer;
-mod crops;
 mod digests;
 mod driver;
 mod lend;
 mod lent_units;
-mod lz4;
 mod named;
 mod pipeline;
 mod release;
-mod samples;
 mod sim;
 mod simt;
 mod simulator;
 mod streams;
+mod sweeps;
 mod threads;
-mod units;
-mod zstd;
 
 // What benches/gpu shares, where it is named like this.
 use common::cc;

@@ -1,4 +1,4 @@
-// The project's kernels on the CPU, for tests/cuda/units.rs: as a library, and, for
+// The project's kernels on the CPU, for tests/cuda/sweeps/units.rs: as a library, and, for
 // AddressSanitizer, as a program (-DSIM_PROGRAM) that runs what the test wrote into a file.
 #define SIMT_WATCH
 #include "simt.hpp"

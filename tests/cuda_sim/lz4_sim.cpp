@@ -1,6 +1,7 @@
-// wavetrain_lz4 on the CPU, for tests/cuda/lz4.rs and the fuzz target lz4_kernel: as a library,
-// and, for AddressSanitizer, as a program (-DSIM_PROGRAM) that runs what the test wrote into a
-// file. With -DWAVETRAIN_LANES=1 a warp is one lane, and nothing but the kernel is compiled.
+// wavetrain_lz4 on the CPU, for tests/cuda/sweeps/lz4.rs and the fuzz target lz4_kernel: as a
+// library, and, for AddressSanitizer, as a program (-DSIM_PROGRAM) that runs what the test wrote
+// into a file. With -DWAVETRAIN_LANES=1 a warp is one lane, and nothing but the kernel is
+// compiled.
 #include <stdint.h>
 
 // Loads of the kernel of more than a byte that lie in none of these extents, {first, limit}.

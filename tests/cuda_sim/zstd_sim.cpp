@@ -1,7 +1,7 @@
-// The kernels of zstd frames on the CPU, for tests/cuda/zstd.rs and the fuzz target zstd_kernel: as
-// a library, and, for AddressSanitizer, as a program (-DSIM_PROGRAM) that runs what the test wrote
-// into a file. With -DWAVETRAIN_LANES=1 a warp is one lane, and nothing but the kernels is
-// compiled.
+// The kernels of zstd frames on the CPU, for tests/cuda/sweeps/zstd.rs and the fuzz target
+// zstd_kernel: as a library, and, for AddressSanitizer, as a program (-DSIM_PROGRAM) that runs
+// what the test wrote into a file. With -DWAVETRAIN_LANES=1 a warp is one lane, and nothing but
+// the kernels is compiled.
 #include <stdint.h>
 
 #if defined(WAVETRAIN_LANES) && WAVETRAIN_LANES == 1

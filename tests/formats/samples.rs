@@ -38,7 +38,7 @@ fn each_sample_has_the_digest_of_its_bytes_in_every_mode() {
     }
 }
 
-/// Memory of a device: the simulated one has a test of its own (tests/cuda/samples.rs).
+/// Memory of a device: the simulated one has a test of its own (tests/cuda/sweeps/samples.rs).
 #[test]
 fn memory_of_a_named_device_is_read_as_memory_of_the_host_is() {
     let Some(cuda_driver) = drive::named_driver().map(DriverPath::from_static) else { return };

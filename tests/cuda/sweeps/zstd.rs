@@ -3,8 +3,8 @@
 
 use crate::cases::{POISON, Random};
 use crate::cc;
-use crate::lz4::{KINDS, content};
 use crate::sim::{Aligned, ORDERS, run_jobs};
+use crate::sweeps::lz4::{KINDS, content};
 use ::zstd::zstd_safe::{CCtx, CParameter};
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;

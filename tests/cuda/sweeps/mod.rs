@@ -1,0 +1,8 @@
+//! What takes longer than all other tests of this program together: `cargo fast` leaves it out.
+
+mod codecs;
+mod crops;
+mod lz4;
+mod samples;
+mod units;
+mod zstd;
