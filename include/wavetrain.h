@@ -30,9 +30,7 @@
  * And single files of elements as they are: .npy files (versions 1.0 to 3.0, either order, either
  * byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a name of
  * section 9 in lower case, little-endian, or one of numpy's (>u2), and offset (0) and order (C) may
- * be left out. Both have a fill value of 0, and of them no more is read than boxes need. Of a .npy
- * file that changes while the loader is open nothing is read any more, until reset has it looked at
- * anew.
+ * be left out. Both have a fill value of 0, and of them no more is read than boxes need.
  *
  * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
  * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or
@@ -57,6 +55,22 @@
  * are int64 to wavetrain, "not a time" the least of them, and give I64 or RAW alone. Strings and
  * objects are refused. An array of rank 0 has a box of rank 0, which is a sample of one element.
  * What it does not understand it refuses by name, before it reads data.
+ *
+ * Files may change while the loader is open. The version of a file is its device, inode, size and
+ * time of change (mtime). The first touch of a file in each batch looks at its path, once. Another
+ * version there: everything that is cached of the file is forgotten, the file is read anew, and
+ * stats.files_changed counts it. So a batch that is pushed after a change has the new version, and
+ * no batch has parts of two versions of one file. A file that changes while a batch reads it is
+ * WAVETRAIN_IO; one that is replaced by a rename is not, because its open descriptor still reads
+ * the old version. Versions of different files are not compared. What an array is loaded from is looked
+ * at by the same rule: zarr.json or .zarray, the .npy file, the folder of numbered .npy files. What
+ * is seen by the first batch after wavetrain_reset, or after wavetrain_forget, alone: which array a
+ * group's #level=, #scale= or a folder of numbered files stands for. What is not seen: a file that
+ * is written in place twice within one tick of its file system's clock (4 ms or so) and keeps its
+ * size. Objects of a files hook have their size as version: one that is replaced by another of the
+ * same size is not noticed, and its old index is used with its new bytes. Give such an object a new
+ * name, or call wavetrain_forget. Documents behind a hook are looked at by the first batch after
+ * wavetrain_reset.
  *
  * Words: a *field* is one tensor of a batch: an image, its mask, a label; a sample has a part of
  * each, made of its boxes. A *box* is a range begin <= i < end on every axis of an array. A *chunk*
@@ -578,6 +592,8 @@ typedef struct wavetrain_stats_view {
     uint32_t device_decode_way;     /* WAVETRAIN_DECODE_: what is decoded on the device; OFF too
                                 where a cap has no room to decode to, and on the host */
     uint32_t reserved2;             /* 0 */
+    uint64_t files_changed; /* files, documents and folders that had another version at the first
+                                touch of a batch, so that what was cached of them was forgotten */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -706,8 +722,8 @@ enum {
  * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
  * .zgroup. Uris of other schemes come as they are: "s3://bucket/a.zarr/c/0/1". The name is borrowed
  * during the call. All functions may wait, and are called from several threads at once (without
- * threads of ours: from those that pump, pop, push and run jobs). Set size and read, or neither. A
- * file must not change while the loader is open. */
+ * threads of ours: from those that pump, pop, push and run jobs). Set size and read, or neither.
+ * The size of a file is its version: see "Files may change" in section 1. */
 typedef struct wavetrain_files_hook {
     size_t struct_size;
     void *user;
@@ -1234,12 +1250,21 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
                                          struct DLManagedTensor **tensor);
 
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
- * batches from 0 again. Held batches stay held, tensors live on, metadata and indexes stay cached,
- * decoded chunks do not, nothing is allocated. Waits for steps that run, such as a read, if at all;
+ * batches from 0 again. Held batches stay held, tensors live on. Metadata and indexes stay cached,
+ * but every version is asked for again before it is used; decoded chunks do not stay. Nothing is
+ * allocated. Waits for steps that run, such as a read, if at all;
  * not for reads that files.read_async has begun: these keep their part of the staging memory until
  * they are completed, and a stream that needs all of it waits for them. An error of the CUDA driver
  * is not forgotten: only close helps. OK. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
+
+/* Forgets what is cached of the array at `uri`: its documents, descriptors, index pages and decoded
+ * chunks. `uri` is copied and spelled as it was pushed; NULL: all arrays. The next sample that
+ * names the array finds it as it is then. Samples that are planned keep what they have; queued ones do
+ * not. For a host that has just rewritten one asset, above all behind a files hook, whose objects
+ * have no version but their size. Does not wait, and may be called from any thread. OK, also where
+ * nothing was cached; INVALID or UNSUPPORTED: the uri; SHUTDOWN. */
+wavetrain_status wavetrain_forget(wavetrain_loader loader, const char *uri);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
  * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, or

@@ -790,6 +790,8 @@ public:
     }
 
     status reset() noexcept { return wavetrain_reset(handle_); }
+    /* wavetrain_forget; nullptr: all arrays. */
+    status forget(const char *uri) noexcept { return wavetrain_forget(handle_, uri); }
     status pump(std::uint64_t budget_ns) noexcept { return wavetrain_pump(handle_, budget_ns); }
     status stats(stats_view &out) const noexcept { return wavetrain_stats(handle_, &out); }
     status stats_reset() noexcept { return wavetrain_stats_reset(handle_); }

@@ -417,6 +417,7 @@ class StatsView(Structure):
     chunks_by_workers: Array[c_uint64]
     device_decode_way: int
     reserved2: int
+    files_changed: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -475,6 +476,7 @@ class StatsView(Structure):
         ("chunks_by_workers", c_uint64 * BY_WORKER_PLACES),
         ("device_decode_way", c_uint32),
         ("reserved2", c_uint32),
+        ("files_changed", c_uint64),
     ]
 
 
@@ -912,6 +914,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_dlpack", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p, c_void_p]),
     ("wavetrain_dlpack_legacy", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p, c_void_p]),
     ("wavetrain_reset", c_int32, [c_uint64]),
+    ("wavetrain_forget", c_int32, [c_uint64, c_char_p]),
     ("wavetrain_pump", c_int32, [c_uint64, c_uint64]),
     ("wavetrain_read_done", c_int32, [c_uint64, c_uint64, c_int64]),
     ("wavetrain_stats", c_int32, [c_uint64, c_void_p]),

@@ -282,13 +282,22 @@ class Pipeline:
 
     def reset(self) -> None:
         """Drops every sample that is not popped, also those of pending iterables, and forgets an
-        error of the stream. Held batches and tensors stay; caches stay warm."""
+        error of the stream. Held batches and tensors stay. Metadata and indexes stay cached, and
+        the version of each file is asked for again before it is used."""
         self._check_open()
         with self._lock, Kept():
             call_on("reset", self._loader)
             # Nothing is borrowed now. Who waits in pop has the window that was.
             del self._open.windows[:]
             self._drop_all()
+
+    def forget(self, uri: str | os.PathLike[str] | None = None) -> None:
+        """Forgets what is cached of the array at `uri`, or of all arrays: documents, descriptors,
+        indexes and decoded chunks. The next sample that names the array finds it as it is then.
+        For objects behind `files=` and fsspec, whose version is their size alone."""
+        self._check_open()
+        name = None if uri is None else uri_of(uri).encode()
+        call_on("forget", self._loader, name)
 
     def stats(self) -> Stats:
         """Figures so far. print() shows them as a table."""

@@ -102,6 +102,7 @@ class Stats:
     chunks_decoded_there: dict[str, int]  # on the device, by codec
     chunks_redone: dict[str, int]  # of these, those that were left to the CPU after all
     chunks_by_workers: dict[str, int]  # why the CPU decodes a chunk for a device
+    files_changed: int  # replaced or rewritten files, of which what was cached was forgotten
     device_decode_way: DeviceDecode
     digest: Metric
     device_decode: Metric

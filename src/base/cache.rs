@@ -113,13 +113,18 @@ impl Cache {
     /// the slot held before is the caller's to end.
     pub fn take(&mut self, hash: u64) -> Option<u32> {
         let slot = self.ages.first()?;
-        self.forget(slot);
-        let bucket = self.bucket(hash);
-        let next = self.buckets[bucket];
-        self.slots[slot as usize] = Slot { hash, next, pins: 0, keyed: true };
-        self.buckets[bucket] = slot;
+        self.set_key(slot, hash);
         self.touch(slot);
         Some(slot)
+    }
+
+    /// Gives a slot another key; its age and its pins stay.
+    pub fn set_key(&mut self, slot: u32, hash: u64) {
+        self.forget(slot);
+        let bucket = self.bucket(hash);
+        let (next, pins) = (self.buckets[bucket], self.slots[slot as usize].pins);
+        self.slots[slot as usize] = Slot { hash, next, pins, keyed: true };
+        self.buckets[bucket] = slot;
     }
 
     /// The slot that `take` would give.
@@ -315,8 +320,8 @@ mod tests {
         let mut state = 1u64;
         for _ in 0..20_000 {
             state = hash_words(&[state]);
-            let key = state % 64;
-            let found = cache.find(key & 7, |slot| keys[slot as usize] == key);
+            let (key, hash) = (state % 128, |key: u64| key >> 4);
+            let found = cache.find(hash(key), |slot| keys[slot as usize] == key);
             let expected = keys.iter().position(|held| *held == key).map(|at| at as u32);
             assert_eq!(found, expected);
             match found {
@@ -324,9 +329,13 @@ mod tests {
                     cache.forget(slot);
                     keys[slot as usize] = u64::MAX;
                 }
+                Some(slot) if state & 0x2000 == 0 && !keys.contains(&(key ^ 64)) => {
+                    cache.set_key(slot, hash(key ^ 64));
+                    keys[slot as usize] = key ^ 64;
+                }
                 Some(slot) => cache.touch(slot),
                 None => {
-                    let slot = cache.take(key & 7).unwrap();
+                    let slot = cache.take(hash(key)).unwrap();
                     keys[slot as usize] = key;
                 }
             }

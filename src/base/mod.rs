@@ -13,6 +13,7 @@ pub mod sort;
 pub mod stats;
 pub mod status;
 pub mod text;
+pub mod version;
 
 #[cfg(test)]
 mod arena_tests;

@@ -292,6 +292,9 @@ stats! {
     device_decode_way: u32,
     /// Always 0.
     reserved2: u32,
+    /// Files, documents and folders that were replaced or rewritten since they were looked at, so
+    /// that what was cached of them was forgotten.
+    files_changed: u64 = AtomicU64,
 }
 
 #[cfg(test)]

@@ -243,6 +243,12 @@ impl Slots {
         self.slots.iter().any(|slot| slot.state == SlotState::Filling)
     }
 
+    /// Batches before this one are neither being planned nor filled.
+    pub fn first_filling(&self) -> u64 {
+        let filling = self.slots.iter().filter(|slot| slot.state == SlotState::Filling);
+        filling.map(|slot| slot.batch_id).min().unwrap_or(self.next_begin)
+    }
+
     /// A slot goes from the state `from` on to `to`.
     fn go(&mut self, slot: BatchSlot, from: SlotState, to: SlotState) -> &mut Slot {
         let entry = &mut self.slots[slot.at()];

@@ -6,7 +6,7 @@
 //! not kept where that would push out one that is used sooner. Time is the number of a sample.
 //!
 //! One owner, under its lock; nothing here waits or allocates. Every operation costs O(log n) at
-//! most, so the size of the cache hardly matters, except `clear` and `invalidate_all`, which walk
+//! most, so the size of the cache hardly matters, except `clear` and `invalidate`, which walk
 //! what is held, and `pass`, which costs O(log n) for each use that it ends.
 //!
 //! The planner of a batch of samples `[first, limit)` calls, for each chunk of the batch once,
@@ -14,8 +14,8 @@
 //! else. When every chunk of the batch has its place it calls `pass(limit)`.
 //!
 //! States of a slot: free -> Pending (`insert`) -> Ready (`set_ready`) -> free (evicted, or let go
-//! of). A pending or pinned slot is never evicted. A slot that lost its key (`abandon`,
-//! `invalidate_all`) is not found any more and is free as soon as it is neither pending nor pinned.
+//! of). A pending or pinned slot is never evicted. A slot that lost its key (`abandon`, `forget`,
+//! `invalidate`) is not found any more and is free as soon as it is neither pending nor pinned.
 //!
 //! Invariant: a slot is in `order` exactly while it is ready, unpinned and has its key.
 
@@ -27,6 +27,7 @@ mod window;
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::limits::CHUNK_BYTES_MAX;
+use crate::base::version::Version;
 use order::{Order, lateness_from_use};
 use runs::Runs;
 use uses::{Foreseen, Uses};
@@ -73,6 +74,8 @@ struct Resident {
     /// Its key; NONE: it lost it.
     record: u32,
     bytes: u32,
+    /// The version of its file.
+    version: Version,
     /// Its bytes never came.
     is_failed: bool,
     pins: u32,
@@ -84,6 +87,7 @@ const NOBODY: Resident = Resident {
     state: State::Free,
     record: NONE,
     bytes: 0,
+    version: Version::NONE,
     is_failed: false,
     pins: 0,
     waiter_first: NONE,
@@ -219,6 +223,16 @@ impl ChunkCache {
         Some(slot)
     }
 
+    /// Notes the version of the file that the slot's chunk lies in.
+    pub fn set_version(&mut self, slot: Slot, version: Version) {
+        self.residents[slot as usize].version = version;
+    }
+
+    /// The version of the file that the slot's chunk lies in.
+    pub fn version(&self, slot: Slot) -> Version {
+        self.residents[slot as usize].version
+    }
+
     /// Whether the slot, which the caller pins, was abandoned.
     pub fn is_failed(&self, slot: Slot) -> bool {
         self.residents[slot as usize].is_failed
@@ -307,19 +321,23 @@ impl ChunkCache {
         Some(number)
     }
 
-    /// Nothing is found any more, while jobs run: what they pin or fill stays until they let go.
-    /// Foreseen uses stay.
-    pub fn invalidate_all(&mut self) {
+    /// Chunks of these keys are not found any more, while jobs run: what they pin or fill stays
+    /// until they let go. Foreseen uses stay.
+    pub fn invalidate(&mut self, is_bad: impl Fn(ChunkKey) -> bool) {
         let mut at = 0;
         while at < self.runs.granules() {
             at = match self.residents[at as usize].record {
-                NONE => self.runs.limit(at),
-                _ => {
-                    self.lose_key(at);
-                    self.settle(at)
-                }
+                record if record != NONE && is_bad(self.uses.key(record)) => self.forget(at),
+                _ => self.runs.limit(at),
             };
         }
+    }
+
+    /// The chunk in a slot is not found any more; what jobs pin or fill of it stays until they let
+    /// go. Gives the limit of the run that it lies in.
+    pub fn forget(&mut self, slot: Slot) -> u32 {
+        self.lose_key(slot);
+        self.settle(slot)
     }
 
     /// Forgets everything, uses and waiters too; time may start again. Nobody holds a slot.

@@ -268,7 +268,7 @@ impl History {
     }
 
     fn invalidate_all(&mut self) {
-        self.cache.invalidate_all();
+        self.cache.invalidate(|_| true);
         let held = core::mem::take(&mut self.held).into_values();
         self.lost.extend(held.filter(|held| !held.is_evictable()));
     }

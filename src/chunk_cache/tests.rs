@@ -43,7 +43,7 @@ fn a_cache_of_no_bytes_takes_no_memory_and_holds_nothing() {
     assert_eq!(cache.find(key(1)), None);
     cache.pass_chunk(key(1), 5);
     cache.pass(6);
-    cache.invalidate_all();
+    cache.invalidate(|_| true);
     cache.clear();
     assert_eq!((cache.held_bytes(), cache.evictions()), (0, 0));
 }
@@ -186,7 +186,7 @@ fn what_runs_when_all_is_invalidated_keeps_its_place_until_it_lets_go() {
     let [pinned, pending, _] = [1, 2, 3].map(|chunk| cache.insert(key(chunk), 9).unwrap());
     cache.pin(pinned);
     cache.set_ready(pinned);
-    cache.invalidate_all();
+    cache.invalidate(|_| true);
     assert!(held(&cache).is_empty());
     let again = cache.insert(key(1), 9).unwrap();
     assert!(again != pinned && again != pending);
@@ -201,7 +201,7 @@ fn foreseen_uses_outlive_an_invalidation() {
     let mut cache = cache(GRANULE, 4, 0);
     cache.foresee(key(1), 5);
     hold(&mut cache, 1, 1).unwrap();
-    cache.invalidate_all();
+    cache.invalidate(|_| true);
     hold(&mut cache, 2, 1).unwrap();
     assert!(hold(&mut cache, 1, 1).is_some());
 }

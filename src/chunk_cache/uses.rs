@@ -108,6 +108,11 @@ impl Uses {
         None
     }
 
+    /// The record's key.
+    pub fn key(&self, record: u32) -> ChunkKey {
+        self.records[record as usize].key
+    }
+
     /// The slot that holds the record's key.
     pub fn slot(&self, record: u32) -> Option<Slot> {
         let slot = self.records[record as usize].slot;

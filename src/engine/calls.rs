@@ -5,6 +5,7 @@
 //! lock up; without threads of ours they work instead of sleeping (`host_threads`).
 
 use crate::base::arena::Region;
+use crate::base::cache::hash_bytes;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Stream};
@@ -14,6 +15,7 @@ use crate::engine::ways_out::starved_text;
 use crate::fail;
 use crate::intake::queue::Full;
 use crate::jobs::device::{drain_device, next_look};
+use crate::jobs::lease::{close_forgotten, drop_retired};
 use crate::jobs::read::ring::close_unused_ring;
 use crate::jobs::release::{
     accept_event, give_slot_back, is_device_at_rest, no_such_batch, note_consumer,
@@ -335,12 +337,41 @@ impl Engine {
         }
         let state = &mut *self.lock.lock();
         state.reset();
+        // No batch is being filled any more.
+        drop_retired(&self.shared, state);
         if state.life == Life::Resetting {
             state.life = Life::Running;
         }
         state.wakes.all(Condition::Idle);
         state.wakes.all(Condition::Space);
         state.wakes.all(Condition::Batch);
+        Ok(())
+    }
+
+    /// Forgets what is known of the array at a uri, which is normal, or of all: whoever names it
+    /// next finds it as it is then. What is planned keeps what it has.
+    pub fn forget(&self, uri: Option<&str>) -> Result<(), Failure> {
+        let state = &mut *self.lock.lock();
+        if state.life == Life::Closing {
+            return Err(Failure::shutdown());
+        }
+        let shared = &self.shared;
+        let Some(uri) = uri else {
+            state.arrays.forget_all();
+            state.chunks.invalidate(|_| true);
+            state.files.forget_array(None, |open| close_forgotten(shared, Some(open)));
+            return Ok(());
+        };
+        let hash = hash_bytes(uri.as_bytes());
+        // The uri may stand for another one, of which the array is.
+        let name = uri.as_bytes();
+        let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
+        for array in found.into_iter().flatten() {
+            let id = state.arrays.id(array);
+            state.arrays.forget(array);
+            state.chunks.invalidate(|key| key.array_id == id);
+            state.files.forget_array(Some(id), |open| close_forgotten(shared, Some(open)));
+        }
         Ok(())
     }
 

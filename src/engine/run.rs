@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::jobs::read::{ask, cached, wait};
-use crate::jobs::{assemble, device, digest, load, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, digest, load, look, look_array, look_up, parts, patch, plan};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
 use crate::state::worker::Worker;
@@ -28,6 +28,8 @@ impl Engine {
             }
             Job::LoadArray { array, large } => load::run(lock, worker, array, large),
             Job::LoadParts(slice) => parts::run(lock, worker, &slice),
+            Job::Look(looks) => look::run(lock, &looks),
+            Job::LookArray { array, version } => look_array::run(lock, array, version),
             Job::Locate { request, question, lease } => {
                 look_up::run(lock, worker, request, &question, &lease)
             }

@@ -4,7 +4,7 @@
 //! has one.
 
 use crate::jobs::read::{cached, wait};
-use crate::jobs::{assemble, device, digest, load, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, digest, load, look, look_array, look_up, parts, patch, plan};
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
@@ -20,6 +20,8 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Digest => digest::take(state),
         Work::Assemble => assemble::take(state, shared),
         Work::OwnRead => cached::take(state, shared, role),
+        Work::Look => look::take(state, shared),
+        Work::LookArray => look_array::take(state),
         Work::Load => load::take(state),
         Work::Parts => parts::take(state),
         Work::LookUp => look_up::take(state),

@@ -4,6 +4,10 @@
 //! Alias or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
+//! A Ready entry has the version of what it was loaded from, at which the first use in each batch
+//! looks. Where that is another one now, the entry is found no more, and its uri is loaded again;
+//! who pins it keeps it.
+//!
 //! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.
 
 use crate::base::arena::{Carver, Table};
@@ -11,8 +15,9 @@ use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo, hash_bytes};
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
-use crate::base::status::{Status, Why};
+use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Text;
+use crate::base::version::Version;
 use crate::records::ArrayRecord;
 use crate::records::grid::EdgeRun;
 
@@ -49,8 +54,14 @@ struct Entry {
     checked_batch: Option<u64>,
     /// Whether a sample used it since it was loaded.
     is_used: bool,
-    /// Its files are not what they were when it was loaded.
-    has_changed: bool,
+    /// The version of what it was loaded from, where that is looked at.
+    version: Option<Version>,
+    /// The last batch that looked, or for which it was loaded.
+    looked_batch: Option<u64>,
+    /// The batch for which somebody looks, or is to.
+    looking: Option<u64>,
+    /// Why nobody could look; the reason is in `why`.
+    look_failed: Option<Status>,
 }
 
 impl Entry {
@@ -61,7 +72,10 @@ impl Entry {
         wanted_by: 0,
         checked_batch: None,
         is_used: false,
-        has_changed: false,
+        version: None,
+        looked_batch: None,
+        looking: None,
+        look_failed: None,
     };
 }
 
@@ -78,6 +92,7 @@ pub struct Arrays {
     pub edges: Table<EdgeRun>,
     queue: Fifo,
     large_queue: Fifo,
+    looks: Fifo,
     next_id: u64,
     uses_ended: u64,
 }
@@ -96,6 +111,7 @@ impl Arrays {
             edges: carver.table(name, edges, &EdgeRun::EMPTY),
             queue: Fifo::carve(carver, name, count),
             large_queue: Fifo::carve(carver, name, count),
+            looks: Fifo::carve(carver, name, count),
             next_id: 0,
             uses_ended: 0,
         }
@@ -250,21 +266,111 @@ impl Arrays {
         self.entries[slot.at()].checked_batch = Some(batch_id);
     }
 
-    /// Notes that the files of a loaded array are not what they were: reset forgets it.
-    pub fn set_changed(&mut self, slot: ArraySlot) {
-        self.entries[slot.at()].has_changed = true;
+    /// Notes the version of what an entry is loaded from; None: nobody looks at it.
+    pub fn set_version(&mut self, slot: ArraySlot, version: Option<Version>) {
+        self.entries[slot.at()].version = version;
     }
 
-    /// Ends every use and every load that has not begun; what is loaded and has not changed stays.
+    /// Whether a batch must look before it uses a Ready entry: unless it, or one after it, has, or
+    /// the entry was loaded for it. `is_each`: every batch must, and not the first one after a
+    /// reset alone.
+    pub fn needs_look(&self, slot: ArraySlot, batch_id: u64, is_each: bool) -> bool {
+        let entry = &self.entries[slot.at()];
+        entry.version.is_some()
+            && match entry.looked_batch {
+                Some(looked) => looked < batch_id && is_each,
+                None => entry.is_used,
+            }
+    }
+
+    /// Begins a look for a batch, unless one is under way. `is_own`: the caller does it, and gets
+    /// the version of what the entry was loaded from; else a worker does.
+    pub fn begin_look(&mut self, slot: ArraySlot, batch_id: u64, is_own: bool) -> Option<Version> {
+        let entry = &mut self.entries[slot.at()];
+        if entry.looking.is_some() {
+            return None;
+        }
+        entry.looking = Some(batch_id);
+        let version = entry.version.filter(|_| is_own);
+        self.cache.pin(slot.0, 1);
+        if version.is_none() {
+            self.looks.push(slot.0);
+        }
+        version
+    }
+
+    /// Whether a batch may use a Ready entry now; where it must look before, that is begun. Err:
+    /// why nobody could look; the entry is then forgotten.
+    pub fn may_use(
+        &mut self,
+        slot: ArraySlot,
+        batch_id: u64,
+        is_each: bool,
+    ) -> Result<bool, Failure> {
+        let entry = &mut self.entries[slot.at()];
+        assert!(entry.state == ArrayState::Ready);
+        if let Some(status) = entry.look_failed.take() {
+            let failure = Failure::because(status, &entry.why);
+            self.forget(slot);
+            return Err(failure);
+        }
+        if self.needs_look(slot, batch_id, is_each) {
+            self.begin_look(slot, batch_id, false);
+            return Ok(false);
+        }
+        let looked = &mut self.entries[slot.at()].looked_batch;
+        *looked = (*looked).max(Some(batch_id));
+        Ok(true)
+    }
+
+    /// Whether an entry waits for somebody to look.
+    pub fn has_looks(&self) -> bool {
+        !self.looks.is_empty()
+    }
+
+    /// The next entry to look at, and the version of what it was loaded from.
+    pub fn next_look(&mut self) -> Option<(ArraySlot, Version)> {
+        let slot = self.looks.pop().map(ArraySlot)?;
+        Some((slot, self.entries[slot.at()].version.unwrap_or(Version::NONE)))
+    }
+
+    /// Ends a look: whether it found the same version, or why it could not look.
+    pub fn end_look(&mut self, slot: ArraySlot, is_same: Result<bool, Status>, why: &Why) {
+        let entry = &mut self.entries[slot.at()];
+        assert!(entry.looking.is_some());
+        let looked = entry.looking.take();
+        match is_same {
+            Ok(true) => entry.looked_batch = entry.looked_batch.max(looked),
+            Ok(false) => self.forget(slot),
+            Err(status) => (entry.look_failed, entry.why) = (Some(status), *why),
+        }
+        self.unpin(slot, 1);
+    }
+
+    /// The entry is found no more, and its uri is loaded again for the next sample that names it.
+    /// Who pins it keeps it as it is.
+    pub fn forget(&mut self, slot: ArraySlot) {
+        self.cache.forget(slot.0);
+    }
+
+    /// The same for all entries.
+    pub fn forget_all(&mut self) {
+        (0..self.entries.len() as u32).for_each(|slot| self.cache.forget(slot));
+    }
+
+    /// Ends every use and every load that has not begun. What is loaded stays, and is looked at
+    /// before it is used again; other names of it are forgotten.
     pub fn reset(&mut self) {
         self.queue.clear();
         self.large_queue.clear();
+        self.looks.clear();
         self.cache.unpin_all();
         for slot in (0..self.entries.len() as u32).map(ArraySlot) {
             let entry = &mut self.entries[slot.at()];
-            entry.wanted_by = 0;
-            entry.checked_batch = None;
-            if entry.has_changed || !matches!(entry.state, ArrayState::Ready | ArrayState::Alias) {
+            (entry.wanted_by, entry.checked_batch) = (0, None);
+            // What was loaded ahead and not used is looked at as well.
+            (entry.looked_batch, entry.looking, entry.is_used) = (None, None, true);
+            if entry.state != ArrayState::Ready || entry.look_failed.is_some() {
                 entry.state = ArrayState::Empty;
                 self.cache.forget(slot.0);
             }

@@ -72,7 +72,7 @@ pub fn read_npy(
             NpyHeader::Found(header, offset) => {
                 let sizes = (stat.bytes, most);
                 let mut record = record_from_npy((header, offset), uri, sizes, why)?;
-                record.flat_state = Some((stat.bytes, stat.modified_ns));
+                record.flat_version = Some(stat.version());
                 return Ok(Some(record));
             }
             NpyHeader::Longer(needed) if needed > stat.bytes => {

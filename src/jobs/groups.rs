@@ -77,7 +77,8 @@ pub fn select_level(
     let (group, text) = split_selection(uri)?;
     why.clear();
     let selected = Selection::read(text, uri, why).and_then(|selection| {
-        let Some(Document { kind, bytes }) = read_document(store, &mut *open, group, buffer, why)?
+        let Some(Document { kind, bytes, .. }) =
+            read_document(store, &mut *open, group, buffer, why)?
         else {
             return Ok(None);
         };

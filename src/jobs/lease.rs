@@ -78,6 +78,15 @@ pub fn close_forgotten(shared: &Shared, open: Option<Descriptors>) {
     }
 }
 
+/// Closes files that other versions took the place of, once no batch that looked before can need
+/// them.
+pub fn drop_retired(shared: &Shared, state: &mut State) {
+    let first = state.slots.first_filling();
+    while let Some(open) = state.files.drop_retired(first) {
+        close_forgotten(shared, open);
+    }
+}
+
 /// Uses a lease and counts opens.
 pub fn open_counted(
     shared: &Shared,
@@ -93,6 +102,7 @@ pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
         OpenFault::Changed => {
             fail!(why, Io, "{}: its size or time of change is not what it was", shown(path))
         }
+        OpenFault::Replaced => fail!(why, Io, "{}: it was replaced", shown(path)),
         OpenFault::Store(fault) => fail!(why, Io, "{}: {fault}", shown(path)),
     }
 }
@@ -251,7 +261,10 @@ impl<'a> LeasedFile<'a> {
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
         close_forgotten(self.lock.shared, state.files.give_back(self.lease, open, stat));
-        if self.opened == Err(OpenFault::Changed) || self.has_ended.get() {
+        // Where the record is of another version than the read, nothing is wrong with the record.
+        let is_of_record = self.lease.stat.is_none_or(|stat| stat == self.read.stat);
+        let has_changed = self.opened == Err(OpenFault::Changed) && is_of_record;
+        if has_changed || self.has_ended.get() {
             close_forgotten(self.lock.shared, state.forget_file(slot));
         } else if self.is_no_chunk {
             close_forgotten(self.lock.shared, state.files.forget(slot));
@@ -280,7 +293,7 @@ pub fn lease_read(
         let target = state.claim_read(shared, wave, op, &read);
         return Some(Job::Ask { wave, op, read, target });
     }
-    match state.files.lease(read.array_id, read.file, None) {
+    match state.files.lease(read.array_id, read.file, None, Some(read.stat)) {
         LeaseOutcome::Leased(lease) => {
             let ticket = if cached_only { None } else { state.async_reads.take() };
             let target = state.claim_read(shared, wave, op, &read);

@@ -4,6 +4,7 @@ use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
+use crate::base::version::Version;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
@@ -71,20 +72,20 @@ fn load(
         Access { store: &shared.store, open: &mut open, open_folder: &mut open_folder };
     let (config, uri) = (&shared.settings.config, shared.array_uri(array));
     let place = (uri, (config.max_parts, config.max_chunk_uncompressed_bytes));
-    let (edges, mut bytes) = (shared.claim_edges(array), 0);
+    let (edges, mut root) = (shared.claim_edges(array), Root::NONE);
     let target = (&mut *buffer, is_large);
-    let look = look_for(&mut access, &shared.asked, place, target, edges, &mut bytes, why);
+    let look = look_for(&mut access, &shared.asked, place, target, edges, &mut root, why);
     shared.stats.files_opened.fetch_add(u64::from(!uri.starts_with(HOOK_PREFIX)), Relaxed);
     let loaded = match look {
         _ if is_later.get() => return Outcome::Later,
         Ok(Some(Seen::Record(record))) => Ok(record),
         Ok(Some(Seen::Alias)) => return Outcome::Alias,
-        Ok(Some(Seen::Parts(Begun { sequence, record }))) => {
+        Ok(Some(Seen::Parts(Begun { sequence, record, .. }))) => {
             shared.views.records.write(array.at(), record);
-            return Outcome::Parts(sequence.count);
+            return Outcome::Parts(sequence.count, root.version);
         }
         Ok(Some(Seen::Group(kind))) => {
-            let document_bytes = index(bytes);
+            let document_bytes = index(root.bytes);
             let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
             match refuse_group(&place, access.open, buffer, is_large, why) {
                 _ if is_later.get() => return Outcome::Later,
@@ -95,12 +96,18 @@ fn load(
         Ok(None) => return Outcome::TooLarge,
         Err(status) => Err(status),
     };
-    shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
+    shared.stats.meta.observe((shared.os.now_ns)() - start, root.bytes, root.bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
-    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record)))
+    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record, root.version)))
 }
 
-fn keep_record(shared: &Shared, array: ArraySlot, mut record: ArrayRecord) {
+/// Keeps a record; the version of what it was loaded from.
+fn keep_record(
+    shared: &Shared,
+    array: ArraySlot,
+    mut record: ArrayRecord,
+    version: Option<Version>,
+) -> Option<Version> {
     // The runs of this entry's grid: ours until the load ends.
     let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
     record.bind_edges(edges);
@@ -109,6 +116,7 @@ fn keep_record(shared: &Shared, array: ArraySlot, mut record: ArrayRecord) {
     if let Some(refusals) = shared.views.refusals.get(array.at()) {
         refusals.store(0, Relaxed);
     }
+    version
 }
 
 /// What lies at a uri.
@@ -123,9 +131,24 @@ pub enum Seen {
     Group(DocumentKind),
 }
 
-/// Looks for an array in what the host has, among flat files, then among documents, whose number of
-/// bytes goes to `bytes`, and runs of grids to `edges`. Files of numbers are `most.0` at most, and
-/// chunks of flat files have `most.1` bytes. None where `buffer` is too small, unless it is large
+/// What an array is loaded from.
+#[derive(Clone, Copy)]
+pub struct Root {
+    /// Bytes of its document.
+    pub bytes: u64,
+    /// The version of its document, of its .npy file, or of the folder of its numbered files; None
+    /// where nothing of an array is read there.
+    pub version: Option<Version>,
+}
+
+impl Root {
+    /// Nothing was read.
+    pub const NONE: Root = Root { bytes: 0, version: None };
+}
+
+/// Looks for an array in what the host has, among flat files, then among documents; what it is
+/// loaded from goes to `root`, and runs of grids to `edges`. Files of numbers are `most.0` at most,
+/// and chunks of flat files have `most.1` bytes. None where `buffer` is too small, unless it is large
 /// already.
 #[inline(never)] // what is left of a look is not to stand on the stack of all that follows
 pub fn look_for(
@@ -134,7 +157,7 @@ pub fn look_for(
     (uri, most): (&str, (u32, u64)),
     (buffer, is_large): (&mut [u8], bool),
     edges: &mut [EdgeRun],
-    bytes: &mut u64,
+    root: &mut Root,
     why: &mut Why,
 ) -> Result<Option<Seen>, Status> {
     if let Some(asked) = ask_for(asked, uri, why) {
@@ -142,13 +165,20 @@ pub fn look_for(
     }
     let (store, flat) = (access.store, (uri, most.1));
     if let Some(flat) = read_flat(store, &mut access.open, flat, buffer, is_large, why) {
-        return Ok(flat?.map(Seen::Record));
+        let flat = flat?;
+        root.version = flat.as_ref().and_then(|record| record.flat_version);
+        return Ok(flat.map(Seen::Record));
     }
     if let Some(begun) = begin_parts(access, (uri, most), (&mut *buffer, is_large), why) {
-        return Ok(begun?.map(Seen::Parts));
+        let begun = begun?;
+        root.version = begun.as_ref().map(|begun| begun.folder);
+        return Ok(begun.map(Seen::Parts));
     }
     let (kind, document) = match read_document(store, &mut access.open, uri, buffer, why) {
-        Ok(Some(Document { kind, bytes })) => (kind, bytes),
+        Ok(Some(Document { kind, bytes, version })) => {
+            *root = Root { bytes: bytes.len() as u64, version: Some(version) };
+            (kind, bytes)
+        }
         Ok(None) => return Ok(None),
         // A mark in the name of something that is there is a part of the name.
         Err(Status::NotFound) => {
@@ -162,7 +192,6 @@ pub fn look_for(
         }
         Err(status) => return Err(status),
     };
-    *bytes = document.len() as u64;
     match array_from_document(kind, document, uri, edges, why) {
         Err(Status::NotFound) => Ok(Some(Seen::Group(kind))),
         loaded => loaded.map(|record| Some(Seen::Record(record))),
@@ -172,11 +201,11 @@ pub fn look_for(
 /// How a load ended.
 enum Outcome {
     /// The record is there; or why there is none.
-    Loaded(Result<(), Status>),
+    Loaded(Result<Option<Version>, Status>),
     /// The uri stands for another one, which the text is.
     Alias,
-    /// It lies in so many files, of which the first was read.
-    Parts(u32),
+    /// It lies in so many files, of which the first was read, of a folder of that version.
+    Parts(u32, Option<Version>),
     /// The documents want the large buffer.
     TooLarge,
     /// No descriptor was to be had.
@@ -186,7 +215,8 @@ enum Outcome {
 fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome, why: &Why) {
     match outcome {
         Outcome::Loaded(result) => {
-            let end = result.map_or_else(ArrayState::Failed, |()| ArrayState::Ready);
+            state.arrays.set_version(array, result.unwrap_or(None));
+            let end = result.map_or_else(ArrayState::Failed, |_| ArrayState::Ready);
             state.arrays.finish(array, end, why);
             state.plan_wanted = true;
         }
@@ -194,7 +224,10 @@ fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome
             state.arrays.finish(array, ArrayState::Alias, why);
             state.plan_wanted = true;
         }
-        Outcome::Parts(count) => parts::begin(state, array, count, was_large),
+        Outcome::Parts(count, version) => {
+            state.arrays.set_version(array, version);
+            parts::begin(state, array, count, was_large);
+        }
         Outcome::TooLarge => state.arrays.requeue(array, true),
         Outcome::Later => {
             state.arrays.requeue(array, was_large);

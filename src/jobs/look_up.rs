@@ -5,12 +5,13 @@
 
 use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
-use crate::base::status::Why;
+use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::jobs::lease::{
     close_forgotten, file_path, folder_path, is_short_of_descriptors, is_stale, open_counted,
     open_failure, write_file_path,
 };
+use crate::jobs::parts::check_part;
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{FileKind, FileStat, profiler};
 use crate::read::shard_index::Shard;
@@ -46,7 +47,7 @@ pub fn run<'l>(
     write_file_path(shared, question.array, record, question.file, &mut path);
     let mut why = Why::new();
     let opened = open_as_asked(shared, &path, question, lease);
-    if opened.is_err_and(|fault| leave_for_later(lock, request, lease, fault)) {
+    if opened.is_err_and(|fault| leave_for_later(lock, (request, question), lease, fault)) {
         drop(range);
         return lock.lock();
     }
@@ -68,7 +69,8 @@ pub fn run<'l>(
                 Err(status) => Outcome::Failed(status),
             }
         }
-        Ok((_, stat)) => Outcome::Found(stat),
+        Ok((_, stat)) => check_header(shared, question, (buffer, stat), &mut why)
+            .map_or_else(Outcome::Failed, |()| Outcome::Found(stat)),
         Err(OpenFault::Store(Fault::Absent)) => look_above(lock, question, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
@@ -88,11 +90,19 @@ pub fn run<'l>(
 }
 
 /// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
-/// old went stale.
-fn leave_for_later(lock: &Lock, request: u32, lease: &Lease, fault: OpenFault) -> bool {
+/// old went stale, or because the path leads to another version now, which is the one to look up.
+fn leave_for_later(
+    lock: &Lock,
+    (request, question): (u32, &Question),
+    lease: &Lease,
+    fault: OpenFault,
+) -> bool {
     let state = &mut *lock.lock();
     let is_stale = is_stale(fault) && lease.open.is_some();
-    if is_stale {
+    if fault == OpenFault::Replaced {
+        state.files.retire(lease.slot, question.batch_id);
+        lock.shared.stats.files_changed.fetch_add(1, Relaxed);
+    } else if is_stale {
         state.files.set_stale(lease.slot);
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
         return false;
@@ -122,14 +132,18 @@ fn settle(
     }
     let has_failed = matches!(outcome, Outcome::Failed(_));
     if has_failed && shared.array_record(question.array).flat.is_some() {
-        state.arrays.set_changed(question.array);
+        state.arrays.forget(question.array);
     }
     let open = opened.ok().map(|(open, _)| open);
-    // A file that is still being written is looked at anew by the next sample that needs it.
-    let stat = opened.ok().map(|(_, stat)| stat).filter(|_| !has_failed);
+    let stat = opened.ok().map(|(_, stat)| stat);
     close_forgotten(shared, state.files.give_back(lease, open, stat));
     if opened == Err(OpenFault::Changed) {
         close_forgotten(shared, state.forget_file(slot));
+    } else if has_failed {
+        // A file that is still being written is opened anew by the next sample that needs it.
+        close_forgotten(shared, state.files.forget(slot));
+    } else if opened.is_ok() && question.inner.is_none() {
+        state.files.set_looked(slot, question.batch_id);
     }
     // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
     if let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
@@ -164,14 +178,27 @@ pub fn forget_bad_file(
 }
 
 /// Opens the file of a question. One about a shard in it is about the state in which it lies there:
-/// another state, or no file, is a change.
+/// another state, or no file, is a change. The first question of a batch looks where the path
+/// leads.
 fn open_as_asked(
     shared: &Shared,
     path: &Path,
     question: &Question,
     lease: &Lease,
 ) -> Result<(Descriptors, FileStat), OpenFault> {
-    let opened = open_counted(shared, path, lease);
+    let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.batch_id);
+    let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
+    // What is opened now, and an object of a hook, is found by its path anyway.
+    if is_first && lease.open.is_some() && !shared.store.uses_hook() {
+        let stat = shared.store.stat_path(path).map_err(OpenFault::Store)?;
+        if Some(stat) != lease.stat {
+            return Err(OpenFault::Replaced);
+        }
+    }
+    let opened = match open_counted(shared, path, lease) {
+        Err(OpenFault::Changed) if is_first => Err(OpenFault::Replaced),
+        opened => opened,
+    };
     let Some((_, asked)) = question.inner else { return opened };
     match opened {
         Ok((open, stat)) if stat != asked => {
@@ -185,9 +212,32 @@ fn open_as_asked(
     }
 }
 
+/// A file of an array in numbered files, of which another version than the one whose header was
+/// read is open: it will do if its header says the same.
+fn check_header(
+    shared: &Shared,
+    question: &Question,
+    (buffer, stat): (&mut [u8], FileStat),
+    why: &mut Why,
+) -> Result<(), Status> {
+    let (record, uri) = (shared.array_record(question.array), shared.array_uri(question.array));
+    let part = record.parts.get(index(question.file));
+    let Some(known) = part.filter(|part| part.version != stat.version()) else { return Ok(()) };
+    let rows = record.file_cell(0, question.file).edge;
+    let mut open = |path: &Path| shared.store.open(path);
+    let place = (uri, record, known.number);
+    let (found, found_rows) = check_part(&shared.store, &mut open, place, buffer, why)?;
+    let is_same = (found.offset, found_rows) == (known.offset, rows);
+    if is_same && found.version == stat.version() {
+        return Ok(());
+    }
+    let text = "its header is not what it was: the next batch reads all headers anew";
+    Err(why.fail(Status::Io, format_args!("{text}")))
+}
+
 /// A file was found, or the nearest folder above it that was there before: what is absent below it
 /// is missing data, in this batch. A files hook knows no folders.
-fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
+pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
     if shared.store.uses_hook() {
         return;
     }
@@ -202,7 +252,7 @@ fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_foun
 
 /// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
 /// above it that was there before. A flat file has no missing chunks: it was there, whole.
-fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
+pub fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
     let shared = lock.shared;
     let Question { array, array_id, file, batch_id, .. } = *question;
     let record = shared.array_record(array);
@@ -256,7 +306,8 @@ pub fn take(state: &mut State) -> Option<Job> {
     for _ in 0..state.requests.queued() {
         let (request, question) = state.requests.next_queued()?;
         let page = Some(question.index_page());
-        match state.files.lease(question.array_id, question.file, page) {
+        let stat = question.inner.map(|(_, stat)| stat);
+        match state.files.lease(question.array_id, question.file, page, stat) {
             LeaseOutcome::Leased(lease) => return Some(Job::Locate { request, question, lease }),
             LeaseOutcome::Busy => state.requests.requeue(request),
         }

@@ -14,6 +14,8 @@ pub mod groups;
 pub mod lease;
 pub mod lend;
 pub mod load;
+pub mod look;
+pub mod look_array;
 pub mod look_up;
 pub mod parts;
 pub mod patch;

@@ -8,6 +8,7 @@ use crate::base::indexes::ArraySlot;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{List, Tail};
+use crate::base::version::Version;
 use crate::fail;
 use crate::intake::arrays::ArrayState;
 use crate::intake::parts::Slice;
@@ -86,6 +87,8 @@ fn folder_failure(uri: &str, listed: Result<Listing, Fault>, why: &mut Why) -> S
 
 /// A sequence of files, and the record of the first of them.
 pub struct Begun {
+    /// The version of the folder that was listed.
+    pub folder: Version,
     /// Which files there are.
     pub sequence: Sequence,
     /// As if there were no others.
@@ -106,8 +109,10 @@ pub fn begin_parts(
     if store.uses_hook() {
         return None;
     }
-    let mut numbered = Numbered::new(prefix, buffer);
+    let (mut numbered, mut version) = (Numbered::new(prefix, buffer), Version::NONE);
     let listed = open_folder(folder).and_then(|fd| {
+        // Before it is listed: what comes meanwhile makes another version.
+        version = store.stat_open(fd).map_or(Version::NONE, |stat| stat.version());
         list_names(store, fd, u32::MAX, &mut |entry: &Entry<'_>| numbered.add(entry.name))
     });
     if listed != Ok(Listing::Whole) {
@@ -125,7 +130,7 @@ pub fn begin_parts(
         Ok(None) if !is_large => Ok(None),
         Ok(Some(mut record)) if record.rank > 0 => {
             record.part_digits = sequence.digits;
-            Ok(Some(Begun { sequence, record }))
+            Ok(Some(Begun { folder: version, sequence, record }))
         }
         Ok(_) => {
             let text =
@@ -198,8 +203,9 @@ pub fn check_part(
         let text = "is in another order (fortran_order) than the first file";
         return Err(part_failure(place, text, why));
     }
-    let (offset, state) = (record.flat.unwrap_or(0), record.flat_state.unwrap_or((0, 0)));
-    Ok((Part { number, offset, state }, record.shape[0]))
+    let offset = record.flat.unwrap_or(0);
+    let version = record.flat_version.unwrap_or(Version::NONE);
+    Ok((Part { number, offset, version }, record.shape[0]))
 }
 
 /// What tells two types of one name apart.

@@ -23,6 +23,7 @@ pub mod uring;
 pub mod workers;
 
 use crate::base::arena::Region;
+use crate::base::version::Version;
 use crate::os::direct::DirectAlign;
 use crate::os::threads::{be_batch, thread_join, thread_start};
 use crate::os::uring::kernel::{self, RingMemory};
@@ -63,12 +64,29 @@ impl core::fmt::Display for Errno {
 /// What is known of a file without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileStat {
+    /// Device that it lies on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
     /// Size in bytes.
     pub bytes: u64,
     /// Time of the last change of its contents, in nanoseconds.
     pub modified_ns: i128,
     /// What it is.
     pub kind: FileKind,
+}
+
+impl FileStat {
+    /// A regular file of which nothing but the size is known.
+    pub const fn of_bytes(bytes: u64) -> FileStat {
+        FileStat { device: 0, inode: 0, bytes, modified_ns: 0, kind: FileKind::REGULAR }
+    }
+
+    /// What tells this state of the file from others.
+    pub fn version(&self) -> Version {
+        let FileStat { device, inode, bytes, modified_ns, .. } = *self;
+        Version { device, inode, bytes, modified_ns }
+    }
 }
 
 /// What lies at a path, by the kernel's bits for it.
@@ -287,6 +305,8 @@ fn stat_by(look: impl FnOnce(*mut libc::stat) -> i32) -> Result<FileStat, Errno>
     // SAFETY: all bytes were zeroed, and zeroes are a valid struct stat.
     let stat = unsafe { found.assume_init() };
     Ok(FileStat {
+        device: stat.st_dev,
+        inode: stat.st_ino,
         bytes: stat.st_size.max(0) as u64,
         modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
         kind: FileKind(stat.st_mode & libc::S_IFMT),

@@ -183,6 +183,11 @@ impl Store {
         }
     }
 
+    /// Looks at what is open, a folder or a file of the system.
+    pub fn stat_open(&self, fd: i32) -> Result<FileStat, Fault> {
+        (self.os.stat)(fd).map_err(Fault::Failed)
+    }
+
     /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the
     /// last.
     pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
@@ -212,10 +217,7 @@ impl Store {
 
     /// Looks at an open file again.
     pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
-        if self.uses_hook() {
-            return self.hook_stat(path);
-        }
-        (self.os.stat)(fd).map_err(Fault::Failed)
+        if self.uses_hook() { self.hook_stat(path) } else { self.stat_open(fd) }
     }
 
     /// Looks at a file that is not open.
@@ -302,7 +304,7 @@ impl Store {
         match bytes {
             FILE_ABSENT => Err(Fault::Absent),
             bytes if bytes < 0 => Err(Fault::HookFailed),
-            bytes => Ok(FileStat { bytes: bytes as u64, modified_ns: 0, kind: FileKind::REGULAR }),
+            bytes => Ok(FileStat::of_bytes(bytes as u64)),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::base::limits::METADATA_BYTES_MAX;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
+use crate::base::version::Version;
 use crate::fail;
 use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
@@ -31,6 +32,8 @@ pub struct Document<'a> {
     pub kind: DocumentKind,
     /// All of it.
     pub bytes: &'a [u8],
+    /// The version of its file.
+    pub version: Version,
 }
 
 /// Path of the document of this kind of an array or group.
@@ -62,8 +65,9 @@ pub fn read_document<'a>(
             Err(Fault::Absent) => {}
             Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(&path))),
             Ok(opened) => {
+                let version = opened.1.version();
                 let bytes = read_opened(store, opened, &path, buffer, why)?;
-                return Ok(bytes.map(|bytes| Document { kind, bytes }));
+                return Ok(bytes.map(|bytes| Document { kind, bytes, version }));
             }
         }
     }

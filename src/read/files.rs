@@ -1,8 +1,12 @@
 //! The table of files: what is known of each, and the descriptors that are open.
 //!
-//! A record is a file's layout: present or absent, size, time of change, and the checksums of its
-//! shard index. It outlives its descriptor: when descriptors run short an idle one is closed, and
-//! the file is opened again later and must still look the same.
+//! A record is a file's layout: present or absent, its version, and the checksums of its shard
+//! index. It outlives its descriptor: when descriptors run short an idle one is closed, and the
+//! file is opened again later and must still be of the same version.
+//!
+//! The first touch of a file in each batch looks at its path. Where that leads to another version,
+//! the record is *retired*: the name gets a new record, and the old one keeps its descriptor for
+//! the batches that looked before, until they are done.
 //!
 //! A file has one descriptor, or two where it is read past the page cache as well: one for attempts
 //! that only the page cache answers, one for direct reads. They are opened, leased, evicted and
@@ -17,7 +21,8 @@
 //!
 //! Invariant: a record is pinned while leased; `users` counts its leases; its descriptor is in
 //! `idle` exactly while it is open and has no users. Opening is exclusive, so each file is opened
-//! once however many workers want it.
+//! once however many workers want it. A file has one current record at most; a record is in
+//! `retired` exactly while it is retired.
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
@@ -25,97 +30,11 @@ use crate::base::cache::{Cache, List, hash_words};
 use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
 use crate::os::store::Descriptors;
-use crate::read::sums::{IndexChecks, InnerChecks, SumRing};
+use crate::read::file_record::{
+    FilePhase, FileRecord, Lease, LeaseOutcome, Standing, retired_hash,
+};
+use crate::read::sums::{InnerChecks, SumRing};
 use crate::read::{IndexPage, PageCheck};
-
-#[derive(Clone, Copy, Debug)]
-struct FileRecord {
-    array_id: u64,
-    file: u64,
-    /// Changes whenever the record stands for another file or another state of it.
-    epoch: u64,
-    open: Option<Descriptors>,
-    /// A direct read of it was refused: it is read through the page cache.
-    is_direct_refused: bool,
-    stat: Option<FileStat>,
-    /// Batch that found the file absent; absence is looked at again by every batch.
-    absent_batch: Option<u64>,
-    users: u32,
-    exclusive: bool,
-    /// The descriptor went stale: close it when its last user is done.
-    stale: bool,
-    checks: Option<IndexChecks>,
-}
-
-/// Where a file's descriptor is in its life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FilePhase {
-    /// There is none.
-    Closed,
-    /// One worker opens the file.
-    Opening,
-    /// It is open, and nobody uses it.
-    Idle,
-    /// It is used.
-    Used,
-    /// It is used, and closed after that.
-    Stale,
-}
-
-impl FileRecord {
-    fn phase(&self) -> FilePhase {
-        match (self.open.is_some(), self.users, self.stale) {
-            (false, 0, false) => FilePhase::Closed,
-            (false, 1, false) => FilePhase::Opening,
-            (true, 0, false) => FilePhase::Idle,
-            (true, 1.., false) => FilePhase::Used,
-            (true, 1.., true) => FilePhase::Stale,
-            _ => unreachable!("opening is exclusive, and stale is what somebody uses"),
-        }
-    }
-
-    const EMPTY: FileRecord = FileRecord {
-        array_id: 0,
-        file: 0,
-        epoch: 0,
-        open: None,
-        is_direct_refused: false,
-        stat: None,
-        absent_batch: None,
-        users: 0,
-        exclusive: false,
-        stale: false,
-        checks: None,
-    };
-}
-
-/// A worker's right to use a file until it gives the lease back.
-#[derive(Clone, Copy, Debug)]
-pub struct Lease {
-    /// Slot of the record.
-    pub slot: FileSlot,
-    /// Its descriptors; None: the worker must open the file.
-    pub open: Option<Descriptors>,
-    /// What the file looked like when it was first opened.
-    pub stat: Option<FileStat>,
-    /// What the page that was asked for is compared with, once the index was checked.
-    pub check: Option<PageCheck>,
-    /// Most checksums of its index that are kept.
-    pub sums_max: u64,
-    /// Descriptors to close before opening another file.
-    pub evicted: Option<Descriptors>,
-    /// Nobody else may lease the file until this lease ends.
-    exclusive: bool,
-}
-
-/// Answer to a request for a lease.
-#[derive(Clone, Copy, Debug)]
-pub enum LeaseOutcome {
-    /// The file may be used.
-    Leased(Lease),
-    /// Another worker opens or checks it, or everything is in use: ask again later.
-    Busy,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -123,6 +42,8 @@ pub struct FileTable {
     cache: Cache,
     records: &'static mut [FileRecord],
     idle: List,
+    /// Retired records, in the order of the batches that found another version.
+    retired: List,
     open_count: u32,
     open_max: u32,
     leases: u32,
@@ -146,6 +67,7 @@ impl FileTable {
             cache: Cache::carve(carver, Item::FileLayouts, count),
             records: carver.slice(Item::FileLayouts, count as u64, &FileRecord::EMPTY),
             idle: List::carve(carver, Item::FileLayouts, count),
+            retired: List::carve(carver, Item::FileLayouts, count),
             open_count: 0,
             open_max: open_max.max(1),
             leases: 0,
@@ -157,18 +79,50 @@ impl FileTable {
         }
     }
 
-    /// The record of a file, if there is one.
+    /// The current record of a file, if there is one.
     pub fn find(&self, array_id: u64, file: u64) -> Option<FileSlot> {
         let found = self.cache.find(hash_words(&[array_id, file]), |slot| {
             let record = &self.records[slot as usize];
-            record.array_id == array_id && record.file == file
+            let is_current = record.standing == Standing::Current;
+            is_current && record.array_id == array_id && record.file == file
         });
         found.map(FileSlot)
+    }
+
+    /// The record of that version of a file: the retired one where the current one is of another.
+    fn find_version(&self, array_id: u64, file: u64, stat: FileStat) -> Option<FileSlot> {
+        let current = self.find(array_id, file);
+        let is_same = |slot: &FileSlot| self.records[slot.at()].stat.is_none_or(|s| s == stat);
+        if current.is_some_and(|slot| is_same(&slot)) {
+            return current;
+        }
+        let retired = self.cache.find(retired_hash(array_id, file), |slot| {
+            let record = &self.records[slot as usize];
+            (record.array_id, record.file, record.stat) == (array_id, file, Some(stat))
+                && matches!(record.standing, Standing::Retired { .. })
+        });
+        retired.map(FileSlot).or(current)
+    }
+
+    /// The array of a file, and its number there.
+    pub fn name(&self, slot: FileSlot) -> (u64, u64) {
+        let record = &self.records[slot.at()];
+        (record.array_id, record.file)
     }
 
     /// Whether this batch already found the file absent.
     pub fn is_absent(&self, slot: FileSlot, batch_id: u64) -> bool {
         self.records[slot.at()].absent_batch == Some(batch_id)
+    }
+
+    /// Whether this batch, or one after it, looked at the path and found what is known of the file.
+    pub fn is_looked_at(&self, slot: FileSlot, batch_id: u64) -> bool {
+        self.records[slot.at()].looked_batch.is_some_and(|looked| looked >= batch_id)
+    }
+
+    /// Whether it is open, or is being opened.
+    pub fn is_open(&self, slot: FileSlot) -> bool {
+        !matches!(self.records[slot.at()].phase(), FilePhase::Closed)
     }
 
     /// What the file looks like, once it was opened, and the epoch of that knowledge.
@@ -189,18 +143,21 @@ impl FileTable {
 
     /// Leases a file. `page`: a page of an index that is to be looked at; nobody else then checks
     /// the file's own index meanwhile, if it was not checked. Indexes of inner shards are small and
-    /// many, so several are checked at once.
-    pub fn lease(&mut self, array_id: u64, file: u64, page: Option<IndexPage>) -> LeaseOutcome {
-        let mut evicted = None;
-        let slot = match self.find(array_id, file) {
-            Some(slot) => slot,
-            None => match self.add(array_id, file) {
-                Some((slot, descriptor)) => {
-                    evicted = descriptor;
-                    slot
-                }
-                None => return LeaseOutcome::Busy,
-            },
+    /// many, so several are checked at once. `stat`: the version that is wanted, where it is known.
+    pub fn lease(
+        &mut self,
+        array_id: u64,
+        file: u64,
+        page: Option<IndexPage>,
+        stat: Option<FileStat>,
+    ) -> LeaseOutcome {
+        let found = match stat {
+            Some(stat) => self.find_version(array_id, file, stat),
+            None => self.find(array_id, file),
+        };
+        let found = found.map(|slot| (slot, None));
+        let Some((slot, mut evicted)) = found.or_else(|| self.add(array_id, file)) else {
+            return LeaseOutcome::Busy;
         };
         let record = self.records[slot.at()];
         let before = record.phase();
@@ -226,13 +183,22 @@ impl FileTable {
         assert!(matches!(record.phase(), FilePhase::Opening | FilePhase::Used));
         self.cache.pin(slot.0, 1);
         self.leases += 1;
-        let stat = record.stat;
+        let (stat, looked_batch) = (record.stat, record.looked_batch);
         let sums_max = self.sums.share(self.known + self.inner.known());
         let is_direct = !record.is_direct_refused;
         let open = record
             .open
             .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
-        LeaseOutcome::Leased(Lease { slot, open, stat, check, sums_max, evicted, exclusive })
+        LeaseOutcome::Leased(Lease {
+            slot,
+            open,
+            stat,
+            check,
+            looked_batch,
+            sums_max,
+            evicted,
+            exclusive,
+        })
     }
 
     /// What a page is compared with, if its index was checked.
@@ -279,8 +245,9 @@ impl FileTable {
             self.idle.push(slot.0);
         }
         self.cache.unpin(slot.0, 1);
-        let is_last_of_stale = before == FilePhase::Stale && now == FilePhase::Idle;
-        if is_last_of_stale { self.take_descriptor(slot) } else { None }
+        let is_of_no_use =
+            before == FilePhase::Stale || self.records[slot.at()].standing == Standing::Forgotten;
+        if now == FilePhase::Idle && is_of_no_use { self.take_descriptor(slot) } else { None }
     }
 
     /// The descriptor of a leased file went stale on its server: it is closed with the last lease,
@@ -297,9 +264,9 @@ impl FileTable {
         !core::mem::replace(&mut self.records[slot.at()].is_direct_refused, true)
     }
 
-    /// Whether a worker would have to open the file, and nobody does.
-    pub fn is_closed(&self, array_id: u64, file: u64) -> bool {
-        self.find(array_id, file).is_none_or(|slot| {
+    /// Whether a worker would have to open that version of the file, and nobody does.
+    pub fn is_closed(&self, array_id: u64, file: u64, stat: FileStat) -> bool {
+        self.find_version(array_id, file, stat).is_none_or(|slot| {
             let record = &self.records[slot.at()];
             record.open.is_none() && !record.exclusive
         })
@@ -309,6 +276,83 @@ impl FileTable {
     /// as many others are looked up, and as many are read, which makes those younger.
     pub fn ahead_max(&self) -> u64 {
         self.records.len().min(self.open_max as usize) as u64 * 7 / 16
+    }
+
+    /// Notes that a batch looked at the path, and found the version that is known.
+    pub fn set_looked(&mut self, slot: FileSlot, batch_id: u64) {
+        let looked = &mut self.records[slot.at()].looked_batch;
+        *looked = (*looked).max(Some(batch_id));
+    }
+
+    /// A batch looked at the path of a file that nobody opened for it: what it found. True where
+    /// that is another version than the one that is known, whose record is retired. The descriptor
+    /// is the caller's to close.
+    pub fn look(
+        &mut self,
+        (array_id, file): (u64, u64),
+        batch_id: u64,
+        stat: FileStat,
+    ) -> (bool, Option<Descriptors>) {
+        let known = self.find(array_id, file);
+        if let Some(slot) = known {
+            match self.records[slot.at()].stat {
+                Some(before) if before == stat => self.set_looked(slot, batch_id),
+                Some(_) => {
+                    self.retire(slot, batch_id);
+                    return (true, None);
+                }
+                // Whoever opens it sees its version.
+                None => {}
+            }
+            return (false, None);
+        }
+        let Some((slot, evicted)) = self.add(array_id, file) else { return (false, None) };
+        self.records[slot.at()].stat = Some(stat);
+        self.set_looked(slot, batch_id);
+        (false, evicted)
+    }
+
+    /// A batch looked at the path of a file that nobody opened for it, and there is none. The
+    /// descriptor is the caller's to close.
+    pub fn look_absent(
+        &mut self,
+        (array_id, file): (u64, u64),
+        batch_id: u64,
+    ) -> Option<Descriptors> {
+        let known = self.find(array_id, file).map(|slot| (slot, None));
+        let (slot, evicted) = known.or_else(|| self.add(array_id, file))?;
+        self.set_absent(slot, batch_id);
+        evicted
+    }
+
+    /// The path of a file leads to another version now: batches that looked before keep this one.
+    pub fn retire(&mut self, slot: FileSlot, batch_id: u64) {
+        let record = &mut self.records[slot.at()];
+        if record.standing != Standing::Current {
+            return;
+        }
+        record.standing = Standing::Retired { batch_id };
+        self.cache.set_key(slot.0, retired_hash(record.array_id, record.file));
+        self.retired.push(slot.0);
+    }
+
+    /// Forgets a retired record that no batch before `oldest_batch` can need. None while there is
+    /// none; the descriptor, if it is idle, is the caller's to close.
+    pub fn drop_retired(&mut self, oldest_batch: u64) -> Option<Option<Descriptors>> {
+        let slot = self.retired.first().map(FileSlot)?;
+        match self.records[slot.at()].standing {
+            Standing::Retired { batch_id } if batch_id <= oldest_batch => Some(self.forget(slot)),
+            _ => None,
+        }
+    }
+
+    /// Forgets all files of an array, or all there are; `close` gets what is open and idle of them.
+    pub fn forget_array(&mut self, array_id: Option<u64>, mut close: impl FnMut(Descriptors)) {
+        for slot in (0..self.records.len() as u32).map(FileSlot) {
+            if array_id.is_none_or(|id| self.records[slot.at()].array_id == id) {
+                self.forget(slot).into_iter().for_each(&mut close);
+            }
+        }
     }
 
     /// Notes that a batch found the file absent.
@@ -333,15 +377,22 @@ impl FileTable {
         }
     }
 
-    /// Forgets what the file looked like: it changed. Index pages of the old state die with its
-    /// epoch. The descriptor, if it is idle, is the caller's to close.
+    /// Forgets a file: whoever names it next looks at it anew. Index pages die with the epoch of
+    /// its record. The descriptor, if it is idle, is the caller's to close; one in use is closed
+    /// with its last lease.
     pub fn forget(&mut self, slot: FileSlot) -> Option<Descriptors> {
-        let epoch = self.take_epoch();
+        self.leave(slot);
+        self.cache.forget(slot.0);
         let record = &mut self.records[slot.at()];
-        record.epoch = epoch;
-        record.stat = None;
-        record.checks = None;
+        record.standing = Standing::Forgotten;
         if record.phase() == FilePhase::Idle { self.take_descriptor(slot) } else { None }
+    }
+
+    /// A record is retired no more.
+    fn leave(&mut self, slot: FileSlot) {
+        if matches!(self.records[slot.at()].standing, Standing::Retired { .. }) {
+            self.retired.remove(slot.0);
+        }
     }
 
     /// The system has no descriptor left: asks for fewer from now on. False when we hold none
@@ -353,9 +404,12 @@ impl FileTable {
         others > 0
     }
 
-    /// Forgets which files were absent: the numbers of batches begin again.
+    /// Forgets which batch looked at a file: the numbers of batches begin again, and the first one
+    /// that touches a file looks.
     pub fn reset(&mut self) {
-        self.records.iter_mut().for_each(|record| record.absent_batch = None);
+        for record in self.records.iter_mut() {
+            (record.absent_batch, record.looked_batch) = (None, None);
+        }
     }
 
     /// Leases that are out.
@@ -380,6 +434,7 @@ impl FileTable {
         let oldest = self.cache.oldest().map(FileSlot)?;
         let is_idle = self.records[oldest.at()].phase() == FilePhase::Idle;
         let descriptor = if is_idle { self.take_descriptor(oldest) } else { None };
+        self.leave(oldest);
         let slot = self.cache.take(hash_words(&[array_id, file])).map(FileSlot)?;
         assert!(slot == oldest);
         let epoch = self.take_epoch();

@@ -1,15 +1,16 @@
+use super::file_record::{FilePhase, Lease, LeaseOutcome};
 use super::files::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::FileSlot;
+use crate::os::FileStat;
 use crate::os::store::Descriptors;
-use crate::os::{FileKind, FileStat};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const OPEN: Descriptors = Descriptors { fd: 7, direct: None };
-const STAT: FileStat = FileStat { bytes: 9, modified_ns: 1, kind: FileKind::REGULAR };
+const STAT: FileStat = FileStat { modified_ns: 1, ..FileStat::of_bytes(9) };
 
 fn lease(files: &mut FileTable) -> Option<Lease> {
-    match files.lease(1, 2, None) {
+    match files.lease(1, 2, None, None) {
         LeaseOutcome::Leased(lease) => Some(lease),
         LeaseOutcome::Busy => None,
     }
@@ -107,6 +108,6 @@ fn a_descriptor_is_taken_from_idle_files_alone() {
         assert_eq!(files.drain(), expected, "{phase:?}");
         let (mut files, _leases) = in_phase(phase);
         assert_eq!(files.forget(FileSlot(0)), expected, "{phase:?}");
-        assert_eq!(files.known(FileSlot(0)), None);
+        assert_eq!(files.find(1, 2), None);
     }
 }

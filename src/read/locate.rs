@@ -64,6 +64,8 @@ pub enum OpenFault {
     Store(Fault),
     /// Its size or time of change is not what it was.
     Changed,
+    /// Its path leads to another version than the one that is known: to be looked up anew.
+    Replaced,
 }
 
 /// Fetches page `page` of the index of `shard`, which is the file or lies in it, and compares it

@@ -5,6 +5,7 @@
 //! without it, on a [`Lease`].
 
 mod document;
+mod file_record;
 mod files;
 mod folders;
 mod foreign;
@@ -19,12 +20,15 @@ pub use document::{
     ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME, Document, document_path, read_beside,
     read_document,
 };
-pub use files::{FileTable, Lease, LeaseOutcome};
+pub use file_record::{Lease, LeaseOutcome};
+pub use files::FileTable;
 pub use folders::{Folder, FolderTable, folders_of};
 pub use listing::{Listing, list_folders, list_names, open_folder};
 pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
-pub use pages::{IndexPage, Outcome, PAGE_BYTES, PageCache, Question, Requests};
+pub use pages::{
+    IndexPage, LOOKS_MAX, Look, Looks, Outcome, PAGE_BYTES, PageCache, Question, Requests,
+};
 pub use sums::{PageCheck, SUM_BYTES};
 
 #[cfg(test)]

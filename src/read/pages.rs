@@ -1,7 +1,8 @@
 //! Shard index pages: those that are cached, and the lookups that are under way.
 //!
-//! A *request* asks for one page of the index of a shard, or of a shard in it, or, for a file that
-//! is a single chunk, just for its size. Planned chunks that need the same answer share a request
+//! A *request* asks for one page of the index of a shard, or of a shard in it; for a file that is a
+//! single chunk, just for its size; or for the version at the path of a file that is known, which
+//! is a look. Planned chunks that need the same answer share a request
 //! (single flight). The answer stays in the request until every chunk that waits for it has read
 //! it, so that progress needs no free page, and is copied to the cache of pages for later batches.
 //!
@@ -15,6 +16,7 @@ use crate::base::limits::{INDEX_ENTRY_BYTES, INDEX_PAGE_ENTRIES};
 use crate::base::status::{Status, Why};
 use crate::os::FileStat;
 use crate::read::shard_index::Shard;
+use arrayvec::ArrayVec;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES;
@@ -105,6 +107,8 @@ pub struct Question {
     pub inner: Option<(Shard, FileStat)>,
     /// Number of the page; 0 where files are chunks.
     pub page: u64,
+    /// The version at the path is asked for, and nothing of the file.
+    pub is_look: bool,
     /// Batch that asks first: absence is looked at once per batch.
     pub batch_id: u64,
 }
@@ -115,6 +119,23 @@ impl Question {
         IndexPage { inner: self.inner.and_then(|(shard, _)| shard.inner), page: self.page }
     }
 }
+
+/// Most looks that a worker takes at a time.
+pub const LOOKS_MAX: usize = 8;
+
+/// A look that a worker takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The request.
+    pub request: u32,
+    /// Slot of the array's metadata.
+    pub array: ArraySlot,
+    /// Number of the file in the file grid.
+    pub file: u64,
+}
+
+/// Looks of one worker.
+pub type Looks = ArrayVec<Look, LOOKS_MAX>;
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +166,8 @@ pub struct Requests {
     /// The page that each has found.
     data: &'static mut [[u8; PAGE_BYTES]],
     queue: Fifo,
+    /// Those that are looks.
+    looks: Fifo,
     ended: u64,
 }
 
@@ -158,6 +181,7 @@ impl Requests {
             file: 0,
             inner: None,
             page: 0,
+            is_look: false,
             batch_id: 0,
         };
         let request = Request { question, users: 0, outcome: Outcome::Pending, why: Why::new() };
@@ -169,6 +193,7 @@ impl Requests {
                 .as_chunks_mut()
                 .0,
             queue: Fifo::carve(carver, Item::IndexLookups, count),
+            looks: Fifo::carve(carver, Item::IndexLookups, count),
             ended: 0,
         }
     }
@@ -188,11 +213,12 @@ impl Requests {
         request.question = question;
         request.users = 1;
         request.outcome = Outcome::Pending;
-        self.queue.push(slot);
+        let queue = if question.is_look { &mut self.looks } else { &mut self.queue };
+        queue.push(slot);
         Some(slot)
     }
 
-    /// Whether a lookup waits for a worker.
+    /// Whether a lookup that is no look waits for a worker.
     pub fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -206,6 +232,23 @@ impl Requests {
     pub fn next_queued(&mut self) -> Option<(u32, Question)> {
         let slot = self.queue.pop()?;
         Some((slot, self.slots[slot as usize].question))
+    }
+
+    /// Whether a look waits for a worker.
+    pub fn has_looks(&self) -> bool {
+        !self.looks.is_empty()
+    }
+
+    /// The next looks for a worker, at most so many.
+    pub fn take_looks(&mut self, count_max: usize) -> Looks {
+        let mut looks = Looks::new();
+        while looks.len() < count_max.min(LOOKS_MAX)
+            && let Some(request) = self.looks.pop()
+        {
+            let Question { array, file, .. } = self.slots[request as usize].question;
+            looks.push(Look { request, array, file });
+        }
+        looks
     }
 
     /// Puts a lookup back that could not be worked on now.
@@ -272,6 +315,7 @@ impl Requests {
     /// Drops everything; no worker may be at work on a lookup.
     pub fn clear(&mut self) {
         self.queue.clear();
+        self.looks.clear();
         for slot in 0..self.slots.len() as u32 {
             if self.cache.pins(slot) > 0 {
                 self.cache.forget(slot);

@@ -32,6 +32,7 @@ pub use time::{TIME_UNITS, Time};
 use self::grid::{AxisGrid, Cell, EdgeRun};
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, product};
+use crate::base::version::Version;
 
 /// Order of the bytes of a word in a decoded chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,9 +162,8 @@ pub struct ArrayRecord {
     /// those of the file, and a chunk is a part of it that begins at its first element. There are
     /// no shards then, the file is the only one, and its extents are in `shard_shape`.
     pub flat: Option<u64>,
-    /// Bytes of that file and its time of change in nanoseconds when it said so itself: of another
-    /// state of the file this record says nothing.
-    pub flat_state: Option<(u64, i128)>,
+    /// The version of that file whose header was read: this record describes no other version.
+    pub flat_version: Option<Version>,
     /// Its files are these, one behind the other along the first axis, and it is as flat as each of
     /// them: `flat` is of the first.
     pub parts: &'static [Part],
@@ -201,7 +201,7 @@ impl ArrayRecord {
         codecs: CodecChain::new_const(),
         fill: [0; ELEMENT_BYTES_MAX],
         flat: None,
-        flat_state: None,
+        flat_version: None,
         parts: &[],
         part_digits: 0,
         numbering: Numbering::Grid,

@@ -6,6 +6,7 @@ use super::grid::{AxisGrid, EdgeRun};
 use super::{ArrayRecord, file_and_chunk};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
+use crate::base::version::Version;
 
 /// Most digits of the number of a file.
 pub const PART_DIGITS_MAX: u32 = 10;
@@ -17,14 +18,13 @@ pub struct Part {
     pub number: u32,
     /// First byte of its first element.
     pub offset: u64,
-    /// Bytes of the file, and its time of change in nanoseconds, when its header was read: of
-    /// another state of the file nothing is known.
-    pub state: (u64, i128),
+    /// The version of the file whose header was read.
+    pub version: Version,
 }
 
 impl Part {
     /// None of them.
-    pub const EMPTY: Part = Part { number: 0, offset: 0, state: (0, 0) };
+    pub const EMPTY: Part = Part { number: 0, offset: 0, version: Version::NONE };
 }
 
 impl ArrayRecord {
@@ -56,7 +56,7 @@ impl ArrayRecord {
         }
         let (first, cells_count) = (0, cells as u64);
         self.shape[0] = rows;
-        self.flat_state = None;
+        self.flat_version = None;
         if cells == 0 {
             return;
         }

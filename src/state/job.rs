@@ -2,9 +2,10 @@
 
 use crate::base::arena::Claim;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
+use crate::base::version::Version;
 use crate::batch::digests::Piece;
 use crate::intake::parts::Slice;
-use crate::read::{Lease, Question};
+use crate::read::{Lease, Looks, Question};
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::ReadOp;
@@ -42,6 +43,15 @@ pub enum Job {
     },
     /// Read the headers of some files of an array.
     LoadParts(Slice),
+    /// Look where paths of files lead.
+    Look(Looks),
+    /// Look whether the document of an array, its file or its folder is what it was.
+    LookArray {
+        /// Slot of the array.
+        array: ArraySlot,
+        /// What was read.
+        version: Version,
+    },
     /// Answer an index lookup.
     Locate {
         /// The lookup.

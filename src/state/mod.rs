@@ -298,7 +298,11 @@ impl State {
             false => (self.miss_weight + MISS_WEIGHT).min(COLD_WEIGHT),
         };
         if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
-            self.is_cold = self.miss_weight > 0;
+            let was_cold = core::mem::replace(&mut self.is_cold, self.miss_weight > 0);
+            if self.is_cold != was_cold {
+                // Reads and looks are for other threads now.
+                self.wakes.work();
+            }
         }
     }
 
@@ -362,10 +366,11 @@ impl State {
         })
     }
 
-    /// A file is not what it was: what is known of it, and what was decoded of any, is forgotten.
+    /// A file is not what it was: what is known of it, and what was decoded of it, is forgotten.
     /// Gives the descriptors to close.
     pub fn forget_file(&mut self, slot: FileSlot) -> Option<Descriptors> {
-        self.chunks.invalidate_all();
+        let (array_id, file) = self.files.name(slot);
+        self.chunks.invalidate(|key| (key.array_id, key.file) == (array_id, file));
         self.files.forget(slot)
     }
 

@@ -18,6 +18,10 @@ pub enum Work {
     Device,
     /// Run the planner.
     Plan,
+    /// Look where paths of files lead.
+    Look,
+    /// Look whether what an array was loaded from is what it was.
+    LookArray,
     /// Fill the failed samples of a batch.
     Patch,
     /// Read a full batch for its digests.
@@ -38,9 +42,11 @@ pub enum Work {
     WaitingRead,
 }
 
-const ALL: [Work; 11] = [
+const ALL: [Work; 13] = [
     Work::Device,
     Work::Plan,
+    Work::Look,
+    Work::LookArray,
     Work::Patch,
     Work::Digest,
     Work::Assemble,
@@ -87,6 +93,12 @@ impl State {
         if matches!(role, Role::Io | Role::Both) {
             works.0 |= self.io_work().0;
         }
+        // Where the bytes of files need not be waited for, what is known of their paths needs not:
+        // then whoever plans looks as well, and no other thread is woken for it.
+        let looker = if self.must_wait(shared) { Role::Io } else { Role::Decode };
+        if role == looker || role == Role::Both {
+            works.0 |= self.look_work().0;
+        }
         let reads_waiting = match role {
             Role::Ring => self.ring.has_room(),
             Role::Io | Role::Both => !self.ring.is_live,
@@ -125,6 +137,17 @@ impl State {
         }
         if unissued && !self.must_wait(shared) {
             works.0 |= Works::of(&[Work::OwnRead]).0;
+        }
+        works
+    }
+
+    fn look_work(&self) -> Works {
+        let mut works = Works::NONE;
+        if self.requests.has_looks() {
+            works.0 |= Works::of(&[Work::Look]).0;
+        }
+        if self.arrays.has_looks() {
+            works.0 |= Works::of(&[Work::LookArray]).0;
         }
         works
     }

@@ -13,7 +13,7 @@ use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
-use crate::jobs::load::{Seen, look_for};
+use crate::jobs::load::{Root, Seen, look_for};
 use crate::jobs::parts::{Access, Begun, join_headers};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
@@ -259,17 +259,17 @@ fn read(
     let access = &mut Access { store, open, open_folder };
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
-        let (uri, mut document_bytes) = (normal.as_str(), 0);
+        let (uri, mut root) = (normal.as_str(), Root::NONE);
         // Chunks of a flat file are as small as whoever reads it wants them.
         let place = (uri, (PARTS_MAX, u64::MAX));
         let target = (&mut *buffer, true);
-        match look_for(access, asked, place, target, edges, &mut document_bytes, why)? {
+        match look_for(access, asked, place, target, edges, &mut root, why)? {
             Some(Seen::Record(found)) => *record = found,
-            Some(Seen::Parts(Begun { sequence, record: first })) => {
+            Some(Seen::Parts(Begun { sequence, record: first, .. })) => {
                 *record = first;
                 join_headers(access, (uri, sequence.count), record, buffer, why)?;
             }
-            Some(Seen::Group(kind)) => return Ok(Some((kind, index(document_bytes)))),
+            Some(Seen::Group(kind)) => return Ok(Some((kind, index(root.bytes)))),
             Some(Seen::Alias) => {
                 normal.clear();
                 normal.push_str(why.as_str());

@@ -7,9 +7,11 @@
 use crate::base::abi;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
+use crate::engine::Engine;
 use crate::engine::calls::Popped;
 use crate::engine::requests;
 use crate::fail;
+use crate::intake::arrays::Uri;
 use crate::os::{Os, SYSTEM};
 use crate::records::FedData;
 use crate::setup::config::Config;
@@ -185,6 +187,13 @@ impl Loader {
         self.enter()?.reset()
     }
 
+    /// Forgets what is cached of the array at a uri, or of all: metadata, descriptors, indexes and
+    /// decoded chunks. The next sample that names it finds it as it is then; what is planned keeps
+    /// what it has. Errors: INVALID, UNSUPPORTED as push gives them of a uri; SHUTDOWN.
+    pub fn forget(&self, uri: Option<&str>) -> Result<(), Failure> {
+        forget_at(&*self.enter()?, uri)
+    }
+
     /// Works for `budget_ns` (thread_mode = pump or hook); whether there was anything to do.
     pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
         self.enter()?.pump(budget_ns)
@@ -321,4 +330,14 @@ pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Res
     with_why(|why| fit(&mut fitted, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))?;
     *config = fitted;
     Ok(())
+}
+
+/// As [`Loader::forget`].
+pub(super) fn forget_at(engine: &Engine, uri: Option<&str>) -> Result<(), Failure> {
+    let (mut normal, mut why) = (Uri::new(), Why::new());
+    if let Some(uri) = uri {
+        normalize_uri(uri, &mut normal, &mut why)
+            .map_err(|status| Failure::because(status, &why))?;
+    }
+    engine.forget(uri.map(|_| normal.as_str()))
 }

@@ -1,7 +1,7 @@
 //! What waves are made of: chunk tasks, and the reads that bring their bytes.
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
-use crate::os::{FileKind, FileStat};
+use crate::os::FileStat;
 use crate::records::Need;
 
 /// What a chunk task is.
@@ -156,7 +156,7 @@ impl ReadOp {
         array: ArraySlot(0),
         array_id: 0,
         file: 0,
-        stat: FileStat { bytes: 0, modified_ns: 0, kind: FileKind::REGULAR },
+        stat: FileStat::of_bytes(0),
         offset: 0,
         bytes: 0,
         slab_offset: 0,

@@ -19,5 +19,6 @@ mod ring;
 mod stacks;
 mod uring;
 mod vanishing;
+mod versions;
 mod wakeups;
 mod ways_out;

@@ -10,7 +10,7 @@ use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
 use crate::jobs::failures::fail_waiter;
-use crate::jobs::plan::find::is_keeping;
+use crate::jobs::plan::keep::is_keeping;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
@@ -51,15 +51,25 @@ impl Planner {
         self.fill_wave(lock, wave, count, tasks)
     }
 
-    fn entry(&self, at: u64) -> &Planned {
+    pub(super) fn entry(&self, at: u64) -> &Planned {
         &self.window[index(at % self.window.len() as u64)]
     }
 
     fn drop_gone(&mut self) {
         while self.first < self.limit && matches!(self.entry(self.first).place, Place::Gone) {
-            self.first += 1;
+            self.leave(1);
         }
         self.free_pairs();
+    }
+
+    /// The first `count` entries leave the window.
+    fn leave(&mut self, count: u64) {
+        for at in self.first..self.first + count {
+            if self.entry(at).version.is_some() {
+                self.left = *self.entry(at);
+            }
+        }
+        self.first += count;
     }
 
     fn free_pairs(&mut self) {
@@ -165,7 +175,7 @@ impl Planner {
         }
         assert!(reads.0 <= ops && ops <= tasks);
         self.write_order(shared, wave, reads.0);
-        self.first += count;
+        self.leave(count);
         self.drop_gone();
         let now = (shared.os.now_ns)();
         let mut failed = 0;

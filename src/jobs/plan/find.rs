@@ -6,6 +6,10 @@
 //! Of files that are chunks no more are looked up ahead of those that are read than stay open until
 //! they are read: else each is opened twice.
 //!
+//! The first touch of a file in each batch looks at its path, and what is cached of another version
+//! is forgotten. Chunks of a batch that lie in one file are of one version: an entry is compared
+//! with those before and behind it, which are of the same file wherever that has several chunks.
+//!
 //! A chunk in a shard of a shard takes two lookups. Between them its entry may be New again, with
 //! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
 //! no lookup would ever be free; and the last to read one begins the next, so that something moves.
@@ -14,24 +18,25 @@ use crate::base::indexes::FileSlot;
 use crate::base::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
-use crate::chunk_cache::ChunkKey;
-use crate::decode::kept_bytes;
+use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::look_up::forget_bad_file;
+use crate::jobs::plan::ask::{LookUp, ask, ask_look};
+use crate::jobs::plan::keep::{find_kept, keep};
 use crate::jobs::plan::planned::{Place, Planned};
-use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
+use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
 use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
-use crate::read::{IndexPage, Outcome, Question};
-use crate::records::{ArrayRecord, Need, Span, chunk_origin};
+use crate::read::{IndexPage, Outcome};
+use crate::records::{ArrayRecord, Span, chunk_origin};
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
-use crate::wave::{Kept, ReadOp};
+use crate::wave::ReadOp;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
@@ -45,7 +50,8 @@ impl Planner {
         // The first entry that no lookup could be begun for.
         let mut full = None;
         while at < self.limit && (full.is_none() || at < self.asked) {
-            let step = self.settle_some(lock, at, &mut full);
+            let limit = self.look_along(lock, at);
+            let step = self.settle_some(lock, (at, limit), &mut full);
             progress |= step.progress;
             at = step.limit;
             if let Some((entry, status, why)) = step.failed {
@@ -56,10 +62,14 @@ impl Planner {
         progress
     }
 
-    /// Looks at window entries from `first` on, a bounded number of them or up to one that fails.
-    /// Once there is one in `full`, at those alone that wait.
-    fn settle_some(&mut self, lock: &Lock, first: u64, full: &mut Option<u64>) -> Step {
-        let limit = self.limit.min(first + RUN_CHUNKS);
+    /// Looks at window entries from `first` on before `limit`, or up to one that fails. Once there
+    /// is one in `full`, at those alone that wait.
+    fn settle_some(
+        &mut self,
+        lock: &Lock,
+        (first, limit): (u64, u64),
+        full: &mut Option<u64>,
+    ) -> Step {
         let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *lock.lock();
         let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining()).max(1);
@@ -67,8 +77,8 @@ impl Planner {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
             step.limit += 1;
-            let is_new = matches!(entry.place, Place::New);
-            let is_waiting = matches!(entry.place, Place::Waiting(_));
+            let (is_new, is_waiting) =
+                (matches!(entry.place, Place::New), matches!(entry.place, Place::Waiting(_)));
             if !is_waiting && (!is_new || full.is_some()) {
                 continue;
             }
@@ -81,12 +91,13 @@ impl Planner {
                 full.get_or_insert(at);
                 continue;
             }
-            if is_new && find_kept(lock.shared, state, (entry, at), record, self.owners) {
-                step.progress = true;
-                continue;
-            }
-            let looked = look_up(lock.shared, state, entry, record, &mut why);
+            let mut looked =
+                settle_one(lock.shared, state, (entry, at), record, self.owners, &mut why);
             step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
+            if matches!(looked, Ok(LookUp::Settled)) {
+                looked = self.check_version(at, &mut why).map(|()| LookUp::Settled);
+            }
+            let entry = &mut self.window[index(at % self.window.len() as u64)];
             match looked {
                 Ok(LookUp::Settled) => {
                     keep(lock.shared, state, (entry, at), record, self.owners);
@@ -113,10 +124,27 @@ impl Planner {
                 }
             }
         }
-        if state.requests.has_queued() {
+        if state.requests.has_queued() || state.requests.has_looks() {
             state.wakes.work();
         }
         step
+    }
+
+    /// Compares the version of an entry that is settled with those of its neighbours in the same
+    /// file and batch.
+    fn check_version(&self, at: u64, why: &mut Why) -> Result<(), Status> {
+        let of = |entry: &Planned| (entry.batch_id, entry.array_id, entry.file);
+        let entry = self.entry(at);
+        let before = if at > self.first { self.entry(at - 1) } else { &self.left };
+        let behind = if at + 1 < self.limit { self.entry(at + 1) } else { entry };
+        let differs = |other: &Planned| {
+            of(other) == of(entry) && other.version.is_some() && other.version != entry.version
+        };
+        if [before, behind].into_iter().any(differs) {
+            let text = "the file changed while a batch read it, whose chunks are of two versions";
+            return Err(fail!(why, Io, "{text}"));
+        }
+        Ok(())
     }
 
     /// Reports a chunk that cannot be read and takes it out of its batch.
@@ -145,17 +173,6 @@ struct Step {
     failed: Option<(Planned, Status, Why)>,
 }
 
-enum LookUp {
-    /// The entry's place is known.
-    Settled,
-    /// The entry waits for a lookup that it did not wait for before.
-    Asked,
-    /// The entry waits for a lookup that has not ended.
-    Pending,
-    /// No lookup can be begun now.
-    Full,
-}
-
 /// What the index of a shard says of a chunk; of a file that is a chunk, `stat` alone counts.
 #[derive(Clone, Copy)]
 struct Found {
@@ -168,11 +185,46 @@ struct Found {
 /// Entries of a chunk by level, as `entry_numbers` gives them.
 type Entries = [u64; SHARD_LEVELS_MAX];
 
-/// Finds where a planned chunk lies, from what is cached or from a lookup that ended.
+/// Takes an entry as far as what is known, and the lookup that it waits for, allow.
+fn settle_one(
+    shared: &Shared,
+    state: &mut State,
+    (entry, at): (&mut Planned, u64),
+    record: &ArrayRecord,
+    owners: &[u64],
+    why: &mut Why,
+) -> Result<LookUp, Status> {
+    let mut seen = None;
+    if let Place::Waiting(request) = entry.place
+        && state.requests.question(request).is_look
+        && has_answer(state, entry)
+    {
+        let outcome = state.requests.outcome(request);
+        if let Outcome::Failed(_) = outcome {
+            *why = *state.requests.why(request);
+        }
+        state.requests.done(request);
+        match outcome {
+            Outcome::Found(stat) => seen = Some(stat),
+            Outcome::Failed(status) => return Err(status),
+            Outcome::Absent | Outcome::Pending => return set_missing(shared, entry, None, why),
+        }
+        entry.place = Place::New;
+    }
+    if matches!(entry.place, Place::New)
+        && let Some(looked) = find_kept(shared, state, (entry, at), record, (owners, seen))
+    {
+        return Ok(looked);
+    }
+    look_up(shared, state, (entry, seen), record, why)
+}
+
+/// Finds where a planned chunk lies, from what is cached or from a lookup that ended. `seen`: the
+/// version that a look for it found just now.
 fn look_up(
     shared: &Shared,
     state: &mut State,
-    entry: &mut Planned,
+    (entry, seen): (&mut Planned, Option<FileStat>),
     record: &ArrayRecord,
     why: &mut Why,
 ) -> Result<LookUp, Status> {
@@ -188,20 +240,22 @@ fn look_up(
     let entries = if is_sharded { entry_numbers(record, entry.chunk) } else { Entries::default() };
     let found = match entry.place {
         Place::Waiting(request) => answer(state, request, &entries, why)?,
-        _ => match known_file(shared, state, entry, &entries, is_sharded) {
-            Some(found) => found,
-            None => return Ok(ask(state, entry, None, page_of_entry(entries[0]).0)),
+        _ => match known_file(shared, state, (entry, seen), &entries, is_sharded) {
+            Known::File(found) => found,
+            Known::Nothing => return Ok(ask(state, entry, None, page_of_entry(entries[0]).0)),
+            Known::NotLookedAt => return Ok(ask_look(state, entry)),
         },
     };
+    entry.version = found.map(|found| found.stat.version());
     match found {
-        None => set_missing(shared, entry, why),
+        None => set_missing(shared, entry, None, why),
         Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
         Some(Found { stat, .. }) if record.flat.is_some() => {
             let array = shared.array_record(entry.array);
-            if has_changed(record, entry.file, &stat) {
-                state.arrays.set_changed(entry.array);
-                let text = "is not what it was when its header was read: reset the loader";
-                return Err(fail!(why, Io, "its size or time of change {text}"));
+            if record.flat_version.is_some_and(|version| version != stat.version()) {
+                state.arrays.forget(entry.array);
+                let text = "changed while a batch read it: the next batch reads its header anew";
+                return Err(fail!(why, Io, "the file {text}"));
             }
             let offset = chunk_in_file((array, record), entry, stat.bytes, why)?;
             entry.place = data_place(record, entry.need.span, (offset, 0), stat);
@@ -245,29 +299,54 @@ fn answer(
     }
 }
 
-/// What is known of a chunk's file without a lookup: nothing, its absence, or what it says.
+/// What is known of a chunk's file without a lookup.
+enum Known {
+    /// Too little: the file is to be opened, or its index to be read.
+    Nothing,
+    /// Enough, if its path still leads to the same version.
+    NotLookedAt,
+    /// What it has of the chunk; None: it is absent.
+    File(Option<Found>),
+}
+
 fn known_file(
     shared: &Shared,
     state: &mut State,
-    entry: &Planned,
+    (entry, seen): (&Planned, Option<FileStat>),
     entries: &Entries,
     is_sharded: bool,
-) -> Option<Option<Found>> {
-    let slot = state.files.find(entry.array_id, entry.file)?;
+) -> Known {
+    let Some(slot) = state.files.find(entry.array_id, entry.file) else { return Known::Nothing };
     if state.files.is_absent(slot, entry.batch_id) {
         shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
-        return Some(None);
+        return Known::File(None);
     }
-    let (stat, epoch) = state.files.known(slot)?;
-    shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
+    let Some((stat, epoch)) = state.files.known(slot) else { return Known::Nothing };
     let shard = Shard::file(stat.bytes);
+    let is_looked_at = state.files.is_looked_at(slot, entry.batch_id) || seen == Some(stat);
+    let (page, _) = page_of_entry(entries[0]);
+    // A file that is opened for its chunk, or for a page of its index, is looked at by that.
+    let is_enough = match is_sharded {
+        true => state.pages.find(epoch, IndexPage { inner: None, page }).is_some(),
+        false => is_looked_at || state.files.is_open(slot),
+    };
+    if !is_enough {
+        return Known::Nothing;
+    }
+    if !is_looked_at {
+        return Known::NotLookedAt;
+    }
+    shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
     let raw = if is_sharded {
-        cached_entry(shared, state, (slot, epoch), &shard, entries)?
+        let Some(raw) = cached_entry(shared, state, (slot, epoch), &shard, entries) else {
+            return Known::Nothing;
+        };
+        raw
     } else {
         state.files.touch(slot);
         [0; INDEX_ENTRY_BYTES]
     };
-    Some(Some(Found { stat, shard, raw }))
+    Known::File(Some(Found { stat, shard, raw }))
 }
 
 /// An entry of the index of a shard, if its page is cached. `file`: its slot and epoch.
@@ -299,7 +378,7 @@ fn follow(
     loop {
         let place = IndexPlace::find(record, &found.shard, why)?;
         let (offset, bytes) = match parse_entry(&found.raw, record, &found.shard, &place, why)? {
-            Entry::Missing => return set_missing(shared, entry, why),
+            Entry::Missing => return set_missing(shared, entry, entry.version, why),
             Entry::Range { offset, bytes } => (offset, bytes),
         };
         if found.shard.level() + 1 == record.shard_levels {
@@ -321,98 +400,14 @@ fn follow(
     }
 }
 
-/// Asks for a page of an index.
-fn ask(
-    state: &mut State,
+/// A chunk that a file of that version lacks, or whose file is absent.
+fn set_missing(
+    shared: &Shared,
     entry: &mut Planned,
-    inner: Option<(Shard, FileStat)>,
-    page: u64,
-) -> LookUp {
-    let question = Question {
-        array: entry.array,
-        array_id: entry.array_id,
-        file: entry.file,
-        inner,
-        page,
-        batch_id: entry.batch_id,
-    };
-    let Some(request) = state.requests.ask(question) else { return LookUp::Full };
-    entry.place = Place::Waiting(request);
-    LookUp::Asked
-}
-
-fn chunk_key(entry: &Planned) -> ChunkKey {
-    ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
-}
-
-/// Whether chunks of the array are kept.
-pub(super) fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
-    shared.settings.cache_memory_bytes > 0 && record.is_decoded()
-}
-
-/// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
-/// entry before it. What an entry waits for must always be before it in the plan, or waves that are
-/// full of waiting chunks could keep out the one that they wait for; so in the rare case that an
-/// entry found its place in the file later than another behind it, the chunk is decoded twice.
-fn find_kept(
-    shared: &Shared,
-    state: &mut State,
-    (entry, at): (&mut Planned, u64),
-    record: &ArrayRecord,
-    owners: &[u64],
-) -> bool {
-    if !is_keeping(shared, record) {
-        return false;
-    }
-    let key = chunk_key(entry);
-    let Some((slot, is_ready)) = state.chunks.find(key) else { return false };
-    if !is_ready && owners[slot as usize] > at {
-        return false;
-    }
-    state.chunks.pin(slot);
-    state.chunks.pass_chunk(key, entry.sample_limit);
-    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
-    entry.place = Place::Kept;
-    shared.stats.chunk_cache_hits.fetch_add(1, Relaxed);
-    shared.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
-    true
-}
-
-/// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
-/// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
-/// place too, so that what is refused does not depend on what is kept.
-fn keep(
-    shared: &Shared,
-    state: &mut State,
-    (entry, at): (&mut Planned, u64),
-    record: &ArrayRecord,
-    owners: &mut [u64],
-) {
-    let is_data = matches!(entry.place, Place::Data { .. });
-    if !is_data || !is_keeping(shared, record) {
-        return;
-    }
-    if find_kept(shared, state, (entry, at), record, owners) {
-        return;
-    }
-    let whole = Need::of(Span { first: 0, limit: record.chunk_bytes });
-    entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
-    let key = chunk_key(entry);
-    state.chunks.pass_chunk(key, entry.sample_limit);
-    if state.chunks.find(key).is_some() {
-        return;
-    }
-    let evictions = state.chunks.evictions();
-    let inserted = state.chunks.insert(key, kept_bytes(record));
-    let evicted = state.chunks.evictions() - evictions;
-    shared.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
-    let Some(slot) = inserted else { return };
-    state.chunks.pin(slot);
-    owners[slot as usize] = at;
-    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
-}
-
-fn set_missing(shared: &Shared, entry: &mut Planned, why: &mut Why) -> Result<LookUp, Status> {
+    version: Option<Version>,
+    why: &mut Why,
+) -> Result<LookUp, Status> {
+    entry.version = Some(version.unwrap_or(Version::NONE));
     if shared.settings.config.missing_chunks == MISSING_ERROR {
         return Err(fail!(why, NotFound, "the chunk does not exist (missing_chunks = error)"));
     }
@@ -432,12 +427,6 @@ fn data_place(
         return Place::Data { offset: offset + need.first, bytes: need.bytes(), stat };
     }
     Place::Data { offset, bytes, stat }
-}
-
-/// Whether a flat file is not the one whose header was read.
-fn has_changed(record: &ArrayRecord, file: u64, stat: &FileStat) -> bool {
-    let part = record.parts.get(index(file)).map(|part| part.state);
-    part.or(record.flat_state).is_some_and(|known| known != (stat.bytes, stat.modified_ns))
 }
 
 /// Where a chunk of a flat array begins in its file of `bytes` bytes.

@@ -1,10 +1,13 @@
 //! From waiting samples to waves of chunks.
 
+pub mod ask;
 pub mod bind;
 pub mod boxes;
 pub mod cut;
 pub mod find;
 pub mod foresee;
+pub mod keep;
+pub mod look;
 pub mod planned;
 pub mod redo;
 pub mod resolve;

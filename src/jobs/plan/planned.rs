@@ -1,6 +1,7 @@
 //! A chunk of the window: what it is for, and how far it is.
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::base::version::Version;
 use crate::os::FileStat;
 use crate::plan::Cursor;
 use crate::records::Need;
@@ -48,6 +49,8 @@ pub struct Planned {
     pub taken: u64,
     /// Its place in the cache of decoded chunks, pinned.
     pub kept: Option<Kept>,
+    /// The version of its file, once its place is known.
+    pub version: Option<Version>,
     /// Number of the first sample of its batch.
     pub sample_first: u64,
     /// Number of the sample behind its batch.

@@ -12,10 +12,12 @@ use crate::intake::queue::Queue;
 use crate::jobs::failures::{fail_sample, sample_failure};
 use crate::jobs::plan::bind::queued_box;
 use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::jobs::plan::look::ArrayLooks;
 use crate::jobs::plan::window::{Current, Phase, Planner};
 use crate::plan::Cursor;
 use crate::records::Numbering;
-use crate::state::lock::Lock;
+use crate::state::State;
+use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -52,16 +54,7 @@ impl Planner {
             return loaded.is_some();
         };
         match state.arrays.state(array) {
-            ArrayState::Ready => {
-                // The first use of a load is the lookup that missed.
-                let is_hit = state.arrays.is_used_again(array) as u64;
-                lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
-                state.arrays.pin(array, 1);
-                (current.array, current.array_id) = (array, state.arrays.id(array));
-                self.record = state.arrays.records.read(array.at());
-                drop(guard);
-                self.begin_group(lock, current);
-            }
+            ArrayState::Ready => return self.use_array(lock, guard, current, array),
             ArrayState::Alias => {
                 self.target.clear();
                 self.target.push_str(state.arrays.why(array).as_str());
@@ -80,6 +73,72 @@ impl Planner {
             | ArrayState::Loading => return false,
         }
         true
+    }
+
+    /// Begins the group with an array that is loaded, once its version was looked at; whether it
+    /// began, or failed.
+    fn use_array(
+        &mut self,
+        lock: &Lock,
+        mut guard: Locked<'_>,
+        mut current: Current,
+        array: ArraySlot,
+    ) -> bool {
+        let state = &mut *guard;
+        let is_each = looks_each_batch(lock.shared);
+        match state.arrays.may_use(array, current.batch_id, is_each) {
+            Ok(true) => {}
+            Ok(false) => {
+                state.wakes.work();
+                return false;
+            }
+            Err(failure) => {
+                drop(guard);
+                self.fail_group(lock, current, &failure);
+                return true;
+            }
+        }
+        // The first use of a load is the lookup that missed.
+        let is_hit = state.arrays.is_used_again(array) as u64;
+        lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
+        state.arrays.pin(array, 1);
+        (current.array, current.array_id) = (array, state.arrays.id(array));
+        self.record = state.arrays.records.read(array.at());
+        drop(guard);
+        self.begin_group(lock, current);
+        true
+    }
+
+    /// Begins the looks at the arrays of a batch that was just bound, all at once: those that the
+    /// planner does itself, where nothing has to be waited for.
+    pub(super) fn begin_looks(
+        &self,
+        shared: &Shared,
+        state: &mut State,
+        current: &Current,
+    ) -> ArrayLooks {
+        let must_wait = state.must_wait(shared);
+        let State { queue, arrays, wakes, .. } = state;
+        let (is_each, mut before) = (looks_each_batch(shared), None);
+        let mut looks = ArrayLooks::new();
+        for number in &self.order[..current.box_count as usize] {
+            let queued = queued_box(shared, queue, *number);
+            let (uri, hash) = queue.uri(queued);
+            if queued.is_fed || before == Some(uri) {
+                continue;
+            }
+            before = Some(uri);
+            if let Some(array) = arrays.find_target(uri, hash)
+                && arrays.state(array) == ArrayState::Ready
+                && arrays.needs_look(array, current.batch_id, is_each)
+            {
+                match arrays.begin_look(array, current.batch_id, !must_wait && !looks.is_full()) {
+                    Some(version) => looks.push((array, version)),
+                    None => wakes.work(),
+                }
+            }
+        }
+        looks
     }
 
     /// Behind the last box that reads the array of the group's first. One that is fed is alone.
@@ -135,4 +194,10 @@ impl Planner {
             }
         }
     }
+}
+
+/// Whether every batch looks at what its arrays were loaded from, and not the first one after a
+/// reset alone: an object of a hook has no version but its size, which may be a round trip away.
+fn looks_each_batch(shared: &Shared) -> bool {
+    !shared.store.uses_hook()
 }

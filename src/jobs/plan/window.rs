@@ -25,7 +25,9 @@ use crate::base::sort::sort;
 use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::Uri;
+use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
+use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
 use crate::jobs::plan::planned::{Place, Planned, Scouted};
 use crate::jobs::plan::redo::redo;
 use crate::plan::{Merge, asked_chunk};
@@ -52,7 +54,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
     pub(super) slot: BatchSlot,
-    batch_id: u64,
+    pub(super) batch_id: u64,
     pub(super) sample_count: u32,
     /// Boxes in `order`.
     pub(super) box_count: u32,
@@ -92,6 +94,8 @@ pub struct Planner {
     pub window: &'static mut [Planned],
     pub first: u64,
     pub limit: u64,
+    /// The last entry that left the window and whose file's version was known.
+    pub(super) left: Planned,
     /// Boxes of the entries, by number in their batch.
     pub pairs: &'static mut [u32],
     pub pair_first: u64,
@@ -132,6 +136,7 @@ impl Planner {
             twin: 0,
             taken: 0,
             kept: None,
+            version: None,
             sample_first: 0,
             sample_limit: 0,
             pair_first: 0,
@@ -150,6 +155,7 @@ impl Planner {
             window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
             limit: 0,
+            left: planned,
             pairs: carver.slice(Item::PlanWindow, settings.window_pairs as u64, &0),
             pair_first: 0,
             pair_limit: 0,
@@ -175,6 +181,7 @@ impl Planner {
         self.scouted = Scouted::NONE;
         self.merge.clear();
         self.first = self.limit;
+        self.left.version = None;
         self.pair_first = self.pair_limit;
     }
 
@@ -198,12 +205,18 @@ impl Planner {
     }
 
     fn begin(&mut self, lock: &Lock) -> bool {
-        let state = &mut *lock.lock();
-        let has_more = state.prefetch_arrays();
-        self.begin_batch(lock.shared, state) || has_more
+        let mut looks = ArrayLooks::new();
+        let progress = {
+            let state = &mut *lock.lock();
+            let has_more = state.prefetch_arrays();
+            drop_retired(lock.shared, state);
+            self.begin_batch(lock.shared, state, &mut looks) || has_more
+        };
+        look_at_arrays(lock, &looks);
+        progress
     }
 
-    fn begin_batch(&mut self, shared: &Shared, state: &mut State) -> bool {
+    fn begin_batch(&mut self, shared: &Shared, state: &mut State, looks: &mut ArrayLooks) -> bool {
         if self.current.is_some() || state.is_halted {
             return false;
         }
@@ -228,7 +241,7 @@ impl Planner {
             let ((a_uri, a_hash), (b_uri, b_hash)) = (uri_of(*a), uri_of(*b));
             (a_hash, a_uri, *a) < (b_hash, b_uri, *b)
         });
-        self.current = Some(Current {
+        let current = Current {
             slot,
             batch_id,
             sample_count: count,
@@ -243,7 +256,9 @@ impl Planner {
             is_alias: false,
             chunk_number: 0,
             sample_limit: queue.front_number() + count as u64,
-        });
+        };
+        *looks = self.begin_looks(shared, state, &current);
+        self.current = Some(current);
         true
     }
 
@@ -395,6 +410,7 @@ impl Planner {
             twin: 0,
             taken: 0,
             kept: None,
+            version: None,
             sample_first: current.sample_limit - u64::from(current.sample_count),
             sample_limit: current.sample_limit,
             pair_first: pairs,

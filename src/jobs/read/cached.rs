@@ -301,7 +301,8 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 state.waves.unissue(wave, first);
                 return None;
             }
-            let lease = match state.files.lease(read.array_id, read.file, None) {
+            let wanted = Some(read.stat);
+            let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
                 LeaseOutcome::Leased(lease) => lease,
                 LeaseOutcome::Busy => {
                     state.waves.block(wave, first, 0);

@@ -133,7 +133,7 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
                 let target = state.claim_read(shared, wave, op, &read);
                 return Some(Job::Ask { wave, op, read, target });
             }
-            match state.files.lease(read.array_id, read.file, None) {
+            match state.files.lease(read.array_id, read.file, None, Some(read.stat)) {
                 LeaseOutcome::Leased(lease) => {
                     let (cached_only, ticket) = (false, None);
                     let target = state.claim_read(shared, wave, op, &read);
@@ -185,7 +185,7 @@ fn lease_waiting(
     role: Role,
 ) -> Option<Job> {
     let read = shared.tables.ops.read(shared.wave_row(wave, op));
-    if role == Role::Ring && state.files.is_closed(read.array_id, read.file) {
+    if role == Role::Ring && state.files.is_closed(read.array_id, read.file, read.stat) {
         state.waves.leave_to_io(wave, op);
         return None;
     }

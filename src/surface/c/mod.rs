@@ -22,6 +22,7 @@ use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::setup::settings::check_files;
 use crate::surface::handles::{Entered, close_token, enter, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
+use crate::surface::loader::forget_at;
 use core::ffi::{c_char, c_void};
 use core::{fmt, ptr};
 use structs::{
@@ -357,6 +358,22 @@ pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void)
 #[unsafe(no_mangle)]
 pub extern "C" fn wavetrain_reset(loader: u64) -> i32 {
     in_instance(loader, |instance| instance.reset().map(|()| Status::Ok))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `uri` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_forget(loader: u64, uri: *const c_char) -> i32 {
+    in_instance(loader, |instance| {
+        if uri.is_null() {
+            return forget_at(instance, None).map(|()| Status::Ok);
+        }
+        // SAFETY: it is not NULL, so it is NUL-terminated.
+        let uri = with_why(|why| unsafe { string_from_c(uri, why) })?;
+        forget_at(instance, Some(uri)).map(|()| Status::Ok)
+    })
 }
 
 /// See the header.

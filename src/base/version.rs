@@ -1,0 +1,21 @@
+//! The version of a file: what tells two states of it apart without reading it.
+
+/// Of a file: device, inode, size and time of change of the contents. Of an object of a files hook:
+/// its size alone, until the hook knows more. The time of change of the inode (ctime) does not
+/// belong to it: a hard link, chmod and a rename change that time, and no byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// Device that the file lies on; 0 of an object.
+    pub device: u64,
+    /// Number of the file on its device; 0 of an object.
+    pub inode: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time of the last change of the contents in nanoseconds; 0 of an object.
+    pub modified_ns: i128,
+}
+
+impl Version {
+    /// Of what has no version.
+    pub const NONE: Version = Version { device: 0, inode: 0, bytes: 0, modified_ns: 0 };
+}

@@ -1,0 +1,65 @@
+//! Looks whether what an array was loaded from is what it was: its document, its .npy file, the
+//! folder of its numbered files.
+//!
+//! In: an array that a batch is about to use, and the version that was read. Out: the array may be
+//! used; or it is forgotten, so that it is loaded again; or why that cannot be told.
+
+use crate::base::indexes::ArraySlot;
+use crate::base::status::Why;
+use crate::base::version::Version;
+use crate::fail;
+use crate::os::profiler;
+use crate::os::store::Path;
+use crate::read::{document_path, shown};
+use crate::records::{ArrayRecord, flat_path};
+use crate::source::flat::split_numbered;
+use crate::state::State;
+use crate::state::job::Job;
+use crate::state::lock::{Lock, Locked};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// The path of what the array at `uri` was loaded from.
+fn root_path(uri: &str, record: &ArrayRecord) -> Path {
+    let mut path = Path::new();
+    match split_numbered(uri) {
+        Some((folder, _)) if record.is_in_parts() => path.push_str(folder),
+        _ if record.flat.is_some() => path.push_str(flat_path(uri)),
+        _ => path = document_path(uri, record.document),
+    }
+    path
+}
+
+/// Does a job of looking.
+pub fn run(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
+    let mut state = look_at_array(lock, array, version);
+    state.plan_wanted = true;
+    state
+}
+
+/// Looks at the path of what an array was loaded from, and ends the look that was begun.
+pub fn look_at_array(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
+    let shared = lock.shared;
+    let range = shared.profiler.range(profiler::META);
+    let start = (shared.os.now_ns)();
+    let path = root_path(shared.array_uri(array), shared.array_record(array));
+    let looked = shared.store.stat_path(&path);
+    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    drop(range);
+    let mut why = Why::new();
+    let result = looked.map(|stat| stat.version() == version).map_err(|fault| {
+        let text = "the array was there and is gone, or cannot be looked at";
+        fail!(why, Io, "{}: {fault}: {text}", shown(&path))
+    });
+    if result == Ok(false) {
+        shared.stats.files_changed.fetch_add(1, Relaxed);
+    }
+    let mut state = lock.lock();
+    state.arrays.end_look(array, result, &why);
+    state
+}
+
+/// The next array to look at.
+pub fn take(state: &mut State) -> Option<Job> {
+    let (array, version) = state.arrays.next_look()?;
+    Some(Job::LookArray { array, version })
+}

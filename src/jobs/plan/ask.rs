@@ -1,0 +1,54 @@
+//! The planner's questions about files, and what became of them.
+//!
+//! In: window entries. Out: entries that wait for a lookup, which equal questions share.
+
+use crate::jobs::plan::planned::{Place, Planned};
+use crate::os::FileStat;
+use crate::read::Question;
+use crate::read::shard_index::Shard;
+use crate::state::State;
+
+/// How far a look at an entry came.
+pub enum LookUp {
+    /// The entry's place is known.
+    Settled,
+    /// The entry waits for a lookup that it did not wait for before.
+    Asked,
+    /// The entry waits for a lookup that has not ended.
+    Pending,
+    /// No lookup can be begun now.
+    Full,
+}
+
+/// Asks for a page of an index.
+pub fn ask(
+    state: &mut State,
+    entry: &mut Planned,
+    inner: Option<(Shard, FileStat)>,
+    page: u64,
+) -> LookUp {
+    let question = Question {
+        array: entry.array,
+        array_id: entry.array_id,
+        file: entry.file,
+        inner,
+        page,
+        is_look: false,
+        batch_id: entry.batch_id,
+    };
+    ask_question(state, entry, question)
+}
+
+/// Asks for the version at the path of the chunk's file.
+pub fn ask_look(state: &mut State, entry: &mut Planned) -> LookUp {
+    let Planned { array, array_id, file, batch_id, .. } = *entry;
+    let question =
+        Question { array, array_id, file, inner: None, page: 0, is_look: true, batch_id };
+    ask_question(state, entry, question)
+}
+
+fn ask_question(state: &mut State, entry: &mut Planned, question: Question) -> LookUp {
+    let Some(request) = state.requests.ask(question) else { return LookUp::Full };
+    entry.place = Place::Waiting(request);
+    LookUp::Asked
+}

@@ -1,0 +1,112 @@
+//! The planner and the cache of decoded chunks: what is found there, and what gets a place.
+//!
+//! In: window entries. Out: entries that are kept, each of the version of its file that the batch
+//! sees.
+
+use crate::chunk_cache::ChunkKey;
+use crate::decode::kept_bytes;
+use crate::jobs::plan::ask::{LookUp, ask_look};
+use crate::jobs::plan::planned::{Place, Planned};
+use crate::os::FileStat;
+use crate::records::{ArrayRecord, Need, Span};
+use crate::state::State;
+use crate::state::shared::Shared;
+use crate::wave::{Kept, ReadOp};
+use core::sync::atomic::Ordering::Relaxed;
+
+fn chunk_key(entry: &Planned) -> ChunkKey {
+    ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
+}
+
+/// Whether chunks of the array are kept.
+pub fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
+    shared.settings.cache_memory_bytes > 0 && record.is_decoded()
+}
+
+/// Whether the chunk of an entry is in the cache, of whatever version of its file.
+pub fn has_kept(shared: &Shared, state: &State, entry: &Planned, record: &ArrayRecord) -> bool {
+    is_keeping(shared, record) && state.chunks.find(chunk_key(entry)).is_some()
+}
+
+/// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
+/// entry before it, of the version of the file that the batch sees: `seen`, or what is known of the
+/// file once the batch looked. None: it is not kept, or not of that version.
+///
+/// What an entry waits for must always be before it in the plan, or waves that are full of waiting
+/// chunks could keep out the one that they wait for; so in the rare case that an entry found its
+/// place in the file later than another behind it, the chunk is decoded twice.
+pub fn find_kept(
+    shared: &Shared,
+    state: &mut State,
+    (entry, at): (&mut Planned, u64),
+    record: &ArrayRecord,
+    (owners, seen): (&[u64], Option<FileStat>),
+) -> Option<LookUp> {
+    if !is_keeping(shared, record) {
+        return None;
+    }
+    let key = chunk_key(entry);
+    let (slot, is_ready) = state.chunks.find(key)?;
+    let stat = match seen {
+        Some(stat) => stat,
+        None if !record.is_in_files() => ReadOp::EMPTY.stat,
+        None => match state.files.find(entry.array_id, entry.file) {
+            Some(file) if state.files.is_absent(file, entry.batch_id) => return None,
+            Some(file) if state.files.is_looked_at(file, entry.batch_id) => {
+                state.files.touch(file);
+                state.files.known(file)?.0
+            }
+            _ => return Some(ask_look(state, entry)),
+        },
+    };
+    if state.chunks.version(slot) != stat.version() {
+        state.chunks.forget(slot);
+        return None;
+    }
+    if !is_ready && owners[slot as usize] > at {
+        return None;
+    }
+    entry.version = Some(stat.version());
+    state.chunks.pin(slot);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
+    entry.place = Place::Kept;
+    shared.stats.chunk_cache_hits.fetch_add(1, Relaxed);
+    shared.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
+    Some(LookUp::Settled)
+}
+
+/// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
+/// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
+/// place too, so that what is refused does not depend on what is kept.
+pub fn keep(
+    shared: &Shared,
+    state: &mut State,
+    (entry, at): (&mut Planned, u64),
+    record: &ArrayRecord,
+    owners: &mut [u64],
+) {
+    let Place::Data { stat, .. } = entry.place else { return };
+    if !is_keeping(shared, record) {
+        return;
+    }
+    if find_kept(shared, state, (entry, at), record, (owners, Some(stat))).is_some() {
+        return;
+    }
+    let whole = Need::of(Span { first: 0, limit: record.chunk_bytes });
+    entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
+    let key = chunk_key(entry);
+    state.chunks.pass_chunk(key, entry.sample_limit);
+    if state.chunks.find(key).is_some() {
+        return;
+    }
+    let evictions = state.chunks.evictions();
+    let inserted = state.chunks.insert(key, kept_bytes(record));
+    let evicted = state.chunks.evictions() - evictions;
+    shared.stats.chunk_cache_evictions.fetch_add(evicted, Relaxed);
+    let Some(slot) = inserted else { return };
+    state.chunks.pin(slot);
+    state.chunks.set_version(slot, stat.version());
+    owners[slot as usize] = at;
+    entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
+}

@@ -1,0 +1,463 @@
+//! Files that are replaced or rewritten between two batches: the next batch has the new version, a
+//! batch never has two, and reset is not needed.
+
+use crate::common::drive::{Job, config, first_failure, open, stream_through};
+use crate::common::fixtures::Scratch;
+use crate::common::hook::with_hook;
+use crate::common::npy;
+use crate::common::store::{self, Spec};
+use crate::common::synth::Meta;
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, SystemTime};
+use wavetrain::abi::Stats;
+use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
+use wavetrain::loader::Loader;
+use wavetrain::os::{Os, SYSTEM};
+use wavetrain::records::Dtype;
+use wavetrain::status::Status;
+
+/// How a writer brings a new version of a file.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Way {
+    /// A new file is renamed over the old one.
+    Rename,
+    /// The same, and the new file has the time of change of the old one.
+    RenameWithOldTime,
+    /// The file is truncated and written again.
+    InPlace,
+}
+
+const WAYS: [Way; 3] = [Way::Rename, Way::RenameWithOldTime, Way::InPlace];
+
+/// Times of change differ by whole seconds, so that no clock decides.
+static SECONDS: AtomicU64 = AtomicU64::new(1);
+
+fn set_time(path: &Path, time: SystemTime) {
+    let file = File::options().write(true).open(path).expect("the file");
+    file.set_times(FileTimes::new().set_modified(time)).expect("a time");
+}
+
+/// Writes `bytes` as the next version of a file.
+fn replace(path: &Path, bytes: &[u8], way: Way) {
+    let second = Duration::from_secs(SECONDS.fetch_add(1, SeqCst));
+    let fresh = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + second;
+    if way == Way::InPlace {
+        fs::write(path, bytes).expect("the file");
+        return set_time(path, fresh);
+    }
+    let old = fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(fresh);
+    let aside = path.with_extension("aside");
+    fs::write(&aside, bytes).expect("the file aside");
+    set_time(&aside, if way == Way::RenameWithOldTime { old } else { fresh });
+    fs::rename(aside, path).expect("a rename");
+}
+
+/// The kinds of stores: all have an array of 8 x 16 u16, element n of version v is v * 1000 + n.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Shard,
+    ZstdChunks,
+    RawChunks,
+    Npy,
+    Raw,
+    Parts,
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::Shard, Kind::ZstdChunks, Kind::RawChunks, Kind::Npy, Kind::Raw, Kind::Parts];
+
+const ROWS: u64 = 8;
+const COLUMNS: u64 = 16;
+
+fn elements(version: u64, first_row: u64, rows: u64) -> Vec<u8> {
+    let numbers = first_row * COLUMNS..(first_row + rows) * COLUMNS;
+    numbers.flat_map(|n| ((version * 1000 + n) as u16).to_le_bytes()).collect()
+}
+
+fn encoded(kind: Kind, version: u64, first_row: u64, rows: u64) -> Vec<u8> {
+    let raw = elements(version, first_row, rows);
+    match kind {
+        // Levels differ, and so does the size.
+        Kind::Shard | Kind::ZstdChunks => {
+            let mut frame = zstd::encode_all(&raw[..], 1).expect("a frame");
+            let mut padded = 0x184D_2A50u32.to_le_bytes().to_vec();
+            padded.extend((version as u32 % 5).to_le_bytes());
+            padded.extend(vec![7; version as usize % 5]);
+            if version % 2 == 1 {
+                padded.append(&mut frame);
+                return padded;
+            }
+            frame
+        }
+        _ => raw,
+    }
+}
+
+/// Files of a version: the path below the store's folder, and its bytes.
+fn files(kind: Kind, version: u64) -> Vec<(String, Vec<u8>)> {
+    let half = |row: u64| encoded(kind, version, row, ROWS / 2);
+    match kind {
+        Kind::Shard => {
+            let chunks = [half(0), half(ROWS / 2)];
+            let first = chunks[0].len() as u64;
+            let entries = [(0, first), (first, chunks[1].len() as u64)];
+            let bytes = crate::common::synth::shard_bytes(&chunks.concat(), &entries);
+            vec![("c/0/0".to_string(), bytes)]
+        }
+        Kind::ZstdChunks | Kind::RawChunks => {
+            vec![("c/0/0".to_string(), half(0)), ("c/1/0".to_string(), half(ROWS / 2))]
+        }
+        Kind::Npy => {
+            let data = elements(version, 0, ROWS);
+            vec![("a.npy".to_string(), npy::file("<u2", false, &[ROWS, COLUMNS], &data))]
+        }
+        Kind::Raw => vec![("a.bin".to_string(), elements(version, 0, ROWS))],
+        Kind::Parts => [0, 1]
+            .map(|part| {
+                let data = elements(version, part * ROWS / 2, ROWS / 2);
+                let bytes = npy::file("<u2", false, &[ROWS / 2, COLUMNS], &data);
+                (format!("part_{part:04}.npy"), bytes)
+            })
+            .to_vec(),
+    }
+}
+
+fn write(scratch: &Scratch, kind: Kind, version: u64, way: Way) -> String {
+    let folder: PathBuf = scratch.path("store");
+    let zstd = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+    let (shape, chunk) = ([ROWS, COLUMNS], [ROWS / 2, COLUMNS]);
+    let mut meta = match kind {
+        Kind::Shard => Meta::u16(&shape, &chunk, Some(&shape)),
+        _ => Meta::u16(&shape, &chunk, None),
+    };
+    if matches!(kind, Kind::Shard | Kind::ZstdChunks) {
+        meta.codecs = zstd;
+    }
+    fs::create_dir_all(folder.join("c/0")).expect("folders");
+    fs::create_dir_all(folder.join("c/1")).expect("folders");
+    let is_zarr = matches!(kind, Kind::Shard | Kind::ZstdChunks | Kind::RawChunks);
+    if is_zarr && version == 0 {
+        fs::write(folder.join("zarr.json"), meta.text()).expect("zarr.json");
+    }
+    for (name, bytes) in files(kind, version) {
+        replace(&folder.join(name), &bytes, way);
+    }
+    let folder = folder.to_str().expect("UTF-8").to_string();
+    match kind {
+        Kind::Npy => format!("{folder}/a.npy"),
+        Kind::Raw => format!("raw:{folder}/a.bin?dtype=u16&shape={ROWS},{COLUMNS}"),
+        Kind::Parts => format!("{folder}/part_*.npy"),
+        _ => folder,
+    }
+}
+
+fn whole(uri: &str, version: u64) -> Job {
+    let span = (vec![0, 0], vec![ROWS as i64, COLUMNS as i64]);
+    Job::new(uri, span, elements(version, 0, ROWS))
+}
+
+fn stats(loader: &Loader) -> Stats {
+    loader.stats().unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn whole_config() -> Config {
+    Config { max_parts: 16, ..config(Dtype::U16, &[ROWS, COLUMNS], 1) }
+}
+
+/// Configs that keep much, little, and decoded chunks.
+fn configs() -> Vec<Config> {
+    let base = whole_config();
+    let mut configs = Vec::new();
+    for thread_mode in [THREADS_OWN, THREADS_PUMP] {
+        for chunk_cache_bytes in [0, 1 << 20] {
+            for files in [1, 64] {
+                configs.push(Config {
+                    thread_mode,
+                    chunk_cache_bytes,
+                    n_chunk_layout_cache: files,
+                    n_shard_index_cache: files,
+                    ..base
+                });
+            }
+        }
+    }
+    configs
+}
+
+#[test]
+fn the_next_batch_has_the_new_version_of_a_file_that_was_replaced() {
+    // With the old time, size alone may differ, or the inode alone.
+    for kind in KINDS {
+        for way in WAYS {
+            for config in configs() {
+                let scratch = Scratch::new();
+                let uri = write(&scratch, kind, 0, way);
+                let loader = open(&config);
+                for version in 0..4 {
+                    if version > 0 {
+                        write(&scratch, kind, version, way);
+                    }
+                    let job = whole(&uri, version);
+                    stream_through(&loader, &config, &[job.clone(), job], version * 2);
+                }
+                loader.close(u64::MAX).unwrap_or_else(|failure| panic!("{failure}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_version_that_was_forgotten_is_counted_once_for_each_file() {
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::ZstdChunks, 0, Way::Rename);
+    let config = whole_config();
+    let loader = open(&config);
+    for version in 0..3 {
+        write(&scratch, Kind::ZstdChunks, version, Way::Rename);
+        let job = whole(&uri, version);
+        stream_through(&loader, &config, &[job.clone(), job], version * 2);
+        assert_eq!(stats(&loader).files_changed, version * 2);
+    }
+}
+
+#[test]
+fn only_the_chunks_of_the_file_that_changed_leave_the_cache() {
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::ZstdChunks, 0, Way::Rename);
+    let config = Config { chunk_cache_bytes: 1 << 20, ..whole_config() };
+    let loader = open(&config);
+    stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+    stream_through(&loader, &config, &[whole(&uri, 0)], 1);
+    assert_eq!(stats(&loader).chunk_cache_hits, 2);
+    let (name, bytes) = files(Kind::ZstdChunks, 1).remove(1);
+    replace(&scratch.path("store").join(name), &bytes, Way::Rename);
+    let mut job = whole(&uri, 0);
+    let half = elements(1, ROWS / 2, ROWS / 2);
+    job.want = Ok([&elements(0, 0, ROWS / 2)[..], &half].concat());
+    stream_through(&loader, &config, &[job], 2);
+    assert_eq!(stats(&loader).chunk_cache_hits, 3);
+}
+
+/// What is done once, when chunk data is read for the first time.
+static MEANWHILE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// By one test at a time.
+static MEDDLING: Mutex<()> = Mutex::new(());
+
+static MEDDLED: Os = Os {
+    read: |fd, target, offset, cached_only| {
+        // Chunk data: documents and indexes begin elsewhere, or are longer.
+        if offset == 0 && target.len() < 400 {
+            let meddle = MEANWHILE.lock().unwrap_or_else(|poison| poison.into_inner()).take();
+            meddle.into_iter().for_each(|meddle| meddle());
+        }
+        (SYSTEM.read)(fd, target, offset, cached_only)
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn a_batch_that_looked_at_a_file_reads_that_version_whatever_its_name_leads_to_now() {
+    let _alone = MEDDLING.lock().unwrap_or_else(|poison| poison.into_inner());
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::Shard, 0, Way::Rename);
+    let config = whole_config();
+    let loader = Loader::open_on(&MEDDLED, &config).unwrap_or_else(|failure| panic!("{failure}"));
+    let path = scratch.path("store").join("c/0/0");
+    for version in 0..4 {
+        let (_, bytes) = files(Kind::Shard, version + 1).remove(0);
+        let path = path.clone();
+        *MEANWHILE.lock().expect("the lock") =
+            Some(Box::new(move || replace(&path, &bytes, Way::Rename)));
+        stream_through(&loader, &config, &[whole(&uri, version)], version);
+    }
+}
+
+#[test]
+fn a_file_that_is_rewritten_while_it_is_read_is_an_io_error_and_the_next_batch_has_it() {
+    let _alone = MEDDLING.lock().unwrap_or_else(|poison| poison.into_inner());
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::RawChunks, 0, Way::Rename);
+    let config = whole_config();
+    let loader = Loader::open_on(&MEDDLED, &config).unwrap_or_else(|failure| panic!("{failure}"));
+    let path = scratch.path("store");
+    *MEANWHILE.lock().expect("the lock") = Some(Box::new(move || {
+        for (name, bytes) in files(Kind::RawChunks, 1) {
+            replace(&path.join(name), &bytes, Way::InPlace);
+        }
+    }));
+    let (_, failure) = first_failure(&loader, &[whole(&uri, 0)]);
+    assert_eq!(failure.status, Status::Io, "{failure}");
+    loader.reset().unwrap_or_else(|failure| panic!("{failure}"));
+    stream_through(&loader, &config, &[whole(&uri, 1)], 0);
+}
+
+#[test]
+fn a_document_that_was_replaced_is_read_by_the_next_batch() {
+    for way in [Way::Rename, Way::InPlace] {
+        let scratch = Scratch::new();
+        let uri = write(&scratch, Kind::RawChunks, 0, Way::Rename);
+        let config = whole_config();
+        let loader = open(&config);
+        stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+        // The array has half of its rows now, in chunks that lie elsewhere.
+        let meta = Meta::u16(&[ROWS / 2, COLUMNS], &[ROWS / 2, COLUMNS], None);
+        replace(&scratch.path("store/zarr.json"), meta.text().as_bytes(), way);
+        let (_, failure) = first_failure(&loader, &[whole(&uri, 0)]);
+        assert_eq!(failure.status, Status::Invalid, "{failure}");
+        loader.reset().unwrap_or_else(|failure| panic!("{failure}"));
+        let meta = Meta::u16(&[ROWS * 2, COLUMNS], &[ROWS / 2, COLUMNS], None);
+        replace(&scratch.path("store/zarr.json"), meta.text().as_bytes(), way);
+        let span = (vec![ROWS as i64, 0], vec![2 * ROWS as i64, COLUMNS as i64]);
+        let fill = 7u16.to_le_bytes().repeat((ROWS * COLUMNS) as usize);
+        stream_through(&loader, &config, &[Job::new(&uri, span, fill)], 0);
+    }
+}
+
+#[test]
+fn a_document_that_is_gone_is_an_io_error_that_names_it() {
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::RawChunks, 0, Way::Rename);
+    let config = whole_config();
+    let loader = open(&config);
+    stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+    let document = scratch.path("store/zarr.json");
+    let text = fs::read(&document).expect("the document");
+    fs::remove_file(&document).expect("removed");
+    let (_, failure) = first_failure(&loader, &[whole(&uri, 0)]);
+    assert_eq!(failure.status, Status::Io, "{failure}");
+    let said = failure.text.as_str();
+    assert!(said.contains("zarr.json") && said.contains("was there and is gone"), "{failure}");
+    loader.reset().unwrap_or_else(|failure| panic!("{failure}"));
+    fs::write(&document, text).expect("the document");
+    stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+}
+
+#[test]
+fn one_reset_is_enough_for_everything_that_changed() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        let config = whole_config();
+        let loader = open(&config);
+        for kind in KINDS {
+            let uri = write(&scratch, kind, 0, way);
+            stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+            write(&scratch, kind, 1, way);
+            loader.reset().unwrap_or_else(|failure| panic!("{failure}"));
+            stream_through(&loader, &config, &[whole(&uri, 1)], 0);
+            loader.reset().unwrap_or_else(|failure| panic!("{failure}"));
+        }
+    }
+}
+
+#[test]
+fn a_npy_file_that_grew_has_its_new_rows_in_the_next_batch() {
+    for way in [Way::Rename, Way::InPlace] {
+        let scratch = Scratch::new();
+        let uri = write(&scratch, Kind::Npy, 0, Way::Rename);
+        let config = whole_config();
+        let loader = open(&config);
+        stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+        let data = elements(0, 0, 2 * ROWS);
+        let bytes = npy::file("<u2", false, &[2 * ROWS, COLUMNS], &data);
+        replace(&scratch.path("store/a.npy"), &bytes, way);
+        let span = (vec![ROWS as i64, 0], vec![2 * ROWS as i64, COLUMNS as i64]);
+        stream_through(&loader, &config, &[Job::new(&uri, span, elements(0, ROWS, ROWS))], 1);
+    }
+}
+
+#[test]
+fn a_new_file_of_a_numbered_folder_is_seen_by_the_next_batch() {
+    let scratch = Scratch::new();
+    let uri = write(&scratch, Kind::Parts, 0, Way::Rename);
+    let config = whole_config();
+    let loader = open(&config);
+    stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+    let bytes = npy::file("<u2", false, &[ROWS, COLUMNS], &elements(0, ROWS, ROWS));
+    replace(&scratch.path("store/part_0002.npy"), &bytes, Way::Rename);
+    let span = (vec![ROWS as i64, 0], vec![2 * ROWS as i64, COLUMNS as i64]);
+    stream_through(&loader, &config, &[Job::new(&uri, span, elements(0, ROWS, ROWS))], 1);
+}
+
+#[test]
+fn an_object_of_a_hook_that_has_another_size_is_another_version() {
+    for kind in [Kind::Shard, Kind::ZstdChunks] {
+        for chunk_cache_bytes in [0, 1 << 20] {
+            let scratch = Scratch::new();
+            let uri = write(&scratch, kind, 0, Way::Rename);
+            let config = with_hook(Config { chunk_cache_bytes, ..whole_config() });
+            let loader = open(&config);
+            stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+            for version in 1..4 {
+                write(&scratch, kind, version, Way::Rename);
+                stream_through(&loader, &config, &[whole(&uri, version)], version);
+            }
+        }
+    }
+}
+
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+
+static COUNTED: Os = Os {
+    stat_path: |path| {
+        LOOKS.fetch_add(1, SeqCst);
+        (SYSTEM.stat_path)(path)
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn a_batch_looks_once_at_each_file_that_it_touches_and_at_its_document() {
+    const SPEC: Spec = Spec { seed: 5, edge: 16, shard: 8, chunk: 2, zstd: true, sparse: false };
+    let scratch = Scratch::new();
+    let array = scratch.path("a");
+    store::write(&array, &SPEC);
+    for chunk_cache_bytes in [0, 1 << 20] {
+        let base = config(Dtype::U16, &[16, 16, 16], 2);
+        let config = Config { chunk_cache_bytes, ..base };
+        let loader = Loader::open_on(&COUNTED, &config).unwrap_or_else(|f| panic!("{f}"));
+        let want = store::places(16).flat_map(|at| store::value(5, at).to_le_bytes()).collect();
+        let uri = array.to_str().expect("UTF-8");
+        let job = Job::new(uri, (vec![0; 3], vec![16; 3]), want);
+        for batch in 0..4 {
+            let before = LOOKS.load(SeqCst);
+            stream_through(&loader, &config, &[job.clone(), job.clone()], batch);
+            let looks = LOOKS.load(SeqCst) - before;
+            let most = if batch == 0 { 0 } else { 9 };
+            assert_eq!(looks, most, "batch {batch} of cache {chunk_cache_bytes}");
+        }
+    }
+}
+
+#[test]
+fn what_was_forgotten_is_found_as_it_is_then() {
+    let scratch = Scratch::new();
+    for kind in [Kind::RawChunks, Kind::Shard] {
+        let uri = write(&scratch, kind, 0, Way::Rename);
+        // Objects of one size: their version says nothing.
+        let config = with_hook(Config { chunk_cache_bytes: 1 << 20, ..whole_config() });
+        let loader = open(&config);
+        stream_through(&loader, &config, &[whole(&uri, 0)], 0);
+        let meta = scratch.path("store/zarr.json");
+        let text = fs::read_to_string(&meta).expect("the document");
+        fs::write(&meta, text.replace("\"fill_value\":7", "\"fill_value\":9")).expect("written");
+        fs::remove_dir_all(scratch.path("store/c")).expect("removed");
+        for (batch, uri_to_forget) in [(1, None), (2, Some(uri.as_str()))] {
+            loader.forget(uri_to_forget).unwrap_or_else(|failure| panic!("{failure}"));
+            let fill = if batch == 1 { 9u16 } else { 8 };
+            let mut job = whole(&uri, 0);
+            job.want = Ok(fill.to_le_bytes().repeat((ROWS * COLUMNS) as usize));
+            stream_through(&loader, &config, &[job], batch);
+            let text = fs::read_to_string(&meta).expect("the document");
+            fs::write(&meta, text.replace("\"fill_value\":9", "\"fill_value\":8"))
+                .expect("written");
+        }
+        assert_eq!(loader.forget(Some("never/named")).map_err(|failure| failure.status), Ok(()));
+        let refused = loader.forget(Some("")).expect_err("no uri");
+        assert_eq!(refused.status, Status::Invalid, "{refused}");
+    }
+}
