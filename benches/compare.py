@@ -23,7 +23,8 @@ dropped from it before every run (posix_fadvise, which needs no privilege).
 Programs: wavetrain, wavetrain-cache (chunk_cache_bytes 512 MiB, lookahead 512), tensorstore and
 tensorstore-mapped, both also with a cache of 512 MiB (-cache), zarrs and zarrs-cache
 (benches/zarrs_peer, where it is built), and limit-MODE (benches/limit). A program that cannot run a
-list says why once and is left out of that row.
+list says why once and is left out of that row. The lists of the family `ways` have flags of their own
+for wavetrain, and the other programs run them as they are: benches/paired.py compares two builds there.
 """
 
 import argparse
@@ -98,7 +99,7 @@ def command_of(program, scenario, data, options, executables):
         # An unsigned word has no cast of its own: its bits are copied.
         kind = ["--dtype", "raw", "--dtype-bytes", "8"] if dtype == "u64" else ["--dtype", dtype]
         start += [*shared, *shape, *kind, "--backend", "host"]
-        return [*start, *(cache if variant == "cache" else [])]
+        return [*start, *(cache if variant == "cache" else scenario.get("flags", []))]
     flags = ["--mapped"] if variant.startswith("mapped") else []
     peer = [sys.executable, str(HERE / "tensorstore_peer.py"), requests]
     return [*peer, *shared, *shape, "--dtype", dtype, *flags, *cache]

@@ -2,7 +2,7 @@
 """Writes the arrays and request lists that benches/compare.py measures with.
 
     python3 -m venv .venv && .venv/bin/pip install zarr numpy
-    .venv/bin/python benches/data.py OUT [--scenarios 'big_*',gzip,...] [--families volumes,kinds]
+    .venv/bin/python benches/data.py OUT [--scenarios 'big_*',gzip,...] [--families volumes,kinds,ways]
                                          [--shape 256,1024,1024] [--seed 1]
 
 Goes out, under OUT (5 GB and about five minutes at the default shape):
@@ -13,7 +13,7 @@ Goes out, under OUT (5 GB and about five minutes at the default shape):
     NAME/                    the arrays of the other kinds: see benches/kinds.py
     requests/NAME.jsonl      the request lists, as `wavetrain bench --requests` takes them
     scenarios.json           per list: name, family, file, arrays, samples per batch, sample shape,
-                             dtype of the samples
+                             dtype of the samples, flags that `wavetrain bench` takes besides
 
 Codecs: zstd (level 3), blosc (zstd, byte shuffle), bitshuffle (blosc, zstd, bit shuffle), raw.
 The lists of the volumes, NAME = KIND_CODEC, boxes of both volumes:
@@ -145,7 +145,7 @@ def main():
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--scenarios", default="*", help="comma-separated names or globs")
-    parser.add_argument("--families", default="volumes,kinds")
+    parser.add_argument("--families", default="volumes,kinds,ways")
     parser.add_argument("--shape", default="256,1024,1024", help="of the volumes")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -153,7 +153,7 @@ def main():
     (options.out / "requests").mkdir(parents=True, exist_ok=True)
     volumes = [f"{kind}_{codec}" for codec in COMPRESSORS for kind in KINDS]
     known = [{"name": name, "family": "volumes"} for name in volumes]
-    known += [{"name": name, "family": "kinds"} for name in ROWS]
+    known += [{"name": name, "family": row.family} for name, row in ROWS.items()]
     names = [scenario["name"] for scenario in chosen(known, options.scenarios, options.families)]
     scenarios = write_volumes(options.out, [n for n in names if n in volumes], shape, options.seed)
     scenarios += write_kinds(options.out, [n for n in names if n in ROWS], options.seed)

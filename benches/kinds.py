@@ -3,7 +3,8 @@
 A row of ROWS is one list of boxes, at random places of the arrays of ARRAYS that it names; what those
 hold is painted in benches/paint.py. A box has the rank of its array: the axes that a sample does not
 have come first and are of extent 1. Labels stay integers: u32 goes out as i64, which is what losses
-want, u64 as it is.
+want, u64 as it is. The family `ways` has four lists, each of which takes one way through the library:
+chunks that are missing, 1,024 files round and round, a files hook, and chunks that are cached.
 """
 
 import json
@@ -21,7 +22,9 @@ from paint import (
     Shape,
     clips,
     cube,
+    islands,
     long_tape,
+    pages,
     photographs,
     rain,
     recording,
@@ -57,6 +60,9 @@ class Row:
     count: int
     batch: int
     dtype: str = "f32"
+    family: str = "kinds"
+    flags: tuple[str, ...] = ()  # of `wavetrain bench`
+    is_in_order: bool = False  # boxes begin at 0, 1, 2 .. along the first axis, round and round
 
 
 def zstd() -> ZstdCodec:
@@ -69,6 +75,8 @@ def blosc(cname: str, typesize: int) -> BloscCodec:
 
 # What zarr-python 2 writes where nothing else is asked for.
 V2_DEFAULT = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=numcodecs.Blosc.SHUFFLE)
+
+CACHED = ("--chunk-cache-bytes", "64MiB", "--lookahead-samples", "256")
 
 # Arrays with the same contents stand together: they are painted once.
 ARRAYS = {
@@ -94,6 +102,8 @@ ARRAYS = {
     "gzip": Array(volume, (32, 64, 64), GzipCodec(level=5)),
     "zlib_v2": Array(volume, (48, 64, 64), numcodecs.Zlib(level=5), zarr_format=2),
     "lz4_v2": Array(volume, (32, 128, 128), V2_DEFAULT, zarr_format=2),
+    "islands": Array(islands, (16, 16, 16), zstd()),
+    "pages": Array(pages, (1, 64, 64)),
 }
 
 ROWS = {
@@ -117,6 +127,12 @@ ROWS = {
     "gzip": Row(("gzip",), (24, 80, 80), 3, 512, 16),
     "zlib_v2": Row(("zlib_v2",), (24, 80, 80), 3, 512, 16),
     "lz4_v2": Row(("lz4_v2",), (40, 112, 112), 3, 1024, 16),
+    "missing": Row(("islands",), (48, 48, 48), 3, 1024, 16, family="ways"),
+    "files_1024": Row(("pages",), (1, 64, 64), 2, 65536, 32, family="ways", is_in_order=True),
+    "hook": Row(
+        ("tiny_sharded",), (32, 32, 32), 3, 4096, 32, family="ways", flags=("--through-hook",)
+    ),
+    "cached": Row(("tiny_zstd",), (32, 32, 32), 3, 8192, 32, family="ways", flags=CACHED),
 }
 
 
@@ -148,12 +164,14 @@ def write_array(out: Path, name: str, seed: int) -> None:
 
 
 def boxes(row: Row, shapes: list[Shape], seed: int) -> Iterator[tuple[int, list[list[int]]]]:
-    """The array and the box of every request, at random places."""
+    """The array and the box of every request, at random places unless they are in order."""
     dice = np.random.default_rng([seed, *row.arrays[0].encode()])
-    for _ in range(row.count):
+    for place in range(row.count):
         number = int(dice.integers(len(shapes)))
         limits = [extent - edge + 1 for extent, edge in zip(shapes[number], row.box)]
         first = [int(dice.integers(limit)) for limit in limits]
+        if row.is_in_order:
+            first[0] = place % limits[0]
         yield number, [[f, f + e] for f, e in zip(first, row.box)]
 
 
@@ -173,12 +191,13 @@ def write_kinds(out: Path, names: list[str], seed: int) -> list[dict[str, Any]]:
         scenarios.append(
             {
                 "name": name,
-                "family": "kinds",
+                "family": row.family,
                 "requests": f"requests/{name}.jsonl",
                 "arrays": uris,
                 "batch": row.batch,
                 "sample_shape": list(row.box[-row.axes :]),
                 "dtype": row.dtype,
+                "flags": list(row.flags),
             }
         )
     return scenarios

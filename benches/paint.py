@@ -92,6 +92,18 @@ def small_cube(seed: int) -> np.ndarray:
     return tissue("a", (160, 160, 160), seed + 9)
 
 
+def islands(seed: int) -> np.ndarray:
+    """[256, 256, 256] u16: of blocks of 16^3 one in eight is not zero, at random places."""
+    dice = np.random.default_rng([seed, 30])
+    blocks = np.kron(dice.random((16, 16, 16)) < 1 / 8, np.ones((16, 16, 16), np.uint16))
+    return blocks * dice.integers(1, 200, (256, 256, 256), np.uint16)
+
+
+def pages(seed: int) -> np.ndarray:
+    """[1024, 64, 64] u16: noise."""
+    return np.random.default_rng([seed, 31]).integers(0, 4000, (1024, 64, 64), np.uint16)
+
+
 def voice(dice: np.random.Generator, count: int) -> np.ndarray:
     """f32 in -1..1 at 16 kHz: harmonics of a gliding pitch, syllables, pauses, breath."""
 

@@ -517,6 +517,21 @@ fn bench_verify_gives_the_crc_of_each_batch() {
 }
 
 #[test]
+fn bench_through_a_files_hook_gives_the_same_bytes() {
+    let folder = folder("bench_hook");
+    let (list, samples) = bench_list(&folder);
+    let expected: Vec<u32> = samples.chunks(3).map(|all| crc32fast::hash(&all.concat())).collect();
+    let hook =
+        ["bench", "--requests", &list, "--batch", "3", "--json", "--verify", "--through-hook"];
+    let figures: Value = serde_json::from_str(&good(&hook)).unwrap();
+    assert_eq!(figures["crcs"], json!(expected));
+    // Names that are no path go to a hook, which has no such file.
+    let list = requests(&folder, &[line("s3://bucket/a", json!([[0, 1]]))]);
+    let (_, error) = bad(1, &["bench", "--requests", &list, "--through-hook"]);
+    assert!(error.contains("NOT_FOUND"), "{error}");
+}
+
+#[test]
 fn bench_refuses_boxes_of_different_shapes() {
     let folder = folder("bench_shapes");
     let uri = u16_array(&folder, "a");

@@ -33,6 +33,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
                         wavetrain crop --help shows them; each field has its own shape and type
       --repeat R        replay the list R times through one instance [1]; figures are those of the
                         repeat of median time, open_seconds and first_batch_seconds of the first
+      --through-hook    read files through a files hook of the tool, one pread for each read: what
+                        a program's own files cost beside those of the system
       --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; with --fields
                         of each batch a list, of each field in the table's order; not for timing
       --digest          give each sample a digest of its bytes, and add digest: of the run (with
@@ -215,6 +217,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
                     _ => return usage(format!("--repeat {text}: not a count of at least 1")),
                 };
             }
+            Long("through-hook") => flags.config.files = system::files_hook(),
             Long("verify") => verify = true,
             Long("digest-to") => digest_to = Some(PathBuf::from(parser.value()?)),
             Long("digest-from") => digest_from = Some(PathBuf::from(parser.value()?)),

@@ -1,14 +1,18 @@
-//! What the tool asks the system, and the log sink that the library calls: all the unsafe code of
-//! the tool is here.
+//! What the tool asks the system, and the hooks that the library calls, log and files: all the
+//! unsafe code of the tool is here.
 //!
 //! The library hands the text of a skipped sample to its log with the sample's tag. The sink keeps
 //! the first text of each tag until the command asks for it.
 
-use core::ffi::{c_char, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use std::collections::HashMap;
-use std::fs;
-use std::sync::{Mutex, PoisonError};
-use wavetrain::abi::LogHook;
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, FilesHook, LogHook};
 
 /// Texts by tag, of samples that failed and were not asked for yet.
 static TEXTS: Mutex<Option<HashMap<u64, String>>> = Mutex::new(None);
@@ -40,6 +44,52 @@ unsafe extern "C" fn keep_text(
     let line = String::from_utf8_lossy(bytes).into_owned();
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     texts.get_or_insert_with(HashMap::new).entry(tag).or_insert(line);
+}
+
+/// Files that the hook has opened, by name: it closes none.
+static FILES: Mutex<Option<HashMap<CString, Arc<File>>>> = Mutex::new(None);
+
+/// The hook that serves files of the system, one pread for each read.
+pub fn files_hook() -> FilesHook {
+    FilesHook { size: Some(file_size), read: Some(read_file), ..FilesHook::NONE }
+}
+
+fn opened(name: &CStr) -> io::Result<Arc<File>> {
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = files.get_or_insert_with(HashMap::new);
+    if let Some(file) = files.get(name) {
+        return Ok(Arc::clone(file));
+    }
+    let file = Arc::new(File::open(OsStr::from_bytes(name.to_bytes()))?);
+    files.insert(name.to_owned(), Arc::clone(&file));
+    Ok(file)
+}
+
+fn file_code(error: &io::Error) -> i64 {
+    if error.kind() == io::ErrorKind::NotFound { FILE_ABSENT } else { FILE_FAILED }
+}
+
+unsafe extern "C" fn file_size(_user: *mut c_void, name: *const c_char) -> i64 {
+    // SAFETY: the hook's contract gives a name that ends with NUL.
+    let name = unsafe { CStr::from_ptr(name) };
+    let bytes = opened(name).and_then(|file| file.metadata()).map(|found| found.len());
+    bytes
+        .map_or_else(|error| file_code(&error), |bytes| i64::try_from(bytes).unwrap_or(FILE_FAILED))
+}
+
+unsafe extern "C" fn read_file(
+    _user: *mut c_void,
+    name: *const c_char,
+    offset: u64,
+    target: *mut c_void,
+    bytes: u64,
+) -> i64 {
+    // SAFETY: the hook's contract gives a name that ends with NUL.
+    let name = unsafe { CStr::from_ptr(name) };
+    // SAFETY: the hook's contract gives that many bytes of target for the time of this call.
+    let target = unsafe { core::slice::from_raw_parts_mut(target.cast::<u8>(), bytes as usize) };
+    let read = opened(name).and_then(|file| file.read_exact_at(target, offset));
+    read.map_or_else(|error| file_code(&error), |()| 0)
 }
 
 /// CPU seconds, user and system, that all threads of the process have used.
