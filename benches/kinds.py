@@ -76,7 +76,7 @@ def blosc(cname: str, typesize: int) -> BloscCodec:
 # What zarr-python 2 writes where nothing else is asked for.
 V2_DEFAULT = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=numcodecs.Blosc.SHUFFLE)
 
-CACHED = ("--chunk-cache-bytes", "64MiB", "--lookahead-samples", "256")
+CACHED = ("--chunk-cache-bytes", "1GiB", "--lookahead-samples", "256")
 
 # Arrays with the same contents stand together: they are painted once.
 ARRAYS = {
@@ -103,7 +103,7 @@ ARRAYS = {
     "zlib_v2": Array(volume, (48, 64, 64), numcodecs.Zlib(level=5), zarr_format=2),
     "lz4_v2": Array(volume, (32, 128, 128), V2_DEFAULT, zarr_format=2),
     "islands": Array(islands, (16, 16, 16), zstd()),
-    "pages": Array(pages, (1, 64, 64)),
+    "pages": Array(pages, (1, 256, 256), zstd()),
 }
 
 ROWS = {
@@ -128,11 +128,11 @@ ROWS = {
     "zlib_v2": Row(("zlib_v2",), (24, 80, 80), 3, 512, 16),
     "lz4_v2": Row(("lz4_v2",), (40, 112, 112), 3, 1024, 16),
     "missing": Row(("islands",), (48, 48, 48), 3, 1024, 16, family="ways"),
-    "files_1024": Row(("pages",), (1, 64, 64), 2, 65536, 32, family="ways", is_in_order=True),
+    "files_1024": Row(("pages",), (1, 256, 256), 2, 8192, 32, family="ways", is_in_order=True),
     "hook": Row(
         ("tiny_sharded",), (32, 32, 32), 3, 4096, 32, family="ways", flags=("--through-hook",)
     ),
-    "cached": Row(("tiny_zstd",), (32, 32, 32), 3, 8192, 32, family="ways", flags=CACHED),
+    "cached": Row(("labels_u32",), (48, 96, 96), 3, 2048, 16, "i64", family="ways", flags=CACHED),
 }
 
 
@@ -160,7 +160,10 @@ def write_array(out: Path, name: str, seed: int) -> None:
     array[...] = values
     partial.rename(out / name)
     stored_bytes = sum(f.stat().st_size for f in (out / name).rglob("*") if f.is_file())
-    print(f"{out / name}: {values.nbytes / 2**20:.0f} MiB in {stored_bytes / 2**20:.0f} MiB", flush=True)
+    print(
+        f"{out / name}: {values.nbytes / 2**20:.0f} MiB in {stored_bytes / 2**20:.0f} MiB",
+        flush=True,
+    )
 
 
 def boxes(row: Row, shapes: list[Shape], seed: int) -> Iterator[tuple[int, list[list[int]]]]:

@@ -100,8 +100,8 @@ def islands(seed: int) -> np.ndarray:
 
 
 def pages(seed: int) -> np.ndarray:
-    """[1024, 64, 64] u16: noise."""
-    return np.random.default_rng([seed, 31]).integers(0, 4000, (1024, 64, 64), np.uint16)
+    """[1024, 256, 256] u16: noise of 9 bits."""
+    return np.random.default_rng([seed, 31]).integers(0, 512, (1024, 256, 256), np.uint16)
 
 
 def voice(dice: np.random.Generator, count: int) -> np.ndarray:

@@ -33,9 +33,9 @@ use runs::Runs;
 use uses::{Foreseen, Uses};
 use window::Search;
 
-/// Unit of memory. A chunk wastes half a granule on average, 3 % of one of 256 KiB, and about 110
-/// bytes of tables stand behind each granule, 0.7 % of the cache. A quarter of it would make the
-/// tables 2.7 %; four times as much would waste half the cache on chunks of 32^3 bytes.
+/// Unit of memory. A chunk wastes half a granule on average, 3 % of one of 256 KiB, and about 140
+/// bytes of tables stand behind each granule, 0.9 % of the cache. A quarter of it would make the
+/// tables 3.4 %; four times as much would waste half the cache on chunks of 32^3 bytes.
 pub const GRANULE_BYTES: u64 = 16 << 10;
 
 /// Most chunks that one insertion evicts.

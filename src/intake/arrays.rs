@@ -335,14 +335,14 @@ impl Arrays {
     }
 
     /// Ends a look: whether it found the same version, or why it could not look.
-    pub fn end_look(&mut self, slot: ArraySlot, is_same: Result<bool, Status>, why: &Why) {
+    pub fn end_look(&mut self, slot: ArraySlot, is_same: &Result<bool, (Status, Why)>) {
         let entry = &mut self.entries[slot.at()];
         assert!(entry.looking.is_some());
         let looked = entry.looking.take();
         match is_same {
             Ok(true) => entry.looked_batch = entry.looked_batch.max(looked),
             Ok(false) => self.forget(slot),
-            Err(status) => (entry.look_failed, entry.why) = (Some(status), *why),
+            Err((status, why)) => (entry.look_failed, entry.why) = (Some(*status), *why),
         }
         self.unpin(slot, 1);
     }

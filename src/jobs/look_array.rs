@@ -5,7 +5,7 @@
 //! used; or it is forgotten, so that it is loaded again; or why that cannot be told.
 
 use crate::base::indexes::ArraySlot;
-use crate::base::status::Why;
+use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
 use crate::os::profiler;
@@ -16,6 +16,7 @@ use crate::source::flat::split_numbered;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
+use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The path of what the array at `uri` was loaded from.
@@ -31,31 +32,36 @@ fn root_path(uri: &str, record: &ArrayRecord) -> Path {
 
 /// Does a job of looking.
 pub fn run(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
-    let mut state = look_at_array(lock, array, version);
+    let shared = lock.shared;
+    let range = shared.profiler.range(profiler::META);
+    let start = (shared.os.now_ns)();
+    let looked = look(shared, array, version);
+    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    drop(range);
+    let mut state = lock.lock();
+    settle(shared, &mut state, array, &looked);
     state.plan_wanted = true;
     state
 }
 
-/// Looks at the path of what an array was loaded from, and ends the look that was begun.
-pub fn look_at_array(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
-    let shared = lock.shared;
-    let range = shared.profiler.range(profiler::META);
-    let start = (shared.os.now_ns)();
+/// Whether an array is what it was, or why that cannot be told.
+pub type Looked = Result<bool, (Status, Why)>;
+
+/// Looks at the path of what an array was loaded from.
+pub fn look(shared: &Shared, array: ArraySlot, version: Version) -> Looked {
     let path = root_path(shared.array_uri(array), shared.array_record(array));
     let looked = shared.store.stat_path(&path);
-    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
-    drop(range);
-    let mut why = Why::new();
-    let result = looked.map(|stat| stat.version() == version).map_err(|fault| {
+    looked.map(|stat| stat.version() == version).map_err(|fault| {
+        let mut why = Why::new();
         let text = "the array was there and is gone, or cannot be looked at";
-        fail!(why, Io, "{}: {fault}: {text}", shown(&path))
-    });
-    if result == Ok(false) {
-        shared.stats.files_changed.fetch_add(1, Relaxed);
-    }
-    let mut state = lock.lock();
-    state.arrays.end_look(array, result, &why);
-    state
+        (fail!(why, Io, "{}: {fault}: {text}", shown(&path)), why)
+    })
+}
+
+/// Ends a look at an array.
+pub fn settle(shared: &Shared, state: &mut State, array: ArraySlot, looked: &Looked) {
+    shared.stats.files_changed.fetch_add(u64::from(matches!(looked, Ok(false))), Relaxed);
+    state.arrays.end_look(array, looked);
 }
 
 /// The next array to look at.

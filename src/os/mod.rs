@@ -70,8 +70,8 @@ pub struct FileStat {
     pub inode: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// Time of the last change of its contents, in nanoseconds.
-    pub modified_ns: i128,
+    /// Time of the last change of its contents, in nanoseconds; it wraps in 2262.
+    pub modified_ns: i64,
     /// What it is.
     pub kind: FileKind,
 }
@@ -308,7 +308,7 @@ fn stat_by(look: impl FnOnce(*mut libc::stat) -> i32) -> Result<FileStat, Errno>
         device: stat.st_dev,
         inode: stat.st_ino,
         bytes: stat.st_size.max(0) as u64,
-        modified_ns: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
+        modified_ns: stat.st_mtime.wrapping_mul(1_000_000_000).wrapping_add(stat.st_mtime_nsec),
         kind: FileKind(stat.st_mode & libc::S_IFMT),
     })
 }

@@ -80,9 +80,9 @@ fn every_truncation_and_every_flipped_bit_of_a_header_is_refused_or_reads_the_sa
 #[test]
 fn a_file_that_is_cut_replaced_or_gone_meanwhile_fails_by_name() {
     for (what, status, text) in [
-        ("cut", Status::Io, "its size or time of change is not what it was when its header"),
-        ("replaced", Status::Io, "its size or time of change is not what it was when its header"),
-        ("gone", Status::Io, "no such file: it was there and is gone"),
+        ("cut", Status::Decode, "the file has 8000 bytes, its shape needs"),
+        ("replaced", Status::Decode, "does not begin as a .npy file does"),
+        ("gone", Status::Io, "no such file: the array was there and is gone"),
     ] {
         let scratch = Scratch::new();
         let (path, uri) = (scratch.path("x.npy"), scratch.uri("x.npy"));

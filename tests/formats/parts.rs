@@ -269,33 +269,41 @@ fn a_file_that_changes_or_goes_later_is_never_taken_for_what_it_was() {
     let scratch = Scratch::new();
     let later = SystemTime::now() + Duration::from_secs(100);
     type Change = fn(&Scratch, SystemTime);
-    let changes: [(Change, &str); 4] = [
-        (|scratch, _| fs::remove_file(scratch.path("d/part_001.npy")).unwrap(), "no such file"),
+    let changes: [(Change, Status, &str); 3] = [
+        (
+            |scratch, _| fs::remove_file(scratch.path("d/part_001.npy")).unwrap(),
+            Status::NotFound,
+            "is not there, but files with higher numbers are",
+        ),
         (
             |scratch, _| {
                 let longer = npy(20, &[5], 500, false);
                 fs::write(scratch.path("d/part_001.npy"), longer).unwrap();
             },
-            "is not what it was",
+            Status::Io,
+            "its header is not what it was",
         ),
         (
-            |scratch, later| {
-                // As many bytes, at another time.
-                let file = fs::File::options().write(true).open(scratch.path("d/part_001.npy"));
-                file.unwrap().set_modified(later).unwrap();
-            },
-            "is not what it was",
+            |scratch, _| fs::remove_dir_all(scratch.path("d")).unwrap(),
+            Status::Io,
+            "no such file: the array was there and is gone",
         ),
-        (|scratch, _| fs::remove_dir_all(scratch.path("d")).unwrap(), "no such file"),
     ];
-    for (change, text) in changes {
+    // One that has only another time has the same header, and is read.
+    write(&scratch, "d", &[10, 10, 10], &[5], false);
+    let loader = drive::open(&config(&[9, 4], 1));
+    pop(&loader, &scratch.uri("d"), 0).unwrap();
+    let file = fs::File::options().write(true).open(scratch.path("d/part_001.npy"));
+    file.unwrap().set_modified(later).unwrap();
+    pop(&loader, &scratch.uri("d"), 11).unwrap();
+    for (change, status, text) in changes {
         write(&scratch, "d", &[10, 10, 10], &[5], false);
         let loader = drive::open(&config(&[9, 4], 1));
         let uri = scratch.uri("d");
         pop(&loader, &uri, 0).unwrap();
         change(&scratch, later);
         let failure = pop(&loader, &uri, 11).unwrap_err();
-        assert_eq!(failure.status, Status::Io, "{failure}");
+        assert_eq!(failure.status, status, "{failure}");
         assert!(failure.text.as_str().contains(text), "{failure}");
     }
 }

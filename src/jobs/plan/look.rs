@@ -9,7 +9,7 @@ use crate::base::indexes::ArraySlot;
 use crate::base::version::Version;
 use crate::jobs::lease::write_file_path;
 use crate::jobs::look::note_version;
-use crate::jobs::look_array::look_at_array;
+use crate::jobs::look_array::{look, settle};
 use crate::jobs::plan::keep::has_kept;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
@@ -109,6 +109,7 @@ pub type ArrayLooks = ArrayVec<(ArraySlot, Version), LOOKS_MAX>;
 /// Looks at arrays of a batch that begins.
 pub fn look_at_arrays(lock: &Lock, looks: &ArrayLooks) {
     for (array, version) in looks {
-        look_at_array(lock, *array, *version);
+        let looked = look(lock.shared, *array, *version);
+        settle(lock.shared, &mut lock.lock(), *array, &looked);
     }
 }
