@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from wavetrain import _border, _interrupts, _native
+from wavetrain._absence import doubt_of, handled, not_read
 from wavetrain._batch import python
 from wavetrain._border import I64_MAX
 from wavetrain._causes import Causes
@@ -123,7 +124,7 @@ class ArraysHook:
         hook.describe, hook.read = self.calls
 
     def describe(self, _user: Any, name: bytes, target: int) -> int:
-        text = name.decode()
+        text, within = name.decode(), handled()
         try:
             info = self.ask(text)
             native = _native.SourceInfo.from_address(target)
@@ -135,8 +136,7 @@ class ArraysHook:
             native.fill[: len(fill)] = fill
             return 0
         except (FileNotFoundError, KeyError) as error:
-            self.causes.missed(shown(text), error)
-            return _native.FILE_ABSENT
+            return self.missed(text, error, within)
         except BaseException as error:
             self.causes.failed(shown(text), error)
             return _native.FILE_FAILED
@@ -154,7 +154,7 @@ class ArraysHook:
     def read(
         self, _user: Any, name: bytes, begin: int | None, end: int | None, target: int, size: int
     ) -> int:
-        text, place = name.decode(), ""
+        text, within, place = name.decode(), handled(), ""
         try:
             info = self.infos.get(text) or self.ask(text)
             start, stop = words(begin, len(info.shape)), words(end, len(info.shape))
@@ -165,11 +165,20 @@ class ArraysHook:
             write(given, info, shape, (target, size))
             return 0
         except FileNotFoundError as error:
-            self.causes.missed(shown(text), error, place)
-            return _native.FILE_ABSENT
+            return self.missed(text, error, within, place)
         except BaseException as error:
             self.causes.failed(shown(text), error, place)
             return _native.FILE_FAILED
+
+    def missed(
+        self, name: str, error: BaseException, within: BaseException | None, place: str = ""
+    ) -> int:
+        doubt = doubt_of(error, within)
+        if doubt is None:
+            self.causes.missed(shown(name), error, place)
+            return _native.FILE_ABSENT
+        self.causes.failed(shown(name), not_read(name, error, doubt), place)
+        return _native.FILE_FAILED
 
 
 def shown(name: str) -> str:

@@ -7,16 +7,25 @@ import contextlib
 import ctypes
 import logging
 import threading
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from wavetrain import _border, _interrupts, _native
+from wavetrain._absence import ABSENT, doubt_of, handled, not_read, status_of
 from wavetrain._causes import Causes
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
-# Members of an archive share one file and its position, also where its module says otherwise:
-# seeks of zipfile get in each other's way since Python 3.13.
-ARCHIVE = threading.Lock()
+# File systems that one thread at a time may use. Members of an archive share one file and its
+# position, also where its module says otherwise: seeks of zipfile get in each other's way since
+# Python 3.13. Its table is made while others look into it, and they would miss what it lacks yet.
+# FTP has one connection, on which answers would go to the wrong thread.
+LONELY = {"AbstractArchiveFileSystem", "FTPFileSystem"}
+ALONE = threading.RLock()
+# Caches of fsspec, in which a thread would find a file that another one still fills: by name.
+FILLING = [threading.RLock() for _ in range(64)]
+# Packages whose `info` is known to raise FileNotFoundError from what it was told. That of others is
+# confirmed by a read: ossfs, for one, drops a refusal.
+KNOWN = {"fsspec", "s3fs", "gcsfs", "adlfs", "sshfs", "webdav4", "huggingface_hub"}
 
 
 @runtime_checkable
@@ -25,7 +34,8 @@ class Files(Protocol):
     "s3://bucket/a.zarr/zarr.json", "s3://bucket/a.zarr/c/0/1". Both functions are called from
     several threads at once, and may wait. FileNotFoundError means that there is no such file, which
     for a chunk is data, the fill value; every other exception is a StorageError, whose cause it is.
-    A file must not change while the pipeline is open."""
+    So is a FileNotFoundError that was raised from a failure: a PermissionError, a timeout, a status
+    of HTTP other than 404 and 410. A file must not change while the pipeline is open."""
 
     def size(self, name: str) -> int:
         """The bytes of the file."""
@@ -43,31 +53,91 @@ class FsspecFiles:
         if not callable(getattr(fs, "cat_file", None)):
             raise TypeError(f"fs must be a file system of fsspec (got {fs!r})")
         self.fs = fs
-        kinds = [kind.__name__ for kind in type(fs).__mro__]
-        self.is_archive = "AbstractArchiveFileSystem" in kinds
+        behind = file_systems(fs)
+        kinds = {kind.__name__ for each in behind for kind in type(each).__mro__}
+        self.is_lonely, self.is_cache = bool(kinds & LONELY), "CachingFileSystem" in kinds
+        packages = {type(each).__module__.partition(".")[0] for each in behind}
+        self.is_known = packages <= KNOWN
         self.sizes: dict[str, int] = {}  # of files whose server answers with the whole file
 
     def __repr__(self) -> str:
         return f"wavetrain.fsspec({type(self.fs).__name__})"
 
     def size(self, name: str) -> int:
-        size = self.fs.size(name)
+        within = handled()
+        try:
+            return self.size_of(name)
+        except Exception as error:
+            self.check_absent(name, error, within)
+            if not self.is_known:
+                self.confirm(name, within)
+            raise FileNotFoundError(name) from error
+
+    def read(self, name: str, offset: int, target: memoryview) -> None:
+        within = handled()
+        try:
+            data = self.bytes_of(name, offset, offset + len(target))
+        except Exception as error:
+            self.check_absent(name, error, within)
+            size = self.size(name)  # of caches, whose `open` asks `exists`, which drops errors
+            raise OSError(f"{name}: {size} bytes were found, and could not be read") from error
+        if len(data) != len(target):
+            data = self.part_of_whole(name, data, offset, len(target))
+        target[:] = data
+
+    def size_of(self, name: str) -> int:
+        with self.alone(name):
+            size = self.fs.size(name)
         if size is None:
             raise OSError(f"{name}: the server does not say how many bytes it has")
         return int(size)
 
-    def read(self, name: str, offset: int, target: memoryview) -> None:
-        with ARCHIVE if self.is_archive else contextlib.nullcontext():
-            data = self.fs.cat_file(name, start=offset, end=offset + len(target))
-        if len(data) != len(target):
-            data = self.part_of_whole(name, data, offset, len(target))
-        target[:] = data
+    def bytes_of(self, name: str, begin: int, end: int) -> Any:
+        with self.alone(name):
+            try:
+                return self.fs.cat_file(name, start=begin, end=end)
+            except BaseException:
+                self.forget_blocks(name)
+                raise
+
+    def alone(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        if self.is_lonely:
+            return ALONE
+        return FILLING[hash(name) % len(FILLING)] if self.is_cache else contextlib.nullcontext()
+
+    def forget_blocks(self, name: str) -> None:
+        """A blockcache notes blocks before it has them: where that fails it would give zeros."""
+        for each in file_systems(self.fs) if self.is_cache else ():
+            if type(each).__name__ == "CachingFileSystem":
+                if each is self.fs:
+                    each.pop_from_cache(name)
+                else:  # which has another name for it
+                    each.clear_cache()
+
+    def check_absent(self, name: str, error: Exception, within: BaseException | None) -> None:
+        """Raises what was raised, but for a sure sign that the file is absent."""
+        if not isinstance(error, FileNotFoundError):
+            if status_of(error) in ABSENT:
+                return
+            raise error
+        doubt = doubt_of(error, within, is_strict=True)
+        if doubt is not None:
+            raise not_read(name, error, doubt)
+
+    def confirm(self, name: str, within: BaseException | None) -> None:
+        """Reads a file that has no size, which must be absent then, too."""
+        try:
+            self.bytes_of(name, 0, 1)
+        except Exception as error:
+            self.check_absent(name, error, within)
+            return
+        raise OSError(f"{name}: the file system has no size of it, and yet reads it")
 
     def part_of_whole(self, name: str, data: bytes, offset: int, size: int) -> memoryview:
         """A server without ranges answers with the whole file: what was asked for is in it."""
         if name not in self.sizes:
             LOGGER.warning("%s: the server ignores ranges: each read fetches the whole file", name)
-            self.sizes[name] = self.size(name)
+            self.sizes[name] = self.size_of(name)
         if len(data) != self.sizes[name] or offset + size > len(data):
             raise OSError(
                 f"{name}: {len(data)} bytes came where {size} from {offset} on were asked"
@@ -75,8 +145,20 @@ class FsspecFiles:
         return memoryview(data)[offset : offset + size]
 
 
+def file_systems(fs: Any) -> list[Any]:
+    """A file system of fsspec, and those that it is made of: of dir, caches, references."""
+    found = [fs]
+    for each in found:
+        held = cast("dict[str, Any]", getattr(each, "__dict__", {}))
+        named: dict[Any, Any] = held.get("fss") or {}
+        inner: list[Any] = [held.get("fs"), held.get("sync_fs"), *named.values()]
+        found += [one for one in inner if one is not None and all(one is not old for old in found)]
+    return found
+
+
 def fsspec(fs: Any) -> FsspecFiles:
-    """Any file system of fsspec (s3, gcs, http, zip, memory ..) for `Pipeline(files=..)`:
+    """Any file system of fsspec (s3, gcs, http, zip, memory ..) for `Pipeline(files=..)`. What
+    surely is not there is absent, for http 404 and 410; other statuses are a StorageError:
 
     fs = fsspec.filesystem("s3", anon=True)
     with wavetrain.Pipeline(config, files=wavetrain.fsspec(fs)) as pipeline:
@@ -111,16 +193,16 @@ class Hook:
         self.pool.shutdown()
 
     def size(self, _user: Any, name: bytes) -> int:
-        path = name.decode()
+        path, within = name.decode(), handled()
         try:
             with _interrupts.heard():
                 size = self.files.size(path)
             return _border.whole(f"size of {path}", size, 0, _border.I64_MAX)
         except BaseException as error:
-            return self.failed(path, error)
+            return self.failed(path, error, within)
 
     def read(self, _user: Any, name: bytes, offset: int, target: int, size: int) -> int:
-        path = name.decode()
+        path, within = name.decode(), handled()
         try:
             if size:
                 view = memoryview((ctypes.c_char * size).from_address(target)).cast("B")
@@ -129,7 +211,7 @@ class Hook:
                 view.release()
             return 0
         except BaseException as error:
-            return self.failed(path, error)
+            return self.failed(path, error, within)
 
     def read_async(
         self, user: Any, loader: int, ticket: int, name: bytes, offset: int, target: int, size: int
@@ -144,8 +226,11 @@ class Hook:
         except RuntimeError:  # the pool has ended: `read` is asked then
             return _native.FILE_FAILED
 
-    def failed(self, name: str, error: BaseException) -> int:
+    def failed(self, name: str, error: BaseException, within: BaseException | None) -> int:
         if isinstance(error, FileNotFoundError):
-            return _native.FILE_ABSENT
+            doubt = doubt_of(error, within)
+            if doubt is None:
+                return _native.FILE_ABSENT
+            error = not_read(name, error, doubt)
         self.causes.failed(name, error)
         return _native.FILE_FAILED
