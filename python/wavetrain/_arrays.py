@@ -19,6 +19,7 @@ from wavetrain import _border, _interrupts, _native
 from wavetrain._absence import doubt_of, handled, not_read
 from wavetrain._batch import python
 from wavetrain._border import I64_MAX
+from wavetrain._callbacks import callback
 from wavetrain._causes import Causes
 from wavetrain._config import Coerced, Dtype, dtype_field
 from wavetrain._fed import Buffer, Fed, Number, feed, row_major, words
@@ -114,10 +115,11 @@ class ArraysHook:
     def __init__(self, arrays: Any) -> None:
         self.arrays, self.causes = arrays, Causes(LOGGER)
         self.infos: dict[str, SourceInfo] = {}
+        failed = _native.FILE_FAILED
         # ctypes keeps none of them alive.
         self.calls = (
-            _native.SourceHook_describe(self.describe),
-            _native.SourceHook_read(self.read),
+            callback(_native.SourceHook_describe, self.describe, failed),
+            callback(_native.SourceHook_read, self.read, failed),
         )
 
     def fill(self, hook: _native.SourceHook) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wavetrain import _border, _native
+from wavetrain._callbacks import callback
 from wavetrain._config import Backend, Dtype
 from wavetrain._errors import Status
 from wavetrain._library import call_on, last_failure, library
@@ -110,7 +111,7 @@ def end_of_capsule(capsule: int) -> None:
 
 
 # Lives as long as the process: a capsule may outlive this module.
-_END_OF_CAPSULE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(end_of_capsule)
+_END_OF_CAPSULE = callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p), end_of_capsule)
 ctypes.PyDLL(None).Py_IncRef(ctypes.py_object(_END_OF_CAPSULE))
 _END_OF_CAPSULE_AT = ctypes.cast(_END_OF_CAPSULE, ctypes.c_void_p)
 

@@ -24,8 +24,8 @@ class Causes:
         self.absent: dict[tuple[str, str], BaseException] = {}
 
     def failed(self, name: str, error: BaseException, place: str = "") -> None:
-        self.logger.info("%s: %s", name, told(error))
         self.keep(self.raised, (name, place), error)
+        self.logger.info("%s: %s", name, told(error))  # which may raise: a filter of somebody's
 
     def missed(self, name: str, error: BaseException, place: str = "") -> None:
         """The same of what is not there, which need not be an error."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from wavetrain import _border, _interrupts, _native
 from wavetrain._absence import ABSENT, doubt_of, handled, not_read, status_of
+from wavetrain._callbacks import callback, shielded
 from wavetrain._causes import Causes
 from wavetrain._library import library
 
@@ -179,11 +180,12 @@ class Hook:
             )
         self.files, self.causes = files, Causes(LOGGER)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-files")
+        failed = _native.FILE_FAILED
         # ctypes keeps none of them alive.
         self.calls = (
-            _native.FilesHook_size(self.size),
-            _native.FilesHook_read(self.read),
-            _native.FilesHook_read_async(self.read_async),
+            callback(_native.FilesHook_size, self.size, failed),
+            callback(_native.FilesHook_read, self.read, failed),
+            callback(_native.FilesHook_read_async, self.read_async, failed),
         )
 
     def fill(self, hook: _native.FilesHook) -> None:
@@ -216,15 +218,24 @@ class Hook:
     def read_async(
         self, user: Any, loader: int, ticket: int, name: bytes, offset: int, target: int, size: int
     ) -> int:
+        begun = threading.Lock()  # by the pool, or given up
+
         def read() -> None:
-            result = self.read(user, name, offset, target, size)
-            library().wavetrain_read_done(loader, ticket, result)
+            if begun.acquire(blocking=False):
+                result = shielded(self.read, _native.FILE_FAILED)(user, name, offset, target, size)
+                self.complete(loader, ticket, result)
 
         try:
             self.pool.submit(read)
-            return 0
-        except RuntimeError:  # the pool has ended: `read` is asked then
-            return _native.FILE_FAILED
+        except BaseException:
+            # The pool has ended, and `read` is asked then; or it has no thread for what it took all
+            # the same, and may come to it.
+            if begun.acquire(blocking=False):
+                return _native.FILE_FAILED
+        return 0
+
+    def complete(self, loader: int, ticket: int, result: int | None) -> None:
+        library().wavetrain_read_done(loader, ticket, result)
 
     def failed(self, name: str, error: BaseException, within: BaseException | None) -> int:
         if isinstance(error, FileNotFoundError):

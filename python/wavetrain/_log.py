@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from wavetrain import _border, _native
+from wavetrain._callbacks import callback
 
 # Levels of the library.
 LOG_TRACE = _native.LOG_TRACE
@@ -48,10 +49,13 @@ def set_log_quiet(quiet: bool) -> None:
 def write(_user: Any, level: int, tag: int, text: bytes, _size: int) -> None:
     """A log hook. Called on threads of the library too."""
     words = text.decode(errors="replace")
-    if not Sink.is_quiet and level >= Sink.level:
-        print(f"wavetrain {NAMES[level]} {words}", file=sys.stderr)
-    LOGGER.log(LEVELS[level], "%s", words, extra={"tag": tag})
+    try:
+        # print takes stdout where there is no stderr.
+        if not Sink.is_quiet and level >= Sink.level and sys.stderr is not None:
+            print(f"wavetrain {NAMES[level]} {words}", file=sys.stderr)
+    finally:
+        LOGGER.log(LEVELS[level], "%s", words, extra={"tag": tag})
 
 
 # Lives as long as the process: a thread of the library may be in it at any time.
-HOOK = _native.LogHook_log(write)
+HOOK = callback(_native.LogHook_log, write)
