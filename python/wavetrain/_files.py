@@ -42,8 +42,9 @@ class Files(Protocol):
         """The bytes of the file."""
         ...
 
-    def read(self, name: str, offset: int, target: memoryview) -> None:
-        """Fills `target` with the bytes from `offset` on."""
+    def read(self, name: str, offset: int, target: memoryview) -> int | None:
+        """Fills `target` with the bytes from `offset` on: all of it. What it returns may be how
+        many they were, as readinto does; fewer are an error."""
         ...
 
 
@@ -209,8 +210,10 @@ class Hook:
             if size:
                 view = memoryview((ctypes.c_char * size).from_address(target)).cast("B")
                 with _interrupts.heard():
-                    self.files.read(path, offset, view)
+                    got: Any = self.files.read(path, offset, view)
                 view.release()
+                if type(got) is int and got != size:  # of readinto
+                    raise OSError(f"read of {path} gave {got} bytes of {size}")
             return 0
         except BaseException as error:
             return self.failed(path, error, within)

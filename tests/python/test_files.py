@@ -299,6 +299,30 @@ def test_a_read_of_another_size_is_an_error(cube, pipeline):
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+@pytest.mark.parametrize("got", [0, 1, -1, 2**40])
+def test_a_read_that_says_how_little_it_got_is_an_error(cube, pipeline, got):
+    """As readinto does: the rest of the target is what was there before."""
+
+    class Short(Folder):
+        def read(self, name, offset, target):
+            return got
+
+    stream = pipeline(files=Short())
+    stream.push(cube.samples(4))
+    with pytest.raises(wavetrain.StorageError, match=f"gave {got} bytes"):
+        stream.pop()
+
+
+def test_what_readinto_returns_may_be_returned(cube, pipeline):
+    class Whole(Folder):
+        def read(self, name, offset, target):
+            with open(name, "rb") as file:
+                file.seek(offset)
+                return file.readinto(target)
+
+    check(pipeline(files=Whole()), cube, *range(12))
+
+
 def test_reads_overlap(cube, pipeline):
     four, lock, inside = threading.Event(), threading.Lock(), []
 
