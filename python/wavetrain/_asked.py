@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from wavetrain._border import whole
 from wavetrain._config import Dtype
+from wavetrain._fed import Fed, feed
 from wavetrain._native import RANK_MAX
 
 END = object()  # what a call gives that raised StopIteration
@@ -115,11 +116,29 @@ def wanted_of(dtype: Any, ndim: Any, layout: Any, count: int) -> list[tuple[Dtyp
     return wanted
 
 
-def until_end(call: Callable[[], Any]) -> Any:
+def until_end(call: Callable[[], Any], is_copied: bool) -> Any:
+    """What a call gives, as it is when the call returns: whoever gave it may write to it again
+    before it is asked for. Arrays of few bytes are copied in any case."""
     try:
-        return call()
+        value = call()
     except StopIteration:
         return END
+    return held(value, is_copied, 2)
+
+
+def held(value: Any, is_copied: bool, depth: int) -> Any:
+    """`depth` containers deep: by fields, and in a batch by samples."""
+    if depth and isinstance(value, Mapping):
+        named = cast("Mapping[Any, Any]", value)
+        return {name: held(each, is_copied, depth - 1) for name, each in named.items()}
+    if isinstance(value, (tuple, list)):
+        items = cast("Iterable[Any]", value)
+        made = [held(each, is_copied, depth - 1) for each in items] if depth else [*items]
+        return tuple(made) if isinstance(value, tuple) else made
+    made = feed(value)
+    if isinstance(made, Fed) and made.is_borrowed and is_copied:
+        return made.copied()
+    return value if made is None else made
 
 
 def is_no_end(value: Any) -> bool:

@@ -23,6 +23,7 @@ from wavetrain._asked import (
     BatchInfo,
     Now,
     SampleInfo,
+    held,
     is_no_end,
     kind_of,
     until_end,
@@ -32,7 +33,7 @@ from wavetrain._batch import Batch
 from wavetrain._border import I64_MAX, flag, whole
 from wavetrain._config import Config
 from wavetrain._errors import PoolStarved, TryAgain
-from wavetrain._fed import Fed, Number, feed
+from wavetrain._fed import Fed, feed
 from wavetrain._interrupts import Kept
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
@@ -92,8 +93,9 @@ class Source:
         repeat_last: where nothing was fed, the last that was is taken again.
         dtype, ndim, layout: of arrays, one for all or a list with one for each field, None for any:
             others are refused. A layout ("HWC") has as many letters as axes.
-        copy: arrays are copied as they come. Otherwise those of more than 64 bytes must not be
-            written to before their batch comes out.
+        copy: arrays are copied when the call returns, by the thread that made it, or by `feed`.
+            Otherwise those of more than 64 bytes must not be written to before their batch comes
+            out.
 
     An exception of `source` comes out behind the batches before it, and again until reset. Calls
     are made up to two batches ahead of what comes out, without threads too.
@@ -351,7 +353,7 @@ class Source:
                 elif self._batch_info:
                     info = BatchInfo(iteration, epoch)
                 call = functools.partial(source, info)
-            calls.append(functools.partial(until_end, call))
+            calls.append(functools.partial(until_end, call, self._copy))
         if self._executor is None:
             return [Now(call) for call in calls]
         return [self._executor.submit(call) for call in calls]
@@ -383,7 +385,7 @@ class Source:
         for number, column in self._outputs(value):
             items: Iterable[Any] = column
             if not isinstance(column, (list, tuple)):
-                whole_column = self._array(column)
+                whole_column = feed(column)
                 if not isinstance(whole_column, Fed) or not whole_column.shape:
                     raise TypeError(
                         f"a batch of {self._fields[number]!r} must be an array with an axis of "
@@ -398,12 +400,8 @@ class Source:
             raise ValueError(f"a batch must have 1 to {size} samples, of each field (got {found})")
         return [*zip(*columns)]
 
-    def _array(self, value: Any) -> Fed | Number | Any:
-        made = feed(value)
-        return made.copied() if self._copy and isinstance(made, Fed) and made.is_borrowed else made
-
     def _box(self, number: int, value: Any) -> Box:
-        made, field = self._array(value), self._fields[number]
+        made, field = feed(value), self._fields[number]
         if made is None:
             raise TypeError(f"source must give arrays and numbers (got {value!r} for {field!r})")
         dtype, ndim = self._wanted[number]
@@ -419,7 +417,7 @@ class Source:
     def feed(self, data: Any) -> None:
         """Queues a batch, where source is None. What is wrong with it is raised here."""
         self._check_fed()
-        rows = self._split(data)
+        rows = self._split(held(data, self._copy, 2))
         with self._wake:
             self._fed.append(rows)
             self._wake.notify_all()
