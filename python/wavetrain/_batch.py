@@ -13,6 +13,7 @@ from wavetrain._callbacks import callback
 from wavetrain._config import Backend, Dtype
 from wavetrain._errors import Status
 from wavetrain._library import call_on, last_failure, library
+from wavetrain._owned import Owned
 
 KDL_CPU, KDL_CUDA = 1, 2
 VIEW_BYTES = ctypes.sizeof(_native.BatchView)
@@ -116,7 +117,7 @@ ctypes.PyDLL(None).Py_IncRef(ctypes.py_object(_END_OF_CAPSULE))
 _END_OF_CAPSULE_AT = ctypes.cast(_END_OF_CAPSULE, ctypes.c_void_p)
 
 
-class OwnTensor:
+class OwnTensor(Owned):
     """A DLPack tensor that this module itself consumes: what keeps it keeps the slot."""
 
     def __init__(self, tensor: int) -> None:
@@ -142,10 +143,12 @@ class BatchInfo:
     statuses: tuple[Status, ...]  # not OK: the sample holds pad_value (on_error = skip)
 
 
-class Taken:
+class Taken(Owned):
     """A tensor of a batch, and how it is taken. Every consumer of DLPack takes it, without a copy:
     numpy.from_dlpack, torch.from_dlpack, jax.dlpack.from_dlpack. What was made of it keeps the
     memory of the batch."""
+
+    instead = "give batch.numpy().copy(), or batch.torch().clone(), of the batch or of its fields"
 
     def __init__(
         self, loader: int, handle: ctypes.c_uint64, number: int, capsules: dict[int, list[Any]]
@@ -290,6 +293,23 @@ class Taken:
             shape = (*shape, view.dtype_bytes)
         return numpy.frombuffer(self.buffer(), kind).reshape(shape)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """numpy.asarray(batch) is batch.numpy(), of batches in host memory alone. dtype and copy
+        are as numpy has them."""
+        device = self._view().device
+        if device >= 0:
+            raise TypeError(
+                f"the batch is in memory of CUDA device {device}, and numpy takes none: give "
+                "batch.torch().cpu().numpy(), or cupy.asnumpy(cupy.from_dlpack(batch))"
+            )
+        made = self.numpy()
+        if dtype is not None and made.dtype != dtype:
+            if copy is False:
+                text = f"an array of {dtype} of a batch of {made.dtype} is a copy, and copy=False"
+                raise ValueError(text)
+            return made.astype(dtype)
+        return made.copy() if copy else made
+
     def torch(self) -> Any:
         """The same as torch.from_dlpack."""
         return importlib.import_module("torch").from_dlpack(self)
@@ -334,6 +354,13 @@ class Batch(Taken):
     def __iter__(self) -> Iterator[str]:
         """The names of the fields, as of a dict."""
         return iter(self._fields)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Of a batch with one tensor. One with several is no array, but its fields are."""
+        if len(self._fields) > 1:
+            fields = ", ".join(f"batch[{name!r}]" for name in self._fields)
+            raise TypeError(f"a batch of several fields is not one array: give {fields}")
+        return super().__array__(dtype, copy)
 
     def __repr__(self) -> str:
         if not self.handle.value:

@@ -19,6 +19,7 @@ from wavetrain._batch import Batch
 from wavetrain._border import U64_MAX, flag, whole
 from wavetrain._config import Config
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
+from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline, uris_of
 from wavetrain._sample import Sample
 from wavetrain.epoch import Draw, Epoch, Free, Place, State, Subset, Table
@@ -47,8 +48,10 @@ class Run:
             self.error = None
 
 
-class Batches:
+class Batches(Owned):
     """An iteration."""
+
+    instead = "copy or send the DataLoader, with the place that its state_dict() says"
 
     def __init__(self, loader: DataLoader, run: Run) -> None:
         self._loader, self._run = loader, run
@@ -203,7 +206,8 @@ class DataLoader:
         state.pop("_closer", None)
         # A stream is of its process, and so is a pipeline.
         config = dataclasses.replace(self._config, consumer_stream=None)
-        return {**state, "_config": config, "_pipeline": None, "_run": None, "_is_clean": True}
+        state |= {"_config": config, "_pipeline": None, "_run": None, "_is_clean": True}
+        return {**state, "_order": self._order.copy()}  # a copy goes ways of its own
 
     def __repr__(self) -> str:
         return f"<DataLoader of {self._config.shapes}, {self._order!r}>"

@@ -20,6 +20,7 @@ from typing import Any, cast
 from wavetrain import _lent, _native
 from wavetrain._batch import LAYOUTS, NUMPY, python
 from wavetrain._config import Dtype
+from wavetrain._owned import Owned
 
 VALUE_BYTES = 64  # that are copied, as wavetrain.h says of WAVETRAIN_BOX_VALUE
 HOST_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
@@ -166,7 +167,7 @@ class Fed:
         ]
 
 
-class Held:
+class Held(Owned):
     """The buffer of an object, which stays as it is until this is gone."""
 
     def __init__(self, given: Any, flags: int) -> None:

@@ -14,6 +14,7 @@ import threading
 from typing import Any
 
 from wavetrain._interrupts import Kept
+from wavetrain._owned import Owned
 
 CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 NON_BLOCKING, NO_TIMES, RELAXED = 1, 2, 2  # of streams, of events, of a thread that others capture
@@ -40,7 +41,7 @@ class Driver:
             raise ValueError(f"array must be one that the CUDA driver takes: {name} says {status}")
 
 
-class Gpu:
+class Gpu(Owned):
     """The primary context of a device, and a stream of ours in it that waits for arrays. Both live
     as long as the process, as arrays may."""
 
@@ -70,7 +71,7 @@ class Gpu:
         return handle.value or 0
 
 
-class Event:
+class Event(Owned):
     """What is queued on a stream so far; the driver has it as long as this lives."""
 
     def __init__(self, gpu: Gpu, stream: int) -> None:

@@ -22,6 +22,7 @@ from wavetrain._errors import EndOfStream, ShutdownError, WavetrainError
 from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
+from wavetrain._owned import Owned
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._window import Window
@@ -36,7 +37,7 @@ class End:
     """Stands among pending iterables for a flush."""
 
 
-class Pipeline:
+class Pipeline(Owned):
     """Streams samples into batches::
 
         cfg = wavetrain.Config(samples_per_batch=8, sample_shape=(64, 128, 128))
@@ -53,6 +54,8 @@ class Pipeline:
     that. Methods may be called from any thread. A process that was forked cannot go on with the
     pipelines of its parent: open them where they are used.
     """
+
+    instead = "open one where it is used, with the same Config, which can be"
 
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
         self._loader = 0
@@ -268,17 +271,7 @@ class Pipeline:
 
     def batches(self, n: int | None = None) -> Iterator[Batch]:
         """Pops n batches; without n flushes, and pops all that were pushed."""
-        if n is not None:
-            for _ in range(_border.whole("n", n, 0, _border.I64_MAX)):
-                yield self.pop()
-            return
-        self.flush()
-        while True:
-            try:
-                batch = self.pop()
-            except EndOfStream:
-                return
-            yield batch
+        return Batches(self, None if n is None else _border.whole("n", n, 0, _border.I64_MAX))
 
     def reset(self) -> None:
         """Drops every sample that is not popped, also those of pending iterables, and forgets an
@@ -310,7 +303,37 @@ class Pipeline:
         call_on("stats_reset", self._loader)
 
 
-class Loader:
+class Batches(Owned):
+    """An iteration of `Pipeline.batches`, which begins with the first batch that is asked for."""
+
+    instead = "send the samples, or numpy.array(batch) of each batch of a list"
+
+    def __init__(self, pipeline: Pipeline, left: int | None) -> None:
+        self.pipeline, self.left = pipeline, left  # None: to the end
+        self.has_begun = self.is_over = False
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Batch:
+        if self.is_over or self.left == 0:
+            raise StopIteration
+        if self.left is None and not self.has_begun:
+            self.pipeline.flush()
+            self.has_begun = True
+        try:
+            batch = self.pipeline.pop()
+        except EndOfStream:
+            if self.left is not None:
+                raise
+            self.is_over = True
+            raise StopIteration from None
+        if self.left is not None:
+            self.left -= 1
+        return batch
+
+
+class Loader(Owned):
     """An open loader of the library, and what it uses of Python's for as long as it is open."""
 
     alive: ClassVar[set[Loader]] = set()

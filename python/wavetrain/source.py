@@ -35,6 +35,7 @@ from wavetrain._config import Config
 from wavetrain._errors import PoolStarved, TryAgain
 from wavetrain._fed import Fed, feed
 from wavetrain._interrupts import Kept
+from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
 
@@ -59,7 +60,7 @@ class Made(NamedTuple):
     behind: Place
 
 
-class Source:
+class Source(Owned):
     """Batches of what `source` gives, made as `config` says::
 
         def source(info):  # batch=False: asked for a sample
@@ -103,6 +104,8 @@ class Source:
     for what follows, and skips what iterables give before. `feed` and `end` may be called from any
     thread, all else from one at a time.
     """
+
+    instead = "make one where it is used, and load the state_dict() of this one there"
 
     def __init__(
         self,
