@@ -8,22 +8,20 @@
  * another type or shape, is an error. The share is one batch, whose samples are the rank's tiles;
  * with WAVETRAIN_BACKEND_CUDA it lies on the rank's GPU.
  */
+#include "launchers.hpp"
 #include "wavetrain.hpp"
 #include "wavetrain_tiles.h"
 
 #include <cstdio>
 #include <cstdlib>
 
-static std::uint32_t told(const char *by_mpi, const char *by_others, const char *otherwise) {
-    const char *text = std::getenv(by_mpi) ? std::getenv(by_mpi) : std::getenv(by_others);
-    return std::uint32_t(std::strtoul(text ? text : otherwise, nullptr, 10));
-}
-
 int main(int argc, char **argv) {
     static wavetrain::scratch room;
     const char *const folder = argc > 1 ? argv[1] : ".";
-    const std::uint32_t rank = told("OMPI_COMM_WORLD_RANK", "RANK", "0");
-    const std::uint32_t world = told("OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "1");
+    launchers::place place; /* what one launcher says; half of it is an error */
+    if (!launchers::who(place))
+        return 1;
+    const std::uint32_t rank = place.rank, world = place.world;
     wavetrain::array_view array;
     wavetrain::array_info(folder, array, room).ignore(); /* fit tells what is wrong */
     const wavetrain_split split = { array.shape[0], world, 2, 0 }; /* two tiles for each rank */

@@ -6,17 +6,12 @@ Files may have any number of rows: shares are cut by rows, K tiles for each rank
 sequence, or a file of another type or shape, is an error.
 """
 
-import os
 import sys
 import zlib
 
 import wavetrain
+from wavetrain.launchers import who
 from wavetrain.tiles import Split
-
-
-def told(*names: str, default: int) -> int:
-    """What the launcher says: Open MPI's, MPICH's, Slurm's, or torch's."""
-    return next((int(os.environ[name]) for name in names if name in os.environ), default)
 
 
 def load(folder: str, rank: int, world: int, per_rank: int = 1):
@@ -41,7 +36,7 @@ def load(folder: str, rank: int, world: int, per_rank: int = 1):
     return []
 
 
-rank = told("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK", default=0)
-world = told("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE", default=1)
-for rows, tile in load(sys.argv[1], rank, world, *map(int, sys.argv[2:])):
-    print(f"rank {rank}: rows {rows.start} to {rows.stop}, crc {zlib.crc32(tile):x}")
+if __name__ == "__main__":
+    rank, world = who()  # what one launcher says, the innermost; half of it is an error
+    for rows, tile in load(sys.argv[1], rank, world, *map(int, sys.argv[2:])):
+        print(f"rank {rank}: rows {rows.start} to {rows.stop}, crc {zlib.crc32(tile):x}")

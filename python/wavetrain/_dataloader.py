@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, cast
 
 from wavetrain._batch import Batch
@@ -22,7 +22,7 @@ from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline, uris_of
 from wavetrain._sample import Sample
-from wavetrain.epoch import Draw, Epoch, Free, Place, State, Subset, Table
+from wavetrain.epoch import Draw, Epoch, Free, Place, State, Subset, Table, named_of
 
 
 class Run:
@@ -113,7 +113,7 @@ class DataLoader:
                 for batch in loader:
                     with batch:
                         train(torch.from_dlpack(batch))
-                torch.save(loader.state_dict(), "place.pt")  # or between any two batches
+                torch.save(loader.state_dict(), "place.pt")  # of one rank: after any batch
 
     dataset: has `len(dataset)` and `dataset[index]`, which gives a Sample. Where it has
         `at_place(index, place)` that is called instead: for boxes that are drawn anew in each epoch
@@ -142,7 +142,8 @@ class DataLoader:
     behind load_state_dict(state_dict()), of what followed.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
-    at any rank, world and batch size; a free order does so where `is_bound`.
+    at any rank, world and batch size; a free order does so where `is_bound`. Of many ranks it takes
+    the states of all, which must be the same: save where each has had as many batches.
     """
 
     def __init__(
@@ -299,13 +300,16 @@ class DataLoader:
         self._run = None
 
     def state_dict(self) -> dict[str, int]:
-        """The place behind the last batch that came out."""
+        """The place behind the last batch that came out. It is one place for all ranks where it is
+        taken after as many batches on each: after one that all of them got, or behind the loop over
+        an epoch. In between some are a batch ahead."""
         return self._order.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Goes on there, with the next iteration. ValueError, and nothing changes, where the state
-        is of another order, or not for this world."""
-        self._order.resume(state)
+    def load_state_dict(self, state: Mapping[str, int] | Sequence[Mapping[str, int]]) -> None:
+        """Goes on there, with the next iteration, from one state or from the list of those of all
+        ranks, which must be the same. ValueError, and nothing changes, where they differ, where the
+        state is of another order, or not for this world."""
+        self._order.resume(one_of(state))
         self._run = None
 
     # ---- Iteration ------------------------------------------------------------------------------
@@ -393,6 +397,34 @@ class DataLoader:
         run.pushed.popleft()
         self._order.resume(state)
         return made
+
+
+def one_of(states: Any) -> Any:
+    """The state of all ranks, of one or of a list of them."""
+    if isinstance(states, State) or not isinstance(states, (list, tuple)):
+        return states
+    told = [named_of(state) for state in cast("Sequence[Any]", states)]
+    if not told:
+        raise ValueError("state must be one, or the states of all ranks (got none)")
+    first = told[0]
+    for rank, state in enumerate(told):
+        for name in {**first, **state}:
+            if first.get(name) == state.get(name):
+                continue
+            if name not in ("epoch", "position"):
+                raise ValueError(
+                    f"the states of the ranks are not of one run: {name} is {first.get(name)} for "
+                    f"rank 0, and {state.get(name)} for rank {rank}"
+                )
+            places = [
+                f"epoch {each['epoch']}, position {each['position']}" for each in (first, state)
+            ]
+            raise ValueError(
+                f"the states of the ranks differ: rank 0 is at {places[0]}, and rank {rank} at "
+                f"{places[1]}: save after a batch that all ranks got, or behind the loop over an "
+                "epoch, and give the states of that"
+            )
+    return first
 
 
 def transforms_of(given: Any) -> list[Callable[[Any], Any]]:

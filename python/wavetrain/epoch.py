@@ -165,6 +165,23 @@ class State(NamedTuple):
         return cls(*STATE.unpack(data))
 
 
+def named_of(state: Any) -> dict[str, int]:
+    """A checkpoint, in any form of it, by names; the world where it is told."""
+    given = state
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        given = State.unpack(bytes(cast("Any", given)))
+    if isinstance(given, State):
+        given = given._asdict()
+    if not isinstance(given, Mapping):
+        raise TypeError(f"state must be what state or state_dict() gave (got {state!r})")
+    named = cast("Mapping[str, Any]", given)
+    missing = [name for name in State._fields if name not in named]
+    if missing:
+        raise ValueError(f"the state is none of an epoch: it lacks {', '.join(missing)}")
+    told = [*State._fields, *(["world"] if "world" in named else [])]
+    return {name: word(name, named[name]) for name in told}
+
+
 class Taken(NamedTuple):
     """A place that was dealt."""
 
@@ -304,21 +321,11 @@ class Epoch:
         """Goes on where a checkpoint was taken, at any rank, world and batch. ValueError, and
         nothing changes, where it is of another order, or, inside of a round of windows of a free
         order, of another world."""
-        given: Any = state
-        if isinstance(given, (bytes, bytearray, memoryview)):
-            given = State.unpack(bytes(cast("Any", given)))
-        if isinstance(given, State):
-            given = given._asdict()
-        if not isinstance(given, Mapping):
-            raise TypeError(f"state must be what state or state_dict() gave (got {state!r})")
-        named = cast("Mapping[str, Any]", given)
-        missing = [name for name in State._fields if name not in named]
-        if missing:
-            raise ValueError(f"the state is none of an epoch: it lacks {', '.join(missing)}")
-        seed, epoch, position, order_hash = [word(name, named[name]) for name in State._fields]
+        named = named_of(state)
+        seed, epoch, position, order_hash = [named[name] for name in State._fields]
         if seed != self.seed:
             raise ValueError(f"the checkpoint has seed {seed}, and this epoch {self.seed}")
-        world = word("world", named.get("world", self.world))
+        world = named.get("world", self.world)
         if position > self.n or order_hash != self.hash_at(position, world):
             told = "the number of samples, shuffle, free, or a table (subset, weights)"
             if self.free is not None and "world" not in named:

@@ -43,6 +43,22 @@ fn write_files(name: &str) -> (PathBuf, Vec<u8>) {
     (folder, all)
 }
 
+/// What launchers set.
+const LAUNCHED: [&str; 12] = [
+    "RANK",
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NUM_TASKS",
+];
+
 /// A program and what it is called with; a launcher adds who it is.
 struct Program {
     path: PathBuf,
@@ -58,11 +74,21 @@ impl Program {
     fn run_as(&self, rank: u32) -> Output {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).envs(self.environment.clone());
-        for name in ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "SLURM_PROCID"] {
+        for name in LAUNCHED {
             command.env_remove(name);
         }
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", RANKS.to_string());
         command.output().unwrap()
+    }
+
+    /// As launchers set it, one inside of the other.
+    fn run_in(&self, environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments).envs(self.environment.clone());
+        for name in LAUNCHED {
+            command.env_remove(name);
+        }
+        command.envs(environment.iter().copied()).output().unwrap()
     }
 
     fn run_all(&self) -> String {
@@ -148,9 +174,48 @@ fn in_python(folder: &Path, per_rank: usize) -> Option<Program> {
     })
 }
 
+/// The innermost launcher says who a rank is; half of it, and a script that srun did not start, are
+/// an error, and nothing is loaded.
+fn check_launchers(program: &Program) {
+    let torchrun = [("RANK", "3"), ("WORLD_SIZE", "4")];
+    let mpirun = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "4")];
+    let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+    let step = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+    let of_rank = |environment: &[&[(&str, &str)]], rank: u32| {
+        let output = program.run_in(&environment.concat());
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{environment:?}: {complaint}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text, String::from_utf8(program.run_as(rank).stdout).unwrap());
+    };
+    of_rank(&[&batch, &step], 0);
+    of_rank(&[&batch, &step, &torchrun], 3);
+    of_rank(&[&batch, &mpirun], 1);
+    of_rank(&[&mpirun, &torchrun], 3);
+    of_rank(&[&[("PMI_RANK", "2"), ("PMI_SIZE", "4")], &batch], 2);
+    of_rank(&[&[("MV2_COMM_WORLD_RANK", "2"), ("MV2_COMM_WORLD_SIZE", "4")]], 2);
+    let refused: [(&[(&str, &str)], &str); 8] = [
+        (&torchrun[..1], "WORLD_SIZE"),
+        (&torchrun[1..], "RANK"),
+        (&mpirun[..1], "OMPI_COMM_WORLD_SIZE"),
+        (&[mpirun[0], torchrun[1]], "RANK"),
+        (&[("RANK", "4"), ("WORLD_SIZE", "4")], "RANK"),
+        (&[("RANK", "one"), ("WORLD_SIZE", "4")], "RANK"),
+        (&batch, "srun"),
+        (&[batch[0], batch[1], ("SLURM_STEP_ID", "4294967291")], "srun"),
+    ];
+    for (environment, why) in refused {
+        let output = program.run_in(environment);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{environment:?}");
+        assert!(complaint.contains(why), "{environment:?}: {complaint}");
+    }
+}
+
 /// Runs a program by both launchers, and on a folder that lacks a file.
 fn check_program(program: &Program, folder: &Path, all: &[u8], per_rank: usize) {
     program.check(&program.run_all(), all, per_rank);
+    check_launchers(program);
     if has_open_mpi() {
         program.check(&program.mpirun(), all, per_rank);
     }
