@@ -25,7 +25,8 @@ ALONE = threading.RLock()
 # Caches of fsspec, in which a thread would find a file that another one still fills: by name.
 FILLING = [threading.RLock() for _ in range(64)]
 # Packages whose `info` is known to raise FileNotFoundError from what it was told. That of others is
-# confirmed by a read: ossfs, for one, drops a refusal.
+# confirmed by a read: ossfs, for one, drops a refusal. So is that of references, as what they refer
+# to may be gone.
 KNOWN = {"fsspec", "s3fs", "gcsfs", "adlfs", "sshfs", "webdav4", "huggingface_hub"}
 
 
@@ -59,7 +60,7 @@ class FsspecFiles:
         kinds = {kind.__name__ for each in behind for kind in type(each).__mro__}
         self.is_lonely, self.is_cache = bool(kinds & LONELY), "CachingFileSystem" in kinds
         packages = {type(each).__module__.partition(".")[0] for each in behind}
-        self.is_known = packages <= KNOWN
+        self.is_known = packages <= KNOWN and "ReferenceFileSystem" not in kinds
         self.sizes: dict[str, int] = {}  # of files whose server answers with the whole file
 
     def __repr__(self) -> str:

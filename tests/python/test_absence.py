@@ -213,6 +213,29 @@ def test_what_s3_says_is_told_apart(pipeline, store, status):
         stream.close()
 
 
+@pytest.mark.parametrize("answer", [None, 404, 503])
+def test_a_reference_to_what_is_gone_is_an_error(pipeline, store, tmp_path, answer):
+    """And a key that has none is absent."""
+    pytest.importorskip("aiohttp", reason="fsspec needs aiohttp for http")
+    with serve(answering({(None, CHUNK): answer} if answer else {}), store) as url:
+        references = {
+            "zarr.json": (store / "a.zarr" / "zarr.json").read_text(),
+            "c/0/0/0": [f"{url}/a.zarr/c/0/0/0"],
+            CHUNK: [f"{url}/a.zarr/{CHUNK}"],
+        }
+        if answer is None:
+            del references[CHUNK]
+        named = {f"a.zarr/{key}": value for key, value in references.items()}
+        fs = fsspec.filesystem("reference", fo=named, remote_protocol="http", remote_options={})
+        stream = pipeline(sample_shape=SHAPE, samples_per_batch=1, files=wavetrain.fsspec(fs))
+        stream.push([wavetrain.Sample("a.zarr", numpy.s_[0:2, 0:8, 0:8])])
+        if answer is None:
+            check_fill(stream)
+        else:
+            check_error(stream, CHUNK)
+        stream.close()
+
+
 class Elsewhere(fsspec.spec.AbstractFileSystem):
     """A file system that nobody looked at: `info` and `cat_file` raise what they are told to, for
     the second chunk, and others are those of a folder."""
