@@ -40,7 +40,7 @@ int main() {
     settings.cycle = wavetrain::cycle::raise;
     wavetrain::source batches(pictures{ 5, 4 });
     std::vector<unsigned char> room(batches.need(config, settings));
-    batches.open(config, settings, room).ignore(); /* status() behind the loop tells */
+    batches.open(config, settings, std::move(room)).ignore(); /* see status() */
     for (int epoch = 0; epoch < 2 && batches.loader(); epoch++)
         for (const wavetrain::batch &batch : batches) {
             const auto pixels = batch.as<const float>();

@@ -4,7 +4,7 @@
  *
  * What Python has as wavetrain.source.Source, in the words that users of DALI's external_source
  * know. C++17, header-only: no standard containers, no exceptions, no RTTI, no virtual functions,
- * no threads of its own, NO ALLOCATION: all memory is the block that open is given, of which need()
+ * no threads of its own, NO ALLOCATION: all memory is the room that open is given, of which need()
  * tells the size, and what the loader takes as its config says. It is one file, and so a long one:
  * what callers need stands before "Parts that are not for callers" and in the classes behind them.
  *
@@ -19,8 +19,9 @@
  *     settings.cycle = wavetrain::cycle::raise;
  *     settings.parallel = 4;                  // calls that threads of yours make: batches.work()
  *     wavetrain::source batches(give);
+ *     std::vector<unsigned char> room(batches.need(config, settings));
  *     wavetrain::error why;
- *     if (!batches.open(config, settings, { block, batches.need(config, settings) }, &why))
+ *     if (!batches.open(config, settings, std::move(room), &why))
  *         return fail(why.text);
  *     for (wavetrain::batch &batch : batches)                  // an epoch
  *         train(batch.field("image").as<float>(), batch.field("label").as<std::int64_t>());
@@ -44,6 +45,11 @@
  * Memory and uris that a callback names must stay as they are until their batch comes out or
  * reset or close has returned, with repeat_last until the batch behind it has. Of arrays up to 64
  * bytes are copied at once, and with copy everything is, uris, too.
+ *
+ * Lifetimes. The source holds the callback by value, and the room that was moved into open. Both
+ * live until its calls and its loader have ended, however early the function is left that declares
+ * it. It borrows a block that open is given as { block, bytes }, whatever a callback refers to, the
+ * object of use_workers and the hooks of the config: declare these before the source.
  *
  * An error of the callback, and what is refused of what it gave, comes out behind the batches
  * before it, and again until reset. The tag of a sample is its number in the epoch.
@@ -122,17 +128,17 @@ struct source_settings {
         is_beyond |= field >= WAVETRAIN_FIELDS_MAX;
         return *this;
     }
-    /* Arrays for a field must have as many axes as this has letters: "HWC". Kept by its address. */
+    /* Arrays for a field must have as many axes as this has letters: "HWC"; NULL: any number. */
     source_settings &layout(std::uint32_t field, const char *letters) noexcept {
         if (field < WAVETRAIN_FIELDS_MAX)
-            expected[field].layout = letters;
+            expected[field].set_layout(letters);
         is_beyond |= field >= WAVETRAIN_FIELDS_MAX;
         return *this;
     }
     /* run(job, argument) has job(argument) called, on some thread or at once: what
      * config.use_workers takes. A job makes one call. Each must be called exactly once: close waits
-     * for that. run is kept by its address, is called by one thread at a time, and must not wait
-     * for a job. */
+     * for that. run is kept by its address, so declare it before the source; it is called by one
+     * thread at a time, and must not wait for a job. */
     template <class T> source_settings &use_workers(T &run, std::uint32_t jobs) noexcept {
         parallel = jobs;
         workers_user = const_cast<void *>(static_cast<const void *>(&run));
@@ -145,7 +151,16 @@ struct source_settings {
     struct expectation {
         std::uint32_t dtype = 0;
         std::int32_t axes = -1;
-        const char *layout = nullptr;
+        bool has_layout = false;
+        char layout[WAVETRAIN_RANK_MAX + 2] = {}; /* of one letter too many: open refuses it */
+
+        void set_layout(const char *letters) noexcept {
+            has_layout = letters != nullptr;
+            std::size_t count = 0;
+            for (; has_layout && count + 1 < sizeof layout && letters[count] != 0; count++)
+                layout[count] = letters[count];
+            layout[count] = 0;
+        }
     };
     expectation expected[WAVETRAIN_FIELDS_MAX];
     bool is_beyond = false; /* open refuses it */
@@ -163,6 +178,71 @@ public:
 
     std::uint64_t number = UINT64_MAX;
     const char *name = nullptr;
+};
+
+/* The memory of a source. A container is moved in, and the source frees it: std::move(vector). A
+ * block is borrowed, { block, bytes } or a wavetrain::span, and must stay until close has returned.
+ * A container or an array without std::move does not compile: one that is declared after the source
+ * would be freed before it. */
+class source_room {
+    template <class C> using if_container = std::enable_if_t<
+        !std::is_lvalue_reference_v<C> && !std::is_array_v<C> && !std::is_same_v<C, source_room> &&
+        std::is_constructible_v<span<unsigned char>, C &>>;
+
+public:
+    source_room() noexcept = default; /* none */
+    source_room(unsigned char *block, std::size_t bytes) noexcept : block_(block, bytes) {}
+    source_room(span<unsigned char> block) noexcept : block_(block) {}
+    template <class C, class = if_container<C>> source_room(C &&container) noexcept {
+        static_assert(sizeof(C) <= sizeof container_ && alignof(C) <= alignof(void *) &&
+                          std::is_nothrow_move_constructible_v<C>,
+                      "a room is a handle on memory, which moves as std::vector does");
+        hold(std::move(container));
+    }
+    template <class C> source_room(C &) = delete; /* std::move it, or name { block, bytes } */
+    source_room(source_room &&other) noexcept { take(other); }
+    source_room &operator=(source_room &&other) noexcept {
+        if (this == &other)
+            return *this;
+        clear();
+        take(other);
+        return *this;
+    }
+    ~source_room() { clear(); }
+
+    unsigned char *data() const noexcept { return block_.data(); }
+    std::size_t size() const noexcept { return block_.size(); }
+
+private:
+    template <class C> void hold(C &&container) noexcept {
+        C &held = *::new (static_cast<void *>(container_)) C(std::move(container));
+        block_ = span<unsigned char>(held);
+        move_to_ = [](source_room &from, source_room *to) noexcept {
+            C &moved = *static_cast<C *>(static_cast<void *>(from.container_));
+            if (to != nullptr)
+                to->hold(std::move(moved));
+            moved.~C();
+        };
+    }
+    void take(source_room &other) noexcept {
+        if (other.move_to_ != nullptr)
+            other.move_to_(other, this);
+        else
+            block_ = other.block_;
+        other.move_to_ = nullptr;
+        other.block_ = {};
+    }
+    void clear() noexcept {
+        if (move_to_ != nullptr)
+            move_to_(*this, nullptr);
+        move_to_ = nullptr;
+        block_ = {};
+    }
+
+    span<unsigned char> block_;
+    /* Moves the container to another room, or to nowhere; NULL where the block is borrowed. */
+    void (*move_to_)(source_room &from, source_room *to) noexcept = nullptr;
+    alignas(void *) unsigned char container_[64];
 };
 
 /* ---- Parts that are not for callers ------------------------------------------------------- */
@@ -563,12 +643,13 @@ public:
     }
 
     /* Opens a loader of this config, and the source over it. room: need() bytes of any alignment,
-     * the source's until close. What was open before is closed. A config without fields and
+     * which the source uses until close: std::move a container in, or name { block, bytes }, which
+     * are borrowed. What was open before is closed. A config without fields and
      * max_boxes_per_sample gets one box.
      * OK; INVALID: a setting is wrong, the text names it; BUDGET: the room is too small; else as
      * loader::open. */
-    wavetrain::status open(const config &of, const source_settings &settings,
-                           span<unsigned char> room, wavetrain::error *why = nullptr) noexcept;
+    wavetrain::status open(const config &of, const source_settings &settings, source_room room,
+                           wavetrain::error *why = nullptr) noexcept;
 
     /* The next batch; what `out` held is given back first. Waits up to timeout_ns for calls, for
      * what is fed, and for the loader, unless you say how long as long as config.pop_timeout_ns.
@@ -600,7 +681,8 @@ public:
     wavetrain::status go_to(const source_place &place, wavetrain::error *why = nullptr) noexcept;
 
     /* Ends the threads' waits in work, waits for calls under way, for jobs that were handed in, and
-     * ends the loader. Not to be called by a callback or a job. */
+     * ends the loader; then gives back a room that was moved in. Not to be called by a callback or
+     * a job. */
     void close() noexcept;
 
     /* That makes the batches: its stats. */
@@ -758,6 +840,7 @@ private:
     bool has_names_ = false;
     char names_[WAVETRAIN_FIELDS_MAX][WAVETRAIN_NAME_BYTES] = {};
     std::uint32_t dtypes_[WAVETRAIN_FIELDS_MAX] = {};
+    source_room room_; /* of what follows */
     slot *slots_ = nullptr;
     std::uint32_t slot_count_ = 0;
 
@@ -815,10 +898,10 @@ inline std::uint32_t given_sample::find(field_key which) noexcept {
 inline bool given_sample::is_expected(std::uint32_t field, std::uint32_t dtype,
                                       std::uint32_t rank) noexcept {
     const source_settings::expectation &wanted = core_->settings_.expected[field];
-    const std::size_t letters = wanted.layout != nullptr ? std::strlen(wanted.layout) : 0;
+    const std::size_t letters = std::strlen(wanted.layout);
     const std::uint32_t axes = static_cast<std::uint32_t>(wanted.axes);
     const bool is_right_rank =
-        wanted.layout != nullptr ? rank == letters : wanted.axes < 0 || rank == axes;
+        wanted.has_layout ? rank == letters : wanted.axes < 0 || rank == axes;
     if (is_right_rank && (wanted.dtype == 0 || wanted.dtype == dtype))
         return true;
     error made;
@@ -828,7 +911,7 @@ inline bool given_sample::is_expected(std::uint32_t field, std::uint32_t dtype,
     if (is_right_rank)
         text << " must be an array of " << source_parts::dtype_name(wanted.dtype) << " (got "
              << source_parts::dtype_name(dtype) << ")";
-    else if (wanted.layout != nullptr)
+    else if (wanted.has_layout)
         text << " must have " << letters << " axes, as layout " << wanted.layout << " (got " << rank
              << ")";
     else
@@ -1110,14 +1193,14 @@ inline const char *source_core::wrong_setting(std::size_t fields) const noexcept
         return "prefetch must be 1 or more";
     for (std::size_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
         const source_settings::expectation &field = settings_.expected[number];
-        const bool is_told = field.dtype != 0 || field.axes >= 0 || field.layout != nullptr;
+        const bool is_told = field.dtype != 0 || field.axes >= 0 || field.has_layout;
         if (settings_.is_beyond || (number >= fields && is_told))
             return "expect and layout: the config has no such field";
         if (field.dtype > WAVETRAIN_RAW || field.axes > WAVETRAIN_RANK_MAX)
             return "expect: there is no such dtype, or an array cannot have as many axes";
-        const char *const letters = field.layout;
-        if (letters == nullptr)
+        if (!field.has_layout)
             continue;
+        const char *const letters = field.layout;
         const std::size_t count = std::strlen(letters);
         if (count > WAVETRAIN_RANK_MAX ||
             (field.axes >= 0 && count != static_cast<std::size_t>(field.axes)))
@@ -1171,8 +1254,8 @@ inline void source_core::carve(unsigned char *room, const source_parts::extents 
     }
 }
 
-inline status source_core::open(const config &of, const source_settings &settings,
-                                span<unsigned char> room, wavetrain::error *why) noexcept {
+inline status source_core::open(const config &of, const source_settings &settings, source_room room,
+                                wavetrain::error *why) noexcept {
     close();
     settings_ = settings;
     const std::size_t named = table_of(of).size();
@@ -1194,7 +1277,8 @@ inline status source_core::open(const config &of, const source_settings &setting
     if (!opened)
         return ended(opened, why, made);
     note_fields(changed);
-    carve(room.data(), extents);
+    room_ = std::move(room);
+    carve(room_.data(), extents);
     size_ = changed.samples_per_batch;
     drops_last_ = changed.drop_last != 0;
     boxes_ = static_cast<std::uint32_t>(extents.boxes);
@@ -1231,6 +1315,7 @@ inline void source_core::close() noexcept {
     kept_ = nullptr;
     slots_ = nullptr;
     slot_count_ = 0;
+    room_ = source_room();
 }
 
 /* ---- Errors ------------------------------------------------------------------------------- */

@@ -215,7 +215,8 @@ template <class Source> wavetrain::status run_source(Source &from) {
         wavetrain::cycle::quiet;
     wavetrain::error why;
     wavetrain::batch out;
-    if (from.need(config, settings) > sizeof room || !from.open(config, settings, room, &why))
+    if (from.need(config, settings) > sizeof room ||
+        !from.open(config, settings, { room, sizeof room }, &why))
         return why.status;
     if (!from.next(out) || !from.next(out, 5, &why) || !from.try_next(out, &why))
         return from.work(1);

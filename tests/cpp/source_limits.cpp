@@ -459,7 +459,7 @@ static void a_batch_that_is_wrong_is_refused_by_name() {
 static void settings_that_are_wrong_are_refused() {
     const auto refused = [](source_core &made, const source_settings &settings, const char *text) {
         error why;
-        CHECK(made.open(table(), settings, room, &why) == WAVETRAIN_INVALID);
+        CHECK(made.open(table(), settings, { room, sizeof room }, &why) == WAVETRAIN_INVALID);
         CHECK(why.status == WAVETRAIN_INVALID && strstr(why.text, text) != nullptr);
         batch found;
         CHECK(made.next(found) == WAVETRAIN_SHUTDOWN);
@@ -508,7 +508,7 @@ static void settings_that_are_wrong_are_refused() {
     CHECK(any.need(table(), settings) == UINT64_MAX);
     config wrong = table();
     wrong.n_batch_slots = 0;
-    CHECK(any.open(wrong, {}, room, &why) == WAVETRAIN_INVALID);
+    CHECK(any.open(wrong, {}, { room, sizeof room }, &why) == WAVETRAIN_INVALID);
     CHECK(strstr(why.text, "n_batch_slots") != nullptr);
 }
 

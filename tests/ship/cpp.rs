@@ -221,6 +221,51 @@ fn sources_refuse_by_name_and_call_on_the_threads_of_the_program() {
     }
 }
 
+/// AddressSanitizer for one's own code, where this compiler brings it.
+fn address_sanitizer(compiler: &str) -> Option<&'static str> {
+    const FLAG: &str = "-fsanitize=address";
+    let folder = cc::folder(&format!("asan-{compiler}"));
+    let source = folder.join("main.cpp");
+    std::fs::write(&source, "int main() { return 0; }\n").unwrap();
+    let mut command = Command::new(compiler);
+    command.arg(FLAG).arg(&source).arg("-o").arg(folder.join("main"));
+    let has_it = command.output().expect("a compiler").status.success();
+    if !has_it {
+        println!("skipped: {compiler} has no AddressSanitizer");
+    }
+    has_it.then_some(FLAG)
+}
+
+#[test]
+fn a_source_holds_its_room_until_nothing_reads_it() {
+    let Some(folder) = archive() else { return };
+    for compiler in compilers() {
+        let sources = ["tests/cpp/source_room.cpp"];
+        run(&build(folder, &compiler, "source_room", &sources, &NO_RUNTIME), &[]);
+        if let Some(flag) = address_sanitizer(&compiler) {
+            run(&build(folder, &compiler, "source_room_asan", &sources, &[flag]), &[]);
+        }
+    }
+}
+
+/// The example as a user leaves it: with the batch that is there, and calls made for more.
+#[test]
+fn an_early_return_of_the_example_of_sources_frees_nothing_that_is_read() {
+    let Some(folder) = archive() else { return };
+    let text = std::fs::read_to_string(header::root().join("examples/external_source.cpp"));
+    let line = "            const auto pixels = batch.as<const float>();\n";
+    let early = text.unwrap().replace(line, &format!("{line}return pixels.size() == 0;\n"));
+    assert_eq!(early.matches("return pixels").count(), 1);
+    let source = cc::folder("external-source-early").join("early.cpp");
+    std::fs::write(&source, early).unwrap();
+    let Some(compiler) = compilers().next() else { return };
+    let sources = [source.to_str().unwrap()];
+    let program = build(folder, &compiler, "early", &sources, &["-Wno-unused-variable"]);
+    for _ in 0..100 {
+        assert_eq!(run(&program, &[]), "");
+    }
+}
+
 #[test]
 fn every_exception_is_thrown_by_what_it_is_named_after() {
     let Some(folder) = archive() else { return };
