@@ -95,6 +95,36 @@ inline error last_error(wavetrain_loader on) noexcept {
     return why;
 }
 
+/* Appends words to an error's text. A control character becomes "\\n" or "\\u{1b}", as in texts of
+ * the library, so that an error is one line; what does not fit is cut. */
+inline void append_text(error &to, const char *words) noexcept {
+    std::size_t used = std::strlen(to.text);
+    const auto put = [&](char letter) noexcept {
+        if (used + 1 < sizeof to.text)
+            to.text[used++] = letter;
+    };
+    for (; words != nullptr && *words != '\0'; words++) {
+        const unsigned char letter = static_cast<unsigned char>(*words);
+        if (letter >= 0x20 && letter != 0x7f) {
+            put(*words);
+            continue;
+        }
+        const char *escape = letter == '\n' ? "\\n" : letter == '\r' ? "\\r" : "\\t";
+        char code[] = "\\u{xx}", *digit = code + 3;
+        if (letter != '\n' && letter != '\r' && letter != '\t') {
+            if (letter >= 0x10)
+                *digit++ = static_cast<char>('0' + letter / 16);
+            *digit++ = "0123456789abcdef"[letter % 16];
+            *digit++ = '}';
+            *digit = '\0';
+            escape = code;
+        }
+        while (*escape != '\0')
+            put(*escape++);
+    }
+    to.text[used] = '\0';
+}
+
 /* A pointer and a count. Made from arrays and from everything with data() and size(); borrows. */
 template <class T> class span {
 public:
@@ -232,7 +262,7 @@ struct box : wavetrain_box {
     /* box("/data/a.zarr", { 0, 64, 64 }, { 32, 128, 128 }): first <= i < last on every axis. */
     template <std::size_t N>
     box(const char *name, const std::int64_t (&first)[N], const std::int64_t (&last)[N]) noexcept
-        : box(name, std::strlen(name), first, last) {
+        : box(name, name != nullptr ? std::strlen(name) : 0, first, last) {
         static_assert(N <= WAVETRAIN_RANK_MAX, "a box has at most WAVETRAIN_RANK_MAX axes");
     }
     /* For ranks known at run time, and a uri without a NUL. Spans of different lengths, or of more
@@ -334,8 +364,9 @@ struct field : wavetrain_field {
         : field(its_name, type, span<const std::uint64_t>(extents)) {}
     field(const char *its_name, std::uint32_t type, span<const std::uint64_t> extents) noexcept
         : wavetrain_field() {
-        const std::size_t bytes = std::strlen(its_name);
-        std::memcpy(name, its_name, bytes < sizeof name ? bytes : sizeof name);
+        const std::size_t bytes = its_name != nullptr ? std::strlen(its_name) : 0;
+        if (bytes != 0) /* else open refuses it */
+            std::memcpy(name, its_name, bytes < sizeof name ? bytes : sizeof name);
         dtype = type;
         sample_rank = static_cast<std::uint32_t>(extents.size());
         for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
@@ -604,7 +635,7 @@ public:
         return found;
     }
     field_view field(const char *name) const noexcept {
-        for (std::uint32_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
+        for (std::uint32_t number = 0; name && number < WAVETRAIN_FIELDS_MAX; number++) {
             const field_view found = field(number);
             if (!found || std::strcmp(found.name(), name) == 0)
                 return found;
@@ -757,6 +788,8 @@ public:
      * were taken, also on failure; sample number `taken` is the one that was not. */
     status push(span<const sample> samples, std::uint64_t timeout_ns, std::size_t &taken) noexcept {
         status result;
+        if (samples.data() == nullptr) /* refused, where there are to be some */
+            return push(span<const wavetrain_sample>(nullptr, samples.size()), timeout_ns, taken);
         for (taken = 0; taken < samples.size() && result; taken += result.ok())
             result = push(samples[taken], timeout_ns);
         return result;

@@ -121,7 +121,7 @@ class PoolStarved : public Error { using Error::Error; };
 /* An Error of our own. */
 [[noreturn]] inline void refuse(const char *stage, status result, const char *text) {
     wavetrain::error why;
-    std::strncpy(why.text, text, sizeof why.text - 1);
+    append_text(why, text);
     why.status = result.value();
     throw_error(stage, why);
 }

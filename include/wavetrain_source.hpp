@@ -260,11 +260,9 @@ constexpr std::uint32_t nowhere = UINT32_MAX;
 /* Writes words and numbers into a text; what finds no room is cut. */
 class writer {
 public:
-    explicit writer(error &to) noexcept : to_(to), used_(std::strlen(to.text)) {}
+    explicit writer(error &to) noexcept : to_(to) {}
     writer &operator<<(const char *words) noexcept {
-        for (; *words != '\0' && used_ + 1 < sizeof to_.text; words++)
-            to_.text[used_++] = *words;
-        to_.text[used_] = '\0';
+        append_text(to_, words);
         return *this;
     }
     writer &operator<<(std::uint64_t number) noexcept {
@@ -279,7 +277,6 @@ public:
 
 private:
     error &to_;
-    std::size_t used_;
 };
 
 class guard {
@@ -1009,7 +1006,8 @@ inline given_sample &given_sample::add(const wavetrain_box &given) noexcept {
     if (given.rank > WAVETRAIN_RANK_MAX) {
         put_box(given); /* push refuses it before it looks at anything else */
     } else if (given.kind == WAVETRAIN_BOX_URI) {
-        if (core_->settings_.copy && given.uri_bytes <= WAVETRAIN_URI_BYTES_MAX) {
+        if (core_->settings_.copy && given.uri != nullptr &&
+            given.uri_bytes <= WAVETRAIN_URI_BYTES_MAX) { /* push refuses the others */
             unsigned char *const uri = take_copy(given.uri_bytes, given.field);
             if (uri == nullptr)
                 return *this;

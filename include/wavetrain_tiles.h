@@ -179,7 +179,7 @@ static inline wavetrain_cut wavetrain_cut_at(wavetrain_rows rows, const uint64_t
     cut.skipped = rows.begin;
     cut.at = 0;
     cut.file_rows = file_rows;
-    cut.file_count = file_count;
+    cut.file_count = file_rows ? file_count : 0;
     cut.file = 0;
     return cut;
 }

@@ -865,7 +865,8 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(label.as<std::int64_t>()[2] == 2 && label.as<std::uint64_t>().empty());
     const wavetrain::field_view weight = popped.field("weights");
     CHECK(weight.row<double>(1)[3] == 4 && weight.covered(9).empty());
-    CHECK(!popped.field("none") && !popped.field(4) && popped.field(4).as<float>().empty());
+    CHECK(!popped.field("none") && !popped.field(static_cast<const char *>(nullptr)));
+    CHECK(!popped.field(4) && popped.field(4).as<float>().empty());
     for (std::uint32_t row = 0; row < SAMPLES; row++) {
         const place at(row);
         const auto plane = half.row<std::uint16_t>(row);
@@ -961,6 +962,34 @@ static void epochs_go_on_behind_what_was_popped() {
     CHECK(memcmp(&other.state, &before, sizeof before) == 0);
 }
 
+/* Names and lists that are not there are refused as in C, and nothing is read of them. */
+static void what_is_null_is_refused() {
+    static wavetrain::scratch room;
+    const char *const none = nullptr;
+    config settings = cube_settings();
+    loader from = open_cube(settings);
+    error why;
+    CHECK(from.push(sample(none, { 0 }, { 1 })) == WAVETRAIN_INVALID);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "a uri is NULL") != nullptr);
+    std::size_t taken = 7;
+    CHECK(from.push(span<const sample>(nullptr, 3), 0, taken) == WAVETRAIN_INVALID && taken == 0);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "samples is NULL") != nullptr);
+    CHECK(from.push(span<const sample>(), 0, taken).ok() && taken == 0);
+    CHECK(from.push(wavetrain::boxes{ { nullptr, 2 }, 1 }) == WAVETRAIN_INVALID);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "boxes is NULL") != nullptr);
+    wavetrain::array_view view;
+    CHECK(wavetrain::array_info(none, view, room, &why) == WAVETRAIN_INVALID);
+    CHECK(strstr(why.text, "a uri is NULL") != nullptr);
+    CHECK(wavetrain::array_info(cube, view, { nullptr, 9 }, &why) == WAVETRAIN_INVALID);
+    CHECK(settings.fit(none, room, &why) == WAVETRAIN_INVALID);
+    CHECK(settings.fit({ nullptr, 2 }, room, &why) == WAVETRAIN_INVALID);
+    const wavetrain::field nameless[] = { wavetrain::field(none) };
+    loader refused;
+    CHECK(loader::open(config().use_fields(nameless), refused, &why) == WAVETRAIN_INVALID);
+    CHECK(loader::open(config().use_fields({ nullptr, 2 }), refused, &why) == WAVETRAIN_INVALID);
+    CHECK(strstr(why.text, "fields is NULL") != nullptr);
+}
+
 static void a_whole_life_takes_no_allocation() {
     const std::uint64_t before = alloc_call_count();
     config settings = cube_settings();
@@ -1020,6 +1049,7 @@ int main(int argc, char **argv) {
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
     epochs_go_on_behind_what_was_popped();
+    what_is_null_is_refused();
     a_whole_life_takes_no_allocation();
     return 0;
 }

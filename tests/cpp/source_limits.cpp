@@ -374,6 +374,62 @@ static void what_does_not_fit_is_refused_by_its_name() {
                      copying);
 }
 
+/* push refuses it, with copy or without: nothing is read of what is not there. */
+static void what_is_null_is_refused() {
+    source_settings settings;
+    for (int copies = 0; copies <= 1; copies++) {
+        settings.copy = copies == 1;
+        comes_out_behind([](given_sample &out) {
+                             wavetrain_box box = {};
+                             box.uri_bytes = 4;
+                             box.rank = 1;
+                             out.add(box);
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "a uri is NULL, or its 4 bytes", settings);
+        comes_out_behind([](given_sample &out) {
+                             wavetrain_box box = {};
+                             box.kind = WAVETRAIN_BOX_MEMORY;
+                             out.add(box);
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "tensor is NULL", settings);
+        comes_out_behind([](given_sample &out) {
+                             out.array(0, static_cast<const std::int32_t *>(nullptr), { 2, 2 });
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "tensor.data is NULL", settings);
+        comes_out_behind([](given_sample &out) {
+                             out.value(static_cast<const char *>(nullptr), 1);
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "and the config has none", settings);
+        comes_out_behind([](given_sample &out) { return out.fail(WAVETRAIN_IO, nullptr); },
+                         WAVETRAIN_IO, "sample 1 of batch 2 of epoch ", settings);
+    }
+    source columns([](given_batch &out) {
+        out.column(1, static_cast<const std::int64_t *>(nullptr), { 2 });
+        return true;
+    });
+    open(columns);
+    check_fails(columns, WAVETRAIN_INVALID, "tensor.data is NULL");
+    error why;
+    CHECK(columns.open(table(), {}, { nullptr, 1 << 20 }, &why) == WAVETRAIN_BUDGET);
+}
+
+/* A text of the program's is one line, whatever it says. */
+static void control_characters_are_escaped() {
+    comes_out_behind([](given_sample &out) {
+                         return out.fail(WAVETRAIN_IO, "a\nb\r\t\x1b[2J\x7f\xc3\xa4.");
+                     },
+                     WAVETRAIN_IO, ": a\\nb\\r\\t\\u{1b}[2J\\u{7f}\xc3\xa4.");
+    comes_out_behind([](given_sample &out) {
+                         out.value("la\nbel", 1);
+                         return WAVETRAIN_OK;
+                     },
+                     WAVETRAIN_INVALID, "gives a field 'la\\nbel', and");
+}
+
 static void types_axes_and_layouts_are_checked() {
     static const std::uint8_t bytes[8] = {};
     const auto cubic = [](given_sample &out) {
@@ -692,6 +748,8 @@ int main(int argc, char **argv) {
     close_waits_for_calls_under_way();
     an_error_comes_behind_the_batches_before_it();
     what_does_not_fit_is_refused_by_its_name();
+    what_is_null_is_refused();
+    control_characters_are_escaped();
     types_axes_and_layouts_are_checked();
     the_first_sample_that_is_wrong_counts();
     a_batch_that_is_wrong_is_refused_by_name();

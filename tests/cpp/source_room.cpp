@@ -76,9 +76,9 @@ static bool leaves_early(std::uint32_t parallel) {
     settings.copy = true;
     settings.expect(0, WAVETRAIN_U8).parallel = parallel;
     source made(&give_large);
-    mapped room(made.need(of, settings));
+    mapped memory(made.need(of, settings));
     error why;
-    CHECK_OK(made.open(of, settings, std::move(room), &why).value(), why);
+    CHECK_OK(made.open(of, settings, std::move(memory), &why).value(), why);
     for (const batch &each : made)
         return each.as<const float>()[0] > 6;
     return false;
