@@ -140,6 +140,14 @@ public:
     constexpr T *begin() const noexcept { return data_; }
     constexpr T *end() const noexcept { return data_ + size_; }
     constexpr T &operator[](std::size_t index) const noexcept { return data_[index]; }
+    /* std::span<float> all = batch.as<float>(): std::span takes what is named, and constants, by
+     * itself; a result it would not. Only of a length that is known at run time. */
+    template <class Std,
+              class = std::enable_if_t<std::is_same_v<typename Std::element_type, T> &&
+                                       !std::is_const_v<T> && Std::extent == SIZE_MAX>>
+    constexpr operator Std() const && noexcept {
+        return Std(data_, size_);
+    }
 
 private:
     T *data_ = nullptr;
@@ -628,9 +636,12 @@ public:
     /* Whether there is a batch. All below is empty, zero or NULL where there is none. */
     explicit operator bool() const noexcept { return batch_ != 0; }
     /* A field by its place in the config's table, or by its name; none where there is no such. */
-    field_view field(std::uint32_t number) const noexcept {
+    template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+    field_view field(T number) const noexcept { /* of any type, so that field(0) is no pointer */
         field_view found;
-        if (!status(wavetrain_batch_info(loader_, batch_, number, &found.view_)))
+        const bool is_one = number >= T() && static_cast<std::uint64_t>(number) <= UINT32_MAX;
+        const std::uint32_t place = static_cast<std::uint32_t>(number);
+        if (!is_one || !status(wavetrain_batch_info(loader_, batch_, place, &found.view_)))
             found.view_ = batch_view();
         return found;
     }

@@ -866,6 +866,9 @@ static void fields_are_found_by_number_and_by_name() {
     const wavetrain::field_view weight = popped.field("weights");
     CHECK(weight.row<double>(1)[3] == 4 && weight.covered(9).empty());
     CHECK(!popped.field("none") && !popped.field(static_cast<const char *>(nullptr)));
+    CHECK(popped.field(0).data() == popped.data() && popped.field(1u).data() == half.data());
+    CHECK(popped.field(std::size_t(1)).data() == half.data() && !popped.field(-1));
+    CHECK(!popped.field((UINT64_C(1) << 32) + 1));
     CHECK(!popped.field(4) && popped.field(4).as<float>().empty());
     for (std::uint32_t row = 0; row < SAMPLES; row++) {
         const place at(row);

@@ -67,6 +67,17 @@ fn headers_are_warning_free_in_every_standard_with_and_without_exceptions() {
 }
 
 #[test]
+fn spans_are_those_of_the_standard_library_where_it_has_them() {
+    for name in COMPILERS {
+        let Some(compiler) = cc::find(name, &[name]) else { continue };
+        for standard in &STANDARDS[1..] {
+            let standard = format!("-std={standard}");
+            cc::run(&mut compile_only(&compiler, "tests/cpp/std_span.cpp", &[&standard]));
+        }
+    }
+}
+
+#[test]
 fn without_exceptions_the_throwing_header_says_which_one_to_take() {
     for name in COMPILERS {
         let Some(compiler) = cc::find(name, &[name]) else { continue };
