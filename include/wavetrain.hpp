@@ -394,10 +394,16 @@ struct field : wavetrain_field {
 };
 static_assert(sizeof(field) == sizeof(wavetrain_field), "a field adds nothing to the C struct");
 
+/* Whether C is no view: views are a pointer and a count. */
+template <class C>
+[[gnu::visibility("hidden")]] inline constexpr bool is_container =
+    std::is_class_v<C> && !(std::is_trivially_copyable_v<C> && sizeof(C) <= 2 * sizeof(void *));
+
 /* ---- Configuration ------------------------------------------------------------------------ */
 
 /* wavetrain_config, filled with the defaults. The use_ functions install hooks that call members of
- * your object, or your lambda; they keep its ADDRESS, so it must live until the loader has ended.
+ * your object, or your lambda; they keep its ADDRESS, so it must live until the loader has ended:
+ * declare it before the loader, and before batches and tensors that may outlive that.
  * Hooks are called from many threads (wavetrain.h, section 10) and must not throw. */
 struct config : wavetrain_config {
     config() noexcept : wavetrain_config() {
@@ -420,13 +426,15 @@ struct config : wavetrain_config {
     }
 
     /* The tensors of a batch, in the place of shape() and dtype; borrowed until the loader is
-     * open. */
+     * open, so a container must have a name: one that is a result would be gone by then. */
     config &use_fields(span<const field> table) noexcept {
         fields = table.data();
         n_fields = static_cast<std::uint32_t>(table.size());
         field_bytes = sizeof(wavetrain_field);
         return *this;
     }
+    template <class C, class = std::enable_if_t<!std::is_reference_v<C> && is_container<C>>>
+    config &use_fields(C &&) = delete;
 
     /* wavetrain_config_fit: raises caps to what these arrays need. */
     status fit(span<const char *const> uris, span<unsigned char> room,

@@ -1194,10 +1194,11 @@ public:
     private:
         epochs *of_;
     };
-    source samples() noexcept {
+    source samples() & noexcept {
         pushed_ = popped_;
         return source(*this);
     }
+    source samples() && = delete; /* it would be gone before the stream */
 
     /* Tells of a batch that came out. `each`, if there is one, is called with the number in the
      * batch and the wavetrain_place of each sample, for a digest of the epoch, which does not

@@ -362,8 +362,10 @@ public:
     /* n batches, or all until the end: a range of Batch&, each given back when the next is taken.
      * batches(n) throws as pop does where there are less; batches() ends at END, so flush. */
     class Batches;
-    Batches batches(std::uint64_t n);
-    Batches batches();
+    Batches batches(std::uint64_t n) &;
+    Batches batches() &;
+    Batches batches(std::uint64_t n) && = delete; /* it would be gone before the loop */
+    Batches batches() && = delete;
 
     /* Whether there are samples that push accepted and the lookahead has not taken. */
     bool pending() const noexcept { return has_pending_ || !sources_.empty(); }
@@ -528,8 +530,8 @@ private:
     Batch current_;
 };
 
-inline Pipeline::Batches Pipeline::batches(std::uint64_t n) { return { *this, n, false }; }
-inline Pipeline::Batches Pipeline::batches() { return { *this, 0, true }; }
+inline Pipeline::Batches Pipeline::batches(std::uint64_t n) & { return { *this, n, false }; }
+inline Pipeline::Batches Pipeline::batches() & { return { *this, 0, true }; }
 
 } // namespace wavetrain
 

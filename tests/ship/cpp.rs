@@ -67,6 +67,17 @@ fn headers_are_warning_free_in_every_standard_with_and_without_exceptions() {
 }
 
 #[test]
+fn owners_are_not_copied_and_nothing_borrows_of_what_is_gone() {
+    for name in COMPILERS {
+        let Some(compiler) = cc::find(name, &[name]) else { continue };
+        for standard in STANDARDS {
+            let standard = format!("-std={standard}");
+            cc::run(&mut compile_only(&compiler, "tests/cpp/lifetimes.cpp", &[&standard]));
+        }
+    }
+}
+
+#[test]
 fn spans_are_those_of_the_standard_library_where_it_has_them() {
     for name in COMPILERS {
         let Some(compiler) = cc::find(name, &[name]) else { continue };
