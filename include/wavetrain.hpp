@@ -203,16 +203,16 @@ struct tensor : sized<wavetrain_tensor> {
     template <class DLTensor>
     static status from_dlpack(const DLTensor &given, tensor &made,
                               void *behind = nullptr) noexcept {
-        enum { CPU = 1, CUDA = 2, CUDA_HOST = 3, ROCM_HOST = 11, CUDA_MANAGED = 13 };
+        enum { cpu = 1, cuda = 2, cuda_host = 3, rocm_host = 11, cuda_managed = 13 };
         const int where = static_cast<int>(given.device.device_type);
-        const bool is_host = where == CPU || where == CUDA_HOST || where == ROCM_HOST;
+        const bool is_host = where == cpu || where == cuda_host || where == rocm_host;
         tensor taken;
         if (given.ndim < 0 || given.ndim > WAVETRAIN_RANK_MAX)
             return WAVETRAIN_RANK;
         taken.dtype = given.dtype.lanes == 1 ? code_of(given.dtype.code, given.dtype.bits) : 0;
         if (taken.dtype == 0)
             return WAVETRAIN_DTYPE;
-        if (!is_host && where != CUDA && where != CUDA_MANAGED)
+        if (!is_host && where != cuda && where != cuda_managed)
             return WAVETRAIN_UNSUPPORTED;
         const std::int64_t bytes = given.dtype.bits / 8, most = INT64_MAX / bytes;
         bool has_step = given.strides == nullptr, has_many = false;
@@ -464,7 +464,7 @@ struct config : wavetrain_config {
         };
         memory.free = [](void *user, void *block, std::uint64_t bytes,
                          std::uint64_t align) noexcept {
-            at<T>(user).free(block, bytes, align);
+            (at<T>(user).free)(block, bytes, align); /* free may be a macro with one argument */
         };
         return *this;
     }

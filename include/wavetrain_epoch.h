@@ -992,22 +992,22 @@ static inline uint64_t wavetrain_cost_along(const wavetrain_boxes *boxes, uint32
  * slots that are taken, half as long, so that a slot is always free. */
 typedef struct wavetrain_cost_table {
     uint64_t *words; /* slots and half as many */
-    uint64_t slots;  /* a power of two */
+    uint64_t slot_count; /* a power of two */
     uint64_t count;
 } wavetrain_cost_table;
 
 /* Notes a chunk; 0 where there is no room. */
 static inline int wavetrain_cost_note(wavetrain_cost_table *table, uint64_t chunk) {
-    const uint64_t mask = table->slots - 1;
+    const uint64_t mask = table->slot_count - 1;
     uint64_t slot = wavetrain_mix(1, chunk) & mask;
     for (; table->words[slot] != 0; slot = (slot + 1) & mask) {
         if (table->words[slot] == chunk + 1)
             return 1;
     }
-    if (table->count >= table->slots / 2)
+    if (table->count >= table->slot_count / 2)
         return 0;
     table->words[slot] = chunk + 1;
-    table->words[table->slots + table->count++] = slot;
+    table->words[table->slot_count + table->count++] = slot;
     return 1;
 }
 
@@ -1103,17 +1103,17 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
     wavetrain_place place;
     uint64_t array, word;
     table.words = words;
-    table.slots = 1;
+    table.slot_count = 1;
     table.count = 0;
     cost->distinct = cost->windows = cost->largest = 0;
     if (window == 0 || arrays == 0 || epoch->n > WAVETRAIN_EPOCH_MAX ||
         ends[arrays - 1].boxes != epoch->n)
         return -1;
-    while (table.slots <= word_count / 3)
-        table.slots *= 2;
-    if (table.slots + table.slots / 2 > word_count)
+    while (table.slot_count <= word_count / 3)
+        table.slot_count *= 2;
+    if (table.slot_count + table.slot_count / 2 > word_count)
         return 0;
-    for (word = 0; word < table.slots; word++)
+    for (word = 0; word < table.slot_count; word++)
         words[word] = 0;
     for (array = 0; array < arrays; array++) {
         const uint64_t before = array == 0 ? 0 : ends[array - 1].boxes;
@@ -1140,7 +1140,7 @@ static inline int wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavet
             cost->windows += table.count;
             cost->largest = table.count > cost->largest ? table.count : cost->largest;
             while (table.count > 0)
-                words[words[table.slots + --table.count]] = 0;
+                words[words[table.slot_count + --table.count]] = 0;
         }
     }
     return 1;

@@ -127,7 +127,7 @@ class PoolStarved : public Error { using Error::Error; };
 }
 
 /* Throws unless `result` is OK. `why` is what the call told, if it did. */
-inline void check(const char *stage, status result, wavetrain::error why = {}) {
+inline void throw_unless_ok(const char *stage, status result, wavetrain::error why = {}) {
     if (result)
         return;
     why.status = result.value();
@@ -135,7 +135,7 @@ inline void check(const char *stage, status result, wavetrain::error why = {}) {
 }
 
 /* The same of a call on a loader that leaves its text in last_error. */
-inline void check(const char *stage, status result, wavetrain_loader on) {
+inline void throw_unless_ok(const char *stage, status result, wavetrain_loader on) {
     if (result)
         return;
     const wavetrain::error why = last_error(on);
@@ -194,7 +194,7 @@ struct Config : config {
     void validate() const {
         wavetrain::error why;
         wavetrain::memory need;
-        check("config", memory_need(need, &why), why);
+        throw_unless_ok("config", memory_need(need, &why), why);
     }
     Dtype output() const noexcept { return static_cast<Dtype>(dtype); }
 };
@@ -310,12 +310,12 @@ public:
     /* Gives the batch back; does nothing where there is none. */
     void release(void *event = nullptr) {
         const wavetrain_loader from = owner();
-        check("release", batch::release(event), from);
+        throw_unless_ok("release", batch::release(event), from);
     }
     /* Tensor is DLManagedTensorVersioned or DLManagedTensor. The caller calls its deleter. */
     template <class Tensor> Tensor *to_dlpack(void *stream = nullptr) const {
         Tensor *tensor = nullptr;
-        check("dlpack", dlpack(&tensor, stream), owner());
+        throw_unless_ok("dlpack", dlpack(&tensor, stream), owner());
         return tensor;
     }
 };
@@ -324,7 +324,7 @@ class Pipeline {
 public:
     explicit Pipeline(const Config &with) : config_(with) {
         wavetrain::error why;
-        check("open", loader::open(config_, loader_, &why), why);
+        throw_unless_ok("open", loader::open(config_, loader_, &why), why);
     }
 
     /* Queues samples. `samples` is a range of Sample, or a callable bool(Sample&), and is held by
@@ -373,14 +373,14 @@ public:
     int device() const noexcept { return config_.device; }
     Stats stats() const {
         stats_view view;
-        check("stats", loader_.stats(view), loader_.handle());
+        throw_unless_ok("stats", loader_.stats(view), loader_.handle());
         return Stats(view);
     }
-    void stats_reset() { check("stats_reset", loader_.stats_reset(), loader_.handle()); }
+    void stats_reset() { throw_unless_ok("stats_reset", loader_.stats_reset(), loader_.handle()); }
     /* Drops all samples that are not popped and forgets the error. */
     void reset() {
         drop_sources();
-        check("reset", loader_.reset(), loader_.handle());
+        throw_unless_ok("reset", loader_.reset(), loader_.handle());
     }
     /* Ends the pipeline, as ~loader does; every later call throws ShutdownError. */
     void close() noexcept {
@@ -432,7 +432,7 @@ private:
             if (!has_pending_) {
                 source &front = sources_.front();
                 if (front.next == nullptr) {
-                    check("flush", loader_.flush(), loader_.handle());
+                    throw_unless_ok("flush", loader_.flush(), loader_.handle());
                     sources_.pop_front();
                     continue;
                 }
@@ -448,7 +448,7 @@ private:
             has_pending_ = false;
             if (!pushed) {
                 dropping drop{ *this };
-                check("push", pushed, loader_.handle());
+                throw_unless_ok("push", pushed, loader_.handle());
             }
         }
     }
@@ -472,7 +472,7 @@ private:
         wavetrain::error why;
         const status popped = loader_.pop(out, timeout_ns, &why);
         if (!popped && popped != WAVETRAIN_END && !(popped == WAVETRAIN_AGAIN && timeout_ns == 0))
-            check("pop", popped, why);
+            throw_unless_ok("pop", popped, why);
         return popped;
     }
 

@@ -483,17 +483,17 @@ inline std::uint32_t write_number(number given, std::uint32_t dtype, unsigned ch
 
 /* A batch on its way:
  *
- *   UNUSED   its memory is free.
- *   FILLING  a thread in feed() writes it.
- *   ASKED    calls are to be made for it, or it was fed: it waits in the queue.
- *   DROPPED  nobody wants it any more, and calls of it are still under way.
- *   TAKEN    the loader gets it. With repeat_last it stays so until another one was taken.
+ *   empty    its memory is free.
+ *   filling  a thread in feed() writes it.
+ *   asked    calls are to be made for it, or it was fed: it waits in the queue.
+ *   dropped  nobody wants it any more, and calls of it are still under way.
+ *   taken    the loader gets it. With repeat_last it stays so until another one was taken.
  */
 struct slot {
-    enum class state : std::uint8_t { UNUSED, FILLING, ASKED, DROPPED, TAKEN };
+    enum class state : std::uint8_t { empty, filling, asked, dropped, taken };
 
-    /* These change under the lock, but where FILLING, by the one thread in feed(). */
-    slot::state now = state::UNUSED;
+    /* These change under the lock, but where filling, by the one thread in feed(). */
+    slot::state now = state::empty;
     bool is_fed = false;
     std::uint32_t calls = 0;   /* to be made */
     std::uint32_t begun = 0;   /* of them; the first ones */
@@ -528,7 +528,7 @@ struct caller {
 
 /* How much a source takes of its room, all of it multiplied by the one before. */
 struct extents {
-    std::uint64_t slots, rows, boxes, copy_bytes;
+    std::uint64_t batches, rows, boxes, copy_bytes;
 };
 
 } // namespace source_parts
@@ -795,7 +795,7 @@ private:
     bool take_call(call &out) noexcept;
     void make_call(const call &made) noexcept; /* without the lock, which it takes to settle */
     wavetrain::status give(const call &made) noexcept; /* without the lock */
-    void check(slot &at, std::uint32_t row, wavetrain::status with) noexcept;
+    void look_over(slot &at, std::uint32_t row, wavetrain::status with) noexcept;
     void settle(const call &made, wavetrain::status with) noexcept;
     void drop_asked() noexcept;
     void skip_rest(slot &at) noexcept;
@@ -1132,11 +1132,11 @@ inline source_parts::extents source_core::extents_of(
     using source_parts::product;
     const span<const wavetrain_field> table = table_of(of);
     source_parts::extents made = {};
-    made.slots = source_parts::ahead + 1;
+    made.batches = source_parts::ahead + 1;
     if (caller_.is_fed)
-        made.slots += settings.prefetch + std::uint64_t(settings.repeat_last) - 1;
+        made.batches += settings.prefetch + std::uint64_t(settings.repeat_last) - 1;
     else if (settings.parallel != 0)
-        made.slots += settings.prefetch;
+        made.batches += settings.prefetch;
     made.rows = of.samples_per_batch;
     made.boxes = of.max_boxes_per_sample != 0 ? of.max_boxes_per_sample
                  : table.empty()              ? 1
@@ -1170,7 +1170,7 @@ inline std::uint64_t source_core::bytes_of(const source_parts::extents &of) noex
     const std::uint64_t row = sum(aligned(sizeof(wavetrain_sample)) + aligned(sizeof(given_sample)),
                                   sum(product(of.boxes, box), of.copy_bytes));
     const std::uint64_t batch = sum(aligned(sizeof(slot)) + 16, product(of.rows, row));
-    return sum(product(of.slots, batch), 15);
+    return sum(product(of.batches, batch), 15);
 }
 
 /* What open refuses of settings_; NULL where nothing is wrong. */
@@ -1230,10 +1230,10 @@ inline void source_core::carve(unsigned char *room, const source_parts::extents 
         at += aligned(bytes);
         return first;
     };
-    slot_count_ = static_cast<std::uint32_t>(of.slots);
-    slots_ = static_cast<slot *>(cut(of.slots * sizeof(slot)));
-    queue_ = static_cast<slot **>(cut(of.slots * sizeof(slot *)));
-    for (std::uint32_t number = 0; number < of.slots; number++) {
+    slot_count_ = static_cast<std::uint32_t>(of.batches);
+    slots_ = static_cast<slot *>(cut(of.batches * sizeof(slot)));
+    queue_ = static_cast<slot **>(cut(of.batches * sizeof(slot *)));
+    for (std::uint32_t number = 0; number < of.batches; number++) {
         slot &made = *::new (static_cast<void *>(slots_ + number)) slot();
         made.samples = static_cast<wavetrain_sample *>(cut(of.rows * sizeof(wavetrain_sample)));
         made.rows = static_cast<given_sample *>(cut(of.rows * sizeof(given_sample)));
@@ -1371,7 +1371,7 @@ inline void source_core::note(slot &at, std::uint32_t row, const wavetrain::erro
 inline source_parts::slot *source_core::unused() noexcept {
     for (std::uint32_t number = 0; number < slot_count_; number++) {
         slot &at = slots_[number];
-        if (at.now != slot::state::UNUSED)
+        if (at.now != slot::state::empty)
             continue;
         at.calls = at.begun = at.settled = at.running = 0;
         at.end = at.failed = source_parts::nowhere;
@@ -1384,7 +1384,7 @@ inline source_parts::slot *source_core::unused() noexcept {
 }
 
 inline void source_core::release(slot &at) noexcept {
-    at.now = slot::state::UNUSED;
+    at.now = slot::state::empty;
     pthread_cond_broadcast(&has_more_); /* threads in feed may wait for it */
 }
 
@@ -1395,7 +1395,7 @@ inline void source_core::ask() noexcept {
         slot *const at = unused();
         if (at == nullptr)
             break;
-        at->now = slot::state::ASKED;
+        at->now = slot::state::asked;
         at->epoch = next_.epoch;
         at->iteration = next_.iteration + queued_;
         at->calls = caller_.is_batch ? 1 : size_;
@@ -1446,12 +1446,12 @@ inline status source_core::give(const call &made) noexcept {
         with = caller_.give(caller_.object, info, at.rows[made.row], batch);
     }
     if (with != WAVETRAIN_END)
-        check(at, made.row, with);
+        look_over(at, made.row, with);
     return with;
 }
 
 /* Notes what is wrong with a batch or a sample as a whole. */
-inline void source_core::check(slot &at, std::uint32_t row, wavetrain::status with) noexcept {
+inline void source_core::look_over(slot &at, std::uint32_t row, wavetrain::status with) noexcept {
     wavetrain::error made;
     if (!with) {
         words text = begin_error(made, at, caller_.is_batch ? source_parts::nowhere : row,
@@ -1494,7 +1494,7 @@ inline void source_core::settle(const call &made, wavetrain::status with) noexce
         pthread_cond_broadcast(&has_work_);
         pthread_cond_broadcast(&has_more_);
     }
-    if (at.now == slot::state::DROPPED) {
+    if (at.now == slot::state::dropped) {
         if (at.running == 0)
             release(at);
         return;
@@ -1526,7 +1526,7 @@ inline void source_core::drop_asked() noexcept {
     for (std::uint32_t place = 0; place < queued_; place++) {
         slot &at = *queue_[place];
         skip_rest(at);
-        at.now = slot::state::DROPPED;
+        at.now = slot::state::dropped;
         if (at.running == 0)
             release(at);
     }
@@ -1663,7 +1663,7 @@ inline bool source_core::find_next(slot *&out, bool &is_end) noexcept {
     if (is_end)
         return true;
     out = queue_[0];
-    out->now = slot::state::TAKEN;
+    out->now = slot::state::taken;
     queued_--;
     std::memmove(queue_, queue_ + 1, queued_ * sizeof *queue_);
     return true;
@@ -1861,7 +1861,7 @@ inline status source_core::begin_feed(std::uint64_t timeout_ns, slot *&out,
             result = WAVETRAIN_INVALID;
             text = "nothing is fed behind feed_end, until reset";
         } else if ((out = unused()) != nullptr) {
-            out->now = slot::state::FILLING;
+            out->now = slot::state::filling;
         } else if (until.left_ns() == 0) {
             result = WAVETRAIN_AGAIN;
             text = "there is no room: prefetch says for how many";
@@ -1891,7 +1891,7 @@ inline void source_core::leave_feed() noexcept {
 /* Checks what was filled in and queues it. */
 inline status source_core::queue_feed(slot &at, wavetrain::status with,
                                       wavetrain::error *why) noexcept {
-    check(at, 0, with);
+    look_over(at, 0, with);
     const guard locked(lock_);
     leave_feed();
     wavetrain::error made;
@@ -1904,7 +1904,7 @@ inline status source_core::queue_feed(slot &at, wavetrain::status with,
         made.status = WAVETRAIN_INVALID;
         words(made) << "nothing is fed behind feed_end, until reset";
     } else {
-        at.now = slot::state::ASKED;
+        at.now = slot::state::asked;
         queue_[queued_++] = &at;
         return WAVETRAIN_OK;
     }

@@ -186,7 +186,7 @@ static void what_no_failure_here_provokes_is_thrown_all_the_same() {
     } catch (const wavetrain::Error &error) {
         CHECK(error.status() == -999 && typeid(error) == typeid(wavetrain::InternalError));
     }
-    wavetrain::check("pop", wavetrain::status());
+    wavetrain::throw_unless_ok("pop", wavetrain::status());
 }
 
 static void a_closed_pipeline_throws_shutdown() {

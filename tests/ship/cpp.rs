@@ -89,6 +89,32 @@ fn spans_are_those_of_the_standard_library_where_it_has_them() {
 }
 
 #[test]
+fn headers_live_with_the_macros_of_other_people() {
+    for name in COMPILERS {
+        let Some(compiler) = cc::find(name, &[name]) else { continue };
+        for standard in STANDARDS {
+            let standard = format!("-std={standard}");
+            for more in [&[][..], &NO_RUNTIME[..]] {
+                let flags = [&[standard.as_str(), "-Itests/c"], more].concat();
+                let mut command = compile_only(&compiler, "tests/cpp/macros.cpp", &flags);
+                cc::run(command.current_dir(header::root()));
+            }
+        }
+    }
+    for name in ["gcc", "clang"] {
+        let Some(compiler) = cc::find(name, &[name]) else { continue };
+        for standard in ["c99", "c11", "c17"] {
+            cc::run(
+                Command::new(&compiler)
+                    .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"])
+                    .args([&format!("-std={standard}"), "-Iinclude", "tests/c/macros.c"])
+                    .current_dir(header::root()),
+            );
+        }
+    }
+}
+
+#[test]
 fn without_exceptions_the_throwing_header_says_which_one_to_take() {
     for name in COMPILERS {
         let Some(compiler) = cc::find(name, &[name]) else { continue };
