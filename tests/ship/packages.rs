@@ -283,7 +283,18 @@ fn the_header_the_shared_librarys_name_and_find_package_promise_the_same() {
     assert_eq!(numbers.next(), Some(major));
     let (minor, patch) = (numbers.next().unwrap(), numbers.next().unwrap());
     let next_major = format!("{}.0", major + 1);
+    let (here, next_minor) = (version(), format!("{major}.{}", minor + 1));
     for (wanted, is_taken) in [
+        // Ranges count as they are written, the end that is left out, too.
+        (format!("0.0...<{major}.{minor}"), false),
+        (format!("0.0...{major}.{minor}"), patch == 0),
+        (format!("{major}.{minor}...<{next_minor}"), true),
+        (format!("{here}...<{next_major}"), true),
+        (format!("0.0...<{here}"), false),
+        (format!("0.0...{here}"), true),
+        (format!("{next_minor}...<{next_major}"), false),
+        (format!("{next_major}...<{}.0", major + 2), false),
+        (format!("0.0...{next_major}"), true),
         (version().to_string(), true),
         (format!("{major}"), true),
         (format!("{major}.0.1"), true),
@@ -292,7 +303,8 @@ fn the_header_the_shared_librarys_name_and_find_package_promise_the_same() {
         (next_major, false),
     ] {
         let project = find_package(&wanted);
-        let (took, text) = configured(&format!("version-{wanted}"), &project, &prefix, &[]);
+        let route = format!("version-{}", wanted.replace('<', "before-"));
+        let (took, text) = configured(&route, &project, &prefix, &[]);
         assert_eq!(took, is_taken, "{wanted}: {text}");
         assert!(took || text.contains(&format!("version: {}", version())), "{wanted}: {text}");
     }
