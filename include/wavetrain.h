@@ -160,7 +160,8 @@
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
  * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
- * batches are made on a device; they block all signals. The one for the device calls the driver, on
+ * batches are made on a device; they block all signals. Debuggers and top call them wavetrain-io0,
+ * wavetrain-dec0, wavetrain-ring and wavetrain-gpu. The one for the device calls the driver, on
  * 8 MiB of stack above a guard page. Those that decode for it let your threads go first: they run
  * at batch priority (SCHED_BATCH), unless the thread that opens has another policy than
  * SCHED_OTHER or the system forbids it. For batches in host memory they run as any other thread.
@@ -398,7 +399,7 @@ typedef struct wavetrain_tensor {
  * that none goes to hold pad_value of the field. */
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
-                         * last '/' is dropped */
+                         * last '/' is dropped. */
     uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
     uint32_t rank;      /* axes of the array; of an array of rank 0, 0: the box is one element */
     uint32_t kind;      /* WAVETRAIN_BOX_ */

@@ -1,14 +1,38 @@
 //! Threads of ours, and the loop that all who work run: take a job, do it, look again.
 
+use crate::base::text::Text;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
 use crate::engine::schedule::next_job;
 use crate::jobs::device::device_main;
 use crate::jobs::read::ring::ring_main;
+use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Locked};
 use crate::state::{Life, State};
+
+/// What own thread `number` is called, with the number where the 15 bytes that the kernel keeps
+/// have room for it.
+fn thread_name(settings: &Settings, number: u32) -> Text<16> {
+    let (workers, has_ring) = (settings.worker_count(), settings.ring_depth > 0);
+    let (role, number) = match number.checked_sub(settings.decode_threads) {
+        None => ("wavetrain-dec", Some(number)),
+        Some(io) if number < workers => ("wavetrain-io", Some(io)),
+        Some(_) if number == workers && has_ring => ("wavetrain-ring", None),
+        Some(_) => ("wavetrain-gpu", None),
+    };
+    let mut name = Text::new();
+    name.push_str(role);
+    if let Some(number) = number {
+        write!(name, "{number}");
+    }
+    if name.is_cut() {
+        name.clear();
+        name.push_str(role);
+    }
+    name
+}
 
 impl Engine {
     /// Takes the next job for a worker of `role`, and wakes whoever can do something beside it.
@@ -63,6 +87,9 @@ impl Engine {
             // A system that forbids it leaves the thread as it is.
             let _ = (self.shared.os.be_batch)();
         }
+        // A system that forbids it leaves the thread with the program's name.
+        let name = thread_name(settings, number);
+        let _ = (self.shared.os.name_thread)(name.as_bytes_nul());
         Engine::note_started(&mut self.lock.lock());
         if number >= settings.worker_count() {
             let is_ring = number == settings.worker_count() && settings.ring_depth > 0;

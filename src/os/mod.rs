@@ -25,7 +25,7 @@ pub mod workers;
 use crate::base::arena::Region;
 use crate::base::version::Version;
 use crate::os::direct::DirectAlign;
-use crate::os::threads::{be_batch, thread_join, thread_start};
+use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
 use crate::os::uring::kernel::{self, RingMemory};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -198,6 +198,9 @@ table! {
     /// Makes the calling thread one that computes and lets others go first: SCHED_BATCH. A policy
     /// that somebody chose for it stays.
     be_batch: fn() -> Result<(), Errno> = be_batch;
+    /// Names the calling thread, for debuggers and top. The name ends with a NUL, which is its 16th
+    /// byte at the latest.
+    name_thread: fn(name: &[u8]) -> Result<(), Errno> = name_thread;
     /// Writes to stderr, as much as goes.
     write_stderr: fn(text: &[u8]) = write_stderr;
 }

@@ -123,6 +123,14 @@ pub fn be_batch() -> Result<(), Errno> {
     Ok(())
 }
 
+/// Names the calling thread.
+pub fn name_thread(name: &[u8]) -> Result<(), Errno> {
+    assert!(name.last() == Some(&0));
+    let arguments = [libc::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0];
+    // SAFETY: the kernel reads the name up to its NUL.
+    unsafe { system_call(libc::SYS_prctl, arguments) }.map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
