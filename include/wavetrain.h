@@ -787,7 +787,8 @@ typedef struct wavetrain_source_hook {
 } wavetrain_source_hook;
 
 /* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
- * bytes and a NUL, without a newline, borrowed during the call. `tag` is the sample's, else 0. */
+ * bytes and a NUL, borrowed during the call. It is one line, as the texts of errors are: control
+ * characters of names are escaped, as \n or \u{1b}. `tag` is the sample's, else 0. */
 typedef struct wavetrain_log_hook {
     size_t struct_size;
     void *user;

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Generator
 
+from wavetrain import _log
 from wavetrain._errors import NotFound, StorageError, WavetrainError
 
 KEPT = 64  # at a time
@@ -25,7 +26,8 @@ class Causes:
 
     def failed(self, name: str, error: BaseException, place: str = "") -> None:
         self.keep(self.raised, (name, place), error)
-        self.logger.info("%s: %s", name, told(error))  # which may raise: a filter of somebody's
+        line = _log.line(name)
+        self.logger.info("%s: %s", line, told(error))  # which may raise: a filter of somebody's
 
     def missed(self, name: str, error: BaseException, place: str = "") -> None:
         """The same of what is not there, which need not be an error."""
@@ -37,6 +39,7 @@ class Causes:
         with self.lock:
             if len(kept) >= KEPT:
                 kept.clear()
+            key = (_log.line(key[0]), key[1])  # as texts of the library have it
             kept.pop(key, None)
             kept[key] = error  # the last one
 
@@ -64,7 +67,7 @@ class Causes:
 def told(error: BaseException) -> str:
     kind = type(error).__name__
     try:
-        return f"{kind}: {error}" if str(error) else kind
+        return _log.line(f"{kind}: {error}") if str(error) else kind
     except Exception:  # of a class of somebody else's
         return kind
 

@@ -9,7 +9,7 @@ import logging
 import threading
 from typing import Any, Protocol, cast, runtime_checkable
 
-from wavetrain import _border, _interrupts, _native
+from wavetrain import _border, _interrupts, _log, _native
 from wavetrain._absence import ABSENT, doubt_of, handled, not_read, status_of
 from wavetrain._callbacks import callback, shielded
 from wavetrain._causes import Causes
@@ -139,7 +139,8 @@ class FsspecFiles:
     def part_of_whole(self, name: str, data: bytes, offset: int, size: int) -> memoryview:
         """A server without ranges answers with the whole file: what was asked for is in it."""
         if name not in self.sizes:
-            LOGGER.warning("%s: the server ignores ranges: each read fetches the whole file", name)
+            text = "%s: the server ignores ranges: each read fetches the whole file"
+            LOGGER.warning(text, _log.line(name))
             self.sizes[name] = self.size_of(name)
         if len(data) != self.sizes[name] or offset + size > len(data):
             raise OSError(

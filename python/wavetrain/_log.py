@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any
 
@@ -25,6 +26,16 @@ logging.addLevelName(TRACE, "TRACE")
 # By the library's number of a level.
 LEVELS = (TRACE, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+
+# Ends of lines, what moves a terminal's cursor, and what turns the order of characters.
+ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def line(text: str) -> str:
+    """A text that somebody else chose, as one line of a log: escaped like the library's own."""
+    return ESCAPED.sub(lambda found: SHORT.get(found[0], f"\\u{{{ord(found[0]):x}}}"), text)
 
 
 class Sink:

@@ -100,12 +100,13 @@ impl fmt::Display for Status {
 pub type Why = Text<ERROR_TEXT_BYTES>;
 
 impl Why {
-    /// Replaces the text by `args` and returns `status`: `return Err(why.fail(status, ..))`.
+    /// Replaces the text by `args`, as one line, and returns `status`:
+    /// `return Err(why.fail(status, ..))`.
     #[cold]
     #[inline(never)] // there are hundreds of calls
     pub fn fail(&mut self, status: Status, args: fmt::Arguments<'_>) -> Status {
         self.clear();
-        self.write_fmt(args);
+        self.write_line(args);
         status
     }
 }

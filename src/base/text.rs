@@ -32,6 +32,41 @@ impl<const N: usize> Text<N> {
     pub fn write_fmt(&mut self, args: fmt::Arguments<'_>) {
         format(self, args);
     }
+
+    /// Writes what people read, a line of the log or an error's text: one line, whatever names a
+    /// caller or a file gave.
+    pub fn write_line(&mut self, args: fmt::Arguments<'_>) {
+        // No writer fails here: a text is cut where it is full.
+        let _ = fmt::write(&mut OneLine(self), args);
+    }
+}
+
+/// Appends with an escape in the place of each character that ends a line, moves a terminal's
+/// cursor or turns the order of those that follow: "\n", "\u{1b}". A backslash stays, so that what
+/// was escaped once does not change when it goes from one text into another.
+struct OneLine<'t>(&'t mut TextIn<[u8]>);
+
+impl fmt::Write for OneLine<'_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let mut rest = piece;
+        while let Some((at, found)) = rest.char_indices().find(|(_, one)| is_escaped(*one)) {
+            let (before, after) = rest.split_at(at);
+            append(self.0, before);
+            let mut escape = Text::<12>::new();
+            write!(escape, "{}", found.escape_default());
+            append(self.0, escape.as_str());
+            rest = after.get(found.len_utf8()..).unwrap_or("");
+        }
+        append(self.0, rest);
+        Ok(())
+    }
+}
+
+/// Whether a text that people read has an escape in the character's place.
+pub fn is_escaped(one: char) -> bool {
+    let ends_a_line = matches!(one, '\u{2028}' | '\u{2029}');
+    let turns_an_order = matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    one.is_control() || ends_a_line || turns_an_order
 }
 
 impl<B: ?Sized + AsRef<[u8]> + AsMut<[u8]>> TextIn<B> {
@@ -224,6 +259,23 @@ mod tests {
         assert!(text.is_cut());
         text.push_str("x");
         assert_eq!(text.as_bytes_nul(), "abč\0".as_bytes());
+    }
+
+    #[test]
+    fn a_line_stays_one_line_and_is_escaped_once() {
+        let mut text = Text::<128>::new();
+        text.write_line(format_args!(
+            "{}: \"{}\" \\",
+            "a\nb\r\n\0\t", "\x1b[2J\x7f\u{85}č\u{2028}"
+        ));
+        let shown = "a\\nb\\r\\n\\u{0}\\t: \"\\u{1b}[2J\\u{7f}\\u{85}č\\u{2028}\" \\";
+        assert_eq!(text.as_str(), shown);
+        let mut again = Text::<128>::new();
+        again.write_line(format_args!("{text}"));
+        assert_eq!(again.as_str(), shown);
+        let mut turned = Text::<64>::new();
+        turned.write_line(format_args!("\u{202e}a\u{2066}"));
+        assert_eq!(turned.as_str(), "\\u{202e}a\\u{2066}");
     }
 
     #[test]

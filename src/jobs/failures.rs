@@ -154,7 +154,9 @@ pub fn chunk_failure(
 /// A failure of a flat file, which has no chunks of its own. What opens files names them already.
 fn flat_failure(path: &Path, status: Status, why: &Why) -> Failure {
     let (mut failure, path) = (Failure::new(status), Tail(path.as_str(), SHOWN_BYTES));
-    match why.as_str().starts_with(path.0) {
+    let mut shown = Why::new();
+    shown.write_line(format_args!("{}", path.0));
+    match why.as_str().starts_with(shown.as_str()) {
         true => failure.text.fail(status, format_args!("{why}")),
         false => failure.text.fail(status, format_args!("{path}: {why}")),
     };

@@ -1,6 +1,7 @@
 //! Where log lines go: the host's hook, stderr, or nowhere.
 //!
-//! Lines are built in a fixed buffer on the caller's stack and handed over with no lock held.
+//! Lines are built in a fixed buffer on the caller's stack and handed over with no lock held. No
+//! name that is in one can begin another.
 
 use crate::base::abi::LogHook;
 use crate::base::text::Text;
@@ -50,7 +51,7 @@ impl Sink {
             return;
         }
         let mut line = Text::<600>::new();
-        line.write_fmt(args);
+        line.write_line(args);
         if let Some(log) = self.hook.log {
             let bytes = line.as_bytes_nul();
             let count = bytes.len() as u64 - 1;

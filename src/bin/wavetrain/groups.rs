@@ -27,13 +27,6 @@ pub fn kind_name(kind: NodeKind) -> &'static str {
     }
 }
 
-/// A text of the store without what would drive a terminal.
-fn shown(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_unicode().collect() } else { vec![c] })
-        .collect()
-}
-
 fn levels<'s>(group: &GroupView<'s>) -> Vec<EntryView<'s>> {
     group.entries().filter(|entry| entry.raw().level != NO_INDEX).collect()
 }
@@ -131,9 +124,9 @@ fn well_json(uri: &str, well: &EntryView<'_>, scratch: &mut [u8]) -> Value {
 /// A group as text. `scratch` is for the nodes in it.
 pub fn group_text(uri: &str, group: &GroupView<'_>, scratch: &mut [u8]) -> String {
     let info = group.info();
-    let mut text = format!("{uri}\n");
+    let mut text = format!("{}\n", report::line(uri));
     let kind = kind_name(group.kind());
-    let name = shown(&report::name_text(&info.name));
+    let name = report::line(&report::name_text(&info.name));
     let version = report::name_text(&info.ngff_version);
     let format = if version.is_empty() { String::new() } else { format!("OME-NGFF {version}") };
     let what = [name, format].into_iter().filter(|part| !part.is_empty());
@@ -154,7 +147,7 @@ pub fn group_text(uri: &str, group: &GroupView<'_>, scratch: &mut [u8]) -> Strin
     let others: Vec<String> = group
         .entries()
         .filter(|entry| entry.raw().level == NO_INDEX && entry.kind() != NodeKind::Well)
-        .map(|entry| format!("{} ({})", entry.path(), kind_name(entry.kind())))
+        .map(|entry| format!("{} ({})", report::line(entry.path()), kind_name(entry.kind())))
         .collect();
     list_text("nodes", &others, &mut text);
     let hidden = info.entry_total - u64::from(info.entry_count);
@@ -180,14 +173,14 @@ fn image_text(uri: &str, levels: &[EntryView<'_>], scratch: &mut [u8], text: &mu
     let axes: Vec<String> = first
         .axes()
         .map(|[name, kind, unit]| {
-            let said = [kind, unit].into_iter().filter(|part| !part.is_empty()).map(shown);
+            let said = [kind, unit].into_iter().filter(|part| !part.is_empty()).map(report::line);
             let said = said.collect::<Vec<_>>().join(", ");
-            let name = shown(name);
+            let name = report::line(name);
             if said.is_empty() { name } else { format!("{name} ({said})") }
         })
         .collect();
     if first.raw().image > 0 {
-        let _ = writeln!(text, "  {:<12} {}", "image", shown(first.image_name()));
+        let _ = writeln!(text, "  {:<12} {}", "image", report::line(first.image_name()));
     }
     let _ = writeln!(text, "  {:<12} {}", "axes", axes.join(", "));
     let head = ["level", "shape", "type", "chunks", "scale", "origin"].map(str::to_owned);
@@ -217,7 +210,7 @@ fn level_row(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> [String; 6
     let origin = if has_origin { list(level.translation()) } else { String::new() };
     let is_scaled = level.raw().has_transform != 0;
     let scale = if is_scaled { list(level.scale()) } else { "not said".to_owned() };
-    let path = level.path().to_owned();
+    let path = report::line(level.path());
     match level_array(uri, level, scratch) {
         Ok(info) => {
             let rank = info.rank as usize;
@@ -247,8 +240,10 @@ fn plate_text(uri: &str, group: &GroupView<'_>, scratch: &mut [u8], text: &mut S
         items.push(match number < SHOWN_MAX {
             false => String::new(),
             true => match well_fields(uri, well, scratch) {
-                Ok(fields) => format!("{} ({})", well.path(), fields.join(" ")),
-                Err(_) => format!("{} (cannot be read)", well.path()),
+                Ok(fields) => {
+                    format!("{} ({})", report::line(well.path()), report::line(&fields.join(" ")))
+                }
+                Err(_) => format!("{} (cannot be read)", report::line(well.path())),
             },
         });
     }

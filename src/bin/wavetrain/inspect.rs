@@ -89,6 +89,7 @@ fn tell_group(uri: &str, json: bool, scratch: &mut [u8]) -> Outcome<()> {
                 value["kind"] = json!("group");
                 report::print_json(&value)
             } else {
+                let uri = report::line(uri);
                 report::print(&format!("{uri}\n  group        {}\n", failure_text(&failure)))
             }
         }
@@ -113,6 +114,7 @@ fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()>
         (true, Err(failure)) => report::print_json(&refusal_json(uri, failure)),
         (false, Ok(info)) => report::print(&info_text(uri, info)),
         (false, Err(failure)) => {
+            let uri = report::line(uri);
             report::print(&format!("{uri}\n  verdict      rejected: {}\n", failure_text(failure)))
         }
     }
@@ -271,7 +273,7 @@ fn info_json(uri: &str, info: &ArrayInfo) -> Value {
 fn info_text(uri: &str, info: &ArrayInfo) -> String {
     let (chunks, files) = (axes(info, &info.chunk_shape), axes(info, &info.file_shape));
     let (chunk_cells, file_cells) = (chunk_cells(info), axes(info, &info.file_counts));
-    let mut text = format!("{uri}\n");
+    let mut text = format!("{}\n", report::line(uri));
     let mut row = |name: &str, value: String| {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "  {name:<12} {value}");
@@ -314,7 +316,7 @@ fn info_text(uri: &str, info: &ArrayInfo) -> String {
             ),
         },
     );
-    row("codecs", report::name_text(&info.codecs));
+    row("codecs", report::line(&report::name_text(&info.codecs)));
     row("fill value", fill_text(info));
     if let Some(key) = key_sample(uri, info) {
         row("first key", key);

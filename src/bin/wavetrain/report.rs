@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use wavetrain::abi::{Metric, Stats};
+use wavetrain::base::text::is_escaped;
 
 use crate::fault::{Fault, Outcome};
 
@@ -17,7 +18,19 @@ pub fn print(text: &str) -> Outcome<()> {
 
 /// Writes a line to standard error. There is nowhere to tell that this failed.
 pub fn warn(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "wavetrain: {text}");
+    let _ = writeln!(io::stderr().lock(), "wavetrain: {}", line(text));
+}
+
+/// A text that somebody else chose, as one line: escaped like the texts of the library.
+pub fn line(text: &str) -> String {
+    let mut shown = String::new();
+    for one in text.chars() {
+        match is_escaped(one) {
+            true => shown.extend(one.escape_default()),
+            false => shown.push(one),
+        }
+    }
+    shown
 }
 
 /// One JSON value as a line on standard output.
