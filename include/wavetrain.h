@@ -399,7 +399,8 @@ typedef struct wavetrain_tensor {
  * that none goes to hold pad_value of the field. */
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
-                         * last '/' is dropped. */
+                         * last '/' is dropped. A relative path is of the folder that was the
+                         * process's current one at open, whatever chdir did since */
     uint64_t uri_bytes; /* bytes of uri, 1 to WAVETRAIN_URI_BYTES_MAX */
     uint32_t rank;      /* axes of the array; of an array of rank 0, 0: the box is one element */
     uint32_t kind;      /* WAVETRAIN_BOX_ */

@@ -127,7 +127,8 @@ class Box:
 class Sample:
     """A box of an array, in voxels and in the array's own order of axes; or several boxes.
 
-    `uri` is a path, a file:// uri, with a files hook whatever that serves, or a zarr.Array. Each
+    `uri` is a path, a file:// uri, with a files hook whatever that serves, or a zarr.Array. A
+    relative path is of the folder that was current when the pipeline opened, not of os.chdir. Each
     axis of `aabb` is a slice or a pair (start, stop), as numpy.s_[..] makes them; the stored form
     is always pairs. `tag` comes back with the batch and in errors. `boxes`, in the place of uri and
     aabb, are `Box`es, each to a field and place of its own; what none of them goes to holds the

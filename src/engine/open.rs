@@ -23,6 +23,7 @@ use crate::fail;
 use crate::jobs::plan::window::Planner;
 use crate::jobs::read::ring::{RingReader, open_ring};
 use crate::os::asked::Asked;
+use crate::os::folder::Folder;
 use crate::os::memory::Block;
 use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
@@ -269,13 +270,14 @@ fn layout(
     let planners = carve_planner(carver, settings);
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
-    let make = |(lock, stats): (&'static Mutex<State>, &'static StatsCells)| Shared {
+    let make = |(lock, stats, folder): Common| Shared {
         os,
         settings: settings.clone(),
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
         store: Store::new(os, config.files, settings.reads_direct),
+        folder,
         asked: Asked(config.source),
         sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
         profiler: Profiler::new(config.profiler),
@@ -292,7 +294,7 @@ fn layout(
         paddings: values.paddings.clone(),
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
-    let make = |(shared, (state, _)): (&'static Shared, (&'static Mutex<State>, _))| Engine {
+    let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
         shared,
         lock: Lock::new(shared, state),
         host: Workers::new(config.workers, values.handle.job, values.handle.token),
@@ -304,8 +306,7 @@ fn layout(
     };
     let loader =
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
-    let starts = carve_starts(carver, settings, loader, stacks);
-    loader.filter(|_| is_whole).zip(Some(starts))
+    loader.filter(|_| is_whole).zip(Some(carve_starts(carver, settings, loader, stacks)))
 }
 
 #[inline(never)] // as said of `layout`
@@ -318,7 +319,10 @@ fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Plan
     carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings))
 }
 
-/// What the lock guards, and the figures.
+/// What lies beside the loader.
+type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder);
+
+/// What the lock guards, the figures, and the current folder.
 #[inline(never)] // as said of `layout`
 fn carve_state(
     carver: &mut Carver,
@@ -326,14 +330,15 @@ fn carve_state(
     settings: &Settings,
     geometry: &Geometry,
     common_scratch: Region,
-) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
+) -> Option<Common> {
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let make = |carver: &mut Carver| {
         Mutex::new(State::carve(carver, settings, geometry, files_max, common_scratch))
     };
     let locks = carver.slice_from(Item::Instance, 1, make);
     let stats = carver.slice_from(Item::Instance, 1, |_| StatsCells::default());
-    locks.first().zip(stats.first())
+    let folder = carver.place(Item::Instance, || Folder::current(os))?;
+    Some((locks.first()?, stats.first()?, folder))
 }
 
 /// The engine in its place.

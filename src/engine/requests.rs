@@ -12,7 +12,7 @@ use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::intake::queue::{Full, NewBox};
 use crate::jobs::plan::boxes::{check_record, source_box};
-use crate::records::{AxisWalk, BoxShape, Fed, WalkFault};
+use crate::records::{AxisWalk, BoxShape, Fed, HOOK_PREFIX, RAW_PREFIX, WalkFault};
 use crate::setup::fields::Field;
 use crate::state::State;
 use arrayvec::ArrayVec;
@@ -162,6 +162,10 @@ impl Engine {
     fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
         if !request.fed.is_fed() {
             self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
+            // A hook gets its names as they are.
+            if !self.shared.store.uses_hook() && !request.uri.as_str().starts_with(HOOK_PREFIX) {
+                self.shared.folder.fix(&mut request.uri, RAW_PREFIX, why)?;
+            }
         }
         let fields = &self.shared.settings.fields;
         let Some(field) = fields.get(request.field as usize) else {

@@ -10,6 +10,7 @@ pub mod cancel;
 pub mod direct;
 pub mod directory;
 pub mod fatal;
+pub mod folder;
 pub mod memory;
 #[cfg(wavetrain_archive)]
 mod panic;
@@ -189,6 +190,9 @@ table! {
     /// The same by the kernel's number, which goes through all others before it is given out again;
     /// a system call, by its number, because older C libraries have no function for it.
     thread_number: fn() -> u64 = thread_number;
+    /// Writes the path of the process's current folder; its bytes, without a NUL. ERANGE where it
+    /// does not fit.
+    current_folder: fn(target: &mut [u8]) -> Result<usize, Errno> = folder::current_folder;
     /// CPUs that this thread may run on.
     cpu_count: fn() -> u32 = cpu_count;
     /// Soft limit of open files.

@@ -11,6 +11,7 @@ use crate::device::{ByWorker, Stream};
 use crate::intake::arrays::Uri;
 use crate::os::Os;
 use crate::os::asked::Asked;
+use crate::os::folder::Folder;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::Store;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub token: u64,
     /// Files.
     pub store: Store,
+    /// What relative uris stand for.
+    pub folder: &'static Folder,
     /// Arrays that the host has.
     pub asked: Asked,
     /// Log.

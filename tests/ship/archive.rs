@@ -322,6 +322,19 @@ fn threads_have_names_and_threads_of_the_program_keep_theirs() {
 }
 
 #[test]
+fn a_uri_forges_no_line_and_means_what_it_meant_at_open() {
+    let Some(folder) = archive() else { return };
+    let stores = cc::folder("store-uris");
+    for seed in [0, 1] {
+        store::write(&stores.join(format!("seed{seed}")), &Spec { seed, ..CUBE });
+    }
+    let [one, two] = [0, 1].map(|seed| stores.join(format!("seed{seed}")));
+    let empty = cc::folder("uris-empty").canonicalize().unwrap();
+    let arguments = [&one, &two, &empty].map(|path| path.to_str().unwrap());
+    run(&build(folder, "tests/c/uris.c"), &arguments);
+}
+
+#[test]
 fn nonsense_is_refused_and_changes_nothing() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/hostile.c"), &[&cube("hostile")]);
