@@ -238,11 +238,6 @@ impl Slots {
         self.next_pop < self.next_begin
     }
 
-    /// Whether a batch is being planned or filled.
-    pub fn has_filling(&self) -> bool {
-        self.slots.iter().any(|slot| slot.state == SlotState::Filling)
-    }
-
     /// Batches before this one are neither being planned nor filled.
     pub fn first_filling(&self) -> u64 {
         let filling = self.slots.iter().filter(|slot| slot.state == SlotState::Filling);

@@ -106,13 +106,9 @@ impl Engine {
                     self.pushed(&mut state);
                 }
                 Err(Refused::Wrong(failure)) => return (taken, Err(failure)),
-                Err(Refused::Full(Full::Uris))
-                    if state
-                        .queue
-                        .next_batch(self.shared.settings.config.samples_per_batch)
-                        .is_none()
-                        && !state.slots.has_filling() =>
-                {
+                // Samples leave the queue as whole batches, which wakes for Space. A batch that is
+                // planned has left it, so no batch that is being filled would make room.
+                Err(Refused::Full(Full::Uris)) if self.lacks_batch(&state) => {
                     return (taken, Err(self.uris_full(&state, &request)));
                 }
                 Err(_) if timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline => {
@@ -127,6 +123,11 @@ impl Engine {
     fn closing_or(&self, failure: Failure) -> Failure {
         let is_closing = self.lock.lock().life == Life::Closing;
         if is_closing { Failure::shutdown() } else { failure }
+    }
+
+    /// Whether the samples that wait are no batch yet.
+    fn lacks_batch(&self, state: &State) -> bool {
+        state.queue.next_batch(self.shared.settings.config.samples_per_batch).is_none()
     }
 
     fn uris_full(&self, state: &State, request: &Request) -> Failure {

@@ -1,13 +1,17 @@
 //! Whoever sleeps is woken: each test is a moment at which a sleeper could miss its event. They run
 //! many rounds, because the moment is short; a missed event shows as a pop that does not return.
 
+use crate::common::hook::with_hook;
 use crate::common::store;
 use crate::common::store::Spec;
+use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, mpsc};
 use std::time::Duration;
+use wavetrain::abi::{FILE_FAILED, FilesHook};
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::status::Status;
 
 const FOREVER: u64 = u64::MAX;
 const SPEC: Spec = Spec { seed: 5, edge: 16, shard: 8, chunk: 4, zstd: false, sparse: false };
@@ -128,4 +132,100 @@ fn a_chunk_that_appears_before_a_reset_is_read_after_it() {
     std::fs::write(&shard, bytes).unwrap();
     loader.reset().unwrap();
     assert!(missing(&loader) < 64);
+}
+
+/// A files hook whose reads of chunks stay inside until they are let go.
+#[derive(Default)]
+struct Gate {
+    /// Reads that came, and whether they may go on.
+    state: Mutex<(u32, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn config(&'static self, config: Config) -> Config {
+        let config = with_hook(config);
+        let files = FilesHook {
+            user: std::ptr::from_ref(self).cast_mut().cast(),
+            read: Some(Gate::read),
+            ..config.files
+        };
+        Config { files, ..config }
+    }
+
+    fn wait_for_read(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |(reads, _)| *reads == 0).unwrap());
+    }
+
+    fn open(&self) {
+        self.state.lock().unwrap().1 = true;
+        self.changed.notify_all();
+    }
+
+    unsafe extern "C" fn read(
+        user: *mut c_void,
+        name: *const c_char,
+        offset: u64,
+        target: *mut c_void,
+        bytes: u64,
+    ) -> i64 {
+        // SAFETY: `config` gives a gate that lives as long as the process, and the library hands
+        // over a NUL-terminated name.
+        let (gate, path) = unsafe { (&*user.cast::<Gate>(), CStr::from_ptr(name)) };
+        if path.to_bytes().windows(3).any(|part| part == b"/c/") {
+            let mut state = gate.state.lock().unwrap();
+            state.0 += 1;
+            gate.changed.notify_all();
+            drop(gate.changed.wait_while(state, |(_, is_open)| !*is_open).unwrap());
+        }
+        let Some(read) = with_hook(Config::default()).files.read else { return FILE_FAILED };
+        // SAFETY: the arguments are the library's own.
+        unsafe { read(user, name, offset, target, bytes) }
+    }
+}
+
+/// Uris of 4,000 bytes, of which no two are the same, and where nothing is.
+fn long_uri(number: usize) -> String {
+    format!("/{}{number:06}", "no/".repeat(1331))
+}
+
+/// A batch that is filled holds no uri, so it is nothing that a push without room can wait for.
+#[test]
+fn a_push_whose_uris_do_not_fit_is_refused_while_a_batch_is_filled() {
+    let array = array("uris");
+    in_time(move || {
+        let gate: &'static Gate = Box::leak(Box::default());
+        let samples = 2048;
+        let config = Config { lookahead_samples: samples, ..config(samples) };
+        let loader = Loader::open(&gate.config(config)).unwrap();
+        // Boxes of one chunk: they are planned at once, and their uris are given back.
+        let uri = array.to_str().unwrap();
+        let request = Request { uri, begin: &[0; 3], end: &[4; 3], tag: 0 };
+        let batch = vec![request; samples as usize];
+        assert_eq!(loader.push(&batch, FOREVER).unwrap(), batch.len());
+        gate.wait_for_read();
+        let uris: Vec<String> = (0..samples as usize).map(long_uri).collect();
+        let mut requests = Vec::new();
+        for uri in &uris {
+            requests.push(Request { uri, begin: &[1; 3], end: &[5; 3], tag: 7 });
+        }
+        let mut taken = 0;
+        for timeout_ns in [FOREVER, 0, 1_000_000] {
+            let (count, result) = loader.push_counted(&requests[taken..], timeout_ns);
+            taken += count;
+            let failure = result.unwrap_err();
+            assert_eq!((failure.status, failure.tag), (Status::Invalid, 7), "{failure}");
+            let text = format!("the uris of one batch do not fit 4587520 bytes ({taken} of 2048");
+            assert!(failure.text.as_str().starts_with(&text), "{failure}");
+        }
+        assert!((1140..1150).contains(&taken), "{taken}");
+        gate.open();
+        // What was pushed before is streamed all the same.
+        let Pop::Batch(batch) = loader.pop(FOREVER).unwrap() else { panic!("no batch") };
+        assert!(batch.statuses().iter().all(|status| *status == 0));
+        drop(batch);
+        loader.reset().unwrap();
+        assert_eq!(loader.push(&requests[..1], 0).unwrap(), 1);
+    });
 }
