@@ -37,7 +37,7 @@ pub enum ArrayState {
     Loading,
     /// The record may be used.
     Ready,
-    /// The uri is another spelling of one that `why` says.
+    /// The uri is another spelling of one in `aliases`.
     Alias,
     /// It could not be loaded.
     Failed(Status),
@@ -85,6 +85,8 @@ pub struct Arrays {
     entries: &'static mut [Entry],
     /// Uris of the entries; written while loading begins, read while pinned.
     pub uris: Table<Uri>,
+    /// The uris that aliases stand for; written while loading, read from then on.
+    pub aliases: Table<Uri>,
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,
     /// Runs of rectilinear grids, EDGE_RUNS_MAX for each entry; written while loading, read while
@@ -107,6 +109,7 @@ impl Arrays {
             cache: Cache::carve(carver, name, count),
             entries: carver.slice(name, entries, &Entry::EMPTY),
             uris: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
+            aliases: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
             records: Table::of(carver.slice_from(name, entries, |_| ArrayRecord::EMPTY)),
             edges: carver.table(name, edges, &EdgeRun::EMPTY),
             queue: Fifo::carve(carver, name, count),
@@ -132,8 +135,8 @@ impl Arrays {
         if self.state(slot) != ArrayState::Alias {
             return Some(slot);
         }
-        let target = *self.why(slot);
-        self.find(target.as_bytes(), hash_bytes(target.as_bytes()))
+        let target = self.target(slot).as_bytes();
+        self.find(target, hash_bytes(target))
     }
 
     /// Begins to load a uri. `spare_from`: entries that a sample of at least this number waits for
@@ -179,7 +182,13 @@ impl Arrays {
         core::mem::replace(&mut self.entries[slot.at()].is_used, true)
     }
 
-    /// Why the entry could not be loaded; of an alias the uri that it stands for.
+    /// The uri that an alias stands for.
+    pub fn target(&self, slot: ArraySlot) -> &'static Uri {
+        assert!(self.state(slot) == ArrayState::Alias);
+        &self.aliases.rows(slot.at(), 1)[0]
+    }
+
+    /// Why the entry could not be loaded.
     pub fn why(&self, slot: ArraySlot) -> &Why {
         &self.entries[slot.at()].why
     }
@@ -207,13 +216,13 @@ impl Arrays {
         queue.push(slot.0);
     }
 
-    /// Ends a load: Ready, or Alias or Failed with a text.
+    /// Ends a load: Ready, Alias, or Failed with a text.
     pub fn finish(&mut self, slot: ArraySlot, end: ArrayState, why: &Why) {
         let entry = &mut self.entries[slot.at()];
         assert!(entry.state == ArrayState::Loading);
         assert!(matches!(end, ArrayState::Ready | ArrayState::Alias | ArrayState::Failed(_)));
         entry.state = end;
-        if end != ArrayState::Ready {
+        if matches!(end, ArrayState::Failed(_)) {
             entry.why = *why;
         }
         self.unpin(slot, 1);

@@ -3,7 +3,7 @@
 //! In: a store and the document of a group. Out: its other documents, its nodes, or NOT_FOUND with
 //! their names. Runs in load jobs and in calls without a loader; nothing is kept.
 
-use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX};
+use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX, URI_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
@@ -64,14 +64,27 @@ pub fn read_group<'b>(
     Ok(Some((documents, rest)))
 }
 
+/// Most bytes of a name that the system takes, and of a path.
+const NAME_BYTES_MAX: usize = 255;
+const SYSTEM_PATH_BYTES_MAX: usize = 4095;
+
+/// Whether a uri that may select a level names no file for sure: what selects it makes the path, or
+/// its last name, longer than the system takes.
+pub fn is_no_path(store: &Store, uri: &str) -> bool {
+    let has_long_name = || uri.split('/').any(|name| name.len() > NAME_BYTES_MAX);
+    let is_long = uri.len() + 1 + DocumentKind::Zarr3.file_name().len() > SYSTEM_PATH_BYTES_MAX;
+    split_selection(uri).is_some() && !store.uses_hook() && (is_long || has_long_name())
+}
+
 /// The uri of the array that a level of an image is, for a uri that names no node itself: it goes
-/// to `why`. None where the uri selects no level, and Ok(None) where `buffer` is too small for the
-/// documents of the group, unless it is `largest`.
+/// to `alias`. None where the uri selects no level, and Ok(None) where `buffer` is too small for
+/// the documents of the group, unless it is `largest`.
 pub fn select_level(
     store: &Store,
     open: &mut Open<'_>,
     uri: &str,
     (buffer, largest): (&mut [u8], bool),
+    alias: &mut Uri,
     why: &mut Why,
 ) -> Option<Result<Option<()>, Status>> {
     let (group, text) = split_selection(uri)?;
@@ -91,12 +104,16 @@ pub fn select_level(
         let mut finder = LevelFinder::new(selection);
         group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
         let path = finder.finish(group, why)?;
-        why.clear();
-        write!(why, "{group}/{path}");
-        if why.is_cut() {
-            let text = "the path of that level is too long: name its array";
-            why.clear();
-            return Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)));
+        alias.clear();
+        write!(alias, "{group}/{path}");
+        if alias.is_cut() {
+            return Err(fail!(
+                why,
+                Unsupported,
+                "{}: the path of its level has more than {URI_BYTES_MAX} bytes: move the group to \
+                 a shorter path",
+                Tail(uri, SHOWN_BYTES)
+            ));
         }
         Ok(Some(()))
     });

@@ -5,10 +5,10 @@ use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::version::Version;
-use crate::intake::arrays::ArrayState;
+use crate::intake::arrays::{ArrayState, Uri};
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
-use crate::jobs::groups::{GroupPlace, refuse_group, select_level};
+use crate::jobs::groups::{GroupPlace, is_no_path, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
 use crate::jobs::parts::{self, Access, Begun, begin_parts, find_numbered};
 use crate::os::asked::Asked;
@@ -72,9 +72,11 @@ fn load(
         Access { store: &shared.store, open: &mut open, open_folder: &mut open_folder };
     let (config, uri) = (&shared.settings.config, shared.array_uri(array));
     let place = (uri, (config.max_parts, config.max_chunk_uncompressed_bytes));
-    let (edges, mut root) = (shared.claim_edges(array), Root::NONE);
+    let (edges, alias) = (shared.claim_edges(array), shared.claim_alias(array));
+    let mut found = Found { edges, alias, document_bytes: 0, version: None };
     let target = (&mut *buffer, is_large);
-    let look = look_for(&mut access, &shared.asked, place, target, edges, &mut root, why);
+    let look = look_for(&mut access, &shared.asked, place, target, &mut found, why);
+    let (bytes, version) = (found.document_bytes, found.version);
     shared.stats.files_opened.fetch_add(u64::from(!uri.starts_with(HOOK_PREFIX)), Relaxed);
     let loaded = match look {
         _ if is_later.get() => return Outcome::Later,
@@ -82,10 +84,10 @@ fn load(
         Ok(Some(Seen::Alias)) => return Outcome::Alias,
         Ok(Some(Seen::Parts(Begun { sequence, record, .. }))) => {
             shared.views.records.write(array.at(), record);
-            return Outcome::Parts(sequence.count, root.version);
+            return Outcome::Parts(sequence.count, version);
         }
         Ok(Some(Seen::Group(kind))) => {
-            let document_bytes = index(root.bytes);
+            let document_bytes = index(bytes);
             let place = GroupPlace { store: &shared.store, uri, kind, document_bytes };
             match refuse_group(&place, access.open, buffer, is_large, why) {
                 _ if is_later.get() => return Outcome::Later,
@@ -96,9 +98,9 @@ fn load(
         Ok(None) => return Outcome::TooLarge,
         Err(status) => Err(status),
     };
-    shared.stats.meta.observe((shared.os.now_ns)() - start, root.bytes, root.bytes);
+    shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
-    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record, root.version)))
+    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record, version)))
 }
 
 /// Keeps a record; the version of what it was loaded from.
@@ -123,7 +125,7 @@ fn keep_record(
 pub enum Seen {
     /// An array, in one file or as its document says.
     Record(ArrayRecord),
-    /// Another uri, which the text is.
+    /// Another uri, which is at `Found::alias`.
     Alias,
     /// An array in numbered files.
     Parts(Begun),
@@ -131,33 +133,29 @@ pub enum Seen {
     Group(DocumentKind),
 }
 
-/// What an array is loaded from.
-#[derive(Clone, Copy)]
-pub struct Root {
+/// Where a look leaves what is too large for its result.
+pub struct Found<'a> {
+    /// Runs of a rectilinear grid.
+    pub edges: &'a mut [EdgeRun],
+    /// The uri that the one that is looked for stands for.
+    pub alias: &'a mut Uri,
     /// Bytes of its document.
-    pub bytes: u64,
+    pub document_bytes: u64,
     /// The version of its document, of its .npy file, or of the folder of its numbered files; None
     /// where nothing of an array is read there.
     pub version: Option<Version>,
 }
 
-impl Root {
-    /// Nothing was read.
-    pub const NONE: Root = Root { bytes: 0, version: None };
-}
-
-/// Looks for an array in what the host has, among flat files, then among documents; what it is
-/// loaded from goes to `root`, and runs of grids to `edges`. Files of numbers are `most.0` at most,
-/// and chunks of flat files have `most.1` bytes. None where `buffer` is too small, unless it is large
-/// already.
+/// Looks for an array in what the host has, among flat files, then among documents. Files of
+/// numbers are `most.0` at most, and chunks of flat files have `most.1` bytes. None where `buffer`
+/// is too small, unless it is large already.
 #[inline(never)] // what is left of a look is not to stand on the stack of all that follows
 pub fn look_for(
     access: &mut Access<'_, '_>,
     asked: &Asked,
     (uri, most): (&str, (u32, u64)),
     (buffer, is_large): (&mut [u8], bool),
-    edges: &mut [EdgeRun],
-    root: &mut Root,
+    found: &mut Found<'_>,
     why: &mut Why,
 ) -> Result<Option<Seen>, Status> {
     if let Some(asked) = ask_for(asked, uri, why) {
@@ -166,33 +164,39 @@ pub fn look_for(
     let (store, flat) = (access.store, (uri, most.1));
     if let Some(flat) = read_flat(store, &mut access.open, flat, buffer, is_large, why) {
         let flat = flat?;
-        root.version = flat.as_ref().and_then(|record| record.flat_version);
+        found.version = flat.as_ref().and_then(|record| record.flat_version);
         return Ok(flat.map(Seen::Record));
     }
     if let Some(begun) = begin_parts(access, (uri, most), (&mut *buffer, is_large), why) {
         let begun = begun?;
-        root.version = begun.as_ref().map(|begun| begun.folder);
+        found.version = begun.as_ref().map(|begun| begun.folder);
         return Ok(begun.map(Seen::Parts));
     }
-    let (kind, document) = match read_document(store, &mut access.open, uri, buffer, why) {
+    let found_document = match is_no_path(store, uri) {
+        true => Err(Status::NotFound),
+        false => read_document(store, &mut access.open, uri, buffer, why),
+    };
+    let (kind, document) = match found_document {
         Ok(Some(Document { kind, bytes, version })) => {
-            *root = Root { bytes: bytes.len() as u64, version: Some(version) };
+            found.version = Some(version);
             (kind, bytes)
         }
         Ok(None) => return Ok(None),
         // A mark in the name of something that is there is a part of the name.
         Err(Status::NotFound) => {
-            let selected = select_level(store, access.open, uri, (buffer, is_large), why);
+            let alias = &mut *found.alias;
+            let selected = select_level(store, access.open, uri, (buffer, is_large), alias, why);
             return match selected
-                .or_else(|| find_numbered(access, uri, why).map(|found| found.map(Some)))
+                .or_else(|| find_numbered(access, uri, alias, why).map(|found| found.map(Some)))
             {
-                Some(found) => Ok(found?.map(|()| Seen::Alias)),
+                Some(selected) => Ok(selected?.map(|()| Seen::Alias)),
                 None => Err(Status::NotFound),
             };
         }
         Err(status) => return Err(status),
     };
-    match array_from_document(kind, document, uri, edges, why) {
+    found.document_bytes = document.len() as u64;
+    match array_from_document(kind, document, uri, found.edges, why) {
         Err(Status::NotFound) => Ok(Some(Seen::Group(kind))),
         loaded => loaded.map(|record| Some(Seen::Record(record))),
     }
@@ -202,7 +206,7 @@ pub fn look_for(
 enum Outcome {
     /// The record is there; or why there is none.
     Loaded(Result<Option<Version>, Status>),
-    /// The uri stands for another one, which the text is.
+    /// The uri stands for another one, which is in the entry.
     Alias,
     /// It lies in so many files, of which the first was read, of a folder of that version.
     Parts(u32, Option<Version>),

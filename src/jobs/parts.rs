@@ -5,12 +5,12 @@
 //! file that is missing, or that is another array's.
 
 use crate::base::indexes::ArraySlot;
-use crate::base::limits::RANK_MAX;
+use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{List, Tail};
 use crate::base::version::Version;
 use crate::fail;
-use crate::intake::arrays::ArrayState;
+use crate::intake::arrays::{ArrayState, Uri};
 use crate::intake::parts::Slice;
 use crate::jobs::flat::read_npy;
 use crate::jobs::groups::Open;
@@ -39,11 +39,12 @@ pub struct Access<'a, 'o> {
 /// What opens folders.
 type OpenFolder<'o> = dyn FnMut(&str) -> Result<i32, Fault> + 'o;
 
-/// The uri of the one sequence of numbered files in the folder `uri`, which goes to `why`; None
+/// The uri of the one sequence of numbered files in the folder `uri`, which goes to `alias`; None
 /// where there is no such folder, or none in it, and `why` stays.
 pub fn find_numbered(
     access: &mut Access<'_, '_>,
     uri: &str,
+    alias: &mut Uri,
     why: &mut Why,
 ) -> Option<Result<(), Status>> {
     if access.store.uses_hook() {
@@ -60,15 +61,17 @@ pub fn find_numbered(
     Some(match finder.finish(uri, why) {
         Ok(None) => return None,
         Ok(Some(prefix)) => {
-            why.clear();
-            write!(why, "{uri}/{prefix}*.npy");
-            match why.is_cut() {
+            alias.clear();
+            write!(alias, "{uri}/{prefix}*.npy");
+            match alias.is_cut() {
                 false => Ok(()),
-                true => {
-                    why.clear();
-                    let text = "its path is long: name its files, as FOLDER/NAME_*.npy";
-                    Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)))
-                }
+                true => Err(fail!(
+                    why,
+                    Unsupported,
+                    "{}: the paths of its files have more than {URI_BYTES_MAX} bytes: move the \
+                     folder to a shorter path",
+                    Tail(uri, SHOWN_BYTES)
+                )),
             }
         }
         Err(status) => Err(status),

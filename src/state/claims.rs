@@ -12,6 +12,7 @@ use crate::base::math::index;
 use crate::batch::digests::Piece;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
+use crate::intake::arrays::Uri;
 use crate::read::staged_bytes;
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
@@ -141,6 +142,12 @@ impl Shared {
         let Some(engine) = self.engine() else { return &[] };
         // SAFETY: no other kernel writes them before the batch was popped and its slot used again.
         unsafe { engine.shares(slot.0).view() }.as_chunks().0
+    }
+
+    /// The place of the uri that the one whose metadata the caller loads may stand for.
+    pub fn claim_alias(&self, array: ArraySlot) -> &'static mut Uri {
+        // SAFETY: one job loads an array, and nobody reads the place before its entry is an Alias.
+        unsafe { &mut self.views.aliases.rows_mut(array.at(), 1)[0] }
     }
 
     /// The runs of the grid of an array whose metadata the caller loads.

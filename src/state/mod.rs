@@ -257,6 +257,7 @@ impl State {
             parts: self.parts.parts.share(),
             runs: self.parts.runs.share(),
             uris: self.arrays.uris.share(),
+            aliases: self.arrays.aliases.share(),
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             covered: self.slots.covered.share(),

@@ -83,6 +83,8 @@ pub struct Views {
     pub parts: Table<Part>,
     pub runs: Table<EdgeRun>,
     pub uris: Table<Uri>,
+    /// The uris that those of aliases stand for.
+    pub aliases: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
     pub covered: Table<u64>,

@@ -13,7 +13,7 @@ use crate::engine::open;
 use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
-use crate::jobs::load::{Root, Seen, look_for};
+use crate::jobs::load::{Found, Seen, look_for};
 use crate::jobs::parts::{Access, Begun, join_headers};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
@@ -257,22 +257,25 @@ fn read(
     let open = &mut |path: &Path| store.open(path);
     let open_folder = &mut |uri: &str| open_folder(store, uri);
     let access = &mut Access { store, open, open_folder };
+    let mut alias = Uri::new();
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
-        let (uri, mut root) = (normal.as_str(), Root::NONE);
+        let uri = normal.as_str();
+        let found =
+            &mut Found { edges: &mut *edges, alias: &mut alias, document_bytes: 0, version: None };
         // Chunks of a flat file are as small as whoever reads it wants them.
         let place = (uri, (PARTS_MAX, u64::MAX));
         let target = (&mut *buffer, true);
-        match look_for(access, asked, place, target, edges, &mut root, why)? {
-            Some(Seen::Record(found)) => *record = found,
+        match look_for(access, asked, place, target, found, why)? {
+            Some(Seen::Record(seen)) => *record = seen,
             Some(Seen::Parts(Begun { sequence, record: first, .. })) => {
                 *record = first;
                 join_headers(access, (uri, sequence.count), record, buffer, why)?;
             }
-            Some(Seen::Group(kind)) => return Ok(Some((kind, index(root.bytes)))),
+            Some(Seen::Group(kind)) => return Ok(Some((kind, index(found.document_bytes)))),
             Some(Seen::Alias) => {
                 normal.clear();
-                normal.push_str(why.as_str());
+                normal.push_str(alias.as_str());
                 why.clear();
                 continue;
             }

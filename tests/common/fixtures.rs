@@ -206,6 +206,17 @@ impl Scratch {
         self.path(name).to_str().expect("UTF-8").to_string()
     }
 
+    /// A new folder whose uri has so many bytes.
+    pub fn deep(&self, bytes: usize) -> String {
+        let mut uri = self.uri("");
+        while bytes - uri.len() > 200 {
+            uri.push_str(&format!("{:099}/", bytes));
+        }
+        uri.push_str(&"d".repeat(bytes - uri.len()));
+        fs::create_dir_all(&uri).expect("a folder");
+        uri
+    }
+
     /// A private copy of a store under a new name, to be damaged.
     pub fn copy_of(&self, store: &Store, name: &str) -> PathBuf {
         let target = self.path(name);

@@ -160,3 +160,90 @@ fn a_level_whose_array_is_gone_says_which() {
     assert_eq!(failure.status, Status::NotFound);
     assert!(failure.text.as_str().contains("image/full/0/zarr.json"), "{failure}");
 }
+
+/// An image of one level along one axis: four elements, in the folder "0".
+fn write_image(folder: &str) {
+    let ome = serde_json::json!({"version": "0.5", "multiscales": [{
+        "axes": [{"name": "x", "type": "space"}],
+        "datasets": [{"path": "0",
+            "coordinateTransformations": [{"type": "scale", "scale": [1.0]}]}]}]});
+    let group = serde_json::json!({"zarr_format": 3, "node_type": "group",
+        "attributes": {"ome": ome}});
+    let array = serde_json::json!({"zarr_format": 3, "node_type": "array", "shape": [4],
+        "data_type": "uint16", "fill_value": 0, "attributes": {},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]});
+    fs::write(format!("{folder}/zarr.json"), group.to_string()).unwrap();
+    fs::create_dir_all(format!("{folder}/0/c")).unwrap();
+    fs::write(format!("{folder}/0/zarr.json"), array.to_string()).unwrap();
+    fs::write(format!("{folder}/0/c/0"), [7, 0, 9, 0, 11, 0, 13, 0]).unwrap();
+}
+
+/// The longest path of a file: what the system takes, the NUL apart.
+const PATH_BYTES: usize = 4095;
+
+#[test]
+fn a_level_opens_however_long_its_path_is() {
+    let longest = PATH_BYTES - "/0/zarr.json".len();
+    for bytes in [400, 490, 500, 508, 509, 510, 511, 512, 513, 600, 1200, 4000, longest] {
+        let scratch = Scratch::new();
+        let image = scratch.deep(bytes);
+        write_image(&image);
+        // What a path is that the system does not take is for a hook to say.
+        let hooked = Some(with_hook(config(&[4]))).filter(|_| bytes < longest);
+        for backend in [Some(config(&[4])), hooked].into_iter().flatten() {
+            let loader = drive::open(&backend);
+            let wanted = pop(&loader, &format!("{image}/0"), &[4]).unwrap();
+            assert_eq!(wanted, [7f32, 9.0].map(f32::to_ne_bytes).concat());
+            for selection in ["#level=0", "#scale=1"] {
+                let uri = format!("{image}{selection}");
+                let got = pop(&loader, &uri, &[4]).unwrap_or_else(|why| panic!("{bytes}: {why}"));
+                assert_eq!(got, wanted);
+                assert_eq!(shape_of(&uri), [4]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_selection_that_makes_a_name_too_long_is_no_part_of_it() {
+    let scratch = Scratch::new();
+    for bytes in [240, 246, 247, 255] {
+        let image = scratch.uri(&"n".repeat(bytes));
+        fs::create_dir(&image).unwrap();
+        write_image(&image);
+        let loader = drive::open(&config(&[4]));
+        for selection in ["#level=0", "#scale=1.00000000000000"] {
+            let uri = format!("{image}{selection}");
+            let got = pop(&loader, &uri, &[4]).unwrap_or_else(|why| panic!("{bytes}: {why}"));
+            assert_eq!(got, [7f32, 9.0].map(f32::to_ne_bytes).concat());
+            assert_eq!(shape_of(&uri), [4]);
+        }
+    }
+}
+
+#[test]
+fn a_level_whose_path_no_uri_can_have_is_refused() {
+    let scratch = Scratch::new();
+    let image = scratch.deep(3900);
+    write_image(&image);
+    let document = fs::read_to_string(format!("{image}/zarr.json")).unwrap();
+    for (bytes, is_refused) in [(194, false), (195, true), (1000, true)] {
+        let path = format!(r#""path":"{}""#, "p".repeat(bytes));
+        let longer = document.replace(r#""path":"0""#, &path);
+        assert_ne!(longer, document);
+        fs::write(format!("{image}/zarr.json"), longer).unwrap();
+        let uri = format!("{image}#level=0");
+        let told = array_info(&uri, &mut vec![0; SCRATCH_BYTES]).err().expect("it is refused");
+        let failure = pop(&drive::open(&config(&[4])), &uri, &[4]).unwrap_err();
+        for failure in [told, failure] {
+            // What the system says of a path that it does not take.
+            let status = if is_refused { Status::Unsupported } else { Status::Io };
+            assert_eq!(failure.status, status, "{failure}");
+            let text = "the path of its level has more than 4095 bytes";
+            assert_eq!(failure.text.as_str().contains(text), is_refused, "{failure}");
+            assert!(failure.text.as_str().contains("d#level=0") || !is_refused, "{failure}");
+        }
+    }
+}

@@ -265,6 +265,29 @@ fn what_is_no_such_folder_is_called_what_it_is() {
 }
 
 #[test]
+fn a_folder_opens_however_long_its_path_is() {
+    let longest = 4095 - "/part_000.npy".len();
+    for bytes in [400, 490, 498, 499, 500, 501, 502, 511, 512, 513, 600, 1200, 4000, longest] {
+        let scratch = Scratch::new();
+        let folder = scratch.deep(bytes);
+        for number in 0..2 {
+            let file = npy(4, &[5], 20 * number, false);
+            fs::write(format!("{folder}/part_{number:03}.npy"), file).unwrap();
+        }
+        for uri in [folder.clone(), format!("{folder}/part_*.npy")] {
+            drive::stream(&config(&[3, 4], 1), &jobs(&uri, &[8, 5], &[3, 4], 4));
+            assert_eq!(info(&uri).unwrap_or_else(|why| panic!("{bytes}: {why}")).shape[0], 8);
+        }
+        // The text names the file that is missing, however long its path is.
+        fs::remove_file(format!("{folder}/part_000.npy")).unwrap();
+        let failure = info(&folder).err().expect("it is refused");
+        assert_eq!(failure.status, Status::NotFound, "{failure}");
+        let text = "/part_000.npy: is not there, but files with higher numbers are";
+        assert!(failure.text.as_str().ends_with(text), "{failure}");
+    }
+}
+
+#[test]
 fn a_file_that_changes_or_goes_later_is_never_taken_for_what_it_was() {
     let scratch = Scratch::new();
     let later = SystemTime::now() + Duration::from_secs(100);

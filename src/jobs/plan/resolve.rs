@@ -57,7 +57,7 @@ impl Planner {
             ArrayState::Ready => return self.use_array(lock, guard, current, array),
             ArrayState::Alias => {
                 self.target.clear();
-                self.target.push_str(state.arrays.why(array).as_str());
+                self.target.push_str(state.arrays.target(array).as_str());
                 current.is_alias = true;
                 self.current = Some(current);
             }

@@ -192,10 +192,11 @@ impl<'a> Numbered<'a> {
             .take_while(|number| self.seen[index(number / 8)] & (1 << (number % 8)) != 0);
         let whole = bits.count() as u64;
         if whole < self.count || self.beyond.is_some() && !self.is_short_of_bits() {
-            let mut path = Text::<512>::new();
-            write_numbered(uri, whole as u32, self.digits.unwrap_or(1), &mut path);
+            let (mut end, mut path) = (Text::<512>::new(), Text::<512>::new());
+            write!(end, "{shown}");
+            write_numbered(end.as_str(), whole as u32, self.digits.unwrap_or(1), &mut path);
             let text = "is not there, but files with higher numbers are";
-            return Err(fail!(why, NotFound, "{}: {text}", Tail(path.as_str(), SHOWN_BYTES)));
+            return Err(fail!(why, NotFound, "{path}: {text}"));
         }
         if self.is_short_of_bits() || whole > u64::from(most) {
             let files = if self.beyond.is_some() { "more than " } else { "" };
