@@ -618,6 +618,19 @@ enum {
     WAVETRAIN_SOURCE_FORCE32 = 0x7FFFFFFF
 };
 
+/* Attributes by which other readers, such as xarray, make other numbers of an array's elements:
+ * bits of packing. wavetrain applies none of them: elements come out as they are stored, and a WARN
+ * says so, once per array, where the attributes change something. */
+enum {
+    WAVETRAIN_PACKING_SCALE = 1,    /* scale_factor: elements are multiplied by it */
+    WAVETRAIN_PACKING_OFFSET = 2,   /* add_offset: then it is added */
+    WAVETRAIN_PACKING_FILL = 4,     /* _FillValue or missing_value: elements equal to it are holes.
+                                       In zarr v2 xarray keeps it in fill: this bit says so too */
+    WAVETRAIN_PACKING_UNSIGNED = 8, /* _Unsigned: integers have the other sign */
+    WAVETRAIN_PACKING_UNKNOWN = 16, /* the attributes, .zattrs, could not be read */
+    WAVETRAIN_PACKING_FORCE32 = 0x7FFFFFFF
+};
+
 /* An axis of an image. UTF-8 with a NUL, never NULL, empty where the store does not say. */
 typedef struct wavetrain_axis {
     const char *name; /* "z" */
@@ -683,6 +696,8 @@ typedef struct wavetrain_array_view {
     uint32_t reserved;                       /* 0 */
     uint64_t file_shape_min[WAVETRAIN_RANK_MAX]; /* of the smallest file */
     uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
+    uint32_t packing;   /* WAVETRAIN_PACKING_ bits: attributes that wavetrain does not apply */
+    uint32_t reserved2; /* 0 */
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */

@@ -58,6 +58,8 @@ mod numbered;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "common/oracle.rs"]
 mod oracle;
+#[path = "../fuzz/packed.rs"]
+mod packed;
 #[path = "../fuzz/bodies/plan.rs"]
 mod plan;
 #[path = "../fuzz/bodies/selection.rs"]

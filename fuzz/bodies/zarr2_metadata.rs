@@ -6,12 +6,15 @@
 //! overwrites single bytes.
 
 use super::choices::Choices;
+use super::packed::check_packing;
 use serde_json::Value;
 use wavetrain::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
 use wavetrain::base::text::Text;
 use wavetrain::records::grid::AxisGrid;
 use wavetrain::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding};
-use wavetrain::source::zarr::{array_from_document, array_from_zarr2, describe, write_file_key};
+use wavetrain::source::zarr::{
+    array_from_document, array_from_zarr2, describe, packing_from_attributes, write_file_key,
+};
 use wavetrain::status::{Status, Why};
 
 /// Checks one input.
@@ -26,6 +29,7 @@ pub fn becomes_record(data: &[u8]) -> bool {
 
 /// Parses `document` and checks what comes out.
 fn check(document: &[u8]) -> bool {
+    check_attributes(document);
     let mut why = Why::new();
     match array_from_document(DocumentKind::Zarr2Array, document, "/fuzz/a", &mut [], &mut why) {
         Ok(record) => {
@@ -41,6 +45,20 @@ fn check(document: &[u8]) -> bool {
             assert!(why.as_str().starts_with("/fuzz/a/.zarray: "), "{why}");
             assert!(!why.as_str().contains(char::is_control), "{why}");
             false
+        }
+    }
+}
+
+/// The same bytes as attributes: no attribute that serde_json finds is passed over, and none is
+/// refused.
+fn check_attributes(document: &[u8]) {
+    for dtype in [Dtype::I16, Dtype::F32] {
+        let record = ArrayRecord { dtype, ..ArrayRecord::EMPTY };
+        let packing = packing_from_attributes(document, &record);
+        if let Ok(value) = serde_json::from_slice::<Value>(document) {
+            // Ours reads all of JSON up to a depth.
+            let Ok(packing) = packing else { continue };
+            check_packing(&packing, &value);
         }
     }
 }
@@ -150,6 +168,11 @@ fn check_dtype(record: &ArrayRecord, text: &str) {
         assert_eq!((record.dtype, record.dtype_bytes), (Dtype::I64, 8));
         assert_eq!(&shown[1..3], if time.is_delta { "m8" } else { "M8" });
         assert_eq!(shown.starts_with('>'), record.byte_order == ByteOrder::Big);
+        // numpy reads zeros in front of a step, and writes none.
+        let text = match text.split_once('[') {
+            Some((kind, step)) => format!("{kind}[{}", step.trim_start_matches('0')),
+            None => text.to_string(),
+        };
         // A step of one unit is not written out.
         assert!(shown == text || time.scale == 1 && !text.contains(&format!("{time}")), "{text}");
         return;

@@ -6,6 +6,7 @@
 //! overwrites single bytes.
 
 use super::choices::Choices;
+use super::packed::check_packing;
 use serde_json::Value;
 use wavetrain::base::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
@@ -156,6 +157,7 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
     let extents: Vec<u64> =
         value["shape"].as_array().expect("a shape").iter().map(extent).collect();
     assert_eq!(extents, record.shape[..axes]);
+    check_packing(&record.packing, &value["attributes"]);
     check_grid(record, table, &value["chunk_grid"]);
 
     let mut chain = &value["codecs"];

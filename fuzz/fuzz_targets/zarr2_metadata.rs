@@ -4,5 +4,7 @@
 mod body;
 #[path = "../choices.rs"]
 mod choices;
+#[path = "../packed.rs"]
+mod packed;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -54,7 +54,7 @@ from wavetrain._errors import (
     WavetrainError,
 )
 from wavetrain._files import Files, FsspecFiles, fsspec
-from wavetrain._info import ArrayInfo, Entry, NodeKind, array_info
+from wavetrain._info import ArrayInfo, Entry, NodeKind, Packing, array_info
 from wavetrain._library import version
 from wavetrain._log import (
     LOG_DEBUG,
@@ -110,6 +110,7 @@ __all__ = [
     "NumaStrategy",
     "OnError",
     "OutOfMemory",
+    "Packing",
     "PadMode",
     "Pipeline",
     "PoolStarved",

@@ -27,6 +27,18 @@ class NodeKind(enum.IntEnum):
     WELL = _native.NODE_WELL
 
 
+class Packing(enum.IntFlag):
+    """Attributes by which other readers, such as xarray, make other numbers of the elements.
+
+    wavetrain applies none of them: elements come out as they are stored."""
+
+    SCALE = _native.PACKING_SCALE  # scale_factor
+    OFFSET = _native.PACKING_OFFSET  # add_offset
+    FILL = _native.PACKING_FILL  # _FillValue or missing_value: elements equal to it are holes
+    UNSIGNED = _native.PACKING_UNSIGNED  # _Unsigned
+    UNKNOWN = _native.PACKING_UNKNOWN  # the attributes could not be read
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """A node in a group: its uri is the group's, a "/" and `path`."""
@@ -52,6 +64,7 @@ class ArrayInfo:
     codecs: str
     entries: tuple[Entry, ...] = ()
     entry_total: int = 0  # that were found; entries holds the first of them
+    packing: Packing = Packing(0)
 
 
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
@@ -91,6 +104,7 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
         codecs=view.codecs.decode(errors="replace"),
         entries=tuple(entry_of(entry) for entry in listed),
         entry_total=view.entry_total,
+        packing=Packing(view.packing),
     )
 
 

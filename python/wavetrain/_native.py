@@ -104,6 +104,11 @@ NODE_WELL = 5
 SOURCE_NGFF = 1
 SOURCE_CONSOLIDATED = 2
 SOURCE_FOLDER = 4
+PACKING_SCALE = 1
+PACKING_OFFSET = 2
+PACKING_FILL = 4
+PACKING_UNSIGNED = 8
+PACKING_UNKNOWN = 16
 FILE_ABSENT = -1
 FILE_FAILED = -2
 BACKEND_AUTO = 0
@@ -555,6 +560,8 @@ class ArrayView(Structure):
     reserved: int
     file_shape_min: Array[c_uint64]
     file_counts: Array[c_uint64]
+    packing: int
+    reserved2: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -587,6 +594,8 @@ class ArrayView(Structure):
         ("reserved", c_uint32),
         ("file_shape_min", c_uint64 * RANK_MAX),
         ("file_counts", c_uint64 * RANK_MAX),
+        ("packing", c_uint32),
+        ("reserved2", c_uint32),
     ]
 
 

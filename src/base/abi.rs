@@ -46,6 +46,16 @@ pub const SOURCE_NGFF: u32 = 1;
 pub const SOURCE_CONSOLIDATED: u32 = 2;
 /// `ArrayInfo::entry_sources`: the folder of the group was listed.
 pub const SOURCE_FOLDER: u32 = 4;
+/// `ArrayInfo::packing`: there is `scale_factor`.
+pub const PACKING_SCALE: u32 = 1;
+/// `ArrayInfo::packing`: there is `add_offset`.
+pub const PACKING_OFFSET: u32 = 2;
+/// `ArrayInfo::packing`: there is `_FillValue` or `missing_value`.
+pub const PACKING_FILL: u32 = 4;
+/// `ArrayInfo::packing`: there is `_Unsigned`.
+pub const PACKING_UNSIGNED: u32 = 8;
+/// `ArrayInfo::packing`: the attributes could not be read.
+pub const PACKING_UNKNOWN: u32 = 16;
 /// Bytes of `ArrayInfo::ngff_version`, its NUL included.
 pub const NGFF_VERSION_BYTES: usize = 16;
 /// The answer of `wavetrain_files_hook.size` for a file that does not exist.
@@ -448,6 +458,11 @@ c_structs! {
         file_shape_min: [u64; RANK_MAX],
         /// Number of files along each axis, missing ones included.
         file_counts: [u64; RANK_MAX],
+        /// PACKING_ bits: attributes by which other readers make other numbers of the elements,
+        /// which come out as they are stored.
+        packing: u32,
+        /// 0.
+        reserved2: u32,
     }
 
     /// `wavetrain_memory_hook`: where open takes its memory. All zero: from the system.

@@ -15,6 +15,7 @@ use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo, hash_bytes};
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
+use crate::base::math::index;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Text;
 use crate::base::version::Version;
@@ -97,7 +98,12 @@ pub struct Arrays {
     looks: Fifo,
     next_id: u64,
     uses_ended: u64,
+    /// Uris that something was told of, by their hashes: each at its place, until another takes it.
+    told: &'static mut [u64],
 }
+
+/// Places in `told` for each entry: arrays that come back are not told again.
+const TOLD_PER_ENTRY: u64 = 16;
 
 impl Arrays {
     /// A cache of `count` arrays.
@@ -117,6 +123,7 @@ impl Arrays {
             looks: Fifo::carve(carver, name, count),
             next_id: 0,
             uses_ended: 0,
+            told: carver.slice(name, entries * TOLD_PER_ENTRY, &0),
         }
     }
 
@@ -186,6 +193,12 @@ impl Arrays {
     pub fn target(&self, slot: ArraySlot) -> &'static Uri {
         assert!(self.state(slot) == ArrayState::Alias);
         &self.aliases.rows(slot.at(), 1)[0]
+    }
+
+    /// Whether something was told of the uri with this hash; from now on it was.
+    pub fn is_told(&mut self, hash: u64) -> bool {
+        let place = index(hash % self.told.len() as u64);
+        core::mem::replace(&mut self.told[place], hash) == hash
     }
 
     /// Why the entry could not be loaded.

@@ -10,6 +10,7 @@ use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, is_no_path, refuse_group, select_level};
 use crate::jobs::lease::is_short_of_descriptors;
+use crate::jobs::packing::{read_packing, tell_packing};
 use crate::jobs::parts::{self, Access, Begun, begin_parts, find_numbered};
 use crate::os::asked::Asked;
 use crate::os::profiler;
@@ -22,7 +23,6 @@ use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
-use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -100,16 +100,15 @@ fn load(
     };
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
-    Outcome::Loaded(loaded.map(|record| keep_record(shared, array, record, version)))
+    Outcome::Loaded(loaded.map(|record| {
+        keep_record(lock, array, record, why);
+        version
+    }))
 }
 
-/// Keeps a record; the version of what it was loaded from.
-fn keep_record(
-    shared: &Shared,
-    array: ArraySlot,
-    mut record: ArrayRecord,
-    version: Option<Version>,
-) -> Option<Version> {
+fn keep_record(lock: &Lock, array: ArraySlot, mut record: ArrayRecord, why: &Why) {
+    let shared = lock.shared;
+    tell_packing(lock, shared.array_uri(array), &record, why);
     // The runs of this entry's grid: ours until the load ends.
     let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
     record.bind_edges(edges);
@@ -118,7 +117,6 @@ fn keep_record(
     if let Some(refusals) = shared.views.refusals.get(array.at()) {
         refusals.store(0, Relaxed);
     }
-    version
 }
 
 /// What lies at a uri.
@@ -148,7 +146,8 @@ pub struct Found<'a> {
 
 /// Looks for an array in what the host has, among flat files, then among documents. Files of
 /// numbers are `most.0` at most, and chunks of flat files have `most.1` bytes. None where `buffer`
-/// is too small, unless it is large already.
+/// is too small, unless it is large already. Of a record `why` says why its packing is not known,
+/// where it is not.
 #[inline(never)] // what is left of a look is not to stand on the stack of all that follows
 pub fn look_for(
     access: &mut Access<'_, '_>,
@@ -198,7 +197,12 @@ pub fn look_for(
     found.document_bytes = document.len() as u64;
     match array_from_document(kind, document, uri, found.edges, why) {
         Err(Status::NotFound) => Ok(Some(Seen::Group(kind))),
-        loaded => loaded.map(|record| Some(Seen::Record(record))),
+        Ok(mut record) => {
+            let target = (buffer, is_large);
+            let is_read = read_packing(access, uri, target, &mut record, why);
+            Ok(is_read.then_some(Seen::Record(record)))
+        }
+        Err(status) => Err(status),
     }
 }
 

@@ -17,6 +17,7 @@ pub mod load;
 pub mod look;
 pub mod look_array;
 pub mod look_up;
+mod packing;
 pub mod parts;
 pub mod patch;
 pub mod plan;

@@ -16,6 +16,7 @@ mod fed;
 mod flat;
 pub mod grid;
 mod need;
+mod packing;
 mod parts;
 mod time;
 
@@ -26,6 +27,7 @@ pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
 pub use need::{Need, Span};
+pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use time::{TIME_UNITS, Time};
 
@@ -158,6 +160,10 @@ pub struct ArrayRecord {
     pub codecs: CodecChain,
     /// One element, in the byte order of this machine, that missing chunks read as.
     pub fill: [u8; ELEMENT_BYTES_MAX],
+    /// Whether its document gives it: in zarr v2 null is none.
+    pub is_fill_given: bool,
+    /// What attributes say of the elements, which come out as they are stored.
+    pub packing: Packing,
     /// The array is one file of elements as they are, the first of them at this byte: strides are
     /// those of the file, and a chunk is a part of it that begins at its first element. There are
     /// no shards then, the file is the only one, and its extents are in `shard_shape`.
@@ -200,6 +206,8 @@ impl ArrayRecord {
         axis_order: [IN_ORDER; SHARD_LEVELS_MAX + 1],
         codecs: CodecChain::new_const(),
         fill: [0; ELEMENT_BYTES_MAX],
+        is_fill_given: false,
+        packing: Packing::NONE,
         flat: None,
         flat_version: None,
         parts: &[],

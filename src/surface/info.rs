@@ -231,6 +231,7 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     info.is_rectilinear = record.is_rectilinear() as u32;
     info.file_shape_min = if is_flat { record.shape } else { record.file_shape_min() };
     info.file_counts = record.file_counts();
+    info.packing = record.packing.bits;
     write_text(&mut info.dtype_name, description.dtype_name.as_str());
     write_text(&mut info.codecs, description.codecs.as_str());
 }
@@ -267,7 +268,11 @@ fn read(
         let place = (uri, (PARTS_MAX, u64::MAX));
         let target = (&mut *buffer, true);
         match look_for(access, asked, place, target, found, why)? {
-            Some(Seen::Record(seen)) => *record = seen,
+            Some(Seen::Record(seen)) => {
+                // Why its packing is not known is told by a bit.
+                why.clear();
+                *record = seen;
+            }
             Some(Seen::Parts(Begun { sequence, record: first, .. })) => {
                 *record = first;
                 join_headers(access, (uri, sequence.count), record, buffer, why)?;

@@ -20,6 +20,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("forms", include_bytes!("../data/forms.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("others", include_bytes!("../data/others.tar.zst")),
+    ("packed", include_bytes!("../data/packed.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("samples", include_bytes!("../data/samples.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
@@ -89,6 +90,13 @@ pub fn groups() -> Vec<(String, Value)> {
         .into_iter()
         .map(|group| (group_uri(group["name"].as_str().expect("a name")), group))
         .collect()
+}
+
+/// What xarray makes of the stores of tests/data/make_packed.py, by their names.
+pub fn packing() -> Value {
+    let text =
+        fs::read_to_string(folder("packed").join("packing.json")).expect("the list is there");
+    serde_json::from_str(&text).expect("the list is JSON")
 }
 
 /// The uri of a group of tests/data/make_ngff.py, or of an array in it.

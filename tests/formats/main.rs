@@ -19,6 +19,7 @@ mod levels;
 mod metadata_files;
 mod nested_bad;
 mod oracle;
+mod packing;
 mod padding;
 mod partial;
 mod parts;

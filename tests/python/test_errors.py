@@ -178,6 +178,17 @@ def test_a_chunk_that_is_too_large_is_budget_and_fit_raises_the_cap(cube, pipeli
     raises(wavetrain.NotFound, lambda: pipeline(fit=[cube + "-missing"]), "cube.zarr-missing")
 
 
+def test_array_info_tells_how_elements_are_packed(cube, tmp_path):
+    assert wavetrain.array_info(cube).packing == wavetrain.Packing(0)
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(
+        tmp_path / "packed", shape=(4,), chunks=(4,), dtype="i2", zarr_format=2
+    )
+    array.attrs.update({"scale_factor": 0.5, "_FillValue": -9999})
+    packing = wavetrain.array_info(tmp_path / "packed").packing
+    assert packing == wavetrain.Packing.SCALE | wavetrain.Packing.FILL
+
+
 def test_array_info_describes_arrays_and_groups(cube, tmp_path):
     info = wavetrain.array_info(cube)
     assert info.kind is wavetrain.NodeKind.ARRAY and info.shape == (64, 64, 64)

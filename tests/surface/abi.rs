@@ -58,7 +58,7 @@ fn rust_layouts() -> [Layout; 23] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 86] = [
+const CONSTANTS: [(&str, i64); 91] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -89,6 +89,11 @@ const CONSTANTS: [(&str, i64); 86] = [
     ("NODE_IMAGE", NodeKind::Image as i64),
     ("NODE_PLATE", NodeKind::Plate as i64),
     ("NODE_WELL", NodeKind::Well as i64),
+    ("PACKING_SCALE", PACKING_SCALE as i64),
+    ("PACKING_OFFSET", PACKING_OFFSET as i64),
+    ("PACKING_FILL", PACKING_FILL as i64),
+    ("PACKING_UNSIGNED", PACKING_UNSIGNED as i64),
+    ("PACKING_UNKNOWN", PACKING_UNKNOWN as i64),
     ("SOURCE_NGFF", SOURCE_NGFF as i64),
     ("SOURCE_CONSOLIDATED", SOURCE_CONSOLIDATED as i64),
     ("SOURCE_FOLDER", SOURCE_FOLDER as i64),

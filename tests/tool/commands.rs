@@ -596,6 +596,26 @@ fn inspect_tells_shape_type_grid_and_codecs() {
 }
 
 #[test]
+fn inspect_tells_the_attributes_that_elements_are_packed_by() {
+    let folder = folder("inspect_packed");
+    let uri = u16_array(&folder, "plain");
+    let info: Value = serde_json::from_str(&good(&["inspect", &uri, "--json"])).unwrap();
+    assert_eq!(info["packing"], json!([]));
+    assert!(!good(&["inspect", &uri]).contains("packing"));
+    let document = folder.join("plain/zarr.json");
+    let text = fs::read_to_string(&document).unwrap();
+    let attributes = r#""attributes":{"scale_factor":0.5,"missing_value":9,"units":"K"}"#;
+    let packed = text.replacen(r#""attributes":{}"#, attributes, 1);
+    assert_ne!(packed, text);
+    fs::write(&document, packed).unwrap();
+    let info: Value = serde_json::from_str(&good(&["inspect", &uri, "--json"])).unwrap();
+    assert_eq!(info["packing"], json!(["scale_factor", "_FillValue"]));
+    let text = good(&["inspect", &uri]);
+    let row = "  packing      scale_factor, _FillValue in its attributes: not applied";
+    assert!(text.contains(row), "{text}");
+}
+
+#[test]
 fn inspect_tells_the_edges_of_a_rectilinear_grid() {
     let folder = folder("rectilinear");
     let uri = u16_array(&folder, "a");

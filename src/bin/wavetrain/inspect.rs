@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use wavetrain::abi::ArrayInfo;
+use wavetrain::abi::{ArrayInfo, PACKING_UNKNOWN};
 use wavetrain::base::limits::METADATA_BYTES_MAX;
 use wavetrain::loader::{self, Failure, Node};
-use wavetrain::records::Dtype;
+use wavetrain::records::{Dtype, Packing};
 
 const HELP: &str = "\
 Says what an array is and whether wavetrain reads it; of a group what is in it (the levels of an
@@ -266,6 +266,7 @@ fn info_json(uri: &str, info: &ArrayInfo) -> Value {
     put("index_at_start", json!(info.shard_levels > 0 && info.index_at_start != 0));
     put("codecs", json!(report::name_text(&info.codecs)));
     put("fill_value", json!(fill_text(info)));
+    put("packing", json!(packing_names(info)));
     put("first_key", json!(key_sample(uri, info)));
     Value::Object(map)
 }
@@ -318,11 +319,23 @@ fn info_text(uri: &str, info: &ArrayInfo) -> String {
     );
     row("codecs", report::line(&report::name_text(&info.codecs)));
     row("fill value", fill_text(info));
+    if info.packing == PACKING_UNKNOWN {
+        row("packing", "unknown: its attributes, .zattrs, could not be read".to_owned());
+    } else if info.packing != 0 {
+        let names = packing_names(info).join(", ");
+        row("packing", format!("{names} in its attributes: not applied, elements are as stored"));
+    }
     if let Some(key) = key_sample(uri, info) {
         row("first key", key);
     }
     row("verdict", "accepted".to_owned());
     text
+}
+
+/// The attributes that the elements are packed by.
+fn packing_names(info: &ArrayInfo) -> Vec<&'static str> {
+    let unknown = if info.packing & PACKING_UNKNOWN != 0 { Some("unknown") } else { None };
+    Packing::names(info.packing).chain(unknown).collect()
 }
 
 /// The fill value as a number, or its bytes in hex.

@@ -33,6 +33,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
     let is_zarr2 = record.document == DocumentKind::Zarr2Array;
     let (dtype, is_time) = (record.dtype, record.time.is_some());
     let (name, kind) = (zarr_name(dtype), node.kind());
+    record.is_fill_given = kind != Kind::Null;
     let is_nat = kind == Kind::Null || node.as_str().is_some_and(|text| text == *"NaT");
     let element = &mut record.fill[..record.dtype_bytes as usize];
     match dtype {
@@ -163,7 +164,7 @@ fn read_base64(node: Node<'_, '_>, element: &mut [u8]) -> Result<(), Status> {
 }
 
 /// Fills `out` with exactly the bytes that `text` spells (RFC 4648, section 4, padded).
-fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
+pub(super) fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
     let mut buffer = [0; ELEMENT_BYTES_MAX.div_ceil(3) * 4];
     let digits = text.decode_into(&mut buffer)?.as_bytes();
     if digits.len() != out.len().div_ceil(3) * 4 {

@@ -18,6 +18,7 @@ mod key;
 mod named_codecs;
 mod ngff;
 mod node;
+mod packing;
 mod refusal;
 mod selection;
 mod zarr2;
@@ -29,6 +30,7 @@ pub use group::{
     node_kind,
 };
 pub use key::{normalize_uri, write_file_key, write_folder_key};
+pub use packing::packing_from_attributes;
 pub use refusal::GroupRefusal;
 pub use selection::{LevelFinder, Selection, split_selection};
 pub use zarr2::{array_from_zarr2, element_of_kind};

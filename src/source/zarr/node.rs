@@ -25,7 +25,7 @@ const SHOWN_URI_BYTES: usize = 160;
 const NAME_BYTES: usize = 32;
 
 /// Most members that are taken out of one object.
-const MEMBERS_MAX: usize = 9;
+const MEMBERS_MAX: usize = 10;
 
 /// Members in the order in which they were asked for; those that are not there are ABSENT.
 pub(super) type Picked<'r, 'a> = [Node<'r, 'a>; MEMBERS_MAX];

@@ -6,7 +6,8 @@
 //! What the specification leaves open is read as zarr-python and tensorstore both read it: members
 //! that it does not name are ignored (it asks readers to, and knows no `must_understand`; what
 //! changes the data can only stand in `compressor` and `filters`, where everything unknown is
-//! refused); attributes and consolidated metadata (`.zattrs`, `.zmetadata`) are not looked at.
+//! refused); consolidated metadata (`.zmetadata`) is not looked at. Attributes (`.zattrs`) say
+//! nothing about the bytes: what they say of elements is in `packing.rs`.
 //!
 //! Invariant: the format number is looked at before anything else.
 

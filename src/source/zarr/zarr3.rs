@@ -10,6 +10,7 @@ use super::codecs::read_codecs;
 use super::fill::read_fill;
 use super::grid::{finish, read_chunk_grid, read_shape};
 use super::node::{Document, Extension, Node};
+use super::packing::packing_of;
 use super::{IS_GROUP, dtype_of_name, number_of};
 use crate::base::limits::{EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
 use crate::base::status::{Status, Why};
@@ -34,9 +35,10 @@ pub fn array_from_zarr3(
     let document = Document::new(uri, DocumentKind::Zarr3.file_name(), json, why);
     let root = document.root()?;
     let names = "shape data_type chunk_grid chunk_key_encoding fill_value codecs zarr_format \
-                 node_type storage_transformers";
+                 node_type storage_transformers attributes";
     let (picked, other) = root.walk(names, is_ignored)?;
-    let [shape, data_type, grid, encoding, fill, codecs, format, node_type, transformers] = picked;
+    let [shape, data_type, grid, encoding, fill, codecs, format, node_type, ..] = picked;
+    let [.., transformers, attributes] = picked;
     check_version(root, format, node_type)?;
     if node_type.choice("array group", Status::Unsupported)? == 1 {
         return Err(fail!(document, NotFound, "{IS_GROUP}"));
@@ -57,6 +59,7 @@ pub fn array_from_zarr3(
     read_key_encoding(encoding, &mut record)?;
     read_codecs(codecs, &mut record)?;
     read_fill(fill, &mut record)?;
+    record.packing = packing_of(*attributes, &record);
     finish([shape, grid, codecs], &mut record, table)?;
     Ok(record)
 }
