@@ -128,10 +128,15 @@
  *
  * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). What
  * is absent is missing while its array is there, and the nearest folder above it that was there
- * before (a files hook has no folders); else it is WAVETRAIN_IO. What is no regular file, a FIFO
- * or a device, is WAVETRAIN_IO at once. Of a chunk without a checksum only what the boxes of a
- * batch need is decoded, so damage in the rest is not noticed; a chunk with one is verified whole.
- * With a chunk cache every chunk is decoded whole.
+ * before (a files hook has no folders); else it is WAVETRAIN_IO. So is a link to nothing
+ * (git-annex, DataLad), a file where a folder of chunks must be, and a file, array or folder that
+ * is absent and there again within a batch. Where no file of an array was found yet, the first 256
+ * names of its folder are looked at. It is WAVETRAIN_DECODE if they spell keys otherwise than the
+ * document says, such as 0/0 where a .zarray lacks dimension_separator. A files hook lists no
+ * folders: it is asked for the other separator, for the first 64 absent chunks of an array. What is
+ * no regular file, a FIFO or a device, is WAVETRAIN_IO at once. Of a chunk without a checksum only
+ * what the boxes of a batch need is decoded, so damage in the rest is not noticed; a chunk with one
+ * is verified whole. With a chunk cache every chunk is decoded whole.
  *
  *
  * 4. Memory

@@ -19,8 +19,8 @@ use crate::base::math::index;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Text;
 use crate::base::version::Version;
-use crate::records::ArrayRecord;
 use crate::records::grid::EdgeRun;
+use crate::records::{ArrayRecord, Spelling};
 
 /// A normalised uri.
 pub type Uri = Text<{ URI_BYTES_MAX + 1 }>;
@@ -44,6 +44,23 @@ pub enum ArrayState {
     Failed(Status),
 }
 
+/// Whether an array's files are named as its document says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spelled {
+    /// None was found yet, and so many absent ones may still be asked for in another spelling.
+    Unknown {
+        /// So many.
+        asks_left: u32,
+    },
+    /// One was found, or there was nothing against it.
+    AsItSays,
+    /// All are named otherwise: so.
+    Otherwise(Spelling),
+}
+
+/// Absent files of an array that are asked for in another spelling where no folder can be listed.
+const ASKS_MAX: u32 = 64;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     id: u64,
@@ -53,6 +70,9 @@ struct Entry {
     wanted_by: u64,
     /// Batch that last found the array's metadata in place although a file of it was missing.
     checked_batch: Option<u64>,
+    /// First and last batch that found the array, or a folder of it, gone.
+    gone_batches: Option<(u64, u64)>,
+    spelled: Spelled,
     /// Whether a sample used it since it was loaded.
     is_used: bool,
     /// The version of what it was loaded from, where that is looked at.
@@ -72,6 +92,8 @@ impl Entry {
         why: Why::new(),
         wanted_by: 0,
         checked_batch: None,
+        gone_batches: None,
+        spelled: Spelled::Unknown { asks_left: ASKS_MAX },
         is_used: false,
         version: None,
         looked_batch: None,
@@ -288,6 +310,40 @@ impl Arrays {
         self.entries[slot.at()].checked_batch = Some(batch_id);
     }
 
+    /// Notes that this batch found the array, or a folder of it, gone.
+    pub fn set_gone(&mut self, slot: ArraySlot, batch_id: u64) {
+        let gone = &mut self.entries[slot.at()].gone_batches;
+        let (first, last) = gone.unwrap_or((batch_id, batch_id));
+        *gone = Some((first.min(batch_id), last.max(batch_id)));
+    }
+
+    /// Whether this batch found the array gone; so may batches between two that did.
+    pub fn was_gone(&self, slot: ArraySlot, batch_id: u64) -> bool {
+        let gone = self.entries[slot.at()].gone_batches;
+        gone.is_some_and(|(first, last)| (first..=last).contains(&batch_id))
+    }
+
+    /// How the array's files are named, as far as is known.
+    pub fn spelled(&self, slot: ArraySlot) -> Spelled {
+        self.entries[slot.at()].spelled
+    }
+
+    /// Notes how they are named. After reset an array that is named otherwise is loaded anew.
+    pub fn set_spelled(&mut self, slot: ArraySlot, spelled: Spelled) {
+        self.entries[slot.at()].spelled = spelled;
+    }
+
+    /// Whether one more absent file may be asked for in another spelling.
+    pub fn take_ask(&mut self, slot: ArraySlot) -> bool {
+        match &mut self.entries[slot.at()].spelled {
+            Spelled::Unknown { asks_left } if *asks_left > 0 => {
+                *asks_left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Notes the version of what an entry is loaded from; None: nobody looks at it.
     pub fn set_version(&mut self, slot: ArraySlot, version: Option<Version>) {
         self.entries[slot.at()].version = version;
@@ -389,10 +445,12 @@ impl Arrays {
         self.cache.unpin_all();
         for slot in (0..self.entries.len() as u32).map(ArraySlot) {
             let entry = &mut self.entries[slot.at()];
-            (entry.wanted_by, entry.checked_batch) = (0, None);
+            (entry.wanted_by, entry.checked_batch, entry.gone_batches) = (0, None, None);
             // What was loaded ahead and not used is looked at as well.
             (entry.looked_batch, entry.looking, entry.is_used) = (None, None, true);
-            if entry.state != ArrayState::Ready || entry.look_failed.is_some() {
+            let is_misnamed = matches!(entry.spelled, Spelled::Otherwise(_));
+            let is_failed = entry.state != ArrayState::Ready || entry.look_failed.is_some();
+            if is_failed || is_misnamed {
                 entry.state = ArrayState::Empty;
                 self.cache.forget(slot.0);
             }

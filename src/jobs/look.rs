@@ -5,8 +5,8 @@
 
 use crate::base::status::Why;
 use crate::fail;
-use crate::jobs::lease::{close_forgotten, write_file_path};
-use crate::jobs::look_up::{look_above, note_folders};
+use crate::jobs::absence::{look_above, note_folders, refuse_unstable};
+use crate::jobs::lease::{close_forgotten, file_path, write_file_path};
 use crate::os::store::{Fault, Path};
 use crate::os::{FileKind, FileStat, profiler};
 use crate::read::{LOOKS_MAX, Look, Looks, Outcome, shown};
@@ -42,18 +42,30 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
         if let Ok(stat) = found
             && stat.kind == FileKind::REGULAR
         {
-            settle(shared, &mut state, look.request, stat);
+            settle(shared, &mut state, look, stat);
         }
     }
     state.plan_wanted |= !state.requests.has_looks();
     state
 }
 
-fn settle(shared: &Shared, state: &mut State, request: u32, stat: FileStat) {
-    let question = *state.requests.question(request);
+fn settle(shared: &Shared, state: &mut State, look: &Look, stat: FileStat) {
+    let question = *state.requests.question(look.request);
     note_folders(shared, state, &question, true);
-    note_version(shared, state, (question.array_id, question.file), question.batch_id, stat);
-    finish(state, request, Outcome::Found(stat), &Why::new());
+    let name = (question.array_id, question.file);
+    note_version(shared, state, name, question.batch_id, stat);
+    let mut why = Why::new();
+    let slot = state.files.find(question.array_id, question.file);
+    let outcome = match slot.is_none_or(|slot| state.files.note_look(slot, question.batch_id, true))
+    {
+        true => Outcome::Found(stat),
+        false => Outcome::Failed(refuse_unstable(&path_of(shared, look), true, &mut why)),
+    };
+    finish(state, look.request, outcome, &why);
+}
+
+fn path_of(shared: &Shared, look: &Look) -> Path {
+    file_path(shared, look.array, shared.array_record(look.array), look.file)
 }
 
 /// Notes what a batch found at the path of a file.
@@ -73,22 +85,26 @@ pub fn note_version(
 fn settle_odd(lock: &Lock, look: &Look, found: Result<FileStat, Fault>) {
     let shared = lock.shared;
     let question = *lock.lock().requests.question(look.request);
-    let mut why = Why::new();
-    let outcome = match found {
-        Err(Fault::Absent) => look_above(lock, &question, &mut why),
+    let (path, mut why) = (path_of(shared, look), Why::new());
+    let mut outcome = match found {
+        Err(Fault::Absent) => look_above(lock, &question, &path, &mut why),
         found => {
             let fault = found.map_or_else(|fault| fault, |stat| Fault::NotRegular(stat.kind));
-            let (record, mut path) = (shared.array_record(look.array), Path::new());
-            write_file_path(shared, look.array, record, look.file, &mut path);
             Outcome::Failed(fail!(why, Io, "{}: {fault}", shown(&path)))
         }
     };
     let state = &mut *lock.lock();
+    let (array_id, file, batch_id) = (question.array_id, question.file, question.batch_id);
+    if outcome == Outcome::Absent {
+        let slot = state.files.find(array_id, file);
+        if slot.is_some_and(|slot| !state.files.note_look(slot, batch_id, false)) {
+            outcome = Outcome::Failed(refuse_unstable(&path, false, &mut why));
+        }
+    }
     if outcome == Outcome::Absent {
         note_folders(shared, state, &question, false);
-        let name = (question.array_id, question.file);
-        close_forgotten(shared, state.files.look_absent(name, question.batch_id));
-        state.arrays.set_checked(question.array, question.batch_id);
+        close_forgotten(shared, state.files.look_absent((array_id, file), batch_id));
+        state.arrays.set_checked(question.array, batch_id);
     }
     finish(state, look.request, outcome, &why);
 }

@@ -6,18 +6,16 @@
 use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
-use crate::fail;
+use crate::jobs::absence::{beside_others, look_above, note_folders};
 use crate::jobs::lease::{
-    close_forgotten, file_path, folder_path, is_short_of_descriptors, is_stale, open_counted,
-    open_failure, write_file_path,
+    close_forgotten, is_short_of_descriptors, is_stale, open_counted, open_failure, write_file_path,
 };
 use crate::jobs::parts::check_part;
 use crate::os::store::{Descriptors, Fault, Path};
-use crate::os::{FileKind, FileStat, profiler};
+use crate::os::{FileStat, profiler};
 use crate::read::shard_index::Shard;
 use crate::read::{
-    Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, document_path,
-    folders_of, locate, shown,
+    Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
 };
 use crate::records::ArrayRecord;
 use crate::state::job::Job;
@@ -71,7 +69,7 @@ pub fn run<'l>(
         }
         Ok((_, stat)) => check_header(shared, question, (buffer, stat), &mut why)
             .map_or_else(Outcome::Failed, |()| Outcome::Found(stat)),
-        Err(OpenFault::Store(Fault::Absent)) => look_above(lock, question, &mut why),
+        Err(OpenFault::Store(Fault::Absent)) => look_above(lock, question, &path, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
     shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
@@ -82,9 +80,11 @@ pub fn run<'l>(
     };
     misses.fetch_add(1, Relaxed);
     let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
-    let result = (outcome, found.as_ref(), checked, &why);
     drop(range);
     let mut state = lock.lock();
+    let look = (lease.slot, question);
+    let outcome = beside_others(&mut state, look, opened.is_ok(), (&path, outcome), &mut why);
+    let result = (outcome, found.as_ref(), checked, &why);
     settle(shared, &mut state, (request, question, lease), opened, result);
     state
 }
@@ -233,72 +233,6 @@ fn check_header(
     }
     let text = "its header is not what it was: the next batch reads all headers anew";
     Err(why.fail(Status::Io, format_args!("{text}")))
-}
-
-/// A file was found, or the nearest folder above it that was there before: what is absent below it
-/// is missing data, in this batch. A files hook knows no folders.
-pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
-    if shared.store.uses_hook() {
-        return;
-    }
-    let Question { array, array_id, file, batch_id, .. } = *question;
-    let folders = || folders_of(shared.array_record(array), file);
-    if is_found {
-        state.folders.note(array_id, folders(), batch_id);
-    } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), batch_id) {
-        state.folders.note(array_id, folders().skip_while(|folder| *folder != nearest), batch_id);
-    }
-}
-
-/// A file is absent: it is a missing chunk only if its array is still there, and the nearest folder
-/// above it that was there before. A flat file has no missing chunks: it was there, whole.
-pub fn look_above(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
-    let shared = lock.shared;
-    let Question { array, array_id, file, batch_id, .. } = *question;
-    let record = shared.array_record(array);
-    if record.flat.is_some() {
-        let path = file_path(shared, array, record, file);
-        let text = "was there and is gone, so it is not missing data";
-        return Outcome::Failed(fail!(why, Io, "{}: no such file: it {text}", shown(&path)));
-    }
-    match check_array(lock, question, why) {
-        Outcome::Absent => {}
-        outcome => return outcome,
-    }
-    let nearest = lock.lock().folders.nearest(array_id, folders_of(record, file), batch_id);
-    let Some((folder, false)) = nearest else { return Outcome::Absent };
-    let path = folder_path(shared, array, record, folder);
-    let fault = match shared.store.stat_path(&path) {
-        Ok(FileStat { kind: FileKind::FOLDER, .. }) => return Outcome::Absent,
-        Ok(_) => Fault::Absent,
-        Err(fault) => fault,
-    };
-    Outcome::Failed(fail!(
-        why,
-        Io,
-        "{}: {fault}: the folder was there and is gone, so the chunks in it are not missing data",
-        shown(&path)
-    ))
-}
-
-/// An array whose file is absent is still there.
-fn check_array(lock: &Lock, question: &Question, why: &mut Why) -> Outcome {
-    let shared = lock.shared;
-    if lock.lock().arrays.is_checked(question.array, question.batch_id) {
-        return Outcome::Absent;
-    }
-    let record = shared.array_record(question.array);
-    let uri = shared.array_uri(question.array);
-    let path = document_path(uri, record.document);
-    match shared.store.stat_path(&path) {
-        Ok(_) => Outcome::Absent,
-        Err(fault) => Outcome::Failed(fail!(
-            why,
-            Io,
-            "{}: {fault}: the array was there and is gone, so its chunks are not missing data",
-            shown(&path)
-        )),
-    }
 }
 
 /// The next lookup whose file is not busy.

@@ -1,5 +1,6 @@
 //! The kinds of work, a file each.
 
+mod absence;
 pub mod asked;
 pub mod assemble;
 pub mod blanks;

@@ -99,6 +99,8 @@ impl FileKind {
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
     /// A folder.
     pub const FOLDER: FileKind = FileKind(libc::S_IFDIR);
+    /// A link, where it is looked at itself.
+    pub const LINK: FileKind = FileKind(libc::S_IFLNK);
 }
 
 impl core::fmt::Display for FileKind {
@@ -106,6 +108,7 @@ impl core::fmt::Display for FileKind {
         f.write_str(match self.0 {
             libc::S_IFREG => "a regular file",
             libc::S_IFDIR => "a folder",
+            libc::S_IFLNK => "a link",
             libc::S_IFIFO => "a FIFO",
             libc::S_IFSOCK => "a socket",
             libc::S_IFCHR => "a character device",
@@ -154,6 +157,8 @@ table! {
     stat: fn(fd: i32) -> Result<FileStat, Errno> = stat;
     /// Looks at a NUL-terminated path.
     stat_path: fn(path: &[u8]) -> Result<FileStat, Errno> = stat_path;
+    /// Looks at a NUL-terminated path, and not at what a link at its end leads to.
+    stat_link: fn(path: &[u8]) -> Result<FileStat, Errno> = stat_link;
     /// Reads at an offset; may be short. With `cached_only` it gives EAGAIN or EOPNOTSUPP instead
     /// of waiting for storage.
     read: fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> =
@@ -303,6 +308,12 @@ fn stat_path(path: &[u8]) -> Result<FileStat, Errno> {
     assert!(path.last() == Some(&0));
     // SAFETY: the path is NUL-terminated; stat writes the struct that it is given.
     stat_by(|found| unsafe { libc::stat(path.as_ptr().cast(), found) })
+}
+
+fn stat_link(path: &[u8]) -> Result<FileStat, Errno> {
+    assert!(path.last() == Some(&0));
+    // SAFETY: the path is NUL-terminated; lstat writes the struct that it is given.
+    stat_by(|found| unsafe { libc::lstat(path.as_ptr().cast(), found) })
 }
 
 /// What `look` finds, which fills the whole struct where it gives 0.

@@ -232,6 +232,18 @@ impl Store {
         looked.map_err(fault_from)
     }
 
+    /// Looks at a path, and not at what a link at its end leads to. A hook knows no links: nothing
+    /// lies there.
+    pub fn stat_link(&self, path: &Path) -> Result<FileStat, Errno> {
+        if self.uses_hook() {
+            return Err(Errno(libc::ENOENT));
+        }
+        match (self.os.stat_link)(path.as_bytes_nul()) {
+            Err(Errno(libc::ESTALE)) => (self.os.stat_link)(path.as_bytes_nul()),
+            looked => looked,
+        }
+    }
+
     /// Gives a descriptor back.
     pub fn close(&self, fd: i32) {
         if fd != HOOK_FD {

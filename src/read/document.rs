@@ -10,8 +10,8 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::base::version::Version;
 use crate::fail;
-use crate::os::FileStat;
 use crate::os::store::{Fault, Path, Store};
+use crate::os::{FileKind, FileStat};
 use crate::read::foreign::foreign;
 use crate::read::{SHOWN_BYTES, shown};
 use crate::records::{DOCUMENT_KINDS, DocumentKind};
@@ -62,7 +62,7 @@ pub fn read_document<'a>(
     for kind in DOCUMENT_KINDS {
         let path = document_path(uri, kind);
         match open(&path) {
-            Err(Fault::Absent) => {}
+            Err(Fault::Absent) => check_absent(store, &path, why)?,
             Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(&path))),
             Ok(opened) => {
                 let version = opened.1.version();
@@ -99,16 +99,31 @@ pub fn read_beside(
 ) -> Result<Option<usize>, Status> {
     let path = path_of(uri, file_name);
     match open(&path) {
-        Err(Fault::Absent) => Ok(buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
-            target.copy_from_slice(EMPTY_DOCUMENT);
-            target.len()
-        })),
+        Err(Fault::Absent) => {
+            check_absent(store, &path, why)?;
+            Ok(buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
+                target.copy_from_slice(EMPTY_DOCUMENT);
+                target.len()
+            }))
+        }
         Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
         Ok(opened) => {
             let bytes = read_opened(store, opened, &path, buffer, why)?;
             Ok(bytes.map(<[u8]>::len))
         }
     }
+}
+
+/// A document that could not be found is absent, and no link to nothing.
+fn check_absent(store: &Store, path: &Path, why: &mut Why) -> Result<(), Status> {
+    let text = match store.stat_link(path) {
+        Err(_) => return Ok(()),
+        Ok(FileStat { kind: FileKind::LINK, .. }) => {
+            "is a link to nothing: fetch what it leads to (git annex get, datalad get)"
+        }
+        Ok(_) => "was absent, and is there now: try again",
+    };
+    Err(fail!(why, Io, "{}: {text}", shown(path)))
 }
 
 /// Reads all of an open document and closes it; None where `buffer` is too small for it.

@@ -23,6 +23,10 @@ pub(super) struct FileRecord {
     pub standing: Standing,
     /// Batch that found the file absent; absence is looked at again by every batch.
     pub absent_batch: Option<u64>,
+    /// Batch that found it there.
+    pub there_batch: Option<u64>,
+    /// Batch that found it both there and absent.
+    pub unstable_batch: Option<u64>,
     /// The last batch that looked at the path and found this version there.
     pub looked_batch: Option<u64>,
     pub users: u32,
@@ -79,6 +83,8 @@ impl FileRecord {
         stat: None,
         standing: Standing::Current,
         absent_batch: None,
+        there_batch: None,
+        unstable_batch: None,
         looked_batch: None,
         users: 0,
         exclusive: false,

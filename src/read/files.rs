@@ -360,6 +360,19 @@ impl FileTable {
         self.records[slot.at()].absent_batch = Some(batch_id);
     }
 
+    /// Notes that a batch found the file, or did not; false where the same batch found otherwise.
+    pub fn note_look(&mut self, slot: FileSlot, batch_id: u64, is_there: bool) -> bool {
+        let record = &mut self.records[slot.at()];
+        let otherwise = if is_there { record.absent_batch } else { record.there_batch };
+        if otherwise == Some(batch_id) {
+            record.unstable_batch = otherwise;
+            record.absent_batch = None;
+        } else if is_there {
+            record.there_batch = Some(batch_id);
+        }
+        record.unstable_batch != Some(batch_id)
+    }
+
     /// Notes that an index of the file was checked, its own or that of a shard in it, and the
     /// checksums of its groups of pages.
     pub fn set_checks(
@@ -409,6 +422,7 @@ impl FileTable {
     pub fn reset(&mut self) {
         for record in self.records.iter_mut() {
             (record.absent_batch, record.looked_batch) = (None, None);
+            (record.there_batch, record.unstable_batch) = (None, None);
         }
     }
 

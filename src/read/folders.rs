@@ -45,6 +45,9 @@ struct FolderRecord {
 pub struct FolderTable {
     cache: Cache,
     records: &'static mut [FolderRecord],
+    /// Folders that a batch looked at and found there or absent, by their hashes, each at its place
+    /// until another takes it: that one is looked at again.
+    looked_at: &'static mut [u64],
 }
 
 impl FolderTable {
@@ -56,6 +59,7 @@ impl FolderTable {
         FolderTable {
             cache: Cache::carve(carver, Item::FileLayouts, count),
             records: carver.slice(Item::FileLayouts, count as u64, &record),
+            looked_at: carver.slice(Item::FileLayouts, count.max(1) as u64, &0),
         }
     }
 
@@ -91,8 +95,27 @@ impl FolderTable {
         })
     }
 
+    fn look(&self, array_id: u64, folder: Folder, batch_id: u64) -> (usize, u64) {
+        let look = hash_words(&[hash(array_id, folder), batch_id]);
+        ((look % self.looked_at.len() as u64) as usize, look)
+    }
+
+    /// Whether a batch knows what lies at the place of a folder, or found a file in it.
+    pub fn is_looked_at(&self, array_id: u64, folder: Folder, batch_id: u64) -> bool {
+        let (place, look) = self.look(array_id, folder, batch_id);
+        let seen_by = self.find(array_id, folder).map(|slot| self.records[slot as usize].seen_by);
+        self.looked_at[place] == look || seen_by == Some(batch_id)
+    }
+
+    /// Notes that a batch looked at the place of a folder.
+    pub fn set_looked_at(&mut self, array_id: u64, folder: Folder, batch_id: u64) {
+        let (place, look) = self.look(array_id, folder, batch_id);
+        self.looked_at[place] = look;
+    }
+
     /// Forgets all of them.
     pub fn clear(&mut self) {
+        self.looked_at.fill(0);
         (0..self.records.len() as u32).for_each(|slot| self.cache.forget(slot));
     }
 }

@@ -18,6 +18,7 @@ pub mod grid;
 mod need;
 mod packing;
 mod parts;
+mod spelling;
 mod time;
 
 pub use asked::Numbering;
@@ -29,6 +30,7 @@ pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
 pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
+pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};

@@ -49,6 +49,11 @@ static OS: Os = Os {
         FILES.fetch_add(opened.is_ok() as i64, SeqCst);
         opened
     },
+    open_directory: |path| {
+        let opened = (SYSTEM.open_directory)(path);
+        FILES.fetch_add(opened.is_ok() as i64, SeqCst);
+        opened
+    },
     open_direct: |path| {
         let opened = (SYSTEM.open_direct)(path);
         FILES.fetch_add(opened.is_ok() as i64, SeqCst);

@@ -123,6 +123,7 @@ fn faults(call: Call) -> Vec<Fault> {
             faults
         }
         Call::StatPath => errnos(&[EIO, ENOENT, EACCES, ESTALE]),
+        Call::StatLink => errnos(&[EIO, ENOENT, ENOTDIR, EACCES, ESTALE]),
         Call::Probe => {
             let mut faults = errnos(&[EIO, EAGAIN, EOPNOTSUPP, ESTALE, ENOMEM]);
             faults.extend([Fault::OneByte, Fault::Half, Fault::Ends, Fault::Interrupted(5)]);
@@ -162,7 +163,7 @@ fn faults(call: Call) -> Vec<Fault> {
             Fault::Held,
         ],
     };
-    let waits = [Call::Open, Call::Stat, Call::StatPath, Call::Probe, Call::Read];
+    let waits = [Call::Open, Call::Stat, Call::StatPath, Call::StatLink, Call::Probe, Call::Read];
     let hooks = [Call::HookSize, Call::HookRead, Call::HookReadAsync];
     if waits.contains(&call) || hooks.contains(&call) || call == Call::RingEnter {
         faults.push(Fault::Slow);

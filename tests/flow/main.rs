@@ -1,6 +1,7 @@
 //! The life of a stream on the host: order, waits, reads, caches, hooks, memory and threads, in a
 //! world that stands still or changes meanwhile.
 
+mod absence;
 mod bill;
 mod changes;
 mod chunk_cache;

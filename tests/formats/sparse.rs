@@ -151,20 +151,20 @@ fn a_file_that_does_not_exist_is_missing() {
 }
 
 #[test]
-fn a_file_in_place_of_a_folder_of_the_key_is_missing() {
+fn a_file_in_place_of_a_folder_of_the_key_is_an_io_error() {
     let scratch = Scratch::new();
     let uri = plain_array(&scratch, "enotdir");
     fs::write(scratch.path("enotdir/c/1"), b"not a folder").expect("a file");
-    far_corner_is_fill(&uri);
+    far_corner_fails(&uri, Status::Io);
 }
 
 #[test]
-fn a_dangling_symlink_is_missing() {
+fn a_dangling_symlink_is_an_io_error() {
     let scratch = Scratch::new();
     let uri = plain_array(&scratch, "dangling");
     fs::create_dir(scratch.path("dangling/c/1")).expect("a folder");
     symlink("nowhere", scratch.path("dangling/c/1/1")).expect("a link");
-    far_corner_is_fill(&uri);
+    far_corner_fails(&uri, Status::Io);
 }
 
 #[test]

@@ -31,6 +31,8 @@ const LIBC: [&str; 63] = [
     "getpid",
     "getrlimit",
     "getrlimit64",
+    "lstat",
+    "lstat64",
     "madvise",
     "malloc",
     "memcmp",

@@ -336,6 +336,7 @@ fn known_file(
     if !is_looked_at {
         return Known::NotLookedAt;
     }
+    state.files.note_look(slot, entry.batch_id, true);
     shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
     let raw = if is_sharded {
         let Some(raw) = cached_entry(shared, state, (slot, epoch), &shard, entries) else {

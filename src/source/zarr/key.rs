@@ -7,7 +7,7 @@ use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::records::{ArrayRecord, KeyEncoding};
+use crate::records::{ArrayRecord, KeyEncoding, Spelling};
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -15,20 +15,69 @@ const SHOWN_URI_BYTES: usize = 200;
 /// Appends the key of the file at `file` in the file grid, relative to the array: "c/0/1/2" and
 /// "c.0.1.2" for the default encoding, "0.1.2" and "0/1/2" for v2; "c" and "0" for rank 0.
 pub fn write_file_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
+    write_file_key_as(record, record.spelling(), file, out);
+}
+
+/// Appends that key in another spelling.
+pub fn write_file_key_as<const N: usize>(
+    record: &ArrayRecord,
+    spelling: Spelling,
+    file: &[u64],
+    out: &mut Text<N>,
+) {
     assert!(file.len() == record.axes());
     let file = if record.is_scalar { &[] } else { file };
-    write_key(record, file, out);
+    write_key(spelling, file, out);
 }
+
+/// The spelling in which a name in the folder of the array is the key of a file, or of a folder of
+/// files. None where it is neither.
+pub fn spelling_of_name(
+    record: &ArrayRecord,
+    name: &[u8],
+    may_be_folder: bool,
+) -> Option<Spelling> {
+    let axes = if record.is_scalar { 0 } else { record.axes() };
+    let name = core::str::from_utf8(name).ok()?;
+    let (encoding, rest) = match name.strip_prefix('c') {
+        Some("") => (KeyEncoding::Default, ""),
+        Some(rest) => {
+            (KeyEncoding::Default, rest.strip_prefix('.').filter(|rest| !rest.is_empty())?)
+        }
+        None => (KeyEncoding::V2, name),
+    };
+    let is_number = |part: &str| {
+        let is_short = part == "0" || !part.starts_with('0') && part.len() <= U64_DIGITS;
+        is_short && !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit())
+    };
+    let parts = if rest.is_empty() { 0 } else { rest.split('.').count() };
+    // A bare key of rank 0 is "0".
+    let least = usize::from(encoding == KeyEncoding::V2);
+    let is_whole = parts == axes.max(least) && (axes > 0 || parts == 0 || rest == "0");
+    let is_folder = may_be_folder && parts == least && axes > least;
+    if !(is_whole || is_folder) || parts > 0 && !rest.split('.').all(is_number) {
+        return None;
+    }
+    let separator = match record.has_separator(encoding) {
+        false => record.separator,
+        true if is_whole => b'.',
+        true => b'/',
+    };
+    Some(Spelling { encoding, separator })
+}
+
+/// Digits of the largest u64.
+const U64_DIGITS: usize = 20;
 
 /// Appends the key of the folder of the files whose first coordinates these are: "c/0/1" and "c"
 /// for the default encoding, "0/1" for v2; not of one that has no such folders.
 pub fn write_folder_key<const N: usize>(record: &ArrayRecord, first: &[u64], out: &mut Text<N>) {
     assert!(first.len() < record.axes() && record.separator == b'/');
-    write_key(record, first, out);
+    write_key(record.spelling(), first, out);
 }
 
-fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<N>) {
-    let is_bare = record.key_encoding == KeyEncoding::V2;
+fn write_key<const N: usize>(spelling: Spelling, file: &[u64], out: &mut Text<N>) {
+    let is_bare = spelling.encoding == KeyEncoding::V2;
     out.push_str(if !is_bare {
         "c"
     } else if file.is_empty() {
@@ -36,7 +85,7 @@ fn write_key<const N: usize>(record: &ArrayRecord, file: &[u64], out: &mut Text<
     } else {
         ""
     });
-    let separator = if record.separator == b'/' { "/" } else { "." };
+    let separator = if spelling.separator == b'/' { "/" } else { "." };
     for (place, coordinate) in file.iter().enumerate() {
         let separator = if place == 0 && is_bare { "" } else { separator };
         write!(out, "{separator}{coordinate}");
@@ -182,6 +231,59 @@ mod tests {
         assert_eq!(key(KeyEncoding::Default, b'/', &[]), "c");
         assert_eq!(key(KeyEncoding::Default, b'.', &[]), "c");
         assert_eq!(key(KeyEncoding::V2, b'.', &[]), "0");
+    }
+
+    #[test]
+    fn a_name_in_the_folder_says_how_keys_are_spelled() {
+        let spelled = |axes: usize, name: &str, may_be_folder| {
+            let mut record = ArrayRecord::EMPTY;
+            record.rank = axes as u32;
+            record.give_axis();
+            record.separator = b'/';
+            let found = spelling_of_name(&record, name.as_bytes(), may_be_folder)?;
+            Some((found.encoding, char::from(found.separator)))
+        };
+        let (default, bare) = (KeyEncoding::Default, KeyEncoding::V2);
+        for (axes, name, may_be_folder, found) in [
+            (2, "c", true, Some((default, '/'))),
+            (2, "c", false, None),
+            (2, "c.0.1", false, Some((default, '.'))),
+            (2, "0.10", false, Some((bare, '.'))),
+            (2, "7", true, Some((bare, '/'))),
+            (2, "7", false, None),
+            (1, "c.3", false, Some((default, '.'))),
+            (1, "3", false, Some((bare, '/'))),
+            (0, "c", false, Some((default, '/'))),
+            (0, "0", false, Some((bare, '/'))),
+        ] {
+            assert_eq!(spelled(axes, name, may_be_folder), found, "{axes} {name}");
+        }
+        for (axes, name) in [
+            (2, "0.1.2"),
+            (2, "00"),
+            (2, "0.01"),
+            (2, "c.0"),
+            (2, "c.0.1.2"),
+            (2, "c."),
+            (2, "c0"),
+            (2, ".zarray"),
+            (2, "zarr.json"),
+            (2, "."),
+            (2, ".."),
+            (2, "0."),
+            (2, "0.x"),
+            (2, ""),
+            (2, "+1"),
+            (2, "111111111111111111111"),
+            (3, "0.0"),
+            (1, "0.0"),
+            (0, "1"),
+            (0, "c.0"),
+            (2, "cc"),
+            (1, "c.c.0"),
+        ] {
+            assert_eq!(spelled(axes, name, true), None, "{axes} {name}");
+        }
     }
 
     #[test]

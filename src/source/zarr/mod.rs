@@ -29,7 +29,9 @@ pub use group::{
     Axes, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Visit, group_from_documents,
     node_kind,
 };
-pub use key::{normalize_uri, write_file_key, write_folder_key};
+pub use key::{
+    normalize_uri, spelling_of_name, write_file_key, write_file_key_as, write_folder_key,
+};
 pub use packing::packing_from_attributes;
 pub use refusal::GroupRefusal;
 pub use selection::{LevelFinder, Selection, split_selection};

@@ -42,7 +42,12 @@ fn effect(plan: Plan) -> Effect {
         (_, Fails(libc::ESTALE)) if matches!(plan.extent, Extent::Once | Extent::Descriptor) => {
             Effect::Nothing
         }
-        (Call::Open | Call::OpenDirectory, Fails(libc::ENOENT | libc::ENOTDIR)) => Effect::Absent,
+        // A file that cannot be opened is looked at once more, and there: no data is missing.
+        (Call::Open, Fails(libc::ENOENT | libc::ENOTDIR)) => {
+            Effect::Fails(&[Status::Io, Status::NotFound])
+        }
+        (Call::StatLink, Fails(libc::ENOENT)) => Effect::Nothing,
+        (Call::OpenDirectory, Fails(libc::ENOENT | libc::ENOTDIR)) => Effect::Absent,
         (Call::HookSize, Absent) => Effect::Absent,
         // A size that is not the file's is a change of the file, a place where no index is, or an
         // end before the last byte.
@@ -134,6 +139,13 @@ fn check_failure(world: &World, effect: &Effect, outcome: &Outcome, failure: &Fa
         let is_place = failure.chunk.is_empty()
             || World::is_metadata(path)
             || world.holds_chunk(path, &failure.chunk);
+        // What was gone for one chunk is no reason for others of the batch to be missing.
+        let uri = &world.jobs[job].uri;
+        let is_after = text.contains("was gone before in the same batch")
+            && path.strip_prefix(uri).is_some_and(|rest| rest.starts_with('/'));
+        if is_after {
+            return true;
+        }
         // "ARRAY: chunk [0, 1] in KEY: ..."
         let key = path.strip_prefix(&world.jobs[job].uri).and_then(|key| key.strip_prefix('/'));
         let is_key = key.is_some_and(|key| text.contains(&format!(" in {key}: ")));

@@ -28,6 +28,7 @@ pub enum Call {
     ReadDirectory,
     Stat,
     StatPath,
+    StatLink,
     /// A read that only the page cache answers.
     Probe,
     Read,
@@ -44,7 +45,7 @@ pub enum Call {
     HookReadAsync,
 }
 
-pub const CALLS: [Call; 18] = [
+pub const CALLS: [Call; 19] = [
     Call::Map,
     Call::Thread,
     Call::Open,
@@ -53,6 +54,7 @@ pub const CALLS: [Call; 18] = [
     Call::ReadDirectory,
     Call::Stat,
     Call::StatPath,
+    Call::StatLink,
     Call::Probe,
     Call::Read,
     Call::RingOpen,
@@ -375,6 +377,11 @@ fn stat_path(path: &[u8]) -> Result<FileStat, Errno> {
     (SYSTEM.stat_path)(path).and_then(|stat| bent(stat, fault))
 }
 
+fn stat_link(path: &[u8]) -> Result<FileStat, Errno> {
+    let fault = meet(Call::StatLink, &shown(path));
+    (SYSTEM.stat_link)(path).and_then(|stat| bent(stat, fault))
+}
+
 fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> {
     let call = if cached_only { Call::Probe } else { Call::Read };
     let fault = meet_on(call, &path_of(fd), Some(fd));
@@ -494,6 +501,7 @@ pub static OS: Os = Os {
     close,
     stat,
     stat_path,
+    stat_link,
     read,
     ring_open,
     ring_close,

@@ -127,6 +127,9 @@ impl World {
 
     /// Whether job number `job` cannot be had without the file at `path`.
     pub fn needs(&self, path: &str, job: usize) -> bool {
+        if path == self.jobs[job].uri {
+            return true;
+        }
         let Some((array, key)) = self.array_of(path) else { return false };
         let job = &self.jobs[job];
         if array.uri != job.uri || World::is_metadata(path) {
@@ -151,6 +154,9 @@ impl World {
 
     /// Whether a chunk of an array lies in the file at `path`.
     pub fn holds_chunk(&self, path: &str, chunk: &[u64]) -> bool {
+        if self.arrays.iter().any(|array| path == array.uri) {
+            return true;
+        }
         let Some((array, key)) = self.array_of(path) else { return false };
         let chunk_shape = [4, 5, 3];
         let (begin, end) = cell_span(array, &key);
