@@ -807,6 +807,30 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
+/* What wavetrain_files_hook lacks; its functions get files.user. Not built yet: what is set is
+ * WAVETRAIN_UNSUPPORTED by name. */
+typedef struct wavetrain_store_hook {
+    size_t struct_size;
+    /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or
+     * FAILED. Of shorter files all of it; *got says how much. */
+    int64_t (*read_tail)(void *user, const char *name, void *target, uint64_t bytes, uint64_t *got,
+                         uint64_t *size, uint8_t version[32]);
+    /* As files.read, of that version alone; all zeros: any version, which is told. */
+    int64_t (*read_version)(void *user, const char *name, uint8_t version[32], uint64_t offset,
+                            void *target, uint64_t bytes);
+    /* As files.read_async, of that version alone. */
+    int64_t (*read_version_async)(void *user, wavetrain_loader loader, uint64_t ticket,
+                                  const char *name, uint8_t version[32], uint64_t offset,
+                                  void *target, uint64_t bytes);
+    /* Calls found for each child of a folder, in any order; names have no slashes. */
+    int64_t (*list)(void *user, const char *name,
+                    void (*found)(void *context, const char *child, int is_folder), void *context);
+    uint64_t merge_gap_bytes; /* between two reads up to which they are made one */
+    uint64_t merge_bytes_max; /* of such a read; 0: max_read_op_bytes, and no gap */
+    uint32_t reads_max;       /* in flight; 0: 2 * n_io_threads */
+    uint32_t retries_itself;  /* 1: no second try by wavetrain */
+} wavetrain_store_hook;
+
 /* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
  * bytes and a NUL, borrowed during the call. It is one line, as the texts of errors are: control
  * characters of names are escaped, as \n or \u{1b}. `tag` is the sample's, else 0. */
@@ -1111,6 +1135,11 @@ typedef struct wavetrain_config {
     wavetrain_source_hook source;  /* hook:NAME; copied by open [none] */
     uint32_t device_decode;        /* WAVETRAIN_DECODE_ [AUTO] */
     uint32_t reserved3;            /* 0 */
+    wavetrain_store_hook store;    /* not built yet [none] */
+    uint64_t hook_stack_bytes;     /* not built yet [0] */
+    uint32_t max_open_files;       /* not built yet [0] */
+    uint32_t keep_loaded;          /* not built yet [1] */
+    uint64_t reset_timeout_ns;     /* not built yet [30 s] */
 } wavetrain_config;
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the

@@ -101,6 +101,7 @@ def parameters(text: str, structs: set[str]) -> list[str]:
         return []
     # A parameter that is a function is an address like any other pointer.
     text = re.sub(r"void \(\*(\w+)\)\([^)]*\)", r"void *\1", text)
+    text = re.sub(r"(\w+)\[\w+\]", r"*\1", text)  # so is one that is an array
     return [in_ctypes(split(parameter)[0], structs)[0] for parameter in text.split(",")]
 
 

@@ -693,6 +693,43 @@ class SourceHook(Structure):
     ]
 
 
+StoreHook_read_tail = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_void_p, c_void_p
+)
+StoreHook_read_version = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_uint64
+)
+StoreHook_read_version_async = CFUNCTYPE(
+    c_int64, c_void_p, c_uint64, c_uint64, c_char_p, c_void_p, c_uint64, c_void_p, c_uint64
+)
+StoreHook_list = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p, c_void_p, c_void_p
+)
+
+class StoreHook(Structure):
+    struct_size: int
+    read_tail: Any
+    read_version: Any
+    read_version_async: Any
+    list: Any
+    merge_gap_bytes: int
+    merge_bytes_max: int
+    reads_max: int
+    retries_itself: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("read_tail", StoreHook_read_tail),
+        ("read_version", StoreHook_read_version),
+        ("read_version_async", StoreHook_read_version_async),
+        ("list", StoreHook_list),
+        ("merge_gap_bytes", c_uint64),
+        ("merge_bytes_max", c_uint64),
+        ("reads_max", c_uint32),
+        ("retries_itself", c_uint32),
+    ]
+
+
 LogHook_log = CFUNCTYPE(
     None, c_void_p, c_uint32, c_uint64, c_char_p, c_uint64
 )
@@ -840,6 +877,11 @@ class Config(Structure):
     source: SourceHook
     device_decode: int
     reserved3: int
+    store: StoreHook
+    hook_stack_bytes: int
+    max_open_files: int
+    keep_loaded: int
+    reset_timeout_ns: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -903,6 +945,11 @@ class Config(Structure):
         ("source", SourceHook),
         ("device_decode", c_uint32),
         ("reserved3", c_uint32),
+        ("store", StoreHook),
+        ("hook_stack_bytes", c_uint64),
+        ("max_open_files", c_uint32),
+        ("keep_loaded", c_uint32),
+        ("reset_timeout_ns", c_uint64),
     ]
 
 

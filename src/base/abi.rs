@@ -70,6 +70,9 @@ pub const BOX_MEMORY: u32 = 1;
 pub const BOX_VALUE: u32 = 2;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
+/// What `StoreHook::list` calls for each child of a folder.
+pub type FoundChild =
+    Option<unsafe extern "C" fn(context: *mut c_void, child: *const c_char, is_folder: i32)>;
 
 /// What a value holds that nobody has set: zeros, where a struct does not say otherwise.
 #[doc(hidden)]
@@ -550,6 +553,47 @@ c_structs! {
                 target: *mut c_void, bytes: u64,
             ) -> i64
         >,
+    }
+
+    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing. Not built yet.
+    ///
+    /// The functions get `user` of the files hook.
+    struct StoreHook, NONE {
+        /// The last bytes of a file, its size and its version.
+        read_tail: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, name: *const c_char, target: *mut c_void, bytes: u64,
+                got: *mut u64, size: *mut u64, version: *mut u8,
+            ) -> i64
+        >,
+        /// As `read` of the files hook, of one version alone.
+        read_version: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, name: *const c_char, version: *mut u8, offset: u64,
+                target: *mut c_void, bytes: u64,
+            ) -> i64
+        >,
+        /// As `read_async` of the files hook, of one version alone.
+        read_version_async: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, loader: u64, ticket: u64, name: *const c_char,
+                version: *mut u8, offset: u64, target: *mut c_void, bytes: u64,
+            ) -> i64
+        >,
+        /// Calls `found` for each child of a folder.
+        list: Option<
+            unsafe extern "C" fn(
+                user: *mut c_void, name: *const c_char, found: FoundChild, context: *mut c_void,
+            ) -> i64
+        >,
+        /// Bytes between two reads up to which they are made one.
+        merge_gap_bytes: u64,
+        /// Largest read that merging makes; 0: max_read_op_bytes, and no gap.
+        merge_bytes_max: u64,
+        /// Most reads in flight; 0: twice n_io_threads.
+        reads_max: u32,
+        /// 1: a read that fails is not tried once more.
+        retries_itself: u32,
     }
 
     /// `wavetrain_log_hook`: where log lines go. All zero: nowhere.

@@ -5,7 +5,8 @@
 //! no option is ever accepted and ignored.
 
 use crate::base::abi::{
-    FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, SourceHook, WorkersHook, c_structs,
+    FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, SourceHook, StoreHook, WorkersHook,
+    c_structs,
 };
 use crate::base::limits::{
     BOXES_MAX, CHUNK_BYTES_MAX, PARTS_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
@@ -328,6 +329,16 @@ macro_rules! config_table {
             => Choice DECODES "what is decoded on the device";
         /// Always 0.
         reserved3: u32 = 0, [0, 0];
+        /// What the files hook lacks. Default nothing. Not built yet.
+        store: StoreHook = StoreHook::NONE, Hook;
+        /// Stack of each own thread that calls hooks. Not built yet, so only 0 is taken.
+        hook_stack_bytes: u64 = 0 => Bytes "stack of threads that call hooks; not built yet";
+        /// Descriptors that are kept open. Not built yet, so only 0 is taken.
+        max_open_files: u32 = 0 => Count "files that are kept open; not built yet";
+        /// 1: the object that holds this code stays loaded. Not built yet, so only 1 is taken.
+        keep_loaded: u32 = 1, [0, 1] => Switch "never unload this library; not built yet";
+        /// Longest that a reset waits. Default 30 s. Not built yet.
+        reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset; not built yet";
     } };
 }
 config_table!(config);

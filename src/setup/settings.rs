@@ -252,6 +252,18 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("metadata_latency", c.metadata_latency != default.metadata_latency),
         ("augment", c.augment != default.augment),
         ("max_resample_bytes", c.max_resample_bytes != default.max_resample_bytes),
+        ("store.read_tail", c.store.read_tail.is_some()),
+        ("store.read_version", c.store.read_version.is_some()),
+        ("store.read_version_async", c.store.read_version_async.is_some()),
+        ("store.list", c.store.list.is_some()),
+        ("store.merge_gap_bytes", c.store.merge_gap_bytes != 0),
+        ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
+        ("store.reads_max", c.store.reads_max != 0),
+        ("store.retries_itself", c.store.retries_itself != 0),
+        ("hook_stack_bytes", c.hook_stack_bytes != default.hook_stack_bytes),
+        ("max_open_files", c.max_open_files != default.max_open_files),
+        ("keep_loaded", c.keep_loaded != default.keep_loaded),
+        ("reset_timeout_ns", c.reset_timeout_ns != default.reset_timeout_ns),
     ];
     let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
         return Ok(());

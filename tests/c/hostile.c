@@ -219,6 +219,9 @@ static void check_config(void) {
     config.metadata_latency.seed = 1;
     refused(&config, WAVETRAIN_UNSUPPORTED, "metadata_latency");
     config = small_config();
+    config.store.reads_max = 1;
+    refused(&config, WAVETRAIN_UNSUPPORTED, "store.reads_max");
+    config = small_config();
     config.dtype = WAVETRAIN_U8;
     config.pad_value = 256;
     refused(&config, WAVETRAIN_INVALID, "pad_value = 256: u8 cannot hold it");

@@ -218,10 +218,55 @@ unsafe extern "C" fn never_run(
 ) {
 }
 
+unsafe extern "C" fn never_read_tail(
+    _: *mut c_void,
+    _: *const c_char,
+    _: *mut c_void,
+    _: u64,
+    _: *mut u64,
+    _: *mut u64,
+    _: *mut u8,
+) -> i64 {
+    0
+}
+
+unsafe extern "C" fn never_read_version(
+    _: *mut c_void,
+    _: *const c_char,
+    _: *mut u8,
+    _: u64,
+    _: *mut c_void,
+    _: u64,
+) -> i64 {
+    0
+}
+
+unsafe extern "C" fn never_begin_read(
+    _: *mut c_void,
+    _: u64,
+    _: u64,
+    _: *const c_char,
+    _: *mut u8,
+    _: u64,
+    _: *mut c_void,
+    _: u64,
+) -> i64 {
+    0
+}
+
+unsafe extern "C" fn never_list(
+    _: *mut c_void,
+    _: *const c_char,
+    _: wavetrain::abi::FoundChild,
+    _: *mut c_void,
+) -> i64 {
+    0
+}
+
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 10] = [
+    let changes: [(&str, Change); 22] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
@@ -232,6 +277,18 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         ("metadata_latency", |c| c.metadata_latency.lognormal_sigma_ln_ns = f64::NAN),
         ("metadata_latency", |c| c.metadata_latency.cap_ns = 1),
         ("metadata_latency", |c| c.metadata_latency.seed = 1),
+        ("store.read_tail", |c| c.store.read_tail = Some(never_read_tail)),
+        ("store.read_version", |c| c.store.read_version = Some(never_read_version)),
+        ("store.read_version_async", |c| c.store.read_version_async = Some(never_begin_read)),
+        ("store.list", |c| c.store.list = Some(never_list)),
+        ("store.merge_gap_bytes", |c| c.store.merge_gap_bytes = 1),
+        ("store.merge_bytes_max", |c| c.store.merge_bytes_max = 1),
+        ("store.reads_max", |c| c.store.reads_max = 1),
+        ("store.retries_itself", |c| c.store.retries_itself = 1),
+        ("hook_stack_bytes", |c| c.hook_stack_bytes = 1 << 20),
+        ("max_open_files", |c| c.max_open_files = 64),
+        ("keep_loaded", |c| c.keep_loaded = 0),
+        ("reset_timeout_ns", |c| c.reset_timeout_ns = 1),
     ];
     for (name, change) in changes {
         let mut config = config(Dtype::U16, &[4], 1);

@@ -24,7 +24,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 23] {
+fn rust_layouts() -> [Layout; 24] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -48,6 +48,7 @@ fn rust_layouts() -> [Layout; 23] {
         FilesHook: "wavetrain_files_hook",
         SourceInfo: "wavetrain_source_info",
         SourceHook: "wavetrain_source_hook",
+        StoreHook: "wavetrain_store_hook",
         LogHook: "wavetrain_log_hook",
         FatalHook: "wavetrain_fatal_hook",
         WorkersHook: "wavetrain_workers_hook",

@@ -129,7 +129,7 @@ fn an_unknown_byte_of_a_newer_config_is_refused_by_its_place() {
 }
 
 /// Name, place and size of each hook of a config.
-fn hooks() -> [(&'static str, usize, usize); 7] {
+fn hooks() -> [(&'static str, usize, usize); 8] {
     [
         ("memory", offset_of!(Config, memory), size_of::<MemoryHook>()),
         ("files", offset_of!(Config, files), size_of::<FilesHook>()),
@@ -138,6 +138,7 @@ fn hooks() -> [(&'static str, usize, usize); 7] {
         ("workers", offset_of!(Config, workers), size_of::<WorkersHook>()),
         ("profiler", offset_of!(Config, profiler), size_of::<ProfilerHook>()),
         ("source", offset_of!(Config, source), size_of::<SourceHook>()),
+        ("store", offset_of!(Config, store), size_of::<StoreHook>()),
     ]
 }
 

@@ -384,7 +384,7 @@ mod tests {
         // `crop` and `bench` take the table of fields from a file.
         let without =
             ["struct_size", "reserved", "reserved2", "reserved3", "consumer_stream", "fields"];
-        let hooks = ["memory", "files", "log", "fatal", "workers", "profiler", "source"];
+        let hooks = ["memory", "files", "log", "fatal", "workers", "profiler", "source", "store"];
         let names = Config::FIELDS.iter().map(|(name, _)| *name);
         let expected = names.filter(|name| !without.contains(name) && !hooks.contains(name));
         let flags: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
