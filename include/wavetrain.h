@@ -167,9 +167,10 @@
  * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
  * batches are made on a device; they block all signals. Debuggers and top call them wavetrain-io0,
  * wavetrain-dec0, wavetrain-ring and wavetrain-gpu. The one for the device calls the driver, on
- * 8 MiB of stack above a guard page. Those that decode for it let your threads go first: they run
- * at batch priority (SCHED_BATCH), unless the thread that opens has another policy than
- * SCHED_OTHER or the system forbids it. For batches in host memory they run as any other thread.
+ * 8 MiB of stack. Below every stack lies a guard, see hook_stack_bytes. Those that decode for it
+ * let your threads go first: they run at batch priority (SCHED_BATCH), unless the thread that opens
+ * has another policy than SCHED_OTHER or the system forbids it. For batches in host memory they run
+ * as any other thread.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
@@ -706,15 +707,21 @@ typedef struct wavetrain_array_view {
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */
-/* Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
+/* Stack: on wavetrain's own threads (thread_mode = OWN) each hook has hook_stack_bytes, 256 KiB
+ * unless you set it. A hook that overflows it meets a guard of 128 KiB, which nobody can touch: the
+ * process ends by SIGSEGV. With PUMP and HOOK, and inside of your calls, a hook has what the
+ * calling thread has left, less what wavetrain takes (section 5).
+ *
+ * Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
  * zeros; zeros mean the built-in behaviour. `user` goes to every call and is not looked at. A hook
  * must not call into the loader that it serves (wavetrain_read_done excepted), must return on the
  * thread that it was called on, and must not unwind or longjmp out. */
 
 /* Where open takes its memory: host_block if it is not NULL, else alloc, else the system.
- * On a device one page of it, the guard below the stack of our thread that calls the driver, is
- * inaccessible from open to close, and readable and writable afterwards. Where that cannot be, as
- * in huge pages of yours, there is no guard, and a WARN says so. */
+ * With thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to
+ * close, and readable and writable afterwards: a page below each stack, 128 KiB where hooks are
+ * called. They count in the bill, but no page of them is touched. Where the system refuses that, as
+ * in huge pages of yours, there are no guards, and a WARN says so. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;
@@ -1052,8 +1059,10 @@ typedef struct wavetrain_config {
                                        they count where a device is taken [0] */
     uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
                                        256 MiB, or 16 x max_chunk_uncompressed_bytes where that is
-                                       more; on a device, in the place of the slots, 256 MiB +
-                                       1,056 x samples_per_batch x host_buffer_waves [0] */
+                                       more, + what stacks and tables take beyond 32 MiB (also
+                                       decoders, where n_decode_threads is set); on a device, in
+                                       the place of the slots, 256 MiB + 1,056 x samples_per_batch
+                                       x host_buffer_waves [0] */
     uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
                                    more; 0 = derived: two batches, with a chunk cache
                                    as many as fill it four times over, at most 4,096 [0] */
@@ -1136,7 +1145,10 @@ typedef struct wavetrain_config {
     uint32_t device_decode;        /* WAVETRAIN_DECODE_ [AUTO] */
     uint32_t reserved3;            /* 0 */
     wavetrain_store_hook store;    /* not built yet [none] */
-    uint64_t hook_stack_bytes;     /* not built yet [0] */
+    uint64_t hook_stack_bytes;     /* stack of a hook on each of wavetrain's own threads, up to
+                                      1 GiB; below it is a guard of 128 KiB. 0 = derived: 256 KiB.
+                                      Where no hook but memory and workers is set, stacks are as
+                                      small as ever, above a guard of a page [0] */
     uint32_t max_open_files;       /* not built yet [0] */
     uint32_t keep_loaded;          /* not built yet [1] */
     uint64_t reset_timeout_ns;     /* not built yet [30 s] */

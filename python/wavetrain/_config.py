@@ -244,7 +244,8 @@ class Config:
     Caps, in bytes, hard:
         max_gpu_memory_bytes: device memory; 0: the batch slots and 1 GiB.
         max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB, or 16
-            chunks of max_chunk_uncompressed_bytes where that is more.
+            chunks of max_chunk_uncompressed_bytes where that is more, and what stacks and tables
+            take beyond 32 MiB.
         max_chunk_uncompressed_bytes: a larger chunk is BudgetExceeded (see Pipeline's fit).
         max_read_op_bytes: to which neighbouring reads are merged.
         chunk_cache_bytes: for decoded chunks that are kept; 0: none.
@@ -258,6 +259,8 @@ class Config:
         n_decode_threads: threads that decode; 0: as many as CPUs, on a GPU less two, which the
             trainer's thread and the driver's keep busy, and 1 at least.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
+        hook_stack_bytes: stack of a callback (files, source, log) on each of wavetrain's threads;
+            0: 256 KiB, which is little for Python.
         max_shards_per_sample: that a box may touch; 0: no limit.
         reader: auto, threads, uring, direct.
         device_decode: auto, off, on.
@@ -320,6 +323,7 @@ class Config:
     source: Any = None
     digest: bool = False
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
+    hook_stack_bytes: int = number(1 << 20, high=1 << 30)
 
     @classmethod
     def default(

@@ -176,6 +176,38 @@ impl Carver {
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), index(bytes)) }
     }
 
+    /// Pieces of `sizes` bytes, whole pages, from a page on, below each of them a guard. `close`
+    /// gets the address of each guard before any byte is touched: a page that is touched may be a
+    /// huge one, of the guard next to it too. Empty while counting.
+    pub fn guarded(
+        &mut self,
+        item: Item,
+        guard_bytes: u64,
+        sizes: impl Iterator<Item = u64> + Clone,
+        mut close: impl FnMut(NonNull<u8>),
+    ) -> Region {
+        let bytes = sizes.clone().map(|bytes| guard_bytes + bytes).sum();
+        let Some(start) = self.take(item, bytes, MEMORY_PAGE_BYTES) else {
+            return Region::of(&mut []);
+        };
+        let mut at = 0;
+        for size in sizes.clone() {
+            // SAFETY: the guard is of the bytes that were just taken.
+            close(unsafe { start.add(index(at)) });
+            at += guard_bytes + size;
+        }
+        at = 0;
+        for size in sizes {
+            for page in (guard_bytes..guard_bytes + size).step_by(MEMORY_PAGE_BYTES as usize) {
+                // SAFETY: these bytes were taken and are above a guard. Volatile, because they are
+                // written for the effect on the page.
+                unsafe { start.as_ptr().add(index(at + page)).write_volatile(0) };
+            }
+            at += guard_bytes + size;
+        }
+        Region { start, bytes }
+    }
+
     /// Raw bytes from a page on, as a region.
     pub fn region(&mut self, item: Item, bytes: u64) -> Region {
         Region::of(self.bytes(item, bytes, MEMORY_PAGE_BYTES))

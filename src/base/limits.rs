@@ -108,6 +108,9 @@ pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
 /// Most samples in a batch, and most samples of lookahead.
 pub const SAMPLES_MAX: u32 = 1 << 20;
 
+/// Most stack that a hook may be given: more is a mistake.
+pub const HOOK_STACK_BYTES_MAX: u64 = 1 << 30;
+
 /// Most threads of either kind.
 pub const THREADS_MAX: u32 = 1024;
 

@@ -15,6 +15,7 @@ pub mod open_device;
 pub mod requests;
 pub mod run;
 pub mod schedule;
+mod stacks;
 pub mod threads;
 pub mod ways_out;
 

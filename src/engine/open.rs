@@ -5,9 +5,9 @@
 //!
 //! Over 500 lines because the layout of all memory stands in one place.
 
-use crate::base::abi::HostJob;
+use crate::base::abi::{HostJob, MemoryHook};
 use crate::base::arena::{Carver, Region};
-use crate::base::bill::{Bill, Item, Kind};
+use crate::base::bill::{Bill, Item, Kind, Line};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
+use crate::engine::stacks::{Stack, Stacks};
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
 use crate::jobs::plan::window::Planner;
@@ -30,51 +31,32 @@ use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
-use crate::os::{Os, Thread, ThreadStart, start_thread, thread_locals};
+use crate::os::{Os, SYSTEM, ThreadStart, start_thread};
 use crate::setup::geometry::Geometry;
-use crate::setup::settings::Settings;
+use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
-use core::ptr::NonNull;
 use core::sync::atomic::AtomicBool;
-use static_assertions::const_assert;
 
 /// Most descriptors of a loader. A sample that finds its file closed costs twice what one costs
 /// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
-/// What AddressSanitizer adds to the frames of each stack: without it the threads that wait for
-/// storage run out of theirs. Its thread-local tables, and TSan's, are counted with the program's.
-const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
-/// Stack of a thread that decodes: zstd and the planner take most of it.
-const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
-/// Stack of a thread that waits for storage: paths, records and the metadata parser.
-const IO_STACK_BYTES: u64 = (96 << 10) + SANITIZER_STACK_BYTES;
-/// Stack of the thread that calls the CUDA driver: as much as a program's first thread has, because
-/// how much a driver takes is its own affair, and its compiler takes most.
-const DEVICE_STACK_BYTES: u64 = (8 << 20) + SANITIZER_STACK_BYTES;
-/// Below it, a page that nobody may touch. A driver that runs out of its stack ends the process
-/// there and then; else it would write over the stack of another thread.
-const GUARD_BYTES: u64 = MEMORY_PAGE_BYTES;
-/// What has to be left of either when the thread begins: two thirds, more than a thread ever takes
-/// (tests/flow/stacks.rs). libc puts the thread-local variables of the program there as well: the
-/// last third is for a few of them, and a program with more gets larger stacks. This is the net
-/// below.
-const DECODE_NEED_BYTES: u64 = 128 << 10;
-const IO_NEED_BYTES: u64 = 64 << 10;
-
-const_assert!(DECODE_NEED_BYTES * 3 <= DECODE_STACK_BYTES * 2);
-const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
-
 /// The bill of a config, and the geometry behind it.
 #[inline(never)] // as said of `layout`
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
     let total = |geometry: &Geometry| host_total(&count(settings, geometry));
-    let geometry = settings.solve(target_bytes, total, why)?;
+    let solved = settings.solve(target_bytes, total, why);
+    let geometry = solved.inspect_err(|status| {
+        let floor = floor_bill(settings);
+        if host_total(&floor) > settings.host_bytes_max() {
+            name_largest_line(*status, &floor, why);
+        }
+    })?;
     Ok((count(settings, &geometry), geometry))
 }
 
@@ -90,8 +72,22 @@ pub fn floor_bill(settings: &Settings) -> Bill {
 }
 
 /// The least host memory that a config can be opened with.
-pub fn floor_bytes(settings: &Settings) -> u64 {
-    host_total(&floor_bill(settings))
+#[inline(never)] // as said of `layout`
+pub fn floor(settings: &Settings) -> Floor {
+    let bill = floor_bill(settings);
+    let lines = bill.lines().iter().filter(|line| is_table(settings, line));
+    Floor { bytes: host_total(&bill), tables_bytes: lines.map(|line| line.bytes).sum() }
+}
+
+/// Whether a line of the bill is a table, or stacks, of a size that the config says. Batches and
+/// the chunk cache have their own part of a derived cap; scratch and staging share the rest of it.
+fn is_table(settings: &Settings, line: &Line) -> bool {
+    match line.item {
+        Item::BatchSlots | Item::ChunkCache | Item::ChunkCacheTables => false,
+        Item::CommonScratch | Item::StagingSlabs | Item::DeviceWaves => false,
+        Item::DecodeScratch | Item::Decoders => settings.config.n_decode_threads > 0,
+        _ => line.kind == Kind::Host,
+    }
 }
 
 fn host_total(bill: &Bill) -> u64 {
@@ -100,11 +96,12 @@ fn host_total(bill: &Bill) -> u64 {
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     let mut carver = Carver::counting();
+    let stacks = Stacks::carve(&mut carver, &SYSTEM, settings);
     let scratch = Region::of(carve_scratch(&mut carver, geometry));
     carve_fences(&mut carver, settings);
     let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
-    let _ = layout(&mut carver, &crate::os::SYSTEM, settings, geometry, scratch, counted);
+    let _ = layout(&mut carver, &SYSTEM, settings, geometry, (scratch, stacks), counted);
     let mut bill = carver.bill().clone();
     add_device_lines(&mut bill, settings, geometry);
     bill
@@ -115,9 +112,21 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
 pub struct Opened {
     /// The loader, valid until `give_back`.
     pub loader: &'static Engine,
+    taken: Taken,
+}
+
+/// What open takes of the host, and gives back as it was.
+#[derive(Clone, Copy)]
+struct Taken {
     block: Block,
-    /// The guard below the stack of a device's thread, where it could be had.
-    guard: Option<NonNull<u8>>,
+    stacks: Stacks,
+}
+
+impl Taken {
+    fn give_back(&self, os: &Os, hook: &MemoryHook) {
+        self.stacks.lift(os);
+        self.block.give_back(os, hook);
+    }
 }
 
 impl Opened {
@@ -128,12 +137,7 @@ impl Opened {
         if let Some(engine) = self.loader.shared.engine() {
             engine.close();
         }
-        if let Some(guard) = self.guard {
-            // Whose the block is gets it back as it was.
-            let opened = (os.guard)(guard, GUARD_BYTES, false);
-            assert!(opened.is_ok());
-        }
-        self.block.give_back(os, &hook);
+        self.taken.give_back(os, &hook);
     }
 }
 
@@ -160,27 +164,31 @@ pub fn open(
         .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
+    // First, because a page that is touched next to a guard may be a huge one, of the guard too.
+    let stacks = Stacks::carve(&mut carver, os, settings);
+    let taken = Taken { block, stacks };
     let scratch = carve_scratch(&mut carver, &geometry);
     let fences = carve_fences(&mut carver, settings);
     let mut engine = None;
     if let Err(status) = open_engine(settings, &geometry, scratch, (&mut engine, fences), why) {
-        block.give_back(os, &hook);
+        taken.give_back(os, &hook);
         return Err(status);
     }
     let made = (&values, Some(&mut engine));
-    let scratch = Region::of(scratch);
-    let placed = layout(&mut carver, os, settings, &geometry, scratch, made);
+    let places = (Region::of(scratch), stacks);
+    let placed = layout(&mut carver, os, settings, &geometry, places, made);
     let Some((loader, starts)) = placed else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
             engine.close();
         }
-        block.give_back(os, &hook);
+        taken.give_back(os, &hook);
         return Err(fail!(why, Internal, "the zstd workspace does not fit"));
     };
     assert!(carver.bill().total(Kind::Host) == bytes);
     loader.lock.init();
     loader.lock.lock().slots.set_loader(handle.token);
-    let opened = Opened { loader, block, guard: set_guard(loader, starts) };
+    let opened = Opened { loader, taken };
+    stacks.tell(&loader.shared.sink);
     if settings.ring_depth > 0
         && let Err(errno) = open_ring(&loader.lock, &loader.ring)
     {
@@ -240,7 +248,7 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     share.min(settings.config.n_chunk_layout_cache).max(1)
 }
 
-/// The first piece, because opening a device works in it before there are any others.
+/// The first piece beside the stacks, because opening a device works in it before there are others.
 fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] {
     carver.bytes(Item::CommonScratch, geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
@@ -253,7 +261,7 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    common_scratch: Region,
+    (common_scratch, stacks): (Region, Stacks),
     (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let config = &settings.config;
@@ -266,7 +274,8 @@ fn layout(
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let ring = carve_ring(carver, settings);
-    let (threads, stacks) = carve_threads(carver, settings);
+    let own = u64::from(settings.thread_count());
+    let threads: &[_] = carver.slice_from(Item::Workers, own, |_| Mutex::new(None));
     let planners = carve_planner(carver, settings);
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
@@ -361,55 +370,24 @@ fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> Wa
     )
 }
 
-/// A place for the handle of each own thread, and their stacks.
-fn carve_threads(
-    carver: &mut Carver,
-    settings: &Settings,
-) -> (&'static [Mutex<Option<Thread>>], Region) {
-    let own = settings.thread_count();
-    let threads = carver.slice_from(Item::Workers, u64::from(own), |_| Mutex::new(None));
-    (threads, carver.region(Item::ThreadStacks, stack_offset(settings, own)))
-}
-
-/// Sets the guard below the stack of a device's thread, the last. A caller's memory may know no
-/// such thing, as that of huge pages: the thread goes without, and the log has it.
-#[inline(never)] // as said of `layout`
-fn set_guard(loader: &Engine, starts: &[Start]) -> Option<NonNull<u8>> {
-    let shared = loader.shared;
-    let start = starts.last().filter(|_| shared.settings.is_cuda())?;
-    // Of the same region as the stack, so it is an address.
-    let guard = NonNull::new(start.stack.as_ptr().wrapping_sub(GUARD_BYTES as usize))?;
-    match (shared.os.guard)(guard, GUARD_BYTES, true) {
-        Ok(()) => Some(guard),
-        Err(errno) => {
-            let text = format_args!("the stack of the device's thread has no guard page: {errno}");
-            shared.sink.log(Level::Warn, 0, text);
-            None
-        }
-    }
-}
-
 /// What each own thread runs, and on which stack.
 #[inline(never)] // as said of `layout`
 fn carve_starts(
     carver: &mut Carver,
     settings: &Settings,
     loader: Option<&'static Engine>,
-    stacks: Region,
+    stacks: Stacks,
 ) -> &'static [Start] {
     let mut number = 0;
     carver.slice_from(Item::Workers, settings.thread_count() as u64, |carver| {
-        let begin = stack_offset(settings, number) + guard_bytes(settings, number);
-        let bytes = stack_offset(settings, number + 1) - begin;
-        let decodes = number < settings.decode_threads;
         number += 1;
         Start {
             main: Engine::thread_main,
             refuse: Engine::thread_refused,
             argument: loader,
             number: number - 1,
-            stack: if carver.is_counting() { stacks } else { stacks.part(begin, bytes) },
-            need_bytes: if decodes { DECODE_NEED_BYTES } else { IO_NEED_BYTES },
+            stack: stacks.part(carver, settings, number - 1),
+            need_bytes: Stack::of(settings, number - 1).need_bytes,
         }
     })
 }
@@ -444,23 +422,6 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     let decoder = if decodes { Decoder::carve(carver) } else { None };
     let context = DecodeContext { decoder, target, block, large: None };
     Worker { staging, context, own_buffer }
-}
-
-/// Where the memory for the stack of thread `number` begins: decoding threads come first, that of a
-/// device last, its guard below it. Each has room for the thread-local variables of the program.
-fn stack_offset(settings: &Settings, number: u32) -> u64 {
-    let decoding = number.min(settings.decode_threads) as u64;
-    let has_device = settings.is_cuda() && number == settings.thread_count() && number > 0;
-    let waiting = number as u64 - decoding - u64::from(has_device);
-    let locals = thread_locals::stack_bytes();
-    decoding * (DECODE_STACK_BYTES + locals)
-        + waiting * (IO_STACK_BYTES + locals)
-        + if has_device { GUARD_BYTES + DEVICE_STACK_BYTES + locals } else { 0 }
-}
-
-/// Bytes of that memory, its first, which are not of the stack.
-fn guard_bytes(settings: &Settings, number: u32) -> u64 {
-    if settings.is_cuda() && number + 1 == settings.thread_count() { GUARD_BYTES } else { 0 }
 }
 
 type Start = ThreadStart<Engine>;
@@ -505,17 +466,20 @@ fn start_threads(
     while state.threads.starting > 0 {
         state.wait(Condition::Idle);
     }
-    match state.threads.stack_left {
-        None => Ok(()),
-        Some(left) => Err(fail!(
-            why,
-            OutOfMemory,
-            "starting threads: thread-local variables of the program leave {left} bytes of a \
-             stack, and it takes {IO_NEED_BYTES} of {IO_STACK_BYTES} to wait for storage, \
-             {DECODE_NEED_BYTES} of {DECODE_STACK_BYTES} to decode: make them smaller, or set \
-             thread_mode = pump or hook"
-        )),
-    }
+    let Some(left) = state.threads.stack_left else { return Ok(()) };
+    let settings = &loader.shared.settings;
+    let (decode, io) = (Stack::of(settings, 0), Stack::of(settings, settings.decode_threads));
+    Err(fail!(
+        why,
+        OutOfMemory,
+        "starting threads: thread-local variables of the program leave {left} bytes of a stack, \
+         and it takes {} of {} to wait for storage, {} of {} to decode: make them smaller, or set \
+         thread_mode = pump or hook",
+        io.need_bytes,
+        io.bytes,
+        decode.need_bytes,
+        decode.bytes
+    ))
 }
 
 #[cfg(test)]
@@ -544,7 +508,7 @@ mod tests {
         for cpu_count in [1, 2, 16, 64, 128, 1024] {
             let mut why = Why::new();
             let mut settings = settings_from_config(&config, cpu_count, &mut why).unwrap();
-            settings.limit_derived_threads(floor_bytes);
+            settings.settle(floor);
             assert!(settings.decode_threads >= threads_before.min(cpu_count));
             threads_before = settings.decode_threads;
             assert!(bill(&settings, &mut why).is_ok(), "{cpu_count}: {why}");

@@ -12,11 +12,12 @@ use crate::os::Errno;
 use crate::state::State;
 use crate::state::shared::Shared;
 
-/// Adds the way out to the text of memory that was not to be had.
+/// Adds the fix to the text of memory that was not to be had, or is more than a cap.
 #[inline(never)]
 pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
-    let lines = bill.lines().iter().filter(|line| line.kind == Kind::Host);
-    if let (Status::OutOfMemory, Some(line)) = (status, lines.max_by_key(|line| line.bytes)) {
+    let is_short = matches!(status, Status::OutOfMemory | Status::Budget);
+    let lines = bill.lines().iter().filter(|line| line.kind != Kind::Device);
+    if let Some(line) = lines.max_by_key(|line| line.bytes).filter(|_| is_short) {
         let (item, bytes) = (line.item, line.bytes);
         write!(why, "; {bytes} of them are for {item}: lower {}", fields_of(item));
     }
@@ -31,14 +32,17 @@ fn fields_of(item: Item) -> &'static str {
         }
         Item::DecodeScratch | Item::Decoders => "n_decode_threads or max_chunk_uncompressed_bytes",
         Item::IoBuffers => "n_io_threads",
-        Item::Workers | Item::ThreadStacks => "n_io_threads or n_decode_threads",
+        Item::Workers => "n_io_threads or n_decode_threads",
+        Item::ThreadStacks => "n_io_threads, n_decode_threads or hook_stack_bytes",
         Item::ChunkCache | Item::ChunkCacheTables => "chunk_cache_bytes",
         Item::ArrayMetadata => "n_array_meta_cache",
         Item::PartTable => "max_parts",
         Item::FileLayouts => "n_chunk_layout_cache",
         Item::IndexPages => "n_shard_index_cache",
         Item::IndexLookups => "metadata_io_concurrency",
-        Item::SampleQueue | Item::Uris => "lookahead_samples",
+        Item::SampleQueue | Item::Uris => "lookahead_samples or max_boxes_per_sample",
+        Item::BatchStates => "samples_per_batch, n_batch_slots or max_boxes_per_sample",
+        Item::ReadsInFlight | Item::RingReads => "n_io_threads",
         _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
     }
 }

@@ -9,7 +9,7 @@ use crate::base::abi::{
     c_structs,
 };
 use crate::base::limits::{
-    BOXES_MAX, CHUNK_BYTES_MAX, PARTS_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
+    BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, PARTS_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -191,7 +191,8 @@ macro_rules! config_table {
         /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
         max_gpu_memory_bytes: u64 = 0 => Bytes "cap on device bytes; 0 = derived";
         /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB, or 16
-        /// `max_chunk_uncompressed_bytes` where that is more; on a device, instead of batch slots,
+        /// `max_chunk_uncompressed_bytes` where that is more, + what stacks and tables take beyond
+        /// 32 MiB, with decoders where their number is set; on a device, instead of batch slots,
         /// 256 MiB and a kilobyte for each sample of a batch and wave.
         max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
         /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with
@@ -331,8 +332,10 @@ macro_rules! config_table {
         reserved3: u32 = 0, [0, 0];
         /// What the files hook lacks. Default nothing. Not built yet.
         store: StoreHook = StoreHook::NONE, Hook;
-        /// Stack of each own thread that calls hooks. Not built yet, so only 0 is taken.
-        hook_stack_bytes: u64 = 0 => Bytes "stack of threads that call hooks; not built yet";
+        /// Bytes of stack that a hook has on an own thread, at most 1 GiB. 0 = derived: 256 KiB.
+        /// Without hooks there is none. Default 0.
+        hook_stack_bytes: u64 = 0, [0, HOOK_STACK_BYTES_MAX]
+            => Bytes "stack that hooks have on own threads; 0 = 256KiB";
         /// Descriptors that are kept open. Not built yet, so only 0 is taken.
         max_open_files: u32 = 0 => Count "files that are kept open; not built yet";
         /// 1: the object that holds this code stays loaded. Not built yet, so only 1 is taken.

@@ -253,10 +253,8 @@ impl Settings {
             return Err(fail!(
                 why,
                 Budget,
-                "max_host_memory_bytes = {cap}: this config needs at least {floor} ({} of it batch \
-                 slots): raise the cap, or lower samples_per_batch, n_batch_slots, \
-                 n_decode_threads or max_chunk_uncompressed_bytes",
-                self.host_slots_bytes()
+                "max_host_memory_bytes = {cap}: this config needs at least {floor} bytes: raise \
+                 the cap"
             ));
         }
         self.grow_layout(&mut geometry.device, cap - floor, why)?;

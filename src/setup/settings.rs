@@ -30,6 +30,9 @@ const CHUNKS_DEFAULT: u64 = 16;
 const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
 /// Device memory beside batch slots where the config leaves the cap open.
 const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
+/// What tables and stacks may take of that memory. What they take beyond it, because a count or a
+/// stack of the config is large, comes to the cap.
+const TABLES_DEFAULT_BYTES: u64 = 32 << 20;
 /// Most samples of lookahead that a chunk cache asks for.
 const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 /// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
@@ -45,6 +48,8 @@ pub const fn cache_memory_bytes(chunk_cache_bytes: u64) -> u64 {
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 
+/// Stack that a hook has on an own thread where the config does not say.
+const HOOK_STACK_DEFAULT_BYTES: u64 = 256 << 10;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
@@ -87,12 +92,23 @@ pub struct Settings {
     pub cache_memory_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
     pub cache_uses: u32,
+    /// Bytes of the tables and stacks whose sizes the config says.
+    tables_bytes: u64,
     /// See the method.
     is_cuda: bool,
     /// CPUs that may be used.
     cpu_count: u32,
     /// Why that backend.
     pub backend_reason: Why,
+}
+
+/// The least memory that settings can be opened with.
+#[derive(Clone, Copy)]
+pub struct Floor {
+    /// Host bytes, pinned ones included.
+    pub bytes: u64,
+    /// Those of them that are tables and stacks whose sizes the config says.
+    pub tables_bytes: u64,
 }
 
 /// Checks `config`. `cpu_count` stands for "0 = derived" threads.
@@ -135,6 +151,7 @@ pub fn settings_from_config(
         window_pairs: 2 * boxes + 4 * chunks,
         uri_pool_bytes: uri_pool_bytes(lookahead_samples * boxes_per_sample),
         cache_memory_bytes,
+        tables_bytes: 0,
         is_cuda,
         cpu_count,
         backend_reason,
@@ -260,7 +277,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
         ("store.reads_max", c.store.reads_max != 0),
         ("store.retries_itself", c.store.retries_itself != 0),
-        ("hook_stack_bytes", c.hook_stack_bytes != default.hook_stack_bytes),
         ("max_open_files", c.max_open_files != default.max_open_files),
         ("keep_loaded", c.keep_loaded != default.keep_loaded),
         ("reset_timeout_ns", c.reset_timeout_ns != default.reset_timeout_ns),
@@ -300,17 +316,17 @@ impl Settings {
     }
 
     /// Takes the host, where the device ended an open with `status`; false where that is an error.
-    /// `floor` as for `limit_derived_threads`: batches in the host's memory leave less to threads.
+    /// `floor` as for `settle`: batches in the host's memory leave less to threads.
     pub fn take_the_host(
         &mut self,
         (status, why): (Status, &Why),
-        floor: impl Fn(&Settings) -> u64,
+        floor: impl Fn(&Settings) -> Floor,
     ) -> bool {
         let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda());
         let Some(reason) = reason else { return false };
         (self.is_cuda, self.backend_reason) = (false, reason);
         self.derive_threads();
-        self.limit_derived_threads(floor);
+        self.settle(floor);
         true
     }
 
@@ -333,7 +349,8 @@ impl Settings {
         match self.config.max_host_memory_bytes {
             0 => {
                 let chunks = CHUNKS_DEFAULT * config.max_chunk_uncompressed_bytes;
-                batches + config.chunk_cache_bytes + chunks.max(HOST_MEMORY_DEFAULT_BYTES)
+                let tables = self.tables_bytes.saturating_sub(TABLES_DEFAULT_BYTES);
+                batches + config.chunk_cache_bytes + chunks.max(HOST_MEMORY_DEFAULT_BYTES) + tables
             }
             given => given,
         }
@@ -378,6 +395,26 @@ impl Settings {
         self.config.thread_mode != config::THREADS_OWN
     }
 
+    /// Whether own threads call hooks of the host. Those of memory are called by who opens and
+    /// closes, those of workers where there are no own threads.
+    fn has_hooks(&self) -> bool {
+        let config = &self.config;
+        config.files.size.is_some()
+            || config.source.describe.is_some()
+            || config.log.log.is_some()
+            || config.fatal.fatal.is_some()
+            || config.profiler.begin.is_some()
+    }
+
+    /// Bytes of its stack that an own thread leaves to a hook; 0: it calls none.
+    pub fn hook_stack_bytes(&self) -> u64 {
+        match self.config.hook_stack_bytes {
+            _ if !self.has_hooks() => 0,
+            0 => HOOK_STACK_DEFAULT_BYTES,
+            given => given,
+        }
+    }
+
     /// Where the number of decoding threads is derived: as many as there are CPUs; on a device but
     /// for two, which the trainer's thread and the one that calls the driver keep busy.
     fn derive_threads(&mut self) {
@@ -387,19 +424,26 @@ impl Settings {
         }
     }
 
-    /// Where the number of decoding threads is derived: no more than take half of what the memory
-    /// cap leaves beside everything else. `floor(s)` is the least bill of settings `s`, which is
-    /// linear in the number of threads.
-    pub fn limit_derived_threads(&mut self, floor: impl Fn(&Settings) -> u64) {
-        if self.config.n_decode_threads != 0 || self.decode_threads == 1 {
-            return;
+    /// Derives what depends on the least memory of these settings: the cap, where the config leaves
+    /// it open, and the number of decoding threads, where that is derived. `floor(s)` is linear in
+    /// the number of threads.
+    pub fn settle(&mut self, floor: impl Fn(&Settings) -> Floor) {
+        if self.config.n_decode_threads == 0 && self.decode_threads > 1 {
+            self.limit_derived_threads(&floor);
         }
+        self.tables_bytes = floor(self).tables_bytes;
+    }
+
+    /// No more decoding threads than take half of what the memory cap leaves beside everything
+    /// else.
+    fn limit_derived_threads(&mut self, floor: impl Fn(&Settings) -> Floor) {
         let mut settings = self.clone();
         settings.decode_threads = 1;
         let one = floor(&settings);
+        settings.tables_bytes = one.tables_bytes;
+        let spare = settings.host_bytes_max().saturating_sub(one.bytes) / 2;
         settings.decode_threads = 2;
-        let each = floor(&settings) - one;
-        let spare = self.host_bytes_max().saturating_sub(one) / 2;
+        let each = floor(&settings).bytes - one.bytes;
         let most = 1 + spare.checked_div(each).unwrap_or(0).min(THREADS_MAX as u64) as u32;
         self.decode_threads = self.decode_threads.min(most);
     }

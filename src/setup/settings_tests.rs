@@ -102,7 +102,10 @@ fn the_host_that_is_taken_for_a_device_decodes_on_all_cpus() {
     let mut settings = settings_from_config(&device, 16, &mut Why::new()).unwrap();
     settings.config.backend = BACKEND_AUTO;
     let no_device = (Status::Cuda, &Why::new());
-    assert!(settings.take_the_host(no_device, |settings| settings.decode_threads.into()));
+    assert!(settings.take_the_host(no_device, |settings| Floor {
+        bytes: settings.decode_threads.into(),
+        tables_bytes: 0
+    }));
     assert_eq!((settings.is_cuda(), settings.decode_threads), (false, 16));
 }
 

@@ -158,7 +158,7 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
     let mut opened = open::open(os, settings, handle, why);
     if HAS_DEVICES
         && let Err(status) = opened
-        && settings.take_the_host((status, why), open::floor_bytes)
+        && settings.take_the_host((status, why), open::floor)
     {
         why.clear();
         opened = open::open(os, settings, handle, why);

@@ -66,7 +66,7 @@ pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
     let _float = FloatEnvironment::enter();
     let mut checked = settings_from_config(config, (SYSTEM.cpu_count)(), why);
     if let Ok(settings) = &mut checked {
-        settings.limit_derived_threads(open::floor_bytes);
+        settings.settle(open::floor);
     }
     checked
 }
@@ -134,7 +134,7 @@ fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
         Err(Status::Budget) => {}
         Err(status) => return Err(status),
     }
-    let host = open::floor_bytes(settings);
+    let host = open::floor(settings).bytes;
     if host > settings.host_bytes_max() {
         config.max_host_memory_bytes = align_up(host, 1 << 20);
     }

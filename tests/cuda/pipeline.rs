@@ -17,7 +17,7 @@ use std::time::Instant;
 use wavetrain::abi::{MemoryLine, SCRATCH_BYTES, Stats};
 use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
-use wavetrain::engine::open::{bill as bill_of, floor_bytes};
+use wavetrain::engine::open::{bill as bill_of, floor};
 use wavetrain::loader::{Loader, Pop, Request, config_fit, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::setup::settings::settings_from_config;
@@ -260,9 +260,9 @@ fn the_threads_that_were_derived_for_a_device_fit_the_host_that_is_taken_instead
             let mut why = Why::new();
             let mut settings = settings_from_config(&config, cpus, &mut why).unwrap();
             assert!(settings.is_cuda());
-            settings.limit_derived_threads(floor_bytes);
+            settings.settle(floor);
             let mut host = settings.clone();
-            assert!(host.take_the_host((Status::Cuda, &why), floor_bytes));
+            assert!(host.take_the_host((Status::Cuda, &why), floor));
             let billed = bill_of(&host, &mut why);
             assert!(billed.is_ok(), "{samples_per_batch} samples, {cpus} CPUs: {why}");
         }

@@ -7,7 +7,7 @@ use crate::common::synth::Meta;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use wavetrain::abi::{Blank, FieldSpec};
+use wavetrain::abi::{Blank, FieldSpec, LogHook};
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
@@ -151,6 +151,72 @@ fn a_bill_below_the_floor_still_lists_the_smallest_geometry() {
     assert_eq!(lines.iter().map(|line| line.bytes).sum::<u64>(), need.host_bytes);
 }
 
+/// Every count that takes memory, as large as somebody may need it.
+const LARGE: [(&str, &str, fn(&mut Config)); 13] = [
+    ("n_array_meta_cache", "array metadata", |c| c.n_array_meta_cache = 1 << 16),
+    ("n_shard_index_cache", "index pages", |c| c.n_shard_index_cache = 1 << 18),
+    ("n_chunk_layout_cache", "file layouts", |c| c.n_chunk_layout_cache = 1 << 20),
+    ("n_io_threads", "thread stacks", |c| (c.n_io_threads, c.log) = (1024, logging())),
+    ("hook_stack_bytes", "thread stacks", |c| (c.hook_stack_bytes, c.log) = (64 << 20, logging())),
+    ("n_decode_threads", "decode scratch", |c| c.n_decode_threads = 512),
+    ("max_chunks_per_wave", "waves", |c| {
+        (c.max_chunks_per_wave, c.host_buffer_waves) = (65535, 64)
+    }),
+    ("samples_per_batch", "batch states", |c| (c.samples_per_batch, c.digest) = (1 << 20, 1)),
+    ("lookahead_samples", "sample queue", |c| c.lookahead_samples = 1 << 20),
+    ("max_boxes_per_sample", "batch states", |c| {
+        (c.samples_per_batch, c.max_boxes_per_sample) = (4096, 255);
+    }),
+    ("max_parts", "part table", |c| c.max_parts = 1 << 24),
+    ("n_batch_slots", "batch slots", |c| (c.n_batch_slots, c.sample_shape[0]) = (64, 1 << 20)),
+    ("chunk_cache_bytes", "chunk cache", |c| c.chunk_cache_bytes = 1 << 30),
+];
+
+fn logging() -> LogHook {
+    unsafe extern "C" fn log(_: *mut c_void, _: u32, _: u64, _: *const c_char, _: u64) {}
+    LogHook { log: Some(log), ..LogHook::NONE }
+}
+
+#[test]
+fn each_count_alone_may_be_large_where_the_cap_is_derived() {
+    let mut wrong = Vec::new();
+    for (name, _, change) in LARGE {
+        let mut config = Config { sample_rank: 1, ..Config::default() };
+        config.sample_shape[0] = 64;
+        change(&mut config);
+        match memory_need(&config) {
+            Ok(need) if need.host_bytes > 100 << 20 => {}
+            Ok(need) => wrong.push(format!("{name} is not large: {}", need.host_bytes)),
+            Err(failure) => wrong.push(format!("{name}: {failure}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_cap_that_is_too_small_names_the_largest_line_and_what_makes_it_smaller() {
+    let mut wrong = Vec::new();
+    for (name, line, change) in LARGE {
+        let mut config = Config { sample_rank: 1, ..Config::default() };
+        config.sample_shape[0] = 64;
+        change(&mut config);
+        config.max_host_memory_bytes = 100 << 20;
+        let Some(failure) = memory_need(&config).err() else {
+            wrong.push(format!("{name} fits"));
+            continue;
+        };
+        let text = failure.text.as_str();
+        let is_right = failure.status == Status::Budget
+            && text.starts_with("max_host_memory_bytes = 104857600: this config needs")
+            && text.contains(&format!(" of them are for {line}: lower "))
+            && text.contains(name);
+        if !is_right {
+            wrong.push(format!("{name}: {failure}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn the_bill_never_exceeds_the_cap() {
     for mib in (8..80).step_by(5) {
@@ -266,7 +332,7 @@ unsafe extern "C" fn never_list(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 22] = [
+    let changes: [(&str, Change); 21] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
@@ -285,7 +351,6 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         ("store.merge_bytes_max", |c| c.store.merge_bytes_max = 1),
         ("store.reads_max", |c| c.store.reads_max = 1),
         ("store.retries_itself", |c| c.store.retries_itself = 1),
-        ("hook_stack_bytes", |c| c.hook_stack_bytes = 1 << 20),
         ("max_open_files", |c| c.max_open_files = 64),
         ("keep_loaded", |c| c.keep_loaded = 0),
         ("reset_timeout_ns", |c| c.reset_timeout_ns = 1),

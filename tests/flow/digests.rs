@@ -6,7 +6,7 @@ use crate::common::fixtures::Scratch;
 use crate::common::store::{self, Spec};
 use std::array;
 use wavetrain::config::*;
-use wavetrain::engine::open::floor_bytes;
+use wavetrain::engine::open;
 use wavetrain::loader::{Batch, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::setup::settings::settings_from_config;
@@ -220,7 +220,7 @@ fn a_stream_is_reset_and_closed_while_its_batches_are_read_for_digests() {
 /// The least host memory that a config takes.
 fn floor(config: &Config) -> u64 {
     let mut why = Why::new();
-    floor_bytes(&settings_from_config(config, 2, &mut why).unwrap())
+    open::floor(&settings_from_config(config, 2, &mut why).unwrap()).bytes
 }
 
 #[test]

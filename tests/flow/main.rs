@@ -8,6 +8,7 @@ mod chunk_cache;
 #[path = "../common/mod.rs"]
 mod common;
 mod digests;
+mod hook_stacks;
 mod host;
 mod host_hooks;
 mod idle;

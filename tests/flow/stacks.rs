@@ -1,5 +1,5 @@
-//! How deep the stacks of our threads get. They lie in the arena, side by side and without a guard
-//! page between them, so that one that is too small would write over another.
+//! How deep the stacks of our threads get. They lie in the arena, a guard below each, so that one
+//! that is too small would end the process.
 //!
 //! Stacks are painted before their threads start, and looked at when everything was streamed.
 
