@@ -503,7 +503,7 @@ enum {
     WAVETRAIN_CODEC_LZ4 = 5
 };
 
-/* Figures since open or stats_reset; those of memory, backend and batches_held are as of now. */
+/* Figures since open or stats_reset; those of memory, backend and held batches are as of now. */
 /* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
  * chunks_by_workers. From BROKEN on it was to be the device, and the chunk was read again. */
 enum {
@@ -602,6 +602,9 @@ typedef struct wavetrain_stats_view {
     uint32_t reserved2;             /* 0 */
     uint64_t files_changed; /* files, documents and folders that had another version at the first
                                 touch of a batch, so that what was cached of them was forgotten */
+    uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
+                                       number, 0 also where none is .. */
+    uint64_t oldest_held_ns;        /* .. and for how long, since it was popped; 0: none is held */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -1149,7 +1152,11 @@ typedef struct wavetrain_config {
                                       1 GiB; below it is a guard of 128 KiB. 0 = derived: 256 KiB.
                                       Where no hook but memory and workers is set, stacks are as
                                       small as ever, above a guard of a page [0] */
-    uint32_t max_open_files;       /* not built yet [0] */
+    uint32_t max_open_files;       /* descriptors of data files that are kept open, two for each
+                                      file with reader = DIRECT; 0 = derived: an eighth of
+                                      RLIMIT_NOFILE, at least 64. Never more files than
+                                      n_chunk_layout_cache. Metadata, folders and io_uring take a
+                                      few more, for a moment or for good [0] */
     uint32_t keep_loaded;          /* not built yet [1] */
     uint64_t reset_timeout_ns;     /* not built yet [30 s] */
 } wavetrain_config;
@@ -1256,7 +1263,8 @@ wavetrain_status wavetrain_flush(wavetrain_loader loader);
  * The batch is yours until release. error: NULL or yours, filled where the result is negative,
  * AGAIN or STARVED.
  * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
- * all slots are held, how many of them by tensors alone, reads are pending or samples are missing;
+ * all slots are held, how many of them by tensors alone and which batch the longest, reads are
+ * pending or samples are missing;
  * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
  * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
  * stays until reset. Without threads of ours (PUMP, HOOK) a pop that waits works meanwhile. */
@@ -1353,10 +1361,11 @@ wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *
 wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
 /* Why a call on this loader failed last, on whatever thread: the last that returned a negative
- * status, or AGAIN of dlpack; close and this one are not looked at. Where none failed, the error
- * that ended the stream; status OK and an empty text if there is none. Reset clears it. error:
- * yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK. Does not
- * wait. */
+ * status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one are not
+ * looked at. Where none failed, the error that ended the stream; where there is none and all slots
+ * are held now, STARVED and which batch the longest; else status OK and an empty text. Reset clears
+ * it. error: yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK.
+ * Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
 /* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read

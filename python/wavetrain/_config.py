@@ -259,6 +259,8 @@ class Config:
         n_decode_threads: threads that decode; 0: as many as CPUs, on a GPU less two, which the
             trainer's thread and the driver's keep busy, and 1 at least.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
+        max_open_files: descriptors of data files that are kept open; 0: an eighth of RLIMIT_NOFILE,
+            at least 64.
         hook_stack_bytes: stack of a callback (files, source, log) on each of wavetrain's threads;
             0: 256 KiB, which is little for Python.
         max_shards_per_sample: that a box may touch; 0: no limit.
@@ -324,6 +326,7 @@ class Config:
     digest: bool = False
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
     hook_stack_bytes: int = number(1 << 20, high=1 << 30)
+    max_open_files: int = number(0)
 
     @classmethod
     def default(

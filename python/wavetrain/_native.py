@@ -423,6 +423,8 @@ class StatsView(Structure):
     device_decode_way: int
     reserved2: int
     files_changed: int
+    oldest_held_batch: int
+    oldest_held_ns: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -482,6 +484,8 @@ class StatsView(Structure):
         ("device_decode_way", c_uint32),
         ("reserved2", c_uint32),
         ("files_changed", c_uint64),
+        ("oldest_held_batch", c_uint64),
+        ("oldest_held_ns", c_uint64),
     ]
 
 

@@ -295,6 +295,11 @@ stats! {
     /// Files, documents and folders that were replaced or rewritten since they were looked at, so
     /// that what was cached of them was forgotten.
     files_changed: u64 = AtomicU64,
+    /// Number of the batch that is held the longest, by the caller or by tensors; 0 also where
+    /// none is.
+    oldest_held_batch: u64,
+    /// For how long it has been; 0 where none is.
+    oldest_held_ns: u64,
 }
 
 #[cfg(test)]

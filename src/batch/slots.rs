@@ -85,6 +85,8 @@ struct Slot {
     next_tensor: u8,
     /// A tensor was deleted while somebody found out what the slot waits for.
     is_touched: bool,
+    /// When its batch was popped, where it is kept.
+    popped_ns: u64,
 }
 
 const_assert!(TENSORS_PER_SLOT <= u8::BITS);
@@ -151,6 +153,7 @@ impl Slots {
             tensors: [0; FIELDS_MAX as usize],
             next_tensor: 0,
             is_touched: false,
+            popped_ns: 0,
         };
         let samples = count as u64 * samples_per_batch as u64;
         let boxes = samples * per_sample.boxes as u64;
@@ -228,6 +231,14 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.is_kept()).count() as u32
     }
 
+    /// The batch that was popped first of those that are kept, by the caller or by tensors: its
+    /// number, and when that was.
+    pub fn longest_kept(&self) -> Option<(u64, u64)> {
+        let kept = self.slots.iter().filter(|slot| slot.is_kept());
+        let oldest = kept.min_by_key(|slot| slot.popped_ns)?;
+        Some((oldest.batch_id, oldest.popped_ns))
+    }
+
     /// A slot in a state.
     pub fn find(&self, state: SlotState) -> Option<BatchSlot> {
         self.slots.iter().position(|slot| slot.state == state).map(|at| BatchSlot(at as u32))
@@ -271,6 +282,7 @@ impl Slots {
             tensors: [0; FIELDS_MAX as usize],
             next_tensor,
             is_touched: false,
+            popped_ns: 0,
         };
         for sample in 0..sample_count {
             let row = self.row(slot, sample);
@@ -364,10 +376,11 @@ impl Slots {
     }
 
     /// Hands the next batch out; its token.
-    pub fn pop(&mut self, slot: BatchSlot) -> u64 {
+    pub fn pop(&mut self, slot: BatchSlot, now_ns: u64) -> u64 {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
         let entry = self.go(slot, SlotState::Ready, SlotState::Held);
+        entry.popped_ns = now_ns;
         entry.generation = entry.generation.wrapping_add(1).max(1);
         let generation = u64::from(entry.generation);
         self.token_key ^ (generation << 32 | (u64::from(slot.0) + 1))

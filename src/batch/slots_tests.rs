@@ -26,7 +26,7 @@ fn held() -> Slots {
     slots.begin(SLOT, 2);
     assert!(slots.sub_remaining(SLOT, 1));
     assert_eq!(slots.complete(SLOT, false), SlotState::Ready);
-    slots.pop(SLOT);
+    slots.pop(SLOT, 7);
     slots
 }
 
@@ -91,7 +91,7 @@ fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
         ),
         (|slots| assert_eq!(slots.patched(SLOT), Ready), Patching, Ready),
         (|slots| slots.digested(SLOT), Digesting, Ready),
-        (|slots| assert_ne!(slots.pop(SLOT), 0), Ready, Held),
+        (|slots| assert_ne!(slots.pop(SLOT, 7), 0), Ready, Held),
         (|slots| slots.drop_failed(SLOT), Failed, Free),
         (|slots| slots.release(SLOT), Held, Releasing),
         (|slots| assert!(slots.released(SLOT, false)), Releasing, Free),

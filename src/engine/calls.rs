@@ -201,7 +201,7 @@ impl Engine {
             if let Some(slot) = state.slots.next_slot() {
                 match state.slots.state(slot) {
                     SlotState::Ready => {
-                        let token = state.slots.pop(slot);
+                        let token = state.slots.pop(slot, (self.shared.os.now_ns)());
                         note_consumer(self.shared, &mut state, slot);
                         self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
                         return Ok(Popped::Batch(token));
@@ -225,7 +225,11 @@ impl Engine {
                 return Ok(Popped::Again(starved_text(&state, self.shared)));
             }
             if (self.shared.os.now_ns)() >= deadline {
-                return Ok(Popped::Starved(starved_text(&state, self.shared)));
+                let why = starved_text(&state, self.shared);
+                if state.slots.kept() == state.slots.count() {
+                    state.call_error = Some(Failure::because(Status::Starved, &why));
+                }
+                return Ok(Popped::Starved(why));
             }
             *has_waited = true;
             state = self.wait_or_help(state, Condition::Batch, deadline);
@@ -381,10 +385,14 @@ impl Engine {
         self.lock.lock().call_error = Some(failure.clone());
     }
 
-    /// Why a call failed last; where none did, the error that ended the stream.
+    /// Why a call failed last; where none did, the error that ended the stream, or who keeps all
+    /// batch slots: whoever waits in pop cannot say so.
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();
-        state.call_error.clone().or_else(|| state.sticky.clone())
+        let failure = state.call_error.clone().or_else(|| state.sticky.clone());
+        let is_held = state.slots.kept() == state.slots.count();
+        let held = || Failure::because(Status::Starved, &starved_text(&state, self.shared));
+        failure.or_else(|| is_held.then(held))
     }
 
     /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a

@@ -31,7 +31,7 @@ use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
-use crate::os::{Os, SYSTEM, ThreadStart, start_thread};
+use crate::os::{Os, SYSTEM, Thread, ThreadStart, start_thread};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
@@ -42,8 +42,9 @@ use crate::wave::WaveTables;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
 
-/// Most descriptors of a loader. A sample that finds its file closed costs twice what one costs
-/// that finds it open, so ten thousand arrays keep theirs where the process may have as many.
+/// Most descriptors of a loader that the config does not ask for. A sample that finds its file
+/// closed costs twice what one costs that finds it open, so ten thousand arrays keep theirs where
+/// the process may have eight times as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
 /// The bill of a config, and the geometry behind it.
@@ -239,13 +240,20 @@ impl Values {
 
 extern "C" fn no_job(_argument: *mut c_void) {}
 
-/// Descriptors that the table of files may hold open: half of what the process may have, so that
-/// the host keeps its own, and no more than files that it knows.
+/// Files that the table of files may hold open, as many as it knows at the most. Derived: an eighth
+/// of the descriptors that the process may have, because several loaders and the trainer share
+/// them; 64 at least, where that leaves the host half of its own. A file takes two where it is read
+/// past the page cache as well.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     let limit = (os.open_files_max)();
+    let half = (limit.saturating_sub(32) / 2).max(4);
+    let descriptors = match u64::from(settings.config.max_open_files) {
+        0 => (limit / 8).max(64).min(half).min(OPEN_FILES_MAX),
+        given => given,
+    };
     let each = if settings.reads_direct { 2 } else { 1 };
-    let share = (limit.saturating_sub(32) / 2 / each).clamp(4, OPEN_FILES_MAX) as u32;
-    share.min(settings.config.n_chunk_layout_cache).max(1)
+    let files = (descriptors / each).clamp(1, u64::from(u32::MAX)) as u32;
+    files.min(settings.config.n_chunk_layout_cache)
 }
 
 /// The first piece beside the stacks, because opening a device works in it before there are others.
@@ -274,8 +282,7 @@ fn layout(
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let ring = carve_ring(carver, settings);
-    let own = u64::from(settings.thread_count());
-    let threads: &[_] = carver.slice_from(Item::Workers, own, |_| Mutex::new(None));
+    let threads = carve_threads(carver, settings);
     let planners = carve_planner(carver, settings);
     let states = carve_state(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
@@ -368,6 +375,11 @@ fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> Wa
         settings.pairs_per_wave,
         staging,
     )
+}
+
+/// A place for the handle of each own thread.
+fn carve_threads(carver: &mut Carver, settings: &Settings) -> &'static [Mutex<Option<Thread>>] {
+    carver.slice_from(Item::Workers, u64::from(settings.thread_count()), |_| Mutex::new(None))
 }
 
 /// What each own thread runs, and on which stack.

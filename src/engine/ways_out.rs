@@ -78,8 +78,10 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
              that were not deleted: release a batch or delete its tensors"
         );
+        write_longest_kept(&mut why, state, shared);
     } else if kept == state.slots.count() {
         fail!(why, Starved, "all {kept} batch slots are held: release one");
+        write_longest_kept(&mut why, state, shared);
     } else if kept + fenced == state.slots.count() && captured > 0 {
         fail!(
             why,
@@ -113,4 +115,22 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         fail!(why, Starved, "the next batch is being planned");
     }
     why
+}
+
+/// Adds which batch is kept the longest.
+fn write_longest_kept(why: &mut Why, state: &State, shared: &Shared) {
+    if let Some((batch, popped_ns)) = state.slots.longest_kept() {
+        let held = Seconds((shared.os.now_ns)().saturating_sub(popped_ns));
+        write!(why, "; batch {batch} is held the longest, for {held}");
+    }
+}
+
+/// A time in nanoseconds, shown as "12.3 s".
+struct Seconds(u64);
+
+impl core::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let tenths = self.0 / 100_000_000;
+        write!(f, "{}.{} s", tenths / 10, tenths % 10)
+    }
 }

@@ -336,8 +336,11 @@ macro_rules! config_table {
         /// Without hooks there is none. Default 0.
         hook_stack_bytes: u64 = 0, [0, HOOK_STACK_BYTES_MAX]
             => Bytes "stack that hooks have on own threads; 0 = 256KiB";
-        /// Descriptors that are kept open. Not built yet, so only 0 is taken.
-        max_open_files: u32 = 0 => Count "files that are kept open; not built yet";
+        /// Descriptors of data files that are kept open, two for each file where reader is DIRECT.
+        /// 0 = derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
+        /// n_chunk_layout_cache. Default 0.
+        max_open_files: u32 = 0
+            => Count "descriptors of data files that are kept open; 0 = an eighth of the limit";
         /// 1: the object that holds this code stays loaded. Not built yet, so only 1 is taken.
         keep_loaded: u32 = 1, [0, 1] => Switch "never unload this library; not built yet";
         /// Longest that a reset waits. Default 30 s. Not built yet.

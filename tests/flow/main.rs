@@ -7,7 +7,9 @@ mod changes;
 mod chunk_cache;
 #[path = "../common/mod.rs"]
 mod common;
+mod descriptors;
 mod digests;
+mod held;
 mod hook_stacks;
 mod host;
 mod host_hooks;

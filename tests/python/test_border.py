@@ -60,6 +60,7 @@ LIMITS = {
     "max_boxes_per_sample": (0, 255),
     "max_parts": (0, 1 << 24),
     "hook_stack_bytes": (0, 1 << 30),
+    "max_open_files": (0, U32),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
