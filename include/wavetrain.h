@@ -145,8 +145,8 @@
  * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
  * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included.
  * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
- * WAVETRAIN_BUDGET at open, with the floor in the text. While batches are held or tensors live,
- * close gives nothing back.
+ * WAVETRAIN_BUDGET at open, with the floor in the text. A batch that is held and a tensor that
+ * lives keep the memory of their slot from close; wavetrain_close says what becomes of the rest.
  *
  * Structs that cross this surface start with struct_size, which the caller sets to sizeof, and only
  * ever grow at the end, so that programs built with an older header go on working. Of a struct that
@@ -185,7 +185,9 @@
  * written. What ends a wait is its timeout, or close. Hooks are called with cancellation off,
  * whatever the thread, and must leave it off; threads of ours are never cancelled.
  *
- * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK.
+ * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK. After a close
+ * that returned WAVETRAIN_AGAIN for batches and tensors alone only memory.free is called, by the
+ * close that is OK.
  *
  * Handles are numbers, never 0. A call with a handle that was closed, never existed, or is of
  * another copy of wavetrain in the process (a plugin's), touches no memory and returns
@@ -273,6 +275,7 @@ enum {
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
 #define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of a field that live at a time */
 #define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: as long as config.pop_timeout_ns says */
+#define WAVETRAIN_UNTIL_RELEASED (UINT64_MAX - 2) /* of close: waits for batches and tensors, too */
 #define WAVETRAIN_NGFF_VERSION_BYTES 16
 #define WAVETRAIN_FIELDS_MAX 8          /* tensors in a batch */
 #define WAVETRAIN_NO_INDEX UINT32_MAX   /* in a group entry: the store does not say */
@@ -359,8 +362,8 @@ enum {
 /* What a box of MEMORY or of a VALUE reads: a tensor of as many axes as the box. Yours; set
  * struct_size. It is read during push; what data points to, too, of a VALUE. Of MEMORY it is
  * borrowed, and must not be written, until the batch of the sample is popped, or reset or close has
- * returned WAVETRAIN_OK. The fill value of a tensor is 0. These boxes need fields or
- * max_boxes_per_sample in the config.
+ * returned WAVETRAIN_OK, or close WAVETRAIN_AGAIN for batches and tensors alone. The fill value of
+ * a tensor is 0. These boxes need fields or max_boxes_per_sample in the config.
  *
  * Memory of the host is copied through pinned memory of ours on its way to a device. Memory of a
  * device is not copied: the kernel that fills the batch reads it where it lies, when event is over,
@@ -1235,12 +1238,22 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * ends the threads, gives the memory back. held: NULL or yours; set to the number of slots that a
  * batch keeps, popped and not released, or a tensor, exported and not deleted; also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
- * live, or reads or queued work are still in flight; memory and hooks stay in use. Release and
- * delete them and call close again; until then close, release, read_done, batch_info, stats,
- * stats_reset, last_error and deleters work, all else returns SHUTDOWN. Close does not wait for
- * batches and tensors: where only they are left, a WARN says once how many of each. So does one
- * where the timeout ran out on work in flight. NOTHING ELSE ENDS A LOADER: who drops the handle on
- * AGAIN leaves its memory in use for as long as the process runs. */
+ * live, or reads, calls or queued work are still in flight. Release and delete them and call close
+ * again; until then close, release, read_done, batch_info, stats, stats_reset, last_error and
+ * deleters work, all else returns SHUTDOWN. While work is in flight, memory and hooks stay in use,
+ * and a WARN says so once where the timeout ran out on it.
+ * Close does not wait for batches and tensors. Where they alone are left, it returns AGAIN before
+ * timeout_ns is over, and a WARN says once how many of each. Threads have then ended, descriptors
+ * are closed, what push borrowed is yours again, and no hook is called any more, but memory.free by
+ * the close that is OK. Of memory of the system all pages were given back but those of the slots
+ * that are kept and of their records; each further close gives back those of slots that were
+ * released since. Of your block, of what memory.alloc gave, and of pinned and device memory nothing
+ * is given back before OK. stats goes on telling what open took.
+ * timeout_ns WAVETRAIN_UNTIL_RELEASED: the same, but in place of that AGAIN close waits until the
+ * last batch is released and the last tensor deleted, and is OK. FOR A THREAD THAT IS TO RELEASE OR
+ * DELETE NONE OF THEM.
+ * NOTHING ELSE ENDS A LOADER: who drops the handle on AGAIN leaves what was not given back in use
+ * for as long as the process runs. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is

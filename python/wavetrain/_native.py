@@ -53,6 +53,7 @@ SCRATCH_BYTES = 4259840
 FOREVER = 0xffffffffffffffff
 TENSORS_PER_SLOT = 8
 POP_TIMEOUT = 0xffffffffffffffff - 1
+UNTIL_RELEASED = 0xffffffffffffffff - 2
 NGFF_VERSION_BYTES = 16
 FIELDS_MAX = 8
 NO_INDEX = 0xffffffff

@@ -17,10 +17,17 @@ use crate::base::bill::{Bill, Item, Kind};
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::{align_up, index};
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Most bytes that one copy repeats: they stay in a cache next to the core.
 const REPEATED_BYTES: usize = 4096;
+
+/// The addresses of a value.
+pub fn span_of<T: ?Sized>(value: &T) -> Range<usize> {
+    let start = core::ptr::from_ref(value).addr();
+    start..start + size_of_val(value)
+}
 
 /// Takes pieces off a host block in order, or counts what they would take.
 pub struct Carver {
@@ -249,6 +256,12 @@ impl Region {
     /// Address of the first byte.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// The addresses.
+    pub fn span(&self) -> Range<usize> {
+        let start = self.as_ptr().addr();
+        start..start + index(self.bytes)
     }
 
     /// A part of the region as a region of its own.
@@ -552,6 +565,13 @@ impl<T: Clone + 'static> Table<T> {
     /// Address of the first element.
     pub fn as_ptr(&self) -> *const T {
         self.start.as_ptr()
+    }
+
+    /// The addresses of elements `[first, first + count)`.
+    pub fn span(&self, first: usize, count: usize) -> Range<usize> {
+        assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
+        let start = self.as_ptr().addr();
+        start + first * size_of::<T>()..start + (first + count) * size_of::<T>()
     }
 
     /// Where element `position` lies.

@@ -11,13 +11,14 @@
 //! A piece is some whole samples of a field, whose digests are complete with it, or a part of one
 //! sample. Of a loader that was not asked for digests there is no slot and no row here.
 
-use crate::base::arena::{Carver, Table};
+use crate::base::arena::{Carver, Table, span_of};
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::FIELDS_MAX;
 use crate::loops::digest::{WORD_BYTES, digest, mix, share};
 use crate::loops::simd::Level;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 use static_assertions::const_assert;
 
 /// Bytes of a piece at most: what a job takes 30 to 60 us for, so that the lock is nothing beside
@@ -295,6 +296,11 @@ impl Digests {
     pub fn of(&self, slot: BatchSlot, field: u32, samples: u32) -> Option<(&'static [u64], u64)> {
         let sum = *self.sums.get(self.place(slot, field))?;
         Some((self.table.rows(self.row(slot, field, 0), samples as usize), sum))
+    }
+
+    /// The addresses of the sums.
+    pub fn sums_span(&self) -> Range<usize> {
+        span_of(&*self.sums)
     }
 
     /// Forgets all pieces; no job has one.

@@ -20,6 +20,7 @@ use crate::base::limits::{BUFFER_ALIGN, RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
 use core::iter::once;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::ptr::{self, NonNull};
 
 /// Most axes of a tensor: samples, those of a sample, and the bytes of a raw element.
@@ -143,6 +144,12 @@ impl Exports {
             versioned: form(offset_of!(Record, versioned)).cast(),
             legacy: form(offset_of!(Record, legacy)).cast(),
         }
+    }
+
+    /// The addresses of the records of a slot.
+    pub fn span(&self, slot: BatchSlot) -> Range<usize> {
+        let count = (self.fields * TENSORS_PER_SLOT) as usize;
+        self.records.span(slot.at() * count, count)
     }
 
     /// Slot, field and number of the record that a tensor at this address is the form of.

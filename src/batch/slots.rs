@@ -20,13 +20,14 @@
 //! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
 //! the one that holds `next_pop`.
 
-use crate::base::arena::{Carver, Table};
+use crate::base::arena::{Carver, Table, span_of};
 use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
 use crate::records::{BoxRecord, Destination, Fed};
+use core::ops::Range;
 use static_assertions::const_assert;
 
 /// State of a slot.
@@ -237,6 +238,17 @@ impl Slots {
         let kept = self.slots.iter().filter(|slot| slot.is_kept());
         let oldest = kept.min_by_key(|slot| slot.popped_ns)?;
         Some((oldest.batch_id, oldest.popped_ns))
+    }
+
+    /// The slots that are kept, as bits.
+    pub fn kept_set(&self) -> u64 {
+        let kept = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_kept());
+        kept.fold(0, |bits, (at, _)| bits | 1 << at)
+    }
+
+    /// The addresses of what is known of the slots themselves.
+    pub fn span(&self) -> Range<usize> {
+        span_of(&*self.slots)
     }
 
     /// A slot in a state.

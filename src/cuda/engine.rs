@@ -446,7 +446,7 @@ impl DeviceEngine {
     }
 
     /// Every stream of ours, the slots' only with `with_slots`.
-    fn streams(&self, with_slots: bool) -> impl Iterator<Item = Stream> {
+    pub(super) fn streams(&self, with_slots: bool) -> impl Iterator<Item = Stream> {
         let slots = self.slots.iter().filter(move |_| with_slots).map(|slot| slot.ready);
         // What consumers are waited for on.
         let detour = Some(*self.detour.lock()).filter(|_| with_slots);

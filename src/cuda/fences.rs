@@ -16,10 +16,12 @@
 //! refuses the call, which says the same; or it takes a record into the graph, which is asked for
 //! behind the record.
 
+use crate::base::arena::span_of;
 use crate::cuda::driver::Driver;
 use crate::cuda::engine::{DeviceEngine, FENCES, Fault, Slot, check};
 use crate::cuda::handles::{Event, Stream};
 use crate::cuda::result::{CuResult, Named};
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Fences of a slot: of the streams that it is used on, of a caller's event that the detour waits
@@ -50,6 +52,24 @@ fn unless_captured(
 }
 
 impl DeviceEngine {
+    /// Whether all that we queued for batches has run.
+    pub fn has_drained(&self) -> Result<bool, Fault> {
+        let _context = self.enter()?;
+        let driver = self.context.driver;
+        for stream in self.streams(false) {
+            if !check(driver, "cuStreamQuery", driver.stream_query(stream))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The addresses of the fences of all slots.
+    pub fn fences_span(&self) -> Range<usize> {
+        let spans = self.slots.iter().map(|slot| span_of(&*slot.fences));
+        spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end)).unwrap_or(0..0)
+    }
+
     /// Whether what we queued on a stream would become part of a graph, or break it.
     pub fn is_captured(&self, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver;

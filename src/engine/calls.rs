@@ -1,5 +1,5 @@
-//! The calls that the surfaces make on a loader: push, flush, pop, release, reset, close and
-//! what they ask about, the figures apart (`figures`).
+//! The calls that the surfaces make on a loader: push, flush, pop, release, reset and what they ask
+//! about, the figures apart (`figures`), and close (`close`).
 //!
 //! In: arguments that the surface has checked. Out: tokens, views, failures. Waiting calls give the
 //! lock up; without threads of ours they work instead of sleeping (`host_threads`).
@@ -14,12 +14,9 @@ use crate::engine::requests::{Fill, Refused, Request};
 use crate::engine::ways_out::starved_text;
 use crate::fail;
 use crate::intake::queue::Full;
-use crate::jobs::device::{drain_device, next_look};
+use crate::jobs::device::drain_device;
 use crate::jobs::lease::{close_forgotten, drop_retired};
-use crate::jobs::read::ring::close_unused_ring;
-use crate::jobs::release::{
-    accept_event, give_slot_back, is_device_at_rest, no_such_batch, note_consumer,
-};
+use crate::jobs::release::{accept_event, give_slot_back, no_such_batch, note_consumer};
 use crate::jobs::tensors::check_field;
 use crate::os::sink::Level;
 use crate::setup::config::POP_TIMEOUT;
@@ -390,62 +387,10 @@ impl Engine {
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();
         let failure = state.call_error.clone().or_else(|| state.sticky.clone());
-        let is_held = state.slots.kept() == state.slots.count();
+        // A loader that is closed may have given back what the text is made of.
+        let is_open = state.life != Life::Closing;
+        let is_held = is_open && state.slots.kept() == state.slots.count();
         let held = || Failure::because(Status::Starved, &starved_text(&state, self.shared));
         failure.or_else(|| is_held.then(held))
-    }
-
-    /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a
-    /// batch or a tensor keeps.
-    pub fn close(&self, timeout_ns: u64) -> Result<(), u32> {
-        let deadline = self.shared.deadline(timeout_ns);
-        let mut state = self.lock.lock();
-        state.life = Life::Closing;
-        use Condition::{Batch, Decode, Device, Idle, Io, Ring, Space};
-        for condition in [Decode, Io, Ring, Device, Batch, Space, Idle] {
-            state.wakes.all(condition);
-        }
-        loop {
-            let held = state.slots.kept();
-            let is_quiet = state.threads.alive == 0
-                && state.running == 0
-                && state.waiters == 0
-                && state.async_reads.is_empty()
-                && !state.host.is_submitting();
-            let is_over = is_quiet && held == 0;
-            if is_over {
-                drop(state);
-                let is_at_rest = is_device_at_rest(&self.lock);
-                state = self.lock.lock();
-                if is_at_rest {
-                    break;
-                }
-            }
-            // Work ends by itself, batches and tensors do not: a caller who holds one and closes
-            // with a long timeout would wait for itself.
-            if is_quiet && held > 0 || (self.shared.os.now_ns)() >= deadline {
-                let warning = state.close_warning(is_quiet && held > 0, timeout_ns);
-                drop(state);
-                if let Some(why) = warning {
-                    self.shared.sink.log(Level::Warn, 0, format_args!("close: {why}"));
-                }
-                return Err(held);
-            }
-            let wake = if is_over { deadline.min(next_look(self.shared)) } else { deadline };
-            state.wait_until(Condition::Idle, wake);
-        }
-        while let Some(open) = state.files.drain() {
-            self.shared.store.close_data(open);
-        }
-        drop(state);
-        if !self.has_joined.swap(true, Relaxed) {
-            for thread in self.threads {
-                if let Some(thread) = thread.lock().take() {
-                    (self.shared.os.thread_join)(thread);
-                }
-            }
-            close_unused_ring(&self.ring);
-        }
-        Ok(())
     }
 }

@@ -142,7 +142,8 @@ impl Engine {
             return;
         }
         let mut state = self.lock.lock();
-        if state.host.is_inside((self.shared.os.thread_id)()) {
+        // Of a loader that is being closed the places of threads may be gone.
+        if state.life == Life::Closing || state.host.is_inside((self.shared.os.thread_id)()) {
             return;
         }
         // Ends: every turn but the last does a step, and those who make work are few.
@@ -170,7 +171,7 @@ impl Engine {
         state.host.queued = state.host.queued.saturating_sub(1);
         if state.host.submitter == Some(thread) {
             state.host.is_inline = true;
-        } else if !state.host.is_inside(thread) {
+        } else if state.life != Life::Closing && !state.host.is_inside(thread) {
             let deadline = self.shared.deadline(JOB_NS);
             self.help_until(state, deadline);
         }

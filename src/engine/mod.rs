@@ -8,6 +8,7 @@
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
 pub mod calls;
+pub mod close;
 pub mod figures;
 pub mod host_threads;
 pub mod open;
@@ -27,7 +28,6 @@ use crate::os::workers::Workers;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
 use crate::state::worker::Worker;
-use core::sync::atomic::AtomicBool;
 
 /// One open loader. Placed in its own arena; shared by reference.
 pub struct Engine {
@@ -45,6 +45,4 @@ pub struct Engine {
     pub ring: Mutex<RingReader>,
     /// Our threads that close has not joined.
     pub threads: &'static [Mutex<Option<Thread>>],
-    /// A close has joined them.
-    pub has_joined: AtomicBool,
 }

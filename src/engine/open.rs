@@ -40,7 +40,6 @@ use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicBool;
 
 /// Most descriptors of a loader that the config does not ask for. A sample that finds its file
 /// closed costs twice what one costs that finds it open, so ten thousand arrays keep theirs where
@@ -113,19 +112,22 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
 pub struct Opened {
     /// The loader, valid until `give_back`.
     pub loader: &'static Engine,
-    taken: Taken,
+    pub(super) taken: Taken,
 }
 
 /// What open takes of the host, and gives back as it was.
 #[derive(Clone, Copy)]
-struct Taken {
-    block: Block,
+pub(super) struct Taken {
+    pub(super) block: Block,
     stacks: Stacks,
 }
 
 impl Taken {
     fn give_back(&self, os: &Os, hook: &MemoryHook) {
-        self.stacks.lift(os);
+        // Whose the block is gets it back as it was; of the system's, pages may be gone already.
+        if !self.block.is_systems() {
+            self.stacks.lift(os);
+        }
         self.block.give_back(os, hook);
     }
 }
@@ -198,7 +200,7 @@ pub fn open(
     }
     if let Err(status) = start_threads(loader, starts, why) {
         // Closing waits for the threads that did start; nothing was read, so they end at once.
-        let closed = loader.close(u64::MAX);
+        let closed = opened.close(u64::MAX, &|| true);
         assert!(closed.is_ok());
         opened.give_back();
         return Err(status);
@@ -318,7 +320,6 @@ fn layout(
         workers,
         ring,
         threads,
-        has_joined: AtomicBool::new(false),
     };
     let loader =
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);

@@ -396,6 +396,11 @@ pub fn drain_device(lock: &Lock) {
     }
 }
 
+/// Whether that has run. Of a device that fails there is nothing to wait for.
+pub fn has_drained(lock: &Lock) -> bool {
+    lock.shared.engine().is_none_or(|engine| engine.has_drained().unwrap_or(true))
+}
+
 /// When to look again whether it is at rest.
 pub fn next_look(shared: &Shared) -> u64 {
     shared.deadline(NAP_MAX_NS)

@@ -1,12 +1,14 @@
 //! The block of memory that a loader lives in: the caller's, its allocator's, or the system's.
 //!
-//! Taken once at open, given back once after close.
+//! Taken once at open, given back once after close; of the system's what nobody uses any more may
+//! go before that.
 
 use crate::base::abi::MemoryHook;
 use crate::base::arena::Carver;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::os::Os;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Alignment of the block.
@@ -76,6 +78,39 @@ impl Block {
         // SAFETY: `take` checked alignment and size; whoever owns the block gives it to nobody
         // else until `give_back`, which its user calls last.
         unsafe { Carver::over(self.start, self.bytes) }
+    }
+
+    /// Whether it is the system's.
+    pub fn is_systems(&self) -> bool {
+        self.source == Source::System
+    }
+
+    /// Gives the system's memory back but for the pages of some addresses, which `kept` names, in
+    /// any order and as often as it is asked. A block of the caller's stays whole.
+    ///
+    /// Worked example: of pages 0 to 9 bytes of 2, 3 and 7 are kept: 0 to 1, 4 to 6 and 8 to 9 go.
+    pub fn give_back_rest(&self, os: &Os, kept: impl Fn(&mut dyn FnMut(Range<usize>))) {
+        if !self.is_systems() {
+            return;
+        }
+        let page = BLOCK_ALIGN as usize;
+        let start = self.start.as_ptr().addr();
+        let (mut at, limit) = (start, start + self.bytes as usize);
+        // Ends: each turn goes behind a range of `kept`, or to the end.
+        while at < limit {
+            let mut next = limit..limit;
+            kept(&mut |range| {
+                let pages = range.start / page * page..range.end.next_multiple_of(page);
+                if !range.is_empty() && pages.end > at && pages.start < next.start {
+                    next = pages;
+                }
+            });
+            if next.start > at {
+                let pages = self.start.map_addr(|address| address.saturating_add(at - start));
+                (os.vacate)(pages, (next.start - at) as u64);
+            }
+            at = next.end;
+        }
     }
 
     /// Gives the block back to where it came from.

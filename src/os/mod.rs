@@ -136,6 +136,10 @@ table! {
     map: fn(bytes: u64) -> Result<NonNull<u8>, Errno> = map;
     /// Gives a mapping back.
     unmap: fn(block: NonNull<u8>, bytes: u64) = unmap;
+    /// Gives the memory of whole pages of a mapping back before the rest of it. Their addresses
+    /// stay taken until `unmap`, and an access to them ends the process. Where the system refuses,
+    /// their memory stays until then as well.
+    vacate: fn(pages: NonNull<u8>, bytes: u64) = vacate;
     /// Refuses or allows, again, every access to whole pages. Not all memory of a caller knows it:
     /// EINVAL where its pages are huge.
     guard: fn(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> = guard;
@@ -258,6 +262,18 @@ fn unmap(block: NonNull<u8>, bytes: u64) {
     // SAFETY: the pair came from `map`.
     let failed = unsafe { libc::munmap(block.as_ptr().cast(), bytes as usize) };
     assert!(failed == 0);
+}
+
+/// Not munmap: another mapping could come to the addresses, and whoever used one by mistake would
+/// read or write that. Not MADV_DONTNEED: it refuses locked pages (mlockall), and what reads them
+/// by mistake would read zeros.
+fn vacate(pages: NonNull<u8>, bytes: u64) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    let (start, bytes) = (pages.as_ptr().cast(), bytes as usize);
+    // SAFETY: the pages are of a mapping from `map`, and nobody uses them any more.
+    let mapped = unsafe { libc::mmap(start, bytes, libc::PROT_NONE, flags, -1, 0) };
+    // A system that has no room for one more mapping refuses, and has changed nothing.
+    assert!(mapped == start || mapped == libc::MAP_FAILED);
 }
 
 fn guard(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> {

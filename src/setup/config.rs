@@ -87,6 +87,8 @@ pub const LOG_FATAL: u32 = 5;
 pub const LOG_OFF: u32 = 6;
 /// As a timeout of pop: what `pop_timeout_ns` says.
 pub const POP_TIMEOUT: u64 = u64::MAX - 1;
+/// As a timeout of close: however long batches are held and tensors live.
+pub const UNTIL_RELEASED: u64 = u64::MAX - 2;
 
 c_structs! {
     /// `metadata_latency`: synthetic latency of metadata operations, for benches. Not built yet.

@@ -145,6 +145,10 @@ impl AsyncReads {
     }
 
     pub fn end(&mut self, ticket: u64) -> Option<AsyncRead> {
+        // A loader that is closed has no places any more.
+        if self.is_empty() {
+            return None;
+        }
         let place = self.place(ticket)?;
         let read = self.places[index(u64::from(place))].take_if(|read| read.ticket == ticket)?;
         self.free.push(place);

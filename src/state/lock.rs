@@ -6,13 +6,14 @@
 //!
 //! Order of locks: a worker or the ring's places first, then the state; never two of the same.
 
+use crate::base::arena::span_of;
 use crate::cuda::HAS_DEVICES;
 use crate::os::sync::{Condvar, Guard, Mutex};
 use crate::state::State;
 use crate::state::flights::Sleep;
 use crate::state::job::Role;
 use crate::state::shared::Shared;
-use core::ops::{Deref, DerefMut};
+use core::ops::{Deref, DerefMut, Range};
 
 /// What a thread sleeps for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +91,11 @@ impl Lock {
     /// Takes the lock.
     pub fn lock(&self) -> Locked<'_> {
         Locked { guard: self.state.lock(), lock: self }
+    }
+
+    /// The addresses of the state.
+    pub fn span(&self) -> Range<usize> {
+        span_of(self.state)
     }
 
     fn condition(&self, condition: Condition) -> &Condvar {

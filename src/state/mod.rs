@@ -9,6 +9,7 @@ pub mod device;
 pub mod flights;
 pub mod host_threads;
 pub mod job;
+pub mod kept;
 mod landing;
 pub mod lock;
 pub mod needs;
@@ -58,6 +59,17 @@ pub enum Life {
     Resetting,
     /// Close was called.
     Closing,
+}
+
+/// How far a close is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Threads and calls may be at work.
+    Working,
+    /// A call of close ends threads and descriptors.
+    Taken,
+    /// They have ended. Slots whose memory is still there, as bits.
+    Over { left: u64 },
 }
 
 /// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
@@ -115,6 +127,8 @@ pub struct Threads {
 pub struct State {
     /// Where the loader is in its life.
     pub life: Life,
+    /// How far a close is.
+    pub ending: Ending,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
     /// Why a call failed last.
@@ -201,6 +215,7 @@ impl State {
         let slots = (config.n_batch_slots, config.samples_per_batch);
         State {
             life: Life::Running,
+            ending: Ending::Working,
             sticky: None,
             call_error: None,
             has_warned_of_kept: false,
@@ -261,6 +276,7 @@ impl State {
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             covered: self.slots.covered.share(),
+            tags: self.slots.tags.share(),
             statuses: self.slots.statuses.share(),
             digests: self.digests.table.share(),
             stream_counts: self.device.slabs.streams,
@@ -376,7 +392,7 @@ impl State {
     }
 
     /// What the log is told of a close that could not end, once for each reason: who drops a loader
-    /// without a look at the result keeps its memory and hooks in use. A close that does not wait
+    /// without a look at the result keeps its memory in use. A close that does not wait
     /// (`timeout_ns` 0) asks, so work in flight is no surprise to it.
     pub fn close_warning(&mut self, is_kept: bool, timeout_ns: u64) -> Option<Why> {
         let has_warned = match is_kept {
@@ -392,7 +408,7 @@ impl State {
             fail!(
                 why,
                 Again,
-                "batches not released: {}, tensors not deleted: {}; memory and hooks stay in use \
+                "batches not released: {}, tensors not deleted: {}; their memory stays in use \
                  until they are and close was called again",
                 self.slots.in_state(SlotState::Held),
                 self.slots.live_tensors()

@@ -88,6 +88,7 @@ pub struct Views {
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
     pub covered: Table<u64>,
+    pub tags: Table<u64>,
     pub statuses: Table<i32>,
     pub digests: Table<u64>,
     /// Streams of each slab that were found.

@@ -3,8 +3,10 @@
 //! the library in this process, a second plugin's: where generations begin is told by where the
 //! table lies and by when it was first used, which no two copies have in common.
 //!
-//! A place counts the calls that are inside its loader. Close first makes the place refuse new
-//! calls, then waits until it is the last one, then gives the memory back. Everything is atomic and
+//! A place counts the calls that are inside its loader, and apart from them those that entered
+//! after close had stopped it (ENDING): these find a loader that is being closed, and look at
+//! nothing that a close gives back while slots are kept. A close that gives everything back first
+//! makes the place refuse new calls, then waits until it is the last one. Everything is atomic and
 //! sequentially consistent: a lock could be held by another thread at the moment of a fork.
 
 use crate::base::cache::hash_words;
@@ -30,26 +32,29 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 const FREE: u32 = 0;
 const OPENING: u32 = 1;
 const OPEN: u32 = 2;
-const CLOSING: u32 = 3;
+const ENDING: u32 = 3;
+const CLOSING: u32 = 4;
 
 /// Bits of a token that say the place, counted from 1; those above are the generation.
 const PLACE_BITS: u32 = 8;
 const _: () = assert!(INSTANCES_MAX < 1 << PLACE_BITS);
 
 struct Place {
-    /// FREE -> OPENING -> OPEN -> CLOSING -> FREE.
+    /// FREE -> OPENING -> OPEN -> ENDING -> CLOSING -> FREE.
     state: AtomicU32,
     /// Changes with every open, so that old tokens stay dead.
     generation: AtomicU64,
-    /// Calls inside the loader.
+    /// Calls inside the loader that entered while it was OPEN.
     users: AtomicU32,
-    /// There while the place is OPEN or CLOSING; zeros before, so that the table takes no bytes of
-    /// the archive.
+    /// Those that entered while it was ENDING. One is among the users until it is among these.
+    late: AtomicU32,
+    /// There while the place is OPEN, ENDING or CLOSING; zeros before, so that the table takes no
+    /// bytes of the archive.
     opened: UnsafeCell<MaybeUninit<Opened>>,
 }
 
-// SAFETY: `opened` is written only in OPENING, by the opener, and read only while OPEN with a
-// user counted.
+// SAFETY: `opened` is written only in OPENING, by the opener, and read only while OPEN or ENDING
+// with a call counted.
 unsafe impl Sync for Place {}
 
 static PLACES: [Place; INSTANCES_MAX] = [const {
@@ -57,6 +62,7 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
         state: AtomicU32::new(FREE),
         generation: AtomicU64::new(0),
         users: AtomicU32::new(0),
+        late: AtomicU32::new(0),
         opened: UnsafeCell::new(MaybeUninit::zeroed()),
     }
 }; INSTANCES_MAX];
@@ -89,7 +95,21 @@ pub struct Entered {
     number: usize,
     place: &'static Place,
     opened: Opened,
+    /// It is the loader that was meant; else nothing of it is touched.
+    is_inside: bool,
+    is_late: bool,
     _uncancelled: Uncancelled,
+}
+
+impl Entered {
+    /// The loader was stopped: this call counts as one that came after that.
+    fn be_late(&mut self) {
+        if !self.is_late {
+            self.place.late.fetch_add(1, SeqCst);
+            self.place.users.fetch_sub(1, SeqCst);
+            self.is_late = true;
+        }
+    }
 }
 
 impl Deref for Entered {
@@ -101,8 +121,11 @@ impl Deref for Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.opened.loader.hand_out();
-        self.place.users.fetch_sub(1, SeqCst);
+        if self.is_inside {
+            self.opened.loader.hand_out();
+        }
+        let count = if self.is_late { &self.place.late } else { &self.place.users };
+        count.fetch_sub(1, SeqCst);
     }
 }
 
@@ -117,7 +140,7 @@ pub fn enter(token: u64) -> Option<Entered> {
 /// loader has one. The address is compared and not followed: after a close that returned Ok the
 /// memory behind it may be gone.
 fn enter_by_tensor(address: usize) -> Option<Entered> {
-    let is_open = |number: &usize| PLACES[*number].state.load(SeqCst) == OPEN;
+    let is_open = |number: &usize| matches!(PLACES[*number].state.load(SeqCst), OPEN | ENDING);
     let has_tensor =
         |_: &Place, opened: &Opened| tensors::has_tensor(opened.loader.shared, address);
     (0..PLACES.len()).filter(is_open).find_map(|number| enter_place(number, has_tensor))
@@ -127,17 +150,23 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
     let place = PLACES.get(number)?;
     let uncancelled = Uncancelled::enter();
     place.users.fetch_add(1, SeqCst);
-    if place.state.load(SeqCst) == OPEN {
-        // SAFETY: the place is OPEN with this call counted, so a closer waits for it; what OPEN was
-        // set behind is there.
-        let opened = unsafe { (*place.opened.get()).assume_init() };
-        let is_ours = opened.loader.shared.process_id == (SYSTEM.process_id)();
-        if is_ours && is_wanted(place, &opened) {
-            return Some(Entered { number, place, opened, _uncancelled: uncancelled });
-        }
+    let state = place.state.load(SeqCst);
+    if !matches!(state, OPEN | ENDING) {
+        place.users.fetch_sub(1, SeqCst);
+        return None;
     }
-    place.users.fetch_sub(1, SeqCst);
-    None
+    // SAFETY: the place was OPEN or ENDING with this call counted, so a close that gives memory
+    // back waits for it; what OPEN was set behind is there.
+    let opened = unsafe { (*place.opened.get()).assume_init() };
+    let (is_inside, is_late) = (false, false);
+    let mut entered =
+        Entered { number, place, opened, is_inside, is_late, _uncancelled: uncancelled };
+    if state == ENDING {
+        entered.be_late();
+    }
+    let is_ours = opened.loader.shared.process_id == (SYSTEM.process_id)();
+    entered.is_inside = is_ours && is_wanted(place, &opened);
+    entered.is_inside.then_some(entered)
 }
 
 /// Opens a loader; its token.
@@ -174,16 +203,27 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
 /// Closes; on failure the status and the number of batches that are held.
 pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
     let _uncancelled = Uncancelled::enter();
-    let Some(instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
-    instance.close(timeout_ns).map_err(|held| (Status::Again, held))?;
+    let Some(mut instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
     let Entered { number, place, opened, .. } = &instance;
     let (number, place, opened) = (*number, *place, *opened);
-    if place.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst).is_err() {
+    instance.stop();
+    // Where it was not OPEN, another close came first.
+    let _ = place.state.compare_exchange(OPEN, ENDING, SeqCst, SeqCst);
+    instance.be_late();
+    let have_left = || place.users.load(SeqCst) == 0;
+    if let Err(held) = opened.close(timeout_ns, &have_left) {
+        if held > 0 && instance.is_over() {
+            fatal::HOOKS.clear(number);
+        }
+        return Err((Status::Again, held));
+    }
+    if place.state.compare_exchange(ENDING, CLOSING, SeqCst, SeqCst).is_err() {
         return Err((Status::Shutdown, 0));
     }
     drop(instance);
-    // Ends: new calls are refused, and the calls inside were told to leave.
-    while place.users.load(SeqCst) > 0 {
+    // Ends: new calls are refused, and the calls inside were told to leave. In this order, because
+    // a call that enters goes from the first count to the second.
+    while place.users.load(SeqCst) > 0 || place.late.load(SeqCst) > 0 {
         (SYSTEM.yield_now)();
     }
     fatal::HOOKS.clear(number);

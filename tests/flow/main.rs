@@ -15,6 +15,7 @@ mod host;
 mod host_hooks;
 mod idle;
 mod in_flight;
+mod kept;
 mod life;
 mod os_seam;
 mod reads;
