@@ -13,10 +13,13 @@ use crate::common::gpu::*;
 use crate::common::platform::{self, Platform};
 use crate::common::surface::Lines;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wavetrain::abi::BatchInfo;
 use wavetrain::base::limits::TENSORS_PER_SLOT;
-use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::config::{Config, THREADS_PUMP, UNTIL_RELEASED};
 use wavetrain::cuda::handles::Stream;
+use wavetrain::loader::Loader;
+use wavetrain::os::{Os, SYSTEM};
 use wavetrain::status::Status;
 use wavetrain::surface::c::wavetrain_stats;
 
@@ -433,6 +436,8 @@ fn close_waits_for_batches_and_for_queued_work_and_says_so() {
             platform.hold_stream(stream.as_raw(), 1);
             bench.use_and_release(used, target, how).unwrap();
             assert_eq!(bench.loader.close(1_000_000), (Some(Status::Again), 1));
+            // For the batch that is held alone, before the time is over.
+            assert_eq!(bench.loader.close(PATIENCE_NS), (Some(Status::Again), 1));
             check(&bench.loader.view(held));
             bench.loader.release(held, None).unwrap();
             assert_eq!(bench.loader.close(1_000_000), (Some(Status::Again), 0), "{how:?}");
@@ -440,6 +445,56 @@ fn close_waits_for_batches_and_for_queued_work_and_says_so() {
             assert_eq!(bench.loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
             assert!(read_by(target) == expected(&tags_of(1)), "{how:?}");
         }
+    }
+}
+
+/// Bytes of the system's that were mapped, and given back before the rest.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
+static VACATED: AtomicU64 = AtomicU64::new(0);
+
+static SEEN: Os = Os {
+    map: |bytes| {
+        MAPPED.store(bytes, SeqCst);
+        (SYSTEM.map)(bytes)
+    },
+    vacate: |pages, bytes| {
+        VACATED.fetch_add(bytes, SeqCst);
+        (SYSTEM.vacate)(pages, bytes);
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn a_closed_loader_gives_pages_of_the_host_back_and_the_device_goes_on_until_the_last_batch() {
+    let Some(platform) = platform::take_to_hold() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    for thread_mode in [0, THREADS_PUMP] {
+        let gpu = Gpu::new(&*platform, 0);
+        let config = tight(&Config { thread_mode, digest: 1, ..device_config(&*platform, 3) });
+        VACATED.store(0, SeqCst);
+        let loader = Loader::open_on(&SEEN, &config).unwrap_or_else(|why| panic!("{why}"));
+        let handle = Handle(loader.token());
+        std::mem::forget(loader);
+        let stream = gpu.stream();
+        let (held, other) = (handle.batch(&uri, &tags_of(0)), handle.batch(&uri, &tags_of(1)));
+        let tensor = handle.export(other, stream).unwrap();
+        handle.release(other, None).unwrap();
+        handle.push(&uri, &tags_of(2)).unwrap();
+        assert_eq!(handle.close(PATIENCE_NS), (Some(Status::Again), 2));
+        let (mapped, kept) = (MAPPED.load(SeqCst), MAPPED.load(SeqCst) - VACATED.load(SeqCst));
+        assert!(kept < 128 << 10 && mapped > 1 << 20, "{kept} of {mapped} bytes are kept");
+        check(&handle.view(held));
+        check_digests(&handle.view(held), 0);
+        assert!(tensor.bytes() == expected(&tags_of(1)));
+        platform.hold_stream(stream.as_raw(), 1);
+        tensor.delete();
+        handle.release(held, None).unwrap();
+        assert_eq!(handle.release(held, None).unwrap_err().0, Status::Invalid);
+        assert_eq!(handle.stats().batches_held, 0);
+        assert_eq!(handle.close(1_000_000), (Some(Status::Again), 0), "the fences are looked at");
+        platform.hold_stream(stream.as_raw(), 0);
+        assert_eq!(handle.close(UNTIL_RELEASED), (Some(Status::Ok), 0));
     }
 }
 

@@ -501,8 +501,13 @@ fn close_and_reset_leave_the_capture_of_a_released_batch_whole() {
         for thread_mode in [THREADS_OWN, THREADS_PUMP] {
             let gpu = Gpu::new(&*platform, 0);
             let mut used = Used::new(&gpu, on, thread_mode, &uri);
+            let held = used.loader.batch(&uri, &tags_of(1));
             used.give_back(on);
             used.loader.reset().unwrap();
+            // What is not needed for the batch that is held is gone behind this.
+            assert_eq!(used.loader.close(PATIENCE_NS), (Some(Status::Again), 1), "{on:?}");
+            check(&used.loader.view(held));
+            used.loader.release(held, None).unwrap();
             assert_eq!(used.loader.close(1_000_000), (Some(Status::Again), 0), "{on:?}");
             assert_eq!(gpu.end_capture(used.captured), Ok(0), "{on:?}");
             assert_eq!(used.loader.close(1_000_000), (Some(Status::Again), 0), "{on:?}");
