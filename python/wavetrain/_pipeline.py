@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import collections
 import ctypes
@@ -126,8 +127,9 @@ class Pipeline(Owned):
 
     def close(self) -> None:
         """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
-        in flight. While a batch or a tensor lives its memory stays, and goes back when it is gone
-        and a pipeline is opened or closed."""
+        in flight. Batches and tensors that live keep the memory of their slots, on a device all of
+        it; it goes back when the last of them is gone. All else has ended by then: threads,
+        descriptors, and what was borrowed of samples."""
         if self._loader:
             self._drop_all()
             self._open.close(CLOSE_S)
@@ -342,6 +344,7 @@ class Loader(Owned):
 
     def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
         self.handle = 0
+        self.waiter = threading.Lock()  # held, and never given back, by the thread that waits
         self.windows: list[Window] = []  # which hold what the library borrows
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
@@ -373,25 +376,59 @@ class Loader(Owned):
             raise
 
     def close(self, timeout_s: float) -> None:
-        """Waits that long for work in flight; what then still lives is looked at again later."""
+        """Waits that long for work in flight. What lives then is left to a thread that waits."""
         deadline, held = time.monotonic() + timeout_s, ctypes.c_uint32()
         wait = min(CLOSE_SLICE_NS, int(timeout_s * 1e9))
         while self.handle:
+            begin = time.monotonic_ns()
             with Kept():
                 status = library().wavetrain_close(self.handle, wait, ctypes.byref(held))
             if status != _native.AGAIN:
-                self.handle = 0
-                Loader.alive.discard(self)
-                self.windows.clear()
-                if self.hook is not None:
-                    self.hook.close()
-            elif held.value or time.monotonic() > deadline:
-                Loader.waiting.add(self)
+                self.end()
+            elif held.value and time.monotonic_ns() - begin < wait:
+                # Batches and tensors alone are left: nothing of Python's is called or read.
+                self.let_go()
+                self.leave()
+                return
+            elif time.monotonic() > deadline:
+                self.leave()
                 return
         Loader.waiting.discard(self)
 
+    def let_go(self) -> None:
+        """Of what the library has used of Python's."""
+        self.windows.clear()
+        hook, self.hook, self.arrays = self.hook, None, None
+        if hook is not None:
+            hook.close()
+
+    def end(self) -> None:
+        """It is closed, whoever did it."""
+        self.handle = 0
+        Loader.alive.discard(self)
+        Loader.waiting.discard(self)
+        self.let_go()
+
+    def leave(self) -> None:
+        """Leaves it to a thread that waits for the last batch and tensor, which consumers delete
+        without a word to Python. Not one of threading's, whose start takes a lock that this thread
+        may have: close is called by destructors, too."""
+        Loader.waiting.add(self)
+        if not self.waiter.acquire(blocking=False):
+            return
+        try:
+            _thread.start_new_thread(self.wait, (self.handle,))
+        except RuntimeError:  # no thread is to be had, or the interpreter ends: the next sweep
+            self.waiter.release()
+
+    def wait(self, handle: int) -> None:
+        library().wavetrain_close(handle, _native.UNTIL_RELEASED, None)
+        self.end()
+
     @staticmethod
     def sweep() -> None:
+        """Closes at once what nothing keeps any more, so that whoever opens a pipeline need not
+        wait for the threads that do the same."""
         for loader in list(Loader.waiting):
             loader.close(0)
 

@@ -54,6 +54,19 @@ static void check_child(wavetrain_loader loader, wavetrain_batch batch, const ch
     CHECK(popped == 55 && view.data == NULL && stats.files_opened == 0);
 }
 
+static void check_in_child(wavetrain_loader loader, wavetrain_batch batch, const char *uri) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(30); /* a child that hangs fails */
+        check_child(loader, batch, uri);
+        _exit(0);
+    }
+    int ended = -1;
+    CHECK(waitpid(child, &ended, 0) == child);
+    CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     const char *uri = argv[1];
@@ -69,21 +82,18 @@ int main(int argc, char **argv) {
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
         push_cube(loader, uri, 9, 8, 7, BOX, 1);
 
-        const pid_t child = fork();
-        CHECK(child >= 0);
-        if (child == 0) {
-            alarm(30); /* a child that hangs fails */
-            check_child(loader, batch, uri);
-            _exit(0);
-        }
-        int ended = -1;
-        CHECK(waitpid(child, &ended, 0) == child);
-        CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+        check_in_child(loader, batch, uri);
 
         wavetrain_batch_view view = view_of(loader, batch);
         CHECK(row_is_cube(&view, 0, 0, 1, 2, 3, BOX));
         CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
+        view = view_of(loader, batch);
+        CHECK(row_is_cube(&view, 0, 0, 9, 8, 7, BOX));
+
+        /* The same where close has given most of the memory back. */
+        CHECK_STATUS(wavetrain_close(loader, LONG_NS, NULL), WAVETRAIN_AGAIN);
+        check_in_child(loader, batch, uri);
         view = view_of(loader, batch);
         CHECK(row_is_cube(&view, 0, 0, 9, 8, 7, BOX));
         CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -98,6 +99,14 @@ class Interrupts:
 
     def go_on(self) -> bool:
         return self.thread.is_alive()
+
+
+def wait_until(is_so: Callable[[], bool], timeout: float = 60) -> None:
+    """Waits for what another thread does."""
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def run_program(

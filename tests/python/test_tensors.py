@@ -9,7 +9,7 @@ import threading
 
 import numpy
 import pytest
-from cubes import EDGE, run_program, write_cube
+from cubes import EDGE, run_program, wait_until, write_cube
 from devices import CupyEvent, CupyStream, Gpu, TorchEvent, TorchStream
 from test_stream import starves
 
@@ -98,8 +98,7 @@ def test_what_is_taken_outlives_the_pipeline(take, cube, pipeline):
     assert loader.handle != 0
     del taken
     gc.collect()
-    type(loader).sweep()
-    assert loader.handle == 0
+    wait_until(lambda: loader.handle == 0)
 
 
 def test_jax_takes_a_batch(cube):
