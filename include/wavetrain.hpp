@@ -28,8 +28,9 @@
  * for what is queued on its streams, so it had better not go while this thread captures one of
  * them. A DLPack tensor may outlive both: the loader
  * then ends in the first open(), close_kept() or ~loader behind its deletion. The log has a WARN of
- * either, and hooks must live until the end. Moving a loader disturbs neither its batches nor its
- * streams, which know it by number.
+ * either. All other memory of the host is back by then, and of the hooks memory.free alone is still
+ * called; but where ~loader found a read that hangs, all must live until the end. Moving a loader
+ * disturbs neither its batches nor its streams, which know it by number.
  *
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
  * destroying the object itself may not run beside them. A batch or a stream belongs to one thread

@@ -34,7 +34,7 @@
 //!
 //! ```text
 //! surface    c  loader  batch  handles  info  entries       what callers touch
-//! engine     open  calls  schedule  run  threads            who works, and when
+//! engine     open  close  calls  schedule  run  threads     who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
 //!            digest  device  release  tensors  failures     take it, do it, settle it
 //! state      lock  work  job  flights  claims  shared       what the lock guards

@@ -419,6 +419,19 @@ fn unmap(block: std::ptr::NonNull<u8>, bytes: u64) {
     (SYSTEM.unmap)(block, bytes);
 }
 
+fn vacate(pages: std::ptr::NonNull<u8>, bytes: u64) {
+    let at = pages.as_ptr() as u64;
+    let holds = |(start, size): (&usize, &u64)| {
+        let limit = *start as u64 + size.next_multiple_of(4096);
+        (*start as u64..limit).contains(&at) && at + bytes <= limit
+    };
+    if !seam().blocks.iter().any(holds) {
+        seam().wrongs.push(format!("vacates {bytes} bytes at {at:#x}, which are of no block"));
+        return;
+    }
+    (SYSTEM.vacate)(pages, bytes);
+}
+
 fn thread_start(
     main: ThreadMain,
     argument: *mut c_void,
@@ -494,6 +507,7 @@ fn complete(complete: &mut CompleteSlot) {
 pub static OS: Os = Os {
     map,
     unmap,
+    vacate,
     open,
     open_direct,
     open_directory,
