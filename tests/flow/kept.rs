@@ -8,13 +8,13 @@ use crate::common::surface::{Lines, Open};
 use crate::common::workers::{JobSystem, Run};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wavetrain::abi::{Error, MemoryHook, Stats};
+use wavetrain::abi::{Error, LogHook, MemoryHook, Stats};
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{Config, READER_URING, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
 use wavetrain::loader::{Loader, memory_need};
@@ -343,6 +343,54 @@ fn no_line_is_logged_after_a_close_that_slots_alone_hold_up() {
     assert_eq!(lines.take(), []);
 }
 
+/// A log hook that stays in its first call until it is let go.
+#[derive(Default)]
+struct Gate {
+    is_inside: AtomicBool,
+    is_open: AtomicBool,
+}
+
+fn wait_for(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_nanos(PATIENCE_NS);
+    while !is_so() {
+        assert!(Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+}
+
+unsafe extern "C" fn stay(user: *mut c_void, _: u32, _: u64, _: *const c_char, _: u64) {
+    // SAFETY: it is the gate of the hook, which outlives its loader.
+    let gate = unsafe { &*user.cast::<Gate>() };
+    if !gate.is_inside.swap(true, SeqCst) {
+        wait_for(|| gate.is_open.load(SeqCst));
+    }
+}
+
+#[test]
+fn a_call_that_began_before_close_is_waited_for_before_anything_goes() {
+    let array = array("call");
+    let gate = Gate::default();
+    let user = std::ptr::from_ref(&gate).cast_mut().cast();
+    let log = LogHook { user, log: Some(stay), ..LogHook::NONE };
+    let loader = open(&SEEN, &Config { log, ..config() });
+    let whole = left_bytes();
+    let held = batch(&loader, &array, 3);
+    std::thread::scope(|scope| {
+        scope.spawn(|| wavetrain_release(loader.0, held ^ 1 << 40, null_mut()));
+        wait_for(|| gate.is_inside.load(SeqCst));
+        assert_eq!(loader.close(20_000_000), (AGAIN, 1));
+        assert_eq!(loader.close(0), (AGAIN, 1));
+        assert_eq!(left_bytes(), whole, "not for the batch alone");
+        check_batch(&loader, held, 3);
+        gate.is_open.store(true, SeqCst);
+    });
+    assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
+    assert!(left_bytes().unwrap() < SLOT_BYTES + RECORDS_BYTES);
+    check_late_calls(&loader, held, 3);
+    loader.release(held);
+    assert_eq!(loader.close(0), (OK, 0));
+}
+
 /// Bytes that `alloc` gave and `free` did not get.
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
@@ -418,11 +466,7 @@ fn a_close_that_waits_for_what_is_held_ends_with_the_last_of_it() {
             closed
         });
         // It gives back what it can before it waits.
-        let deadline = Instant::now() + Duration::from_nanos(PATIENCE_NS);
-        while left_bytes().unwrap() > 2 * SLOT_BYTES + RECORDS_BYTES {
-            assert!(Instant::now() < deadline);
-            std::thread::yield_now();
-        }
+        wait_for(|| left_bytes().unwrap() < 2 * SLOT_BYTES + RECORDS_BYTES);
         assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 2));
         loader.release(held);
         assert_eq!(loader.close(0), (AGAIN, 1));
