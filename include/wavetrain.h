@@ -67,10 +67,11 @@
  * is seen by the first batch after wavetrain_reset, or after wavetrain_forget, alone: which array a
  * group's #level=, #scale= or a folder of numbered files stands for. What is not seen: a file that
  * is written in place twice within one tick of its file system's clock (4 ms or so) and keeps its
- * size. Objects of a files hook have their size as version: one that is replaced by another of the
- * same size is not noticed, and its old index is used with its new bytes. Give such an object a new
- * name, or call wavetrain_forget. Documents behind a hook are looked at by the first batch after
- * wavetrain_reset.
+ * size. Objects of a files hook have their size as version, which is asked for once in each batch,
+ * before they are read. One that is replaced by another of the same size is not noticed, nor one
+ * that is replaced between that question and its reads: its old index is then used with its new
+ * bytes. Give such an object a new name, or call wavetrain_forget. Documents behind a hook are
+ * looked at by the first batch after wavetrain_reset.
  *
  * Words: a *field* is one tensor of a batch: an image, its mask, a label; a sample has a part of
  * each, made of its boxes. A *box* is a range begin <= i < end on every axis of an array. A *chunk*
