@@ -62,16 +62,17 @@
  * stats.files_changed counts it. So a batch that is pushed after a change has the new version, and
  * no batch has parts of two versions of one file. A file that changes while a batch reads it is
  * WAVETRAIN_IO; one that is replaced by a rename is not, because its open descriptor still reads
- * the old version. Versions of different files are not compared. What an array is loaded from is looked
- * at by the same rule: zarr.json or .zarray, the .npy file, the folder of numbered .npy files. What
- * is seen by the first batch after wavetrain_reset, or after wavetrain_forget, alone: which array a
- * group's #level=, #scale= or a folder of numbered files stands for. What is not seen: a file that
- * is written in place twice within one tick of its file system's clock (4 ms or so) and keeps its
- * size. Objects of a files hook have their size as version, which is asked for once in each batch,
- * before they are read. One that is replaced by another of the same size is not noticed, nor one
- * that is replaced between that question and its reads: its old index is then used with its new
- * bytes. Give such an object a new name, or call wavetrain_forget. Documents behind a hook are
- * looked at by the first batch after wavetrain_reset.
+ * the old version. Versions of different files are not compared. The same rule holds for what an
+ * array is loaded from: zarr.json or .zarray, the .npy file, the folder of numbered .npy files.
+ * Only wavetrain_reset and wavetrain_forget ask again which array a group's #level= or #scale=, or
+ * a folder of numbered files, stands for. A file that is written in place twice within one tick of
+ * its file system's clock (4 ms or so), and keeps its size, is not seen to change.
+ *
+ * Objects of a files hook have their size as version, which is asked for once in each batch, before
+ * they are read. One that is replaced by another of the same size is not noticed, nor one that is
+ * replaced between that question and its reads: its old index is then used with its new bytes. Give
+ * such an object a new name, or call wavetrain_forget. Documents behind a hook are looked at by the
+ * first batch after wavetrain_reset.
  *
  * Words: a *field* is one tensor of a batch: an image, its mask, a label; a sample has a part of
  * each, made of its boxes. A *box* is a range begin <= i < end on every axis of an array. A *chunk*
@@ -154,8 +155,10 @@
  * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
  * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
  * WAVETRAIN_INVALID. Samples and boxes grow the same way: their size comes beside them, they lie as
- * far apart as it says, and what a smaller one lacks is zeros. Structs inside another struct, and
- * those of the arrays that wavetrain fills, never grow; a larger size of one is WAVETRAIN_INVALID.
+ * far apart as it says, and what a smaller one lacks is zeros. Such a size is a multiple of 8, as
+ * sizeof is, else WAVETRAIN_INVALID: a part of a pointer is none. Structs inside another struct,
+ * and those of the arrays that wavetrain fills, never grow; a larger size of one is
+ * WAVETRAIN_INVALID.
  *
  * Strings that go in are copied. Pointers that come out are borrowed until the release of their
  * batch; a DLPack tensor and what it points to, until its deleter is called.
@@ -185,6 +188,15 @@
  * also while it waits or works there, goes on until the call has returned and its results are
  * written. What ends a wait is its timeout, or close. Hooks are called with cancellation off,
  * whatever the thread, and must leave it off; threads of ours are never cancelled.
+ *
+ * A signal handler must call no function, because the thread that it interrupts may hold a lock
+ * that the function takes; wavetrain_version and wavetrain_status_str take none. It must not leave
+ * by longjmp or an exception either, where it interrupts a call or a hook. Let it set a flag, or
+ * write to a pipe, and let a thread act on that.
+ *
+ * A plugin that holds wavetrain may be unloaded (dlclose) at any time: the library stays loaded
+ * once a loader was opened (keep_loaded). With keep_loaded = 0 all loaders must be closed and all
+ * tensors deleted before.
  *
  * No hook is called with a lock held, and none after close has returned WAVETRAIN_OK. After a close
  * that returned WAVETRAIN_AGAIN for batches and tensors alone only memory.free is called, by the
@@ -608,7 +620,7 @@ typedef struct wavetrain_stats_view {
                                 touch of a batch, so that what was cached of them was forgotten */
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
                                        number, 0 also where none is .. */
-    uint64_t oldest_held_ns;        /* .. and for how long, since it was popped; 0: none is held */
+    uint64_t oldest_held_since_ns;  /* .. and when it was popped, by CLOCK_MONOTONIC; 0: none is */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -1161,8 +1173,10 @@ typedef struct wavetrain_config {
                                       RLIMIT_NOFILE, at least 64. Never more files than
                                       n_chunk_layout_cache. Metadata, folders and io_uring take a
                                       few more, for a moment or for good [0] */
-    uint32_t keep_loaded;          /* not built yet [1] */
-    uint64_t reset_timeout_ns;     /* not built yet [30 s] */
+    uint32_t keep_loaded;          /* 1: the library or plugin that holds wavetrain stays loaded
+                                      until the process ends, once a loader was opened; 0: you
+                                      close before you unload it. A program always stays [1] */
+    uint64_t reset_timeout_ns;     /* that reset waits for what runs, before it is AGAIN [30 s] */
 } wavetrain_config;
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the
@@ -1278,7 +1292,7 @@ wavetrain_status wavetrain_flush(wavetrain_loader loader);
  * AGAIN or STARVED.
  * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
  * all slots are held, how many of them by tensors alone and which batch the longest, reads are
- * pending or samples are missing;
+ * pending, for how long and of which file the longest, or samples are missing;
  * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
  * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
  * stays until reset. Without threads of ours (PUMP, HOOK) a pop that waits works meanwhile. */
@@ -1338,18 +1352,21 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on. Metadata and indexes stay cached,
  * but every version is asked for again before it is used; decoded chunks do not stay. Nothing is
- * allocated. Waits for steps that run, such as a read, if at all;
- * not for reads that files.read_async has begun: these keep their part of the staging memory until
- * they are completed, and a stream that needs all of it waits for them. An error of the CUDA driver
- * is not forgotten: only close helps. OK. */
+ * allocated. Waits for steps that run, such as a read, for reset_timeout_ns at most; not for reads
+ * that files.read_async has begun: these keep their part of the staging memory until they are
+ * completed, and a stream that needs all of it waits for them. An error of the CUDA driver is not
+ * forgotten: only close helps.
+ * OK. AGAIN: steps still run; last_error says how many and what is waited for the longest. Nothing
+ * was dropped, and push, flush and pop are AGAIN until a reset has returned OK: call it again, or
+ * close. What is borrowed (WAVETRAIN_BOX_MEMORY) stays borrowed. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Forgets what is cached of the array at `uri`: its documents, descriptors, index pages and decoded
  * chunks. `uri` is copied and spelled as it was pushed; NULL: all arrays. The next sample that
- * names the array finds it as it is then. Samples that are planned keep what they have; queued ones do
- * not. For a host that has just rewritten one asset, above all behind a files hook, whose objects
- * have no version but their size. Does not wait, and may be called from any thread. OK, also where
- * nothing was cached; INVALID or UNSUPPORTED: the uri; SHUTDOWN. */
+ * names the array finds it as it is then. Samples that are planned keep what they have; queued ones
+ * do not. It serves hosts that have just rewritten one asset, above all behind a files hook, whose
+ * objects have no version but their size. Does not wait, and may be called from any thread. OK,
+ * also where nothing was cached; INVALID or UNSUPPORTED: the uri; SHUTDOWN. */
 wavetrain_status wavetrain_forget(wavetrain_loader loader, const char *uri);
 
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out

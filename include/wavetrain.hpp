@@ -926,8 +926,9 @@ public:
           is_flushed_(other.is_flushed_), has_current_(std::exchange(other.has_current_, false)) {}
     stream &operator=(stream &&) = delete;
     ~stream() {
-        if (has_pushed_ && state_ != over)
-            wavetrain_reset(handle_);
+        /* AGAIN: what runs may read what the source has. */
+        while (has_pushed_ && state_ != over && wavetrain_reset(handle_) == WAVETRAIN_AGAIN) {
+        }
     }
 
     /* The next batch; what `out` held is given back first. false: there is none, `out` is empty,

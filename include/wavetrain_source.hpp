@@ -1307,7 +1307,8 @@ inline void source_core::close() noexcept {
             pthread_cond_wait(&has_more_, &lock_);
     }
     current_ = batch();
-    loader_.reset().ignore(); /* where batches are held the loader lives on, and reads no memory */
+    while (loader_.reset() == WAVETRAIN_AGAIN) { /* where batches are held the loader lives on, */
+    }                                            /* and reads no memory */
     loader_ = wavetrain::loader();
     taken_count_ = 0;
     kept_ = nullptr;
@@ -1613,7 +1614,9 @@ inline status source_core::restart(const source_place &at) noexcept {
         drop_asked();
         has_fed_end_ = false;
     }
-    const wavetrain::status done = loader_.reset();
+    wavetrain::status done = loader_.reset();
+    while (done == WAVETRAIN_AGAIN) /* what runs may read what is retired below */
+        done = loader_.reset();
     keep(nullptr);
     while (taken_count_ > 0)
         retire(*taken_[--taken_count_]);

@@ -272,6 +272,8 @@ class Config:
             "FOLDER/NAME_*.npy". Pipeline's fit raises it.
     Behaviour:
         pop_timeout_s: after which pop is PoolStarved; None: never.
+        reset_timeout_s: after which a reset that waits for reads raises; None: never.
+        keep_loaded: the library stays loaded until the process ends.
         on_error: fail, skip.
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
@@ -327,6 +329,8 @@ class Config:
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
     hook_stack_bytes: int = number(1 << 20, high=1 << 30)
     max_open_files: int = number(0)
+    keep_loaded: bool = True
+    reset_timeout_s: float | None = 30.0
 
     @classmethod
     def default(
@@ -365,11 +369,15 @@ class Config:
             _border.handle("consumer_stream", self.consumer_stream)
         if self.source is not None:
             _border.methods("source", self.source, "describe(name)", "read(name, start, shape)")
-        if self.pop_timeout_s is not None:
-            limit = _border.real("pop_timeout_s", self.pop_timeout_s)
+        self._keep("keep_loaded", _border.flag("keep_loaded", self.keep_loaded))
+        for name in ("pop_timeout_s", "reset_timeout_s"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            limit = _border.real(name, given)
             if not limit > 0:  # nor is NaN
-                raise ValueError(f"pop_timeout_s must be > 0 or None (got {limit})")
-            self._keep("pop_timeout_s", limit)
+                raise ValueError(f"{name} must be > 0 or None (got {limit})")
+            self._keep(name, limit)
         self._check_numa()
         latency: Any = self.metadata_latency
         if latency is not None and not isinstance(latency, LatencyModel):
@@ -435,7 +443,7 @@ SAME = [
     field.name
     for field in dataclasses.fields(Config)
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
-] + ["samples_per_batch", "drop_last", "digest"]
+] + ["samples_per_batch", "drop_last", "digest", "keep_loaded"]
 
 
 def to_native_field(field: Field) -> _native.Field:
@@ -462,6 +470,10 @@ def to_native(config: Config) -> _native.Config:
         native.field_bytes = ctypes.sizeof(_native.Field)
         native.table = table  # lives as long as what points to it
     native.lookahead_samples = config.lookahead_samples or 0
+    limit = config.reset_timeout_s
+    # Beyond what 64 bits count is never, too.
+    forever = limit is None or limit >= U64_MAX / 1e9
+    native.reset_timeout_ns = U64_MAX if forever else max(1, int(limit * 1e9))
     native.device = -1 if config.device is None else config.device
     if config.enable_gds is not None:
         native.enable_gds = _native.GDS_ON if config.enable_gds else _native.GDS_OFF

@@ -425,7 +425,7 @@ class StatsView(Structure):
     reserved2: int
     files_changed: int
     oldest_held_batch: int
-    oldest_held_ns: int
+    oldest_held_since_ns: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -486,7 +486,7 @@ class StatsView(Structure):
         ("reserved2", c_uint32),
         ("files_changed", c_uint64),
         ("oldest_held_batch", c_uint64),
-        ("oldest_held_ns", c_uint64),
+        ("oldest_held_since_ns", c_uint64),
     ]
 
 

@@ -298,8 +298,8 @@ stats! {
     /// Number of the batch that is held the longest, by the caller or by tensors; 0 also where
     /// none is.
     oldest_held_batch: u64,
-    /// For how long it has been; 0 where none is.
-    oldest_held_ns: u64,
+    /// When it was popped, by CLOCK_MONOTONIC; 0 where none is.
+    oldest_held_since_ns: u64,
 }
 
 #[cfg(test)]

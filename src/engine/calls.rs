@@ -11,7 +11,7 @@ use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Stream};
 use crate::engine::Engine;
 use crate::engine::requests::{Fill, Refused, Request};
-use crate::engine::ways_out::starved_text;
+use crate::engine::ways_out::{reset_text, starved_text};
 use crate::fail;
 use crate::intake::queue::Full;
 use crate::jobs::device::drain_device;
@@ -166,6 +166,9 @@ impl Engine {
         if state.life == Life::Closing {
             return Some(Failure::shutdown());
         }
+        if state.is_reset_due {
+            return Some(Failure::because(Status::Again, &reset_text(state, self.shared)));
+        }
         state.sticky.clone()
     }
 
@@ -193,7 +196,10 @@ impl Engine {
         let mut state = self.lock.lock();
         loop {
             if let Some(failure) = self.refusal(&state) {
-                return Err(failure);
+                return match failure.status {
+                    Status::Again => Ok(Popped::Again(reset_text(&state, self.shared))),
+                    _ => Err(failure),
+                };
             }
             if let Some(slot) = state.slots.next_slot() {
                 match state.slots.state(slot) {
@@ -314,24 +320,10 @@ impl Engine {
         give_slot_back(&self.lock, slot, event)
     }
 
-    /// Drops everything that is not popped and clears the sticky error.
+    /// Drops everything that is not popped and clears the sticky error. AGAIN: what runs did not
+    /// end in time; nothing was dropped, and nothing is pushed or popped before a reset is over.
     pub fn reset(&self) -> Result<(), Failure> {
-        {
-            let mut state = self.lock.lock();
-            // One reset at a time; each then has the jobs and the planner to itself.
-            while state.life == Life::Resetting {
-                state.wait(Condition::Idle);
-            }
-            if state.life == Life::Running {
-                state.life = Life::Resetting;
-            }
-            while state.running > 0 && state.life == Life::Resetting {
-                state.wait(Condition::Idle);
-            }
-            if state.life == Life::Closing {
-                return Err(Failure::shutdown());
-            }
-        }
+        self.begin_reset()?;
         drain_device(&self.lock);
         // No job runs and none is handed out, so the planner is free.
         if let Some(planner) = self.planner.lock().as_mut() {
@@ -344,9 +336,38 @@ impl Engine {
         if state.life == Life::Resetting {
             state.life = Life::Running;
         }
-        state.wakes.all(Condition::Idle);
-        state.wakes.all(Condition::Space);
-        state.wakes.all(Condition::Batch);
+        (state.has_resetter, state.is_reset_due) = (false, false);
+        wake_callers(state);
+        Ok(())
+    }
+
+    /// Waits until no job runs and none is handed out.
+    fn begin_reset(&self) -> Result<(), Failure> {
+        let deadline = self.shared.deadline(self.shared.settings.config.reset_timeout_ns);
+        let mut state = self.lock.lock();
+        // One reset at a time; each then has the jobs and the planner to itself.
+        while state.has_resetter && state.life == Life::Resetting {
+            if (self.shared.os.now_ns)() >= deadline {
+                return Err(Failure::because(Status::Again, &reset_text(&state, self.shared)));
+            }
+            state.wait_until(Condition::Idle, deadline);
+        }
+        if state.life == Life::Running {
+            state.life = Life::Resetting;
+        }
+        state.has_resetter = true;
+        while state.running > 0 && state.life == Life::Resetting {
+            if (self.shared.os.now_ns)() >= deadline {
+                (state.has_resetter, state.is_reset_due) = (false, true);
+                wake_callers(&mut state);
+                return Err(Failure::because(Status::Again, &reset_text(&state, self.shared)));
+            }
+            state.wait_until(Condition::Idle, deadline);
+        }
+        if state.life == Life::Closing {
+            state.has_resetter = false;
+            return Err(Failure::shutdown());
+        }
         Ok(())
     }
 
@@ -392,5 +413,12 @@ impl Engine {
         let is_held = is_open && state.slots.kept() == state.slots.count();
         let held = || Failure::because(Status::Starved, &starved_text(&state, self.shared));
         failure.or_else(|| is_held.then(held))
+    }
+}
+
+/// Those who wait in push, pop or reset are to look.
+fn wake_callers(state: &mut State) {
+    for condition in [Condition::Idle, Condition::Space, Condition::Batch] {
+        state.wakes.all(condition);
     }
 }

@@ -29,9 +29,8 @@ impl Engine {
         {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
-            let (batch, popped_ns) = state.slots.longest_kept().unwrap_or((0, u64::MAX));
-            stats.oldest_held_batch = batch;
-            stats.oldest_held_ns = (self.shared.os.now_ns)().saturating_sub(popped_ns);
+            let oldest = state.slots.longest_kept().unwrap_or((0, 0));
+            (stats.oldest_held_batch, stats.oldest_held_since_ns) = oldest;
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
             stats.reader = state.ring.reader;
             write_text(&mut stats.reader_reason, state.ring.reason.as_str());

@@ -67,7 +67,7 @@ impl Engine {
     /// Does one job on a free worker context; false where there is no context or no job.
     fn help<'a>(&'a self, mut state: Locked<'a>) -> (Locked<'a>, bool) {
         let Some(context) = state.contexts.pop() else { return (state, false) };
-        let Some(job) = self.take_job(&mut state, Role::Both) else {
+        let Some(job) = self.take_job(&mut state, Role::Both, context) else {
             state.contexts.push(context);
             return (state, false);
         };

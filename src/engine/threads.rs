@@ -1,5 +1,6 @@
 //! Threads of ours, and the loop that all who work run: take a job, do it, look again.
 
+use crate::base::math::index;
 use crate::base::text::Text;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
@@ -10,6 +11,7 @@ use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Locked};
+use crate::state::reading::Reading;
 use crate::state::{Life, State};
 
 /// What own thread `number` is called, with the number where the 15 bytes that the kernel keeps
@@ -36,9 +38,10 @@ fn thread_name(settings: &Settings, number: u32) -> Text<16> {
 
 impl Engine {
     /// Takes the next job for a worker of `role`, and wakes whoever can do something beside it.
-    pub fn take_job(&self, state: &mut State, role: Role) -> Option<Job> {
+    pub fn take_job(&self, state: &mut State, role: Role, context: u32) -> Option<Job> {
         let job = next_job(state, self.shared, role);
-        if job.is_some() {
+        if let Some(job) = &job {
+            state.readings[index(u64::from(context))] = Reading::of_job(job, self.shared);
             state.wakes.work();
         } else if role == Role::Io {
             // Looking for a read made chunks ready that need none, such as missing ones.
@@ -54,6 +57,7 @@ impl Engine {
             let worker = &mut *self.workers[context as usize].lock();
             self.run(worker, job)
         };
+        state.readings[index(u64::from(context))] = None;
         state.end_job();
         if self.shared.settings.is_threadless() {
             state.contexts.push(context);
@@ -102,7 +106,7 @@ impl Engine {
         let role = if number < settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();
         loop {
-            if let Some(job) = self.take_job(&mut state, role) {
+            if let Some(job) = self.take_job(&mut state, role, number) {
                 drop(state);
                 state = self.run_job(number, job);
                 continue;

@@ -5,12 +5,18 @@
 
 use crate::base::bill::{Bill, Item, Kind};
 use crate::base::status::{Status, Why};
+use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
 use crate::fail;
+use crate::jobs::lease::write_file_path;
 use crate::os::Errno;
+use crate::os::store::Path;
 use crate::state::State;
 use crate::state::shared::Shared;
+
+/// Bytes of a path that a text shows, which has others beside it.
+const PATH_SHOWN_BYTES: usize = 256;
 
 /// Adds the fix to the text of memory that was not to be had, or is more than a cap.
 #[inline(never)]
@@ -102,8 +108,10 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             "{filling} batches are being filled, and boxes of {lending} of them wait until \
              tensor.event is over, which no stream of ours waits for"
         );
+        write_longest_read(&mut why, state, shared);
     } else if filling > 0 {
         fail!(why, Starved, "reads, decodes or digests are pending for {filling} batches");
+        write_longest_read(&mut why, state, shared);
     } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
         fail!(
             why,
@@ -113,8 +121,34 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         );
     } else {
         fail!(why, Starved, "the next batch is being planned");
+        write_longest_read(&mut why, state, shared);
     }
     why
+}
+
+/// Why a reset is not over, or why nothing is taken and given before one is.
+pub fn reset_text(state: &State, shared: &Shared) -> Why {
+    let mut why = Why::new();
+    let running = state.running;
+    fail!(why, Again, "reset waits for {running} steps that run: call it again");
+    write_longest_read(&mut why, state, shared);
+    why
+}
+
+/// Adds which file, or array of the host, has been waited for the longest.
+#[inline(never)] // the path is not to stand on the stack of all that follows
+fn write_longest_read(why: &mut Why, state: &State, shared: &Shared) {
+    let Some(reading) = state.longest_reading() else { return };
+    let mut path = Path::new();
+    match reading.file {
+        Some(file) => {
+            let record = shared.array_record(reading.array);
+            write_file_path(shared, reading.array, record, file, &mut path);
+        }
+        None => path.push_str(shared.array_uri(reading.array)),
+    }
+    let waited = Seconds((shared.os.now_ns)().saturating_sub(reading.since_ns));
+    write!(why, "; the longest wait is {waited}, for {}", Tail(path.as_str(), PATH_SHOWN_BYTES));
 }
 
 /// Adds which batch is kept the longest.

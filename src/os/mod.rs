@@ -11,6 +11,7 @@ pub mod direct;
 pub mod directory;
 pub mod fatal;
 pub mod folder;
+pub mod loaded;
 pub mod memory;
 #[cfg(wavetrain_archive)]
 mod panic;

@@ -343,10 +343,11 @@ macro_rules! config_table {
         /// n_chunk_layout_cache. Default 0.
         max_open_files: u32 = 0
             => Count "descriptors of data files that are kept open; 0 = an eighth of the limit";
-        /// 1: the object that holds this code stays loaded. Not built yet, so only 1 is taken.
-        keep_loaded: u32 = 1, [0, 1] => Switch "never unload this library; not built yet";
-        /// Longest that a reset waits. Default 30 s. Not built yet.
-        reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset; not built yet";
+        /// 1: the object that holds this code stays loaded once a loader was opened; 0: the host
+        /// closes its loaders before it unloads it. Default 1.
+        keep_loaded: u32 = 1, [0, 1] => Switch "the library stays loaded once it was used";
+        /// Longest that a reset waits for what runs, in nanoseconds. Default 30 s.
+        reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset";
     } };
 }
 config_table!(config);

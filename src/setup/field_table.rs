@@ -67,7 +67,8 @@ impl FieldTable {
         }
         let known = size_of::<FieldSpec>();
         // The first version of the struct; later ones are longer.
-        if count > 0 && (bytes < known || bytes > 1 << 16) {
+        let is_size = (known..=1 << 16).contains(&bytes) && bytes.is_multiple_of(8);
+        if count > 0 && !is_size {
             return Err(fail!(
                 why,
                 Invalid,

@@ -277,8 +277,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
         ("store.reads_max", c.store.reads_max != 0),
         ("store.retries_itself", c.store.retries_itself != 0),
-        ("keep_loaded", c.keep_loaded != default.keep_loaded),
-        ("reset_timeout_ns", c.reset_timeout_ns != default.reset_timeout_ns),
     ];
     let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
         return Ok(());

@@ -12,6 +12,7 @@ use crate::os::uring::Waker;
 use crate::read::Lease;
 use crate::setup::config::{READER_AUTO, READER_THREADS};
 use crate::setup::settings::Settings;
+use crate::state::reading::Reading;
 use crate::wave::ReadOp;
 
 /// Where the ring thread is.
@@ -37,6 +38,8 @@ pub struct RingState {
     pub reason: Why,
     pub depth: u32,
     pub in_flight: u32,
+    /// The read in flight that was begun first, as of when the ring's thread looked last.
+    pub oldest: Option<Reading>,
     pub sleep: Sleep,
     pub waker: Option<Waker>,
 }
@@ -55,6 +58,7 @@ impl RingState {
             reason,
             depth: settings.ring_depth,
             in_flight: 0,
+            oldest: None,
             sleep: Sleep::Awake,
             waker: None,
         }

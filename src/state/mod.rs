@@ -13,6 +13,7 @@ pub mod kept;
 mod landing;
 pub mod lock;
 pub mod needs;
+pub mod reading;
 pub mod scratch;
 pub mod shared;
 pub mod slab_writer;
@@ -43,6 +44,7 @@ use crate::state::device::DeviceState;
 use crate::state::flights::{AsyncReads, RingState};
 use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Wakes};
+use crate::state::reading::Reading;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::wave::Waves;
@@ -129,6 +131,10 @@ pub struct State {
     pub life: Life,
     /// How far a close is.
     pub ending: Ending,
+    /// A call of reset is at it.
+    pub has_resetter: bool,
+    /// A reset ran out of time: nothing is pushed or popped before one has returned Ok.
+    pub is_reset_due: bool,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
     /// Why a call failed last.
@@ -188,6 +194,8 @@ pub struct State {
     pub contexts: Fifo,
     /// Who of the host's threads is at work.
     pub host: HostThreads,
+    /// What each worker context reads.
+    pub readings: &'static mut [Option<Reading>],
     /// Jobs that run.
     pub running: u32,
     /// Calls that wait in pop or push.
@@ -213,21 +221,19 @@ impl State {
         let config = &settings.config;
         let (waves, wave_chunks) = (config.host_buffer_waves, config.max_chunks_per_wave);
         let slots = (config.n_batch_slots, config.samples_per_batch);
+        let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
             life: Life::Running,
             ending: Ending::Working,
+            has_resetter: false,
+            is_reset_due: false,
             sticky: None,
             call_error: None,
             has_warned_of_kept: false,
             has_warned_of_work: false,
             is_halted: false,
             is_flushed: false,
-            queue: Queue::carve(
-                carver,
-                (settings.lookahead_samples, settings.per_sample.boxes),
-                settings.uri_pool_bytes,
-                settings.takes_parts,
-            ),
+            queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_parts),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
@@ -256,6 +262,7 @@ impl State {
             async_reads: AsyncReads::carve(carver, settings),
             contexts: Fifo::carve_full(carver, Item::Workers, settings.worker_count()),
             host: HostThreads::carve(carver, settings),
+            readings: carver.slice(Item::Workers, u64::from(settings.worker_count()), &None),
             running: 0,
             waiters: 0,
             threads: Threads::default(),

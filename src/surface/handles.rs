@@ -19,6 +19,8 @@ use crate::engine::open::{self, Handle, Opened};
 use crate::fail;
 use crate::jobs::tensors;
 use crate::os::cancel::Uncancelled;
+use crate::os::loaded::keep_loaded;
+use crate::os::sink::Level;
 use crate::os::{Os, SYSTEM, fatal};
 use crate::setup::config::Config;
 use crate::surface::info::checked;
@@ -193,7 +195,13 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
         opened = open::open(os, settings, handle, why);
     }
     let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
-    fatal::HOOKS.set(number, &opened.loader.shared.settings.config.fatal);
+    let shared = opened.loader.shared;
+    if shared.settings.config.keep_loaded == 1 && !keep_loaded() {
+        let text = "keep_loaded: the system does not keep this library loaded: close the loader, \
+                    and delete its tensors, before it is unloaded";
+        shared.sink.log(Level::Warn, 0, format_args!("{text}"));
+    }
+    fatal::HOOKS.set(number, &shared.settings.config.fatal);
     // SAFETY: the place is OPENING, which only its reserver is.
     unsafe { (*place.opened.get()).write(opened) };
     place.state.store(OPEN, SeqCst);

@@ -40,7 +40,7 @@ fn the_batch_that_is_held_the_longest_is_in_the_text_of_pop_the_last_error_and_t
     }
     let oldest = || {
         let stats = loader.stats().unwrap();
-        (stats.oldest_held_batch, stats.oldest_held_ns > 0)
+        (stats.oldest_held_batch, stats.oldest_held_since_ns > 0)
     };
     assert_eq!(oldest(), (0, false));
     drop(next(&loader));

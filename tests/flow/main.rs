@@ -25,5 +25,6 @@ mod stacks;
 mod uring;
 mod vanishing;
 mod versions;
+mod waits;
 mod wakeups;
 mod ways_out;

@@ -74,6 +74,7 @@ CHOICES = {
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
+    *("keep_loaded", "reset_timeout_s"),
 }
 
 
@@ -408,6 +409,13 @@ def test_defaults_are_those_of_the_library():
         assert getattr(ours, name) == getattr(default, name), name
     timeout = wavetrain.Config(**BASE).pop_timeout_s
     assert timeout == default.pop_timeout_ns / 1e9
+    assert made(reset_timeout_s=0.25).reset_timeout_ns == 250_000_000
+    assert made(reset_timeout_s=None).reset_timeout_ns == U64
+    assert made(reset_timeout_s=1e30).reset_timeout_ns == U64
+    for wrong in (0, -1, NAN):
+        refused("reset_timeout_s", made, reset_timeout_s=wrong)
+    assert made(keep_loaded=False).keep_loaded == 0
+    refused("keep_loaded", made, keep_loaded=2)
     assert bytes(ours.metadata_latency) == bytes(default.metadata_latency)
 
 

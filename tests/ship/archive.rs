@@ -388,6 +388,21 @@ fn threads_have_room_beside_large_thread_local_variables_of_the_program() {
 }
 
 #[test]
+fn a_plugin_that_is_unloaded_while_it_is_used_stays_and_else_is_gone() {
+    let Some(folder) = archive() else { return };
+    let plugin = cc::folder("plugin").join("plugin.so");
+    cc::run(
+        Command::new("gcc")
+            .args(["-shared", "-fPIC", "-Wl,--whole-archive"])
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-o"])
+            .arg(&plugin),
+    );
+    let arguments = [plugin.to_str().unwrap(), &cube("plugin")];
+    run(&build(folder, "tests/c/plugin.c"), &arguments);
+}
+
+#[test]
 fn memory_files_and_log_come_from_the_hooks() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/hooks.c"), &[]);

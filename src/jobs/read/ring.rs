@@ -36,6 +36,7 @@ use crate::setup::settings::Settings;
 use crate::state::flights::{Flight, Sleep};
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Lock, Locked};
+use crate::state::reading::Reading;
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
 use core::sync::atomic::Ordering::Relaxed;
@@ -110,7 +111,7 @@ impl RingReader {
             // The ring thread is given reads of open files only.
             assert!(lease.open.is_some());
             let Some(open) = lease.open else { break };
-            let (stat, start_ns) = (lease.stat, 0);
+            let (stat, start_ns) = (lease.stat, (shared.os.now_ns)());
             self.free.pop();
             self.places[index(u64::from(place))] = Some(RingRead {
                 flight: Flight { wave, op, read, target, lease, open, stat, start_ns },
@@ -234,6 +235,14 @@ impl RingReader {
         }
     }
 
+    /// The read that was begun first of those in flight.
+    fn oldest(&self) -> Option<Reading> {
+        let flights = self.places.iter().flatten().map(|entry| &entry.flight);
+        let first = flights.min_by_key(|flight| flight.start_ns)?;
+        let (array, file) = (first.read.array, Some(first.read.file));
+        Some(Reading { since_ns: first.start_ns, array, file })
+    }
+
     /// Closes the ring and leaves all its reads to io threads. Err: the kernel still has targets.
     fn give_up(&mut self) -> Result<(), Errno> {
         if let Some(ring) = self.ring.as_mut() {
@@ -322,6 +331,7 @@ pub fn ring_main(lock: &Lock, reader: &Mutex<RingReader>) {
     loop {
         reader.hand_in(shared, &mut state);
         reader.take(shared, &mut state);
+        state.ring.oldest = reader.oldest();
         state.wakes.work();
         // While it is awake: what it just found no read for does not wake it.
         state.signal();

@@ -20,6 +20,10 @@ use core::{fmt, ptr, slice, str};
 const SAMPLE_BYTES_MIN: usize = offset_of!(Sample, tag) + size_of::<u64>();
 const BOX_BYTES_MIN: usize = offset_of!(SampleBox, end) + size_of::<[i64; RANK_MAX]>();
 
+/// What the size of a struct that comes beside it is a multiple of: a part of a pointer at its end
+/// would be taken for a whole one.
+const WORD_BYTES: usize = size_of::<*const u8>();
+
 /// Bytes of struct_size itself.
 const HEAD_BYTES: usize = size_of::<usize>();
 
@@ -123,12 +127,12 @@ unsafe fn read_sized<T: Blank>(
     why: &mut Why,
 ) -> Result<T, Status> {
     let known = size_of::<T>();
-    if bytes < least || bytes > STRUCT_BYTES_MAX {
+    if bytes < least || bytes > STRUCT_BYTES_MAX || !bytes.is_multiple_of(WORD_BYTES) {
         return Err(fail!(
             why,
             Invalid,
-            "{name} = {bytes}: must be sizeof the struct, {known} in this version and {least} in \
-             the first"
+            "{name} = {bytes}: must be sizeof the struct, a multiple of {WORD_BYTES}: {known} in \
+             this version, {least} in the first"
         ));
     }
     // SAFETY: the caller gives that many bytes, which are a value whatever they are.
@@ -312,7 +316,7 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    /// A struct that has grown by two members since its first version.
+    /// A struct that has grown by two words since its first version.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Grown {
@@ -326,7 +330,7 @@ mod tests {
         const BLANK: Grown = Grown { first: 0, second: 0, third: 0, fourth: 0 };
     }
 
-    const FIRST_BYTES: usize = offset_of!(Grown, third);
+    const FIRST_BYTES: usize = offset_of!(Grown, second);
 
     fn read(bytes: &[u8]) -> Result<Grown, std::string::String> {
         // A copy of its own size: what is read past it is past a heap block.
@@ -340,27 +344,24 @@ mod tests {
     }
 
     #[test]
-    fn what_a_struct_of_an_older_header_lacks_is_zeros() {
+    fn what_a_struct_of_an_older_header_lacks_is_zeros_and_no_word_is_cut() {
         let whole = [0x11; size_of::<Grown>() + 8];
         for bytes in 0..=size_of::<Grown>() {
             let result = read(&whole[..bytes]);
-            if bytes < FIRST_BYTES {
+            if bytes < FIRST_BYTES || bytes % 8 != 0 {
                 let text = result.unwrap_err();
                 assert!(
                     text.starts_with(&std::format!("grown_bytes = {bytes}: must be")),
                     "{text}"
                 );
-                assert!(text.contains("24 in this version and 12 in the first"), "{text}");
+                assert!(text.contains("of 8: 24 in this version, 8 in the first"), "{text}");
                 continue;
             }
             let grown = result.unwrap();
-            assert_eq!((grown.first, grown.second), (0x1111_1111_1111_1111, 0x1111_1111));
-            if bytes == FIRST_BYTES {
-                assert_eq!((grown.third, grown.fourth), (0, 0));
-            }
-            if bytes == offset_of!(Grown, fourth) {
-                assert_eq!((grown.third, grown.fourth), (0x1111_1111, 0));
-            }
+            assert_eq!(grown.first, 0x1111_1111_1111_1111);
+            let second = if bytes > FIRST_BYTES { 0x1111_1111 } else { 0 };
+            assert_eq!((grown.second, grown.third), (second, second));
+            assert_eq!(grown.fourth == 0, bytes < size_of::<Grown>());
         }
         let mut newer = [0; size_of::<Grown>() + 8];
         assert_eq!(read(&newer), Ok(Grown::BLANK));
