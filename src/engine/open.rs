@@ -286,7 +286,7 @@ fn layout(
     let ring = carve_ring(carver, settings);
     let threads = carve_threads(carver, settings);
     let planners = carve_planner(carver, settings);
-    let states = carve_state(carver, os, settings, geometry, common_scratch);
+    let states = carve_common(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats, folder): Common| Shared {
         os,
@@ -339,7 +339,19 @@ fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Plan
 /// What lies beside the loader.
 type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder);
 
-/// What the lock guards, the figures, and the current folder.
+fn carve_common(
+    carver: &mut Carver,
+    os: &Os,
+    settings: &Settings,
+    geometry: &Geometry,
+    common_scratch: Region,
+) -> Option<Common> {
+    let folder = carver.place(Item::Instance, || Folder::current(os));
+    let states = carve_state(carver, os, settings, geometry, common_scratch);
+    states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
+}
+
+/// What the lock guards, and the figures.
 #[inline(never)] // as said of `layout`
 fn carve_state(
     carver: &mut Carver,
@@ -347,15 +359,14 @@ fn carve_state(
     settings: &Settings,
     geometry: &Geometry,
     common_scratch: Region,
-) -> Option<Common> {
+) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let make = |carver: &mut Carver| {
         Mutex::new(State::carve(carver, settings, geometry, files_max, common_scratch))
     };
     let locks = carver.slice_from(Item::Instance, 1, make);
     let stats = carver.slice_from(Item::Instance, 1, |_| StatsCells::default());
-    let folder = carver.place(Item::Instance, || Folder::current(os))?;
-    Some((locks.first()?, stats.first()?, folder))
+    locks.first().zip(stats.first())
 }
 
 /// The engine in its place.

@@ -16,7 +16,7 @@ use crate::jobs::flat::read_npy;
 use crate::jobs::groups::Open;
 use crate::jobs::load::making_room;
 use crate::os::directory::Entry;
-use crate::os::store::{Fault, Path, Store};
+use crate::os::store::{Fault, Path, STALE, Store};
 use crate::os::{Errno, profiler};
 use crate::read::{Listing, SHOWN_BYTES, list_names, shown};
 use crate::records::grid::{AxisGrid, EdgeRun};
@@ -112,10 +112,13 @@ pub fn begin_parts(
     if store.uses_hook() {
         return None;
     }
-    let (mut numbered, mut version) = (Numbered::new(prefix, buffer), Version::NONE);
-    let listed = open_folder(folder).and_then(|fd| {
-        // Before it is listed: what comes meanwhile makes another version.
-        version = store.stat_open(fd).map_or(Version::NONE, |stat| stat.version());
+    let mut numbered = Numbered::new(prefix, buffer);
+    let opened = match open_with_version(store, open_folder, folder) {
+        Err(STALE) => open_with_version(store, open_folder, folder),
+        opened => opened,
+    };
+    let version = opened.map_or(Version::NONE, |(_, version)| version);
+    let listed = opened.and_then(|(fd, _)| {
         list_names(store, fd, u32::MAX, &mut |entry: &Entry<'_>| numbered.add(entry.name))
     });
     if listed != Ok(Listing::Whole) {
@@ -142,6 +145,23 @@ pub fn begin_parts(
         }
         Err(status) => Err(status),
     })
+}
+
+/// Opens a folder and looks at it before it is listed, because what comes meanwhile makes another
+/// version of it.
+fn open_with_version(
+    store: &Store,
+    open_folder: &mut OpenFolder<'_>,
+    folder: &str,
+) -> Result<(i32, Version), Fault> {
+    let fd = open_folder(folder)?;
+    match store.stat_open(fd) {
+        Ok(stat) => Ok((fd, stat.version())),
+        Err(fault) => {
+            store.close(fd);
+            Err(fault)
+        }
+    }
 }
 
 /// The record of file `number`; None where `buffer` is too small for its header.

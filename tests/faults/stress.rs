@@ -169,8 +169,9 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
     }
     config = on_named_device(config);
     let spare = pick(dice, &[0, 0, 4096, 40 << 20]);
-    config.max_host_memory_bytes = floor_bytes(&config) + spare;
-    if has_hook { with_hook(config) } else { config }
+    // Threads that call a hook have larger stacks.
+    let config = if has_hook { with_hook(config) } else { config };
+    Config { max_host_memory_bytes: floor_bytes(&config) + spare, ..config }
 }
 
 fn has_io_uring() -> bool {
