@@ -35,7 +35,7 @@ fn memory_that_is_not_there_is_said_with_the_largest_line_and_its_field() {
     let changes: [(&str, &str, Change); 6] = [
         ("batch slots", "n_batch_slots", |c| c.samples_per_batch = 60_000),
         ("chunk cache", "chunk_cache_bytes", |c| c.chunk_cache_bytes = 500 << 20),
-        ("array metadata", "n_array_meta_cache", |c| c.n_array_meta_cache = 9_000),
+        ("array metadata", "n_array_meta_cache", |c| c.n_array_meta_cache = 7_500),
         ("index pages", "n_shard_index_cache", |c| c.n_shard_index_cache = 40_000),
         ("thread stacks", "n_io_threads", |c| c.n_io_threads = 1_000),
         ("common scratch", "max_chunk_uncompressed_bytes", |_| {}),
