@@ -24,7 +24,7 @@ use wavetrain::decode::Decoder;
 use wavetrain::decode::blosc;
 use wavetrain::decode::inflate::Inflater;
 use wavetrain::decode::zstd::Context;
-use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::loader::{Loader, Part, Pop, Request, Sample};
 use wavetrain::loops::crc32::crc32;
 use wavetrain::loops::crc32c::crc32c;
 use wavetrain::plan::{Cursor, Merge, Reach};
@@ -87,6 +87,7 @@ fn main() {
     checksums(&report);
     merges(&report);
     planner(&report);
+    pushes(&report);
     documents(&report);
 }
 
@@ -298,6 +299,39 @@ fn planner(report: &Report) {
                 Err(failure) => panic!("pop: {failure}"),
             };
             chunks
+        });
+    }
+}
+
+/// Push alone, of samples of so many boxes: nobody works on what waits, and reset drops it. The
+/// boxes are rows of the field, in no order.
+fn pushes(report: &Report) {
+    const SAMPLES: usize = 64;
+    for boxes in [1, 4, 32, 255] {
+        let mut config = Config {
+            samples_per_batch: SAMPLES as u32,
+            sample_rank: 2,
+            backend: BACKEND_HOST,
+            thread_mode: THREADS_PUMP,
+            n_decode_threads: 1,
+            lookahead_samples: SAMPLES as u32,
+            max_boxes_per_sample: if boxes > 1 { boxes } else { 0 },
+            ..Config::default()
+        };
+        config.sample_shape[..2].copy_from_slice(&[u64::from(boxes), 64]);
+        let loader = Loader::open(&config).unwrap_or_else(|failure| panic!("open: {failure}"));
+        let places: Vec<[u64; 2]> = (0..boxes).map(|n| [u64::from(n * 97 % boxes), 0]).collect();
+        let parts: Vec<Part<'_>> = places
+            .iter()
+            .map(|at| Part { uri: "/data/a", begin: &[7, 0], end: &[8, 64], at, ..Part::default() })
+            .collect();
+        let samples = vec![Sample { parts: &parts, tag: 0 }; SAMPLES];
+        report.stage(&format!("push: samples of {boxes} boxes"), "box", || {
+            let (taken, result) = loader.push_samples(black_box(&samples), 0);
+            result.unwrap_or_else(|failure| panic!("push: {failure}"));
+            assert_eq!(taken, SAMPLES);
+            loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
+            SAMPLES as u64 * u64::from(boxes)
         });
     }
 }

@@ -10,7 +10,7 @@ use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Stream};
 use crate::engine::Engine;
-use crate::engine::requests::{Fill, Refused, Request};
+use crate::engine::requests::{Fill, Request};
 use crate::engine::ways_out::{reset_text, starved_text};
 use crate::fail;
 use crate::intake::queue::Full;
@@ -83,10 +83,12 @@ impl Engine {
         let mut is_checked = false;
         loop {
             // Filled without the lock: it reads the caller's memory and may be long.
+            let mut drafted = None;
             if taken < count && !is_checked {
-                if let Err(failure) = self.check_sample(taken, &mut fill, &mut request) {
-                    return (taken, Err(self.closing_or(failure)));
-                }
+                drafted = match self.check_sample(taken, &mut fill, &mut request) {
+                    Ok(drafted) => drafted,
+                    Err(failure) => return (taken, Err(self.closing_or(failure))),
+                };
                 is_checked = true;
             }
             let mut state = self.lock.lock();
@@ -96,22 +98,27 @@ impl Engine {
             if !is_checked {
                 return (taken, Ok(()));
             }
-            match self.add_sample(&mut state, taken, &mut fill, &mut request) {
+            let added = Engine::add_sample(&mut state, &request, &drafted);
+            // Others use the draft while this call waits, so it is filled again after that.
+            let is_drafted = drafted.take().is_some();
+            match added {
                 Ok(()) => {
                     taken += 1;
                     is_checked = false;
                     self.pushed(&mut state);
                 }
-                Err(Refused::Wrong(failure)) => return (taken, Err(failure)),
                 // Samples leave the queue as whole batches, which wakes for Space. A batch that is
                 // planned has left it, so no batch that is being filled would make room.
-                Err(Refused::Full(Full::Uris)) if self.lacks_batch(&state) => {
+                Err(Full::Uris) if self.lacks_batch(&state) => {
                     return (taken, Err(self.uris_full(&state, &request)));
                 }
                 Err(_) if timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline => {
                     return (taken, Ok(()));
                 }
-                Err(_) => drop(self.wait_or_help(state, Condition::Space, deadline)),
+                Err(_) => {
+                    is_checked = !is_drafted;
+                    drop(self.wait_or_help(state, Condition::Space, deadline));
+                }
             }
         }
     }

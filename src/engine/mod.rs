@@ -20,6 +20,7 @@ mod stacks;
 pub mod threads;
 pub mod ways_out;
 
+use crate::engine::requests::Drafts;
 use crate::jobs::plan::window::Planner;
 use crate::jobs::read::ring::RingReader;
 use crate::os::Thread;
@@ -39,6 +40,8 @@ pub struct Engine {
     pub host: Workers,
     /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
     pub planner: Mutex<Option<&'static mut Planner>>,
+    /// Where samples of several boxes are filled.
+    pub drafts: Drafts,
     /// What each worker works with.
     pub workers: &'static [Mutex<Worker>],
     /// The ring thread's, from its start to its end.

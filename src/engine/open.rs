@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
+use crate::engine::requests::Drafts;
 use crate::engine::stacks::{Stack, Stacks};
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
@@ -283,7 +284,7 @@ fn layout(
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let ring = carve_ring(carver, settings);
+    let (ring, drafts) = (carve_ring(carver, settings), Drafts::carve(carver, settings));
     let threads = carve_threads(carver, settings);
     let planners = carve_planner(carver, settings);
     let states = carve_common(carver, os, settings, geometry, common_scratch);
@@ -317,6 +318,7 @@ fn layout(
         lock: Lock::new(shared, state),
         host: Workers::new(config.workers, values.handle.job, values.handle.token),
         planner: Mutex::new(planners.first_mut()),
+        drafts,
         workers,
         ring,
         threads,

@@ -3,6 +3,9 @@
 //!
 //! In: what a surface copied from the caller. Out: boxes in the queue, all of a sample or none.
 
+use crate::base::arena::Carver;
+use crate::base::bill::Item;
+use crate::base::cache::hash_bytes;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::List;
@@ -10,12 +13,17 @@ use crate::cuda::DeviceEngine;
 use crate::engine::Engine;
 use crate::fail;
 use crate::intake::arrays::Uri;
+use crate::intake::draft::{Cover, Draft};
 use crate::intake::queue::{Full, NewBox};
 use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::os::sync::{Guard, Mutex};
 use crate::records::{AxisWalk, BoxShape, Fed, HOOK_PREFIX, RAW_PREFIX, WalkFault};
 use crate::setup::fields::Field;
-use crate::state::State;
+use crate::setup::settings::Settings;
+use crate::state::{Life, State};
 use arrayvec::ArrayVec;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// One box of a sample as push takes it.
 pub struct Request {
@@ -73,18 +81,46 @@ impl Request {
     }
 
     fn to_queue(&self) -> NewBox<'_> {
-        let (fed, shape) = (&self.fed, &self.shape);
-        NewBox { uri: self.uri.as_bytes(), fed, rank: self.rank, field: self.field, shape }
+        let (uri, fed, shape) = (self.uri.as_bytes(), &self.fed, &self.shape);
+        let hash = if fed.is_fed() { 0 } else { hash_bytes(uri) };
+        NewBox { uri, hash, fed, rank: self.rank, field: self.field, shape }
     }
 }
 
-/// Why a sample was not added.
-pub enum Refused {
-    /// There is no room for it.
-    Full(Full),
-    /// Something is wrong with it.
-    Wrong(Failure),
+/// So many threads fill samples of several boxes at a time.
+const DRAFTS: u64 = 2;
+
+/// Drafts for the threads that push; none where a sample has one box.
+pub struct Drafts {
+    drafts: &'static [Mutex<Draft>],
+    /// How many were taken so far.
+    taken: AtomicU32,
 }
+
+impl Drafts {
+    /// Drafts of samples as the settings have them.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> Drafts {
+        let per_sample = &settings.per_sample;
+        let count = if per_sample.boxes > 1 { DRAFTS } else { 0 };
+        let drafts = carver.slice_from(Item::SampleQueue, count, |carver| {
+            Mutex::new(Draft::carve(carver, per_sample.boxes, per_sample.takes_fed))
+        });
+        Drafts { drafts, taken: AtomicU32::new(0) }
+    }
+
+    /// An empty draft, as soon as its last user has handed its sample in.
+    fn take(&self) -> Guard<'_, Draft> {
+        let number = self.taken.fetch_add(1, Relaxed) as usize % self.drafts.len();
+        let mut draft = self.drafts[number].lock();
+        draft.clear();
+        draft
+    }
+}
+
+/// The boxes of a sample that was checked, while nobody else uses the draft that they lie in; None
+/// of one box, which the request is.
+pub type Drafted<'e> = Option<Guard<'e, Draft>>;
 
 impl Engine {
     /// Reads all boxes of a sample and checks each. `request` is the last one.
@@ -93,7 +129,7 @@ impl Engine {
         sample: usize,
         fill: &mut impl Fill,
         request: &mut Request,
-    ) -> Result<(), Failure> {
+    ) -> Result<Drafted<'_>, Failure> {
         fill(sample, 0, request)?;
         let (boxes, most) = (request.boxes, self.shared.settings.per_sample.boxes);
         if boxes == 0 || boxes > most {
@@ -104,46 +140,57 @@ impl Engine {
             return Err(request.failure(status, &why));
         }
         self.check_box(0, request)?;
-        for number in 1..boxes {
-            fill(sample, number, request)?;
-            self.check_box(number, request)?;
-        }
-        Ok(())
+        if boxes == 1 { Ok(None) } else { self.draft_sample(sample, fill, request).map(Some) }
     }
 
-    /// Adds a sample to the queue that was checked before. Of several boxes each is read and
-    /// checked again: there is no place for them but the queue, and the caller may have changed
-    /// them.
-    pub(super) fn add_sample(
+    /// The same of several boxes, the first of which is in the request.
+    #[inline(never)] // samples of one box pass by as fast as they can
+    fn draft_sample(
         &self,
-        state: &mut State,
         sample: usize,
         fill: &mut impl Fill,
         request: &mut Request,
-    ) -> Result<(), Refused> {
+    ) -> Result<Guard<'_, Draft>, Failure> {
         let boxes = request.boxes;
-        let mut added = Ok(());
-        if boxes == 1 {
-            added = state.queue.add_box(&request.to_queue()).map_err(Refused::Full);
+        // A call that came after close must not touch the drafts, whose pages may be given back.
+        if self.lock.lock().life == Life::Closing {
+            return Err(Failure::shutdown());
         }
-        for number in (0..boxes).take_while(|_| boxes > 1) {
-            let filled = fill(sample, number, request);
-            let checked = filled.and_then(|()| self.check_box(number, request));
-            added = checked
-                .map_err(Refused::Wrong)
-                .and_then(|()| state.queue.add_box(&request.to_queue()).map_err(Refused::Full));
-            if added.is_err() {
-                break;
-            }
+        let mut draft = self.drafts.take();
+        draft.add(&request.to_queue(), self.cover_of(request));
+        for number in 1..boxes {
+            fill(sample, number, request)?;
+            self.check_box(number, request)?;
+            draft.add(&request.to_queue(), self.cover_of(request));
         }
-        if added.is_ok() {
-            added = self.check_overlaps(state, request).map_err(Refused::Wrong);
-        }
+        let Some((first, second)) = draft.overlap() else { return Ok(draft) };
+        let (mut why, field) = (Why::new(), self.shared.field(draft.field(second)));
+        let status = fail!(why, Invalid, "{}boxes {first} and {second} overlap", field.of());
+        Err(request.failure(status, &why))
+    }
+
+    /// Adds a sample to the queue that was checked.
+    pub(super) fn add_sample(
+        state: &mut State,
+        request: &Request,
+        drafted: &Drafted<'_>,
+    ) -> Result<(), Full> {
+        let added = match drafted {
+            None => state.queue.add_box(&request.to_queue()),
+            Some(draft) => add_drafted(state, draft),
+        };
         match added {
             Ok(()) => state.queue.push(request.tag),
             Err(_) => state.queue.drop_added(),
         }
         added
+    }
+
+    /// The places that a box goes to that was checked.
+    fn cover_of(&self, request: &Request) -> Cover {
+        let field = self.shared.field(request.field);
+        let (low, high) = field.covered_by(&request.shape);
+        Cover { field: request.field, axes: field.extents().len(), low, high }
     }
 
     /// Whether the box has places in its field: notes what it reads, and which places.
@@ -260,27 +307,11 @@ impl Engine {
         }
         Ok(())
     }
+}
 
-    /// Whether two of the boxes that were added go to the same place.
-    fn check_overlaps(&self, state: &State, request: &Request) -> Result<(), Failure> {
-        let added = state.queue.added();
-        for (second, b) in added.iter().enumerate() {
-            for (first, a) in added[..second].iter().enumerate().filter(|(_, a)| a.field == b.field)
-            {
-                let field = self.shared.field(u32::from(a.field));
-                let ((a_low, a_high), (b_low, b_high)) =
-                    (field.covered_by(&a.shape), field.covered_by(&b.shape));
-                let meet = |axis| a_low[axis] < b_high[axis] && b_low[axis] < a_high[axis];
-                if (0..field.extents().len()).all(meet) {
-                    let mut why = Why::new();
-                    let status =
-                        fail!(why, Invalid, "{}boxes {first} and {second} overlap", field.of());
-                    return Err(request.failure(status, &why));
-                }
-            }
-        }
-        Ok(())
-    }
+#[inline(never)] // as said of `draft_sample`
+fn add_drafted(state: &mut State, draft: &Draft) -> Result<(), Full> {
+    draft.boxes().try_for_each(|new| state.queue.add_box(&new))
 }
 
 /// Whether kernels can read memory of a device where it lies.

@@ -12,7 +12,6 @@
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
-use crate::base::cache::hash_bytes;
 use crate::base::math::index;
 use crate::records::{BoxShape, Fed};
 
@@ -67,6 +66,8 @@ pub struct QueuedSample {
 pub struct NewBox<'a> {
     /// The array, if it is not fed.
     pub uri: &'a [u8],
+    /// Hash of that.
+    pub hash: u64,
     /// What is fed.
     pub fed: &'a Fed,
     /// Axes of the box.
@@ -191,7 +192,7 @@ impl Queue {
         assert!(self.added < self.boxes_per_sample);
         let place = self.boxes_first(self.limit) + self.added as usize;
         let name = match new.fed.is_fed() {
-            false => self.use_name(new.uri).ok_or(Full::Uris)?,
+            false => self.use_name(new.uri, new.hash).ok_or(Full::Uris)?,
             true => {
                 self.fed[place] = *new.fed;
                 0
@@ -200,12 +201,6 @@ impl Queue {
         self.boxes[place] = QueuedBox { name: name as u32, ..new.queued() };
         self.added += 1;
         Ok(())
-    }
-
-    /// The boxes that were added of the next sample.
-    pub fn added(&self) -> &[QueuedBox] {
-        let first = self.boxes_first(self.limit);
-        &self.boxes[first..first + self.added as usize]
     }
 
     /// Takes the boxes back that were added of the next sample.
@@ -337,8 +332,7 @@ impl Queue {
     }
 
     /// The place of a name in the ring, with one use more.
-    fn use_name(&mut self, uri: &[u8]) -> Option<usize> {
-        let hash = hash_bytes(uri);
+    fn use_name(&mut self, uri: &[u8], hash: u64) -> Option<usize> {
         let oldest = self.name_first.max(self.name_limit.saturating_sub(YOUNG_NAMES));
         for number in (oldest..self.name_limit).rev() {
             let at = index(number % self.names.len() as u64);
@@ -377,6 +371,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::cache::hash_bytes;
     use core::ptr::NonNull;
     use std::format;
 
@@ -391,7 +386,8 @@ mod tests {
 
     fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
         let (fed, shape) = (&Fed::NOTHING, &BoxShape::EMPTY);
-        queue.add_box(&NewBox { uri, fed, rank: 1, field: 0, shape })
+        let hash = hash_bytes(uri);
+        queue.add_box(&NewBox { uri, hash, fed, rank: 1, field: 0, shape })
     }
 
     fn push(queue: &mut Queue, uri: &[u8], tag: u64) -> Result<(), Full> {
@@ -456,7 +452,7 @@ mod tests {
         for number in 1..100 {
             add(&mut queue, uri(number).as_bytes()).unwrap();
             assert_eq!(add(&mut queue, uri(number + 1).as_bytes()), Ok(()));
-            assert_eq!((queue.len(), queue.added().len()), (1, 2));
+            assert_eq!((queue.len(), queue.added), (1, 2));
             queue.drop_added();
         }
         add(&mut queue, uri(0).as_bytes()).unwrap();

@@ -4,7 +4,8 @@
 //! threads that sleep for it are signalled right before the lock is given up, or before it is
 //! waited with; later would touch what a close in another thread has freed.
 //!
-//! Order of locks: a worker or the ring's places first, then the state; never two of the same.
+//! Order of locks: a worker, a draft or the ring's places first, then the state; never two of the
+//! same.
 
 use crate::base::arena::span_of;
 use crate::cuda::HAS_DEVICES;
