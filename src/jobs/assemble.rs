@@ -14,6 +14,7 @@ use crate::base::stats::Metric;
 use crate::base::status::{Status, Why};
 use crate::decode::{Decoder, Scratch, decode_chunk, kept_bytes};
 use crate::device::SlabPart;
+use crate::fail;
 use crate::jobs::blanks::fill_blanks;
 use crate::jobs::failures::fail_task;
 use crate::jobs::feed::scatter_fed;
@@ -88,6 +89,13 @@ pub struct Assembler<'a> {
 /// Why a chunk does not decode.
 pub(super) type Refusal = (Status, Why);
 
+/// A chunk came to a worker without a decoder, which takes no such job.
+#[cold]
+pub(super) fn no_decoder(mut why: Why) -> Refusal {
+    let text = "a worker without a decoder was to decode it: a defect of wavetrain, report it";
+    (fail!(why, Internal, "{text}"), why)
+}
+
 /// Where the bytes of a chunk come from.
 enum Source<'b> {
     Decoded(ChunkBytes<'b>),
@@ -101,11 +109,7 @@ impl<'a> Assembler<'a> {
         let record = shared.array_record(array);
         let settings = &shared.settings;
         let is_streamed = settings.streams_slots();
-        let cast = |field: &Field| {
-            let (dtype, dtype_bytes) = (field.dtype, field.dtype_bytes);
-            let cast = Cast::find(record.dtype, record.dtype_bytes, dtype, dtype_bytes);
-            cast.map(|cast| cast.streamed(is_streamed))
-        };
+        let cast = |field: &Field| field.cast_from(record).map(|cast| cast.streamed(is_streamed));
         Assembler {
             shared,
             record,
@@ -327,8 +331,7 @@ impl<'a> Assembler<'a> {
         let mut why = Why::new();
         let most = self.shared.settings.config.max_substreams_per_chunk;
         let (decoder, scratch) = self.parts(context, task, encoded);
-        // Workers that take this job have a decoder.
-        let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
+        let Some(decoder) = decoder else { return Err(no_decoder(why)) };
         let span = task.need.span;
         let Some(kept) = task.kept else {
             let decoded = decode_chunk(decoder, record, most, encoded, span, scratch, &mut why);

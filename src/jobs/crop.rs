@@ -50,11 +50,12 @@ impl Crop {
         let shape = BoxShape::forward(&begin[..axes], &end[..axes]);
         let strides = crop.chunk_strides.map(i64::unsigned_abs);
         let raw = (Dtype::Raw, record.dtype_bytes);
-        if let Some(cast) = Cast::find(raw.0, raw.1, raw.0, raw.1) {
-            let pad = PadMode::None;
-            let copied = SampleBox { record, cast, shape: &shape, strides: &strides, pad };
-            scatter(&mut Target { sample: copied, claim }, origin, chunk);
-        }
+        let Some(cast) = Cast::find(raw.0, raw.1, raw.0, raw.1) else {
+            unreachable!("raw elements of every size are copied to their like")
+        };
+        let pad = PadMode::None;
+        let copied = SampleBox { record, cast, shape: &shape, strides: &strides, pad };
+        scatter(&mut Target { sample: copied, claim }, origin, chunk);
         let filter = Filter::None;
         let data = ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 };
         Crop { record: crop, origin: low, data }

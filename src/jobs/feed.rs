@@ -3,7 +3,6 @@
 //! In: tasks of one box each. Out: places of a sample; on the way to a device the elements that the
 //! box reads, side by side in the slab, because memory may be as sparse as its strides are long.
 
-use crate::assemble::cast::Cast;
 use crate::assemble::units::{DeviceSample, chunk_piece, for_each_outside};
 use crate::assemble::{SampleBox, Target, fill_outside, outside_element, scatter};
 use crate::jobs::crop::Crop;
@@ -22,9 +21,7 @@ pub fn scatter_fed(
     let (source, fed) = (shared.box_record(task.slot, number), shared.fed(task.slot, number));
     let (field, pad) = (shared.field(source.field), shared.padding(source.field));
     let record = shared.fed_record(fed);
-    let cast = Cast::find(record.dtype, record.dtype_bytes, field.dtype, field.dtype_bytes);
-    let Some(cast) = cast else { unreachable!("push refuses what has no cast") };
-    let cast = cast.streamed(shared.settings.streams_slots());
+    let cast = field.checked_cast(&record).streamed(shared.settings.streams_slots());
     let (shape, strides) = (&source.shape, &field.strides);
     let sample = SampleBox { record: &record, cast, shape, strides, pad: pad.mode };
     let to = source.to(task.slot);

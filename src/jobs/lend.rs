@@ -9,7 +9,6 @@
 //! Invariant: a batch is complete only when the kernels have run that read memory for it, and reset
 //! waits for them, so the memory is the caller's again when either is seen.
 
-use crate::assemble::cast::Cast;
 use crate::assemble::units::{DeviceSample, Unit, for_each_outside, memory_piece};
 use crate::assemble::{SampleBox, outside_element};
 use crate::base::indexes::BatchSlot;
@@ -112,8 +111,7 @@ fn send_box(
     let shared = lock.shared;
     let (field, pad) = (shared.field(source.field), shared.padding(source.field));
     let record = fed.whole_record();
-    let cast = Cast::find(record.dtype, record.dtype_bytes, field.dtype, field.dtype_bytes);
-    let Some(cast) = cast else { unreachable!("push refuses what has no cast") };
+    let cast = field.checked_cast(&record);
     let (shape, strides) = (&source.shape, &field.strides);
     let sample = SampleBox { record: &record, cast, shape, strides, pad: pad.mode };
     let address = shared.sample_region(source.to(slot)).as_ptr() as u64;

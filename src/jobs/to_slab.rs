@@ -11,12 +11,12 @@ use crate::assemble::units::{
 };
 use crate::base::indexes::WaveIndex;
 use crate::base::math::{align_up, index};
-use crate::base::status::{Status, Why};
+use crate::base::status::Why;
 use crate::cuda::HAS_DEVICES;
 use crate::decode::unshuffle::Shuffle;
 use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered};
 use crate::device::{DATA_ALIGN, DecodedBy, decoded_by};
-use crate::jobs::assemble::{Assembler, Refusal, bring};
+use crate::jobs::assemble::{Assembler, Refusal, bring, no_decoder};
 use crate::jobs::crop::{Crop, Read};
 use crate::records::{ArrayRecord, ChunkBytes, Need};
 use crate::state::needs::whole_bytes;
@@ -45,8 +45,7 @@ impl Assembler<'_> {
         let mut why = Why::new();
         let most = shared.settings.config.max_substreams_per_chunk;
         let (decoder, scratch) = self.parts(context, task, encoded);
-        // Workers that take this job have a decoder.
-        let Some(decoder) = decoder else { return Err((Status::Internal, why)) };
+        let Some(decoder) = decoder else { return Err(no_decoder(why)) };
         let (target, block) = (place.claim.bytes(), scratch.block);
         let (scratch, span) =
             (Scratch { target: &mut *target, block: &mut *block }, task.need.span);

@@ -5,6 +5,7 @@
 //! overlap, and a tensor begins where DLPack wants it.
 
 use crate::assemble::axis::PadMode;
+use crate::assemble::cast::Cast;
 use crate::assemble::value_element;
 use crate::base::abi::{Blank, FieldSpec, NAME_BYTES};
 use crate::base::limits::{BUFFER_ALIGN, ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
@@ -12,7 +13,7 @@ use crate::base::math::{align_up, product};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Float, Text};
 use crate::fail;
-use crate::records::{BoxShape, Dtype};
+use crate::records::{ArrayRecord, BoxShape, Dtype};
 use crate::setup::config::{self, Config, range};
 use arrayvec::ArrayVec;
 use core::str;
@@ -77,6 +78,20 @@ impl Field {
     /// Extents that say what boxes cover of a sample: a scalar has one.
     pub fn covered_extents(&self) -> usize {
         self.extents().len().max(1)
+    }
+
+    /// The cast of an array's elements to those of the field, if there is one.
+    pub fn cast_from(&self, record: &ArrayRecord) -> Option<Cast> {
+        Cast::find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)
+    }
+
+    /// The same, of an array that push or the planner has compared with the field: both refuse one
+    /// that has none.
+    pub fn checked_cast(&self, record: &ArrayRecord) -> Cast {
+        let Some(cast) = self.cast_from(record) else {
+            unreachable!("an array without a cast is refused first")
+        };
+        cast
     }
 
     /// The places that a box covers, from the first along each axis to behind the last.

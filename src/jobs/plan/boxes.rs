@@ -4,7 +4,6 @@
 //! that names the axis and the way out.
 
 use crate::assemble::axis::AxisFault;
-use crate::assemble::cast::Cast;
 use crate::assemble::walk::walk_range;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
@@ -35,8 +34,7 @@ pub fn check_record(
             field.dtype.name()
         ));
     }
-    let cast = Cast::find(record.dtype, record.dtype_bytes, field.dtype, field.dtype_bytes);
-    if cast.is_none() {
+    if field.cast_from(record).is_none() {
         return Err(fail!(
             why,
             Dtype,
