@@ -136,7 +136,7 @@ pub fn give_slot_back(
 }
 
 /// Tries again for the slots whose streams were captured when they were given back; whether one
-/// of them has its fences now. By one thread at a time.
+/// of them has its fences now. By one thread at a time: the one that set `is_taken`.
 pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let captured = lock.lock().device.captured;
     let mut progress = false;
@@ -151,17 +151,24 @@ pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault>
     Ok(progress)
 }
 
-/// Whether the device has done all that was queued, by consumers too. Of one that fails there
-/// is nothing to wait for: what it did not say by then is waited for as it is closed.
+/// Whether the device has done all that was queued, by consumers too; false while another call
+/// looks. Of one that fails there is nothing to wait for: what it did not say by then is waited for
+/// as it is closed.
 pub fn is_device_at_rest(lock: &Lock) -> bool {
     let Some(engine) = lock.shared.engine() else { return true };
+    // Two closes at once may both find that no job runs.
+    if core::mem::replace(&mut lock.lock().device.is_taken, true) {
+        return false;
+    }
     let look = || {
         fence_captured(lock, engine)?;
         let has_captured = lock.lock().device.captured != 0;
         if has_captured { Ok(false) } else { engine.is_at_rest() }
     };
     // A driver may report an old failure from any call, and what is queued runs all the same.
-    look().or_else(|_: Fault| look()).unwrap_or(true)
+    let is_at_rest = look().or_else(|_: Fault| look()).unwrap_or(true);
+    lock.lock().device.is_taken = false;
+    is_at_rest
 }
 
 pub fn no_such_batch(token: u64) -> Failure {

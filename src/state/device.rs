@@ -70,7 +70,7 @@ pub struct DeviceState {
     pub digesting: u64,
     /// Streams that a consumer uses each slot on.
     pub uses: &'static mut [Uses],
-    /// A thread has the job.
+    /// A thread has the job, or looks at the device to close it.
     pub is_taken: bool,
     /// When the device was looked at last.
     pub polled_ns: u64,
