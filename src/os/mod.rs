@@ -219,6 +219,18 @@ table! {
     write_stderr: fn(text: &[u8]) = write_stderr;
 }
 
+/// Makes a call of the table, again for as long as a signal ends it. On a disk only waits are ended
+/// so. File systems that ask a process or a server, as FUSE and NFS do, give EINTR for any call,
+/// fstat too. Ends: signals do not come without end.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno(libc::EINTR)) => {}
+            result => return result,
+        }
+    }
+}
+
 fn last_errno() -> Errno {
     // SAFETY: glibc and musl give a valid thread-local address.
     Errno(unsafe { *libc::__errno_location() })
@@ -298,7 +310,6 @@ fn open_with(path: &[u8], flags: i32) -> Result<i32, Errno> {
             return Ok(fd);
         }
         match last_errno() {
-            Errno(libc::EINTR) => {}
             // Somebody who holds a lease on the file, a Samba server, is told to give it up. That
             // is waited for, where nothing else would be.
             Errno(libc::EAGAIN) if at_once != 0 && is_regular(path) => at_once = 0,

@@ -10,7 +10,7 @@ use crate::base::limits::{DIRECT_ALIGN, PATH_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::os::{Errno, FileKind, FileStat, Os};
+use crate::os::{Errno, FileKind, FileStat, Os, uninterrupted};
 use core::fmt;
 
 /// A path with its NUL.
@@ -146,12 +146,12 @@ impl Store {
     }
 
     fn open_once(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
-        let fd = match (self.os.open)(path.as_bytes_nul()) {
+        let fd = match uninterrupted(|| (self.os.open)(path.as_bytes_nul())) {
             // A socket, or a device that there is no driver for, cannot be opened at all.
             Err(Errno(libc::ENXIO)) => return Err(self.no_such_device(path)),
             opened => opened.map_err(fault_from)?,
         };
-        match (self.os.stat)(fd) {
+        match self.look_at(fd) {
             Ok(FileStat { kind, .. }) if kind != FileKind::REGULAR => {
                 (self.os.close)(fd);
                 Err(Fault::NotRegular(kind))
@@ -165,7 +165,7 @@ impl Store {
     }
 
     fn no_such_device(&self, path: &Path) -> Fault {
-        match (self.os.stat_path)(path.as_bytes_nul()) {
+        match self.look_at_path(path) {
             Ok(FileStat { kind, .. }) if kind != FileKind::REGULAR => Fault::NotRegular(kind),
             _ => Fault::Failed(Errno(libc::ENXIO)),
         }
@@ -176,7 +176,8 @@ impl Store {
         if self.uses_hook() {
             return Err(Fault::HookFailed);
         }
-        let open = || (self.os.open_directory)(path.as_bytes_nul()).map_err(fault_from);
+        let open_once = || (self.os.open_directory)(path.as_bytes_nul());
+        let open = || uninterrupted(open_once).map_err(fault_from);
         match open() {
             Err(STALE) => open(),
             opened => opened,
@@ -185,13 +186,13 @@ impl Store {
 
     /// Looks at what is open, a folder or a file of the system.
     pub fn stat_open(&self, fd: i32) -> Result<FileStat, Fault> {
-        (self.os.stat)(fd).map_err(Fault::Failed)
+        self.look_at(fd).map_err(Fault::Failed)
     }
 
     /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the
     /// last.
     pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
-        (self.os.read_directory)(fd, buffer).map_err(Fault::Failed)
+        uninterrupted(|| (self.os.read_directory)(fd, buffer)).map_err(Fault::Failed)
     }
 
     /// Opens a data file and looks at it.
@@ -206,9 +207,9 @@ impl Store {
     /// None where the file has no direct reads, where no descriptor is left for them, or where it
     /// is another file by now: it is then read through the page cache, which always works.
     fn open_direct(&self, path: &Path, stat: FileStat) -> Option<i32> {
-        let (fd, align) = (self.os.open_direct)(path.as_bytes_nul()).ok()?;
+        let (fd, align) = uninterrupted(|| (self.os.open_direct)(path.as_bytes_nul())).ok()?;
         let is_fine = u64::from(align.memory.max(align.offset)) <= DIRECT_ALIGN
-            && (self.os.stat)(fd) == Ok(stat);
+            && self.look_at(fd) == Ok(stat);
         if !is_fine {
             (self.os.close)(fd);
         }
@@ -220,13 +221,21 @@ impl Store {
         if self.uses_hook() { self.hook_stat(path) } else { self.stat_open(fd) }
     }
 
+    fn look_at(&self, fd: i32) -> Result<FileStat, Errno> {
+        uninterrupted(|| (self.os.stat)(fd))
+    }
+
+    fn look_at_path(&self, path: &Path) -> Result<FileStat, Errno> {
+        uninterrupted(|| (self.os.stat_path)(path.as_bytes_nul()))
+    }
+
     /// Looks at a file that is not open.
     pub fn stat_path(&self, path: &Path) -> Result<FileStat, Fault> {
         if self.uses_hook() {
             return self.hook_stat(path);
         }
-        let looked = match (self.os.stat_path)(path.as_bytes_nul()) {
-            Err(Errno(libc::ESTALE)) => (self.os.stat_path)(path.as_bytes_nul()),
+        let looked = match self.look_at_path(path) {
+            Err(Errno(libc::ESTALE)) => self.look_at_path(path),
             looked => looked,
         };
         looked.map_err(fault_from)
@@ -271,13 +280,13 @@ impl Store {
             return self.hook_read(path, target, offset);
         }
         let mut done = 0usize;
-        // Ends: every turn reads at least a byte, or returns; EINTR repeats only on signals.
+        // Ends: every turn reads at least a byte, or returns.
         while done < target.len() {
             let at = offset.checked_add(done as u64).ok_or(Fault::Ended(u64::MAX))?;
-            match (self.os.read)(fd, &mut target[done..], at, cached_only) {
+            let rest = &mut target[done..];
+            match uninterrupted(|| (self.os.read)(fd, rest, at, cached_only)) {
                 Ok(0) => return Err(Fault::Ended(at)),
                 Ok(got) => done += got,
-                Err(Errno(libc::EINTR)) => {}
                 Err(Errno(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS)) if cached_only => {
                     return Err(Fault::WouldBlock);
                 }

@@ -9,7 +9,7 @@ use crate::common::store::{Spec, value};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wavetrain::config::Config;
+use wavetrain::config::{Config, READER_DIRECT, READER_THREADS, READER_URING};
 use wavetrain::loader::{Failure, Loader, Pop, Request};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::status::Status;
@@ -154,6 +154,67 @@ seam!(trickle, open: |_, _| Ok(()), read: |fd, target, at, cached, call| {
 fn short_and_interrupted_reads_go_on() {
     assert!(stream(&trickle::OS, &config(), &array("trickle")).1.is_none());
     trickle::assert_nothing_is_left();
+}
+
+/// Whether a call is one of the two of three that a signal ends.
+fn is_interrupted() -> bool {
+    static CALLS: AtomicI64 = AtomicI64::new(0);
+    CALLS.fetch_add(1, SeqCst) % 3 != 2
+}
+
+fn interrupted<T>(call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    if is_interrupted() { Err(Errno(libc::EINTR)) } else { call() }
+}
+
+/// A file system whose every call a signal may end, as on a FUSE mount.
+static INTERRUPTED: Os = Os {
+    open: |path| interrupted(|| (SYSTEM.open)(path)),
+    open_direct: |path| interrupted(|| (SYSTEM.open_direct)(path)),
+    open_directory: |path| interrupted(|| (SYSTEM.open_directory)(path)),
+    read_directory: |fd, target| interrupted(|| (SYSTEM.read_directory)(fd, target)),
+    stat: |fd| interrupted(|| (SYSTEM.stat)(fd)),
+    stat_path: |path| interrupted(|| (SYSTEM.stat_path)(path)),
+    read: |fd, target, at, cached| interrupted(|| (SYSTEM.read)(fd, target, at, cached)),
+    ..SYSTEM
+};
+
+#[test]
+fn calls_that_a_signal_ends_are_made_again() {
+    let array = array("interrupted");
+    // Absent chunks are looked for, too.
+    std::fs::remove_file(store::shard_path(&array, [1; 3])).unwrap();
+    for reader in [READER_THREADS, READER_URING, READER_DIRECT] {
+        let failed = stream_any(&INTERRUPTED, &Config { reader, ..config() }, &array);
+        assert!(failed.is_none(), "{reader}: {failed:?}");
+    }
+    // A folder of numbered files is listed.
+    let folder = array.join("numbered");
+    std::fs::create_dir(&folder).unwrap();
+    let file = crate::common::npy::file("<u2", false, &[8, 8, 8], &[0; 1024]);
+    for number in 0..3 {
+        std::fs::write(folder.join(format!("{number}.npy")), &file).unwrap();
+    }
+    let failed = stream_any(&INTERRUPTED, &Config { max_parts: 9, ..config() }, &folder);
+    assert!(failed.is_none(), "{failed:?}");
+}
+
+/// Streams a batch of whatever lies at a uri; why not, where it does not come.
+fn stream_any(os: &'static Os, config: &Config, uri: &Path) -> Option<Failure> {
+    let loader = match Loader::open_on(os, config) {
+        Ok(loader) => loader,
+        // A system without io_uring.
+        Err(failure) if failure.status == Status::Unsupported => return None,
+        Err(failure) => return Some(failure),
+    };
+    let uri = uri.to_str().unwrap();
+    for tag in 0..2 {
+        let (begin, end) = ([3 * tag; 3], [3 * tag + CROP as i64; 3]);
+        let request = Request { uri, begin: &begin, end: &end, tag: tag as u64 };
+        if let Err(failure) = loader.push(&[request], FOREVER) {
+            return Some(failure);
+        }
+    }
+    loader.pop(FOREVER).err()
 }
 
 seam!(never_cached, open: |_, _| Ok(()), read: |fd, target, at, cached, call| {

@@ -26,10 +26,10 @@ use crate::base::cache::Fifo;
 use crate::base::math::index;
 use crate::jobs::lease::file_path;
 use crate::jobs::read::{count, settle, wait};
-use crate::os::Errno;
 use crate::os::sink::Level;
 use crate::os::sync::Mutex;
 use crate::os::uring::{Completion, Event, Ring};
+use crate::os::{Errno, uninterrupted};
 use crate::read::shown;
 use crate::setup::config::{READER_DIRECT, READER_THREADS, READER_URING};
 use crate::setup::settings::Settings;
@@ -267,7 +267,7 @@ impl RingRead {
     /// All bytes are here: they count if the file is what it was when its chunks were located.
     fn end(&mut self, shared: &Shared) {
         let Flight { read, open, .. } = &self.flight;
-        let is_same = |fd: i32| (shared.os.stat)(fd) == Ok(read.stat);
+        let is_same = |fd: i32| uninterrupted(|| (shared.os.stat)(fd)) == Ok(read.stat);
         let mut used = open.direct.filter(|_| self.is_direct).into_iter();
         if !is_same(open.fd) || !used.all(is_same) {
             self.outcome = Outcome::Left;
