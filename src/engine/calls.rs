@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::engine::requests::{Fill, Request};
 use crate::engine::ways_out::{reset_text, starved_text};
 use crate::fail;
+use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
 use crate::jobs::device::drain_device;
 use crate::jobs::lease::{close_forgotten, drop_retired};
@@ -237,7 +238,7 @@ impl Engine {
             if (self.shared.os.now_ns)() >= deadline {
                 let why = starved_text(&state, self.shared);
                 if state.slots.kept() == state.slots.count() {
-                    state.call_error = Some(Failure::because(Status::Starved, &why));
+                    state.set_call_error(Some(Failure::because(Status::Starved, &why)));
                 }
                 return Ok(Popped::Starved(why));
             }
@@ -380,7 +381,7 @@ impl Engine {
 
     /// Forgets what is known of the array at a uri, which is normal, or of all: whoever names it
     /// next finds it as it is then. What is planned keeps what it has.
-    pub fn forget(&self, uri: Option<&str>) -> Result<(), Failure> {
+    pub fn forget(&self, uri: Option<&mut Uri>) -> Result<(), Failure> {
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {
             return Err(Failure::shutdown());
@@ -392,9 +393,10 @@ impl Engine {
             state.files.forget_array(None, |open| close_forgotten(shared, Some(open)));
             return Ok(());
         };
-        let hash = hash_bytes(uri.as_bytes());
+        let mut why = Why::new();
+        self.fix_uri(uri, &mut why).map_err(|status| Failure::because(status, &why))?;
+        let (name, hash) = (uri.as_bytes(), hash_bytes(uri.as_bytes()));
         // The uri may stand for another one, of which the array is.
-        let name = uri.as_bytes();
         let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
         for array in found.into_iter().flatten() {
             let id = state.arrays.id(array);
@@ -407,14 +409,14 @@ impl Engine {
 
     /// Keeps why a call failed, for `last_error`: most have no room for a text of their own.
     pub fn set_call_error(&self, failure: &Failure) {
-        self.lock.lock().call_error = Some(failure.clone());
+        self.lock.lock().set_call_error(Some(failure.clone()));
     }
 
     /// Why a call failed last; where none did, the error that ended the stream, or who keeps all
     /// batch slots: whoever waits in pop cannot say so.
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();
-        let failure = state.call_error.clone().or_else(|| state.sticky.clone());
+        let failure = state.call_error().or(state.sticky.as_ref()).cloned();
         // A loader that is closed may have given back what the text is made of.
         let is_open = state.life != Life::Closing;
         let is_held = is_open && state.slots.kept() == state.slots.count();

@@ -206,13 +206,19 @@ impl Engine {
         })
     }
 
+    /// Makes a uri, which is normal, the one that its array is cached by.
+    pub fn fix_uri(&self, uri: &mut Uri, why: &mut Why) -> Result<(), Status> {
+        self.shared.store.refuse_scheme(uri.as_str(), why)?;
+        // A hook gets its names as they are.
+        if self.shared.store.uses_hook() || uri.as_str().starts_with(HOOK_PREFIX) {
+            return Ok(());
+        }
+        self.shared.folder.fix(uri, RAW_PREFIX, why)
+    }
+
     fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
         if !request.fed.is_fed() {
-            self.shared.store.refuse_scheme(request.uri.as_str(), why)?;
-            // A hook gets its names as they are.
-            if !self.shared.store.uses_hook() && !request.uri.as_str().starts_with(HOOK_PREFIX) {
-                self.shared.folder.fix(&mut request.uri, RAW_PREFIX, why)?;
-            }
+            self.fix_uri(&mut request.uri, why)?;
         }
         let fields = &self.shared.settings.fields;
         let Some(field) = fields.get(request.field as usize) else {

@@ -112,6 +112,7 @@ pub struct Floor {
 }
 
 /// Checks `config`. `cpu_count` stands for "0 = derived" threads.
+#[inline(never)] // what it makes on the way is not to stand on the stack of all that follows
 pub fn settings_from_config(
     config: &Config,
     cpu_count: u32,
@@ -434,15 +435,16 @@ impl Settings {
     /// No more decoding threads than take half of what the memory cap leaves beside everything
     /// else.
     fn limit_derived_threads(&mut self, floor: impl Fn(&Settings) -> Floor) {
-        let mut settings = self.clone();
-        settings.decode_threads = 1;
-        let one = floor(&settings);
-        settings.tables_bytes = one.tables_bytes;
-        let spare = settings.host_bytes_max().saturating_sub(one.bytes) / 2;
-        settings.decode_threads = 2;
-        let each = floor(&settings).bytes - one.bytes;
+        // Tried on these settings themselves: a copy takes kilobytes of a caller's stack.
+        let wished = self.decode_threads;
+        self.decode_threads = 1;
+        let one = floor(self);
+        self.tables_bytes = one.tables_bytes;
+        let spare = self.host_bytes_max().saturating_sub(one.bytes) / 2;
+        self.decode_threads = 2;
+        let each = floor(self).bytes - one.bytes;
         let most = 1 + spare.checked_div(each).unwrap_or(0).min(THREADS_MAX as u64) as u32;
-        self.decode_threads = self.decode_threads.min(most);
+        self.decode_threads = wished.min(most);
     }
 }
 

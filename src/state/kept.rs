@@ -19,6 +19,7 @@ pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
     spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);
     spans.extend([state.digests.sums_span(), span_of(&*state.device.uses)]);
+    spans.push(state.call_error_span());
     if let Some(engine) = shared.engine() {
         spans.extend([span_of(engine), engine.fences_span()]);
     }

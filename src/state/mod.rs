@@ -22,7 +22,7 @@ mod whole;
 pub mod work;
 pub mod worker;
 
-use crate::base::arena::{Carver, Region};
+use crate::base::arena::{Carver, Region, span_of};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
 use crate::base::indexes::{FileSlot, WaveIndex};
@@ -48,6 +48,7 @@ use crate::state::reading::Reading;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::wave::Waves;
+use core::ops::Range;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
@@ -137,8 +138,8 @@ pub struct State {
     pub is_reset_due: bool,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
-    /// Why a call failed last.
-    pub call_error: Option<Failure>,
+    /// Why a call failed last, in a place of its own: whoever makes this struct has it on the stack.
+    call_error: &'static mut [Option<Failure>],
     /// The log was told that close could not end because of batches or tensors.
     has_warned_of_kept: bool,
     /// The same of work in flight.
@@ -228,7 +229,7 @@ impl State {
             has_resetter: false,
             is_reset_due: false,
             sticky: None,
-            call_error: None,
+            call_error: carver.slice_from(Item::Instance, 1, |_| None),
             has_warned_of_kept: false,
             has_warned_of_work: false,
             is_halted: false,
@@ -340,6 +341,23 @@ impl State {
         }
     }
 
+    /// Why a call failed last.
+    pub fn call_error(&self) -> Option<&Failure> {
+        self.call_error.first().and_then(Option::as_ref)
+    }
+
+    /// Where that is.
+    pub fn call_error_span(&self) -> Range<usize> {
+        span_of(&*self.call_error)
+    }
+
+    /// Keeps why a call failed, or forgets it.
+    pub fn set_call_error(&mut self, failure: Option<Failure>) {
+        if let Some(place) = self.call_error.first_mut() {
+            *place = failure;
+        }
+    }
+
     /// A thread of ours ends.
     pub fn end_thread(&mut self) {
         assert!(self.threads.alive > 0);
@@ -436,7 +454,7 @@ impl State {
     pub fn reset(&mut self) {
         assert!(self.running == 0);
         self.sticky = self.device.failure.clone();
-        self.call_error = None;
+        self.set_call_error(None);
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();

@@ -23,7 +23,7 @@ use crate::os::loaded::keep_loaded;
 use crate::os::sink::Level;
 use crate::os::{Os, SYSTEM, fatal};
 use crate::setup::config::Config;
-use crate::surface::info::checked;
+use crate::surface::info::{checked, settle};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -175,7 +175,7 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
     let mut checked = checked(config, why);
-    let settings = checked.as_mut().map_err(|status| *status)?;
+    let settings = settle(&mut checked)?;
     let Some((number, token)) = reserve() else {
         return Err(fail!(
             why,

@@ -37,8 +37,8 @@ const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of
 /// Fills the bill; where the cap is too small, with that of the smallest geometry.
 pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let checked = checked(config, why);
-    let settings = checked.as_ref().map_err(|status| *status)?;
+    let mut checked = checked(config, why);
+    let settings = &*settle(&mut checked)?;
     need.host_align = BLOCK_ALIGN;
     need.slot_bytes = settings.host_slots_bytes();
     need.threads = settings.thread_count();
@@ -58,17 +58,21 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
     result
 }
 
-/// Checks a config on this machine. Settings take some KB: what borrows them from the result, and
-/// does not move them out of it, takes that much less stack.
+/// Checks a config on this machine; `settle` follows. Settings take some KB: what borrows them from
+/// the result, and does not move them out of it, takes that much less stack.
 #[inline(never)] // what is left of a check is not to stand on the stack of all that follows
 pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
     // pad_value becomes the same element whatever the host set.
     let _float = FloatEnvironment::enter();
-    let mut checked = settings_from_config(config, (SYSTEM.cpu_count)(), why);
-    if let Ok(settings) = &mut checked {
-        settings.settle(open::floor);
-    }
-    checked
+    settings_from_config(config, (SYSTEM.cpu_count)(), why)
+}
+
+/// Derives what depends on the memory of settings that were checked: where they lie, because one
+/// more copy of them would stand below all that counts that memory.
+pub fn settle(checked: &mut Result<Settings, Status>) -> Result<&mut Settings, Status> {
+    let settings = checked.as_mut().map_err(|status| *status)?;
+    settings.settle(open::floor);
+    Ok(settings)
 }
 
 /// Raises the caps of `config` to what `count` arrays need, of which `uri` gives the names: the
@@ -120,15 +124,15 @@ fn fit_chunks<'a>(
 
 #[inline(never)] // as said of `checked`
 fn bill_of(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let checked = checked(config, why);
-    open::bill(checked.as_ref().map_err(|status| *status)?, why).map(|_| ())
+    let mut checked = checked(config, why);
+    open::bill(settle(&mut checked)?, why).map(|_| ())
 }
 
 /// Raises the memory caps that are below the floor; whether there was one.
 #[inline(never)] // as said of `checked`
 fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
-    let checked = checked(config, why);
-    let settings = checked.as_ref().map_err(|status| *status)?;
+    let mut checked = checked(config, why);
+    let settings = &*settle(&mut checked)?;
     match open::bill(settings, why) {
         Ok(_) => return Ok(false),
         Err(Status::Budget) => {}

@@ -339,5 +339,5 @@ pub(super) fn forget_at(engine: &Engine, uri: Option<&str>) -> Result<(), Failur
         normalize_uri(uri, &mut normal, &mut why)
             .map_err(|status| Failure::because(status, &why))?;
     }
-    engine.forget(uri.map(|_| normal.as_str()))
+    engine.forget(uri.map(|_| &mut normal))
 }

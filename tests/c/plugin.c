@@ -48,7 +48,9 @@ int main(int argc, char **argv) {
         wavetrain_batch batch;
         struct DLManagedTensor *tensor;
         CHECK_OK(wavetrain_open_of(&config, &loader, &error), error);
-        wavetrain_box box = { argv[2], strlen(argv[2]), 3, 0, { 0 }, { BOX, BOX, BOX } };
+        const wavetrain_box box = {
+            .uri = argv[2], .uri_bytes = strlen(argv[2]), .rank = 3, .end = { BOX, BOX, BOX }
+        };
         wavetrain_sample sample = { &box, 1, sizeof box, 1 };
         size_t taken;
         CHECK_STATUS(wavetrain_push_of(loader, &sample, 1, sizeof sample, 0, &taken), WAVETRAIN_OK);
