@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import enum
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -470,10 +471,9 @@ def to_native(config: Config) -> _native.Config:
         native.field_bytes = ctypes.sizeof(_native.Field)
         native.table = table  # lives as long as what points to it
     native.lookahead_samples = config.lookahead_samples or 0
-    limit = config.reset_timeout_s
     # Beyond what 64 bits count is never, too.
-    forever = limit is None or limit >= U64_MAX / 1e9
-    native.reset_timeout_ns = U64_MAX if forever else max(1, int(limit * 1e9))
+    limit = math.inf if config.reset_timeout_s is None else config.reset_timeout_s
+    native.reset_timeout_ns = U64_MAX if limit >= U64_MAX / 1e9 else max(1, int(limit * 1e9))
     native.device = -1 if config.device is None else config.device
     if config.enable_gds is not None:
         native.enable_gds = _native.GDS_ON if config.enable_gds else _native.GDS_OFF

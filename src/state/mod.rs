@@ -138,7 +138,7 @@ pub struct State {
     pub is_reset_due: bool,
     /// The error that ended the stream.
     pub sticky: Option<Failure>,
-    /// Why a call failed last, in a place of its own: whoever makes this struct has it on the stack.
+    /// Why a call failed last. Its place is apart: this struct is made on the stack of open.
     call_error: &'static mut [Option<Failure>],
     /// The log was told that close could not end because of batches or tensors.
     has_warned_of_kept: bool,
