@@ -340,7 +340,7 @@ impl Engine {
         let state = &mut *self.lock.lock();
         state.reset();
         // No batch is being filled any more.
-        drop_retired(&self.shared, state);
+        drop_retired(self.shared, state);
         if state.life == Life::Resetting {
             state.life = Life::Running;
         }

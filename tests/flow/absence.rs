@@ -182,7 +182,7 @@ fn spelling_is_no_question_where_keys_have_no_separator() {
             let from = r#"{"name":"default","configuration":{"separator":"/"}}"#;
             let to = format!(r#"{{"name":"v2","configuration":{{"separator":"{separator}"}}}}"#);
             let uri = synth::write_text(&scratch, "bare", &text.replacen(from, &to, 1));
-            fs::write(format!("{uri}/0"), chunk_bytes(1)[..8].to_vec()).unwrap();
+            fs::write(format!("{uri}/0"), &chunk_bytes(1)[..8]).unwrap();
             let config = change(config(Dtype::U16, &[EDGE], 1));
             let fill = Job::new(&uri, (vec![8], vec![12]), 7u16.to_le_bytes().repeat(4));
             stream_through(&open(&config), &config, &[fill], 0);

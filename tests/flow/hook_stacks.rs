@@ -87,7 +87,7 @@ fn far_end() {
 }
 
 #[inline(never)]
-#[allow(unconditional_recursion)] // which is its purpose
+#[allow(unconditional_recursion, clippy::only_used_in_recursion)] // which is its purpose
 fn endless(depth: u64) -> u64 {
     let mut frame = [0u8; 512];
     std::hint::black_box(&mut frame);
@@ -298,8 +298,10 @@ fn access(address: usize) -> (String, u64) {
         if let Some((low, high)) = first.split_once('-').filter(|_| !first.ends_with(':')) {
             let number = |text| usize::from_str_radix(text, 16).unwrap();
             found = (number(low)..number(high)).contains(&address).then(|| second.to_owned());
-        } else if first == "Rss:" && found.is_some() {
-            return (found.unwrap(), second.parse().unwrap());
+        } else if first == "Rss:"
+            && let Some(found) = found.take()
+        {
+            return (found, second.parse().unwrap());
         }
     }
     panic!("{address:#x} is not mapped");

@@ -275,7 +275,7 @@ fn a_reset_that_does_not_end_in_time_is_again_and_so_is_all_else_until_one_has_r
     push(&loader, &hooked);
     gate.is_reached();
     for _ in 0..2 {
-        let failure = loader.reset().err().expect("a hook runs");
+        let failure = loader.reset().expect_err("a hook runs");
         assert_eq!(failure.status, Status::Again, "{failure}");
         let text = failure.text.as_str();
         assert!(text.starts_with("reset waits for "), "{text}");
