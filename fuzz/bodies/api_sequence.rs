@@ -1175,7 +1175,7 @@ impl Session<'_> {
         raw.end[..rank].copy_from_slice(&end);
         (raw.uri, raw.uri_bytes) = (uri.as_ptr().cast(), uri.len() as u64);
         let known = size_of::<SampleBox>();
-        let box_bytes = self.choices.one_of(&[known, known, known + 4, OLD_BOX_BYTES]);
+        let box_bytes = self.choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
         // The first box had nothing that is reserved.
         let box_bytes = if raw.reserved > 0 { box_bytes.max(known) } else { box_bytes };
         sample.box_bytes = box_bytes as u32;

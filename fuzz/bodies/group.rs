@@ -8,6 +8,7 @@
 use serde_json::Value;
 use std::path::{Component, Path};
 use wavetrain::base::limits::{EDGE_RUNS_MAX, ENTRY_PATH_BYTES};
+use wavetrain::base::text::Text;
 use wavetrain::records::DocumentKind;
 use wavetrain::records::grid::EdgeRun;
 use wavetrain::source::json;
@@ -241,6 +242,7 @@ fn check_text(refusal: &GroupRefusal, nodes: &Nodes, uri: &str) {
     let (file, rest) =
         why.as_str().split_once(&format!("/{file_name}: is {what}")).expect("a file");
     let end = file.strip_prefix("...").unwrap_or(file);
+    let uri = one_line(uri);
     assert!(uri.ends_with(end) && (file == uri || end.len() >= 100), "{why}");
     let (lead, names) = match (&nodes.arrays[..], &nodes.groups[..]) {
         ([], []) => {
@@ -259,10 +261,18 @@ fn check_text(refusal: &GroupRefusal, nodes: &Nodes, uri: &str) {
     }
 }
 
+/// A text as lines of the log and error texts have it.
+fn one_line(text: &str) -> String {
+    let mut line = Text::<8192>::new();
+    line.write_line(format_args!("{text}"));
+    assert!(!line.is_cut());
+    line.as_str().to_owned()
+}
+
 /// The first `count` names, the rest counted.
 fn first_names(names: &[String], count: usize) -> String {
     let hidden = names.len() - count;
-    let shown = names[..count].join(", ");
+    let shown = one_line(&names[..count].join(", "));
     match (count, hidden) {
         (_, 0) => shown,
         (0, _) => format!("{hidden} with long names"),

@@ -140,7 +140,9 @@ fn check_folder(names: &[Vec<u8>]) {
                 let end = |name: &str| name.chars().rev().take(8).collect::<Vec<_>>();
                 let is_named = |name: &&&str| {
                     let end: String = end(name).into_iter().rev().collect();
-                    text.contains(&format!("{end}*.npy"))
+                    let mut shown = Text::<128>::new();
+                    shown.write_line(format_args!("{end}*.npy"));
+                    text.contains(shown.as_str())
                 };
                 assert!(prefixes.iter().filter(is_named).count() >= 2, "{text} of {prefixes:?}");
             }

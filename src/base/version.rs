@@ -11,8 +11,8 @@ pub struct Version {
     pub inode: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// Time of the last change of the contents in nanoseconds; 0 of an object. It wraps in 2262, and
-    /// is only compared.
+    /// Time of the last change of the contents in nanoseconds; 0 of an object. It wraps in 2262,
+    /// and is only compared.
     pub modified_ns: i64,
 }
 

@@ -100,10 +100,7 @@ fn load(
     };
     shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     shared.stats.array_meta_misses.fetch_add(1, Relaxed);
-    Outcome::Loaded(loaded.map(|record| {
-        keep_record(lock, array, record, why);
-        version
-    }))
+    Outcome::Loaded(loaded.map(|record| keep_record(lock, array, record, why)), version)
 }
 
 fn keep_record(lock: &Lock, array: ArraySlot, mut record: ArrayRecord, why: &Why) {
@@ -209,7 +206,7 @@ pub fn look_for(
 /// How a load ended.
 enum Outcome {
     /// The record is there; or why there is none.
-    Loaded(Result<Option<Version>, Status>),
+    Loaded(Result<(), Status>, Option<Version>),
     /// The uri stands for another one, which is in the entry.
     Alias,
     /// It lies in so many files, of which the first was read, of a folder of that version.
@@ -222,9 +219,9 @@ enum Outcome {
 
 fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome, why: &Why) {
     match outcome {
-        Outcome::Loaded(result) => {
-            state.arrays.set_version(array, result.unwrap_or(None));
-            let end = result.map_or_else(ArrayState::Failed, |_| ArrayState::Ready);
+        Outcome::Loaded(result, version) => {
+            state.arrays.set_version(array, version);
+            let end = result.map_or_else(ArrayState::Failed, |()| ArrayState::Ready);
             state.arrays.finish(array, end, why);
             state.plan_wanted = true;
         }

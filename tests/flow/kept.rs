@@ -18,7 +18,7 @@ use wavetrain::abi::{Error, LogHook, MemoryHook, Stats};
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{Config, READER_URING, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
 use wavetrain::loader::{Loader, memory_need};
-use wavetrain::os::{Os, SYSTEM};
+use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
@@ -407,6 +407,9 @@ unsafe extern "C" fn free(_: *mut c_void, block: *mut c_void, bytes: u64, _: u64
 /// Nothing of a caller's memory may be given back.
 static WHOLE: Os = Os { vacate: |_, _| panic!("a caller's page"), ..SYSTEM };
 
+/// Guards of stacks would be pages that nobody may read.
+static UNGUARDED: Os = Os { guard: |_, _, _| Err(Errno(libc::EINVAL)), ..WHOLE };
+
 #[test]
 fn memory_of_the_caller_stays_whole_until_close_is_ok() {
     let array = array("caller");
@@ -416,7 +419,7 @@ fn memory_of_the_caller_stays_whole_until_close_is_ok() {
     let given = MemoryHook { host_block, host_block_bytes: bytes, ..MemoryHook::NONE };
     let hook = MemoryHook { alloc: Some(alloc), free: Some(free), ..MemoryHook::NONE };
     for memory in [given, hook] {
-        let loader = open(&WHOLE, &Config { memory, ..config() });
+        let loader = open(&UNGUARDED, &Config { memory, ..config() });
         let tensor = one_tensor(&loader, &array);
         assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
         let allocated = if memory.alloc.is_some() { bytes } else { 0 };

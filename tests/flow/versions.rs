@@ -245,13 +245,16 @@ fn only_the_chunks_of_the_file_that_changed_leave_the_cache() {
 /// What is done once, when chunk data is read for the first time.
 static MEANWHILE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
+/// Longest read at the front of a file that is one of chunk data.
+static MEDDLED_BYTES_MAX: AtomicU64 = AtomicU64::new(0);
+
 /// By one test at a time.
 static MEDDLING: Mutex<()> = Mutex::new(());
 
 static MEDDLED: Os = Os {
     read: |fd, target, offset, cached_only| {
-        // Chunk data: documents and indexes begin elsewhere, or are longer.
-        if offset == 0 && target.len() < 400 {
+        // Documents are longer, indexes begin elsewhere.
+        if offset == 0 && target.len() <= MEDDLED_BYTES_MAX.load(SeqCst) as usize {
             let meddle = MEANWHILE.lock().unwrap_or_else(|poison| poison.into_inner()).take();
             meddle.into_iter().for_each(|meddle| meddle());
         }
@@ -265,6 +268,7 @@ fn a_batch_that_looked_at_a_file_reads_that_version_whatever_its_name_leads_to_n
     let _alone = MEDDLING.lock().unwrap_or_else(|poison| poison.into_inner());
     let scratch = Scratch::new();
     let uri = write(&scratch, Kind::Shard, 0, Way::Rename);
+    MEDDLED_BYTES_MAX.store(400, SeqCst);
     let config = whole_config();
     let loader = Loader::open_on(&MEDDLED, &config).unwrap_or_else(|failure| panic!("{failure}"));
     let path = scratch.path("store").join("c/0/0");
@@ -282,6 +286,7 @@ fn a_file_that_is_rewritten_while_it_is_read_is_an_io_error_and_the_next_batch_h
     let _alone = MEDDLING.lock().unwrap_or_else(|poison| poison.into_inner());
     let scratch = Scratch::new();
     let uri = write(&scratch, Kind::RawChunks, 0, Way::Rename);
+    MEDDLED_BYTES_MAX.store(128, SeqCst);
     let config = whole_config();
     let loader = Loader::open_on(&MEDDLED, &config).unwrap_or_else(|failure| panic!("{failure}"));
     let path = scratch.path("store");

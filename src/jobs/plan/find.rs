@@ -77,31 +77,26 @@ impl Planner {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
             step.limit += 1;
-            let (is_new, is_waiting) =
-                (matches!(entry.place, Place::New), matches!(entry.place, Place::Waiting(_)));
+            let is_new = matches!(entry.place, Place::New);
+            let is_waiting = matches!(entry.place, Place::Waiting(_));
             if !is_waiting && (!is_new || full.is_some()) {
                 continue;
             }
             let mut own = None;
             let record = lock.shared.array_record(entry.array);
             let record = record.of_chunk((entry.file, entry.chunk), &mut own);
-            let mut why = Why::new();
             let is_file = record.shard_levels == 0 && record.flat.is_none() && record.is_in_files();
             if is_new && is_file && at - self.first >= files_left {
                 full.get_or_insert(at);
                 continue;
             }
-            let mut looked =
-                settle_one(lock.shared, state, (entry, at), record, self.owners, &mut why);
+            let mut why = Why::new();
+            let looked = settle_one(lock.shared, state, (entry, at), record, self.owners, &mut why);
             step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
-            if matches!(looked, Ok(LookUp::Settled)) {
-                looked = self.check_version(at, &mut why).map(|()| LookUp::Settled);
-            }
+            let looked = looked.and_then(|found| self.check_version(at, found, &mut why));
             let entry = &mut self.window[index(at % self.window.len() as u64)];
             match looked {
-                Ok(LookUp::Settled) => {
-                    keep(lock.shared, state, (entry, at), record, self.owners);
-                }
+                Ok(LookUp::Settled) => keep(lock.shared, state, (entry, at), record, self.owners),
                 Ok(LookUp::Asked) => {
                     self.asked = self.asked.max(at + 1);
                     // It may have joined a lookup that ended before this look at the window began,
@@ -118,9 +113,8 @@ impl Planner {
                     full.get_or_insert(at);
                 }
                 Err(status) => {
-                    forget_bad_file(lock.shared, state, (entry.array_id, entry.file), record);
+                    give_up(lock.shared, state, entry, record);
                     step.failed = Some((*entry, status, why));
-                    entry.place = Place::Gone;
                 }
             }
         }
@@ -132,7 +126,10 @@ impl Planner {
 
     /// Compares the version of an entry that is settled with those of its neighbours in the same
     /// file and batch.
-    fn check_version(&self, at: u64, why: &mut Why) -> Result<(), Status> {
+    fn check_version(&self, at: u64, found: LookUp, why: &mut Why) -> Result<LookUp, Status> {
+        if !matches!(found, LookUp::Settled) {
+            return Ok(found);
+        }
         let of = |entry: &Planned| (entry.batch_id, entry.array_id, entry.file);
         let entry = self.entry(at);
         let before = if at > self.first { self.entry(at - 1) } else { &self.left };
@@ -144,7 +141,7 @@ impl Planner {
             let text = "the file changed while a batch read it, whose chunks are of two versions";
             return Err(fail!(why, Io, "{text}"));
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reports a chunk that cannot be read and takes it out of its batch.
@@ -163,6 +160,14 @@ impl Planner {
             state.complete_slot(lock.shared, entry.slot);
         }
     }
+}
+
+/// Takes an entry that cannot be read out of the window, with the place in the cache that it pins.
+fn give_up(shared: &Shared, state: &mut State, entry: &mut Planned, record: &ArrayRecord) {
+    forget_bad_file(shared, state, (entry.array_id, entry.file), record);
+    let kept = entry.kept.take();
+    kept.into_iter().for_each(|kept| state.chunks.unpin(kept.slot));
+    entry.place = Place::Gone;
 }
 
 /// What a look at some of the window gave.

@@ -1,5 +1,5 @@
-//! The planner's own looks: where nothing has to be waited for, it looks by itself whether the paths
-//! of files and documents lead to the versions that are known, and asks nobody.
+//! The planner's own looks: where nothing has to be waited for, it looks by itself whether the
+//! paths of files and documents lead to the versions that are known, and asks nobody.
 //!
 //! In: window entries of files that their batch did not look at yet; arrays of a batch that begins.
 //! Out: files that the batch looked at, retired records, arrays that may be used. Whatever is odd,
