@@ -52,7 +52,8 @@ impl Folder {
             Some(path) => (prefix, path),
             None => ("", given),
         };
-        if path.starts_with('/') || scheme(path).is_some() {
+        // A home folder that no shell has expanded is refused by what it is, when it is not found.
+        if path.starts_with('/') || path.starts_with("~/") || scheme(path).is_some() {
             return Ok(());
         }
         let shown = Tail(given, 200);
