@@ -66,7 +66,8 @@ pub struct PartTable {
     pub runs: Table<EdgeRun>,
     ranges: &'static mut [Range],
     used: usize,
-    loading: Option<Loading>,
+    /// A place of its own, because it is large and tables move on the stack as they are made.
+    loading: &'static mut [Option<Loading>],
     /// Uses of arrays that had ended when there was no room last.
     pub waits_since: Option<u64>,
 }
@@ -82,7 +83,7 @@ impl PartTable {
             runs: carver.table(item, u64::from(rows), &EdgeRun::EMPTY),
             ranges: carver.slice(item, u64::from(rows.min(RANGES_MAX)), &none),
             used: 0,
-            loading: None,
+            loading: carver.slice_from(Item::Instance, 1, |_| None),
             waits_since: None,
         }
     }
@@ -95,7 +96,7 @@ impl PartTable {
         count: u32,
         is_needed: &mut dyn FnMut(ArraySlot, u64) -> bool,
     ) -> bool {
-        if self.loading.is_some() {
+        if self.loading().is_some() {
             return false;
         }
         let mut kept = 0;
@@ -111,7 +112,8 @@ impl PartTable {
         self.ranges.copy_within(place..self.used, place + 1);
         self.ranges[place] = Range { array, array_id, first, count };
         self.used += 1;
-        self.loading = Some(Loading { array, first, count, next: 0, running: 0, failed: None });
+        let loading = Loading { array, first, count, next: 0, running: 0, failed: None };
+        self.loading.iter_mut().for_each(|place| *place = Some(loading));
         true
     }
 
@@ -131,14 +133,19 @@ impl PartTable {
             .then_some((self.used, first))
     }
 
+    fn loading(&self) -> Option<&Loading> {
+        self.loading.first().and_then(Option::as_ref)
+    }
+
     /// Whether there is a slice that nobody took.
     pub fn has_slice(&self) -> bool {
-        self.loading.as_ref().is_some_and(|loading| loading.next < loading.count)
+        self.loading().is_some_and(|loading| loading.next < loading.count)
     }
 
     /// The next of them.
     pub fn take(&mut self) -> Option<Slice> {
-        let loading = self.loading.as_mut().filter(|loading| loading.next < loading.count)?;
+        let loading =
+            self.loading.first_mut()?.as_mut().filter(|loading| loading.next < loading.count)?;
         let first = loading.next;
         let count = SLICE_PARTS.min(loading.count - first);
         loading.next += count;
@@ -149,7 +156,7 @@ impl PartTable {
     /// Ends a slice; the array and its rows with the last of them. After a failure no further slice
     /// begins, so that the first file that cannot be read is the one that is told.
     pub fn finish(&mut self, failed: Option<(u32, Status, Why)>) -> Option<(ArraySlot, Loaded)> {
-        let loading = self.loading.as_mut()?;
+        let loading = self.loading.first_mut()?.as_mut()?;
         assert!(loading.running > 0);
         loading.running -= 1;
         if let Some(failure) = failed {
@@ -161,14 +168,14 @@ impl PartTable {
         if loading.running > 0 || loading.next < loading.count {
             return None;
         }
-        let Loading { array, first, count, failed, .. } = self.loading.take()?;
+        let Loading { array, first, count, failed, .. } = self.loading.first_mut()?.take()?;
         let rows = (first as usize, count as usize);
         Some((array, failed.map_or(Ok(rows), |(_, status, why)| Err((status, why)))))
     }
 
     /// Ends the load that was going on. Nobody works at a slice.
     pub fn reset(&mut self) {
-        self.loading = None;
+        self.loading.iter_mut().for_each(|place| *place = None);
         self.waits_since = None;
     }
 }

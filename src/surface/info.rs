@@ -243,6 +243,12 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
 /// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
 /// `scratch`, and which it is and its number of bytes come back.
+/// Takes room for a uri off the end of a block: it is too much for the stack of what follows.
+#[inline(never)]
+fn split_uri(block: &mut [u8]) -> Option<(&mut [u8], &mut [Uri])> {
+    split_end(block, 1, Uri::new())
+}
+
 fn read(
     uri: &str,
     (store, asked): (&Store, &Asked),
@@ -259,15 +265,17 @@ fn read(
     let _float = FloatEnvironment::enter();
     let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
     let (buffer, edges) = ends.unwrap_or((&mut [], &mut []));
+    let Some((buffer, [alias])) = split_uri(buffer) else {
+        return Err(fail!(why, Internal, "{uri}: the scratch block is too small for a uri"));
+    };
     let open = &mut |path: &Path| store.open(path);
     let open_folder = &mut |uri: &str| open_folder(store, uri);
     let access = &mut Access { store, open, open_folder };
-    let mut alias = Uri::new();
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
         let uri = normal.as_str();
         let found =
-            &mut Found { edges: &mut *edges, alias: &mut alias, document_bytes: 0, version: None };
+            &mut Found { edges: &mut *edges, alias: &mut *alias, document_bytes: 0, version: None };
         // Chunks of a flat file are as small as whoever reads it wants them.
         let place = (uri, (PARTS_MAX, u64::MAX));
         let target = (&mut *buffer, true);

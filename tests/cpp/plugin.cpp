@@ -14,6 +14,7 @@ extern "C" wavetrain_loader plugin_keep(const char *cube) {
     wavetrain::config config;
     config.shape({ CHUNK, CHUNK, CHUNK });
     config.n_io_threads = config.n_decode_threads = 1;
+    config.keep_loaded = 0; /* this plugin closes all its loaders before it goes */
     wavetrain::loader loader;
     wavetrain::error why;
     CHECK_OK(wavetrain::loader::open(config, loader, &why).value(), why);

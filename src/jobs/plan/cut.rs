@@ -11,7 +11,7 @@ use crate::base::math::index;
 use crate::base::sort::sort_by_key;
 use crate::jobs::failures::fail_waiter;
 use crate::jobs::plan::keep::is_keeping;
-use crate::jobs::plan::planned::{Place, Planned};
+use crate::jobs::plan::planned::{Left, Place, Planned};
 use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
 use crate::read::{Piece, merge_pieces, staged_bytes};
@@ -66,7 +66,7 @@ impl Planner {
     fn leave(&mut self, count: u64) {
         for at in self.first..self.first + count {
             if self.entry(at).version.is_some() {
-                self.left = *self.entry(at);
+                self.left = Left::of(self.entry(at));
             }
         }
         self.first += count;

@@ -24,7 +24,7 @@ use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::look_up::forget_bad_file;
 use crate::jobs::plan::ask::{LookUp, ask, ask_look};
 use crate::jobs::plan::keep::{find_kept, keep};
-use crate::jobs::plan::planned::{Place, Planned};
+use crate::jobs::plan::planned::{Left, Place, Planned};
 use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
 use crate::read::shard_index::{
@@ -130,14 +130,10 @@ impl Planner {
         if !matches!(found, LookUp::Settled) {
             return Ok(found);
         }
-        let of = |entry: &Planned| (entry.batch_id, entry.array_id, entry.file);
-        let entry = self.entry(at);
-        let before = if at > self.first { self.entry(at - 1) } else { &self.left };
-        let behind = if at + 1 < self.limit { self.entry(at + 1) } else { entry };
-        let differs = |other: &Planned| {
-            of(other) == of(entry) && other.version.is_some() && other.version != entry.version
-        };
-        if [before, behind].into_iter().any(differs) {
+        let of = |at: u64| Left::of(self.entry(at));
+        let before = if at > self.first { of(at - 1) } else { self.left };
+        let behind = if at + 1 < self.limit { of(at + 1) } else { Left::NONE };
+        if [before, behind].iter().any(|other| of(at).differs(other)) {
             let text = "the file changed while a batch read it, whose chunks are of two versions";
             return Err(fail!(why, Io, "{text}"));
         }

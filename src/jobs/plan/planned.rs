@@ -59,6 +59,33 @@ pub struct Planned {
     pub pair_count: u32,
 }
 
+/// What an entry that left the window was read of, where that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    pub batch_id: u64,
+    pub array_id: u64,
+    pub file: u64,
+    pub version: Option<Version>,
+}
+
+impl Left {
+    /// Nothing left the window yet.
+    pub const NONE: Left = Left { batch_id: 0, array_id: 0, file: 0, version: None };
+
+    /// Of an entry.
+    pub fn of(entry: &Planned) -> Left {
+        let Planned { batch_id, array_id, file, version, .. } = *entry;
+        Left { batch_id, array_id, file, version }
+    }
+
+    /// Whether both are of one file and batch, and of two versions.
+    pub fn differs(&self, other: &Left) -> bool {
+        let of = |one: &Left| (one.batch_id, one.array_id, one.file);
+        let is_known = self.version.is_some() && other.version.is_some();
+        of(self) == of(other) && is_known && self.version != other.version
+    }
+}
+
 /// How far the scout is.
 #[derive(Clone, Copy, Debug)]
 pub struct Scouted {

@@ -28,7 +28,7 @@ use crate::intake::arrays::Uri;
 use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
-use crate::jobs::plan::planned::{Place, Planned, Scouted};
+use crate::jobs::plan::planned::{Left, Place, Planned, Scouted};
 use crate::jobs::plan::redo::redo;
 use crate::plan::{Merge, asked_chunk};
 use crate::records::{ArrayRecord, Need};
@@ -95,7 +95,7 @@ pub struct Planner {
     pub first: u64,
     pub limit: u64,
     /// The last entry that left the window and whose file's version was known.
-    pub(super) left: Planned,
+    pub(super) left: Left,
     /// Boxes of the entries, by number in their batch.
     pub pairs: &'static mut [u32],
     pub pair_first: u64,
@@ -155,7 +155,7 @@ impl Planner {
             window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
             first: 0,
             limit: 0,
-            left: planned,
+            left: Left::NONE,
             pairs: carver.slice(Item::PlanWindow, settings.window_pairs as u64, &0),
             pair_first: 0,
             pair_limit: 0,
@@ -181,7 +181,7 @@ impl Planner {
         self.scouted = Scouted::NONE;
         self.merge.clear();
         self.first = self.limit;
-        self.left.version = None;
+        self.left = Left::NONE;
         self.pair_first = self.pair_limit;
     }
 
