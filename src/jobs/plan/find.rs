@@ -131,8 +131,13 @@ impl Planner {
             return Ok(found);
         }
         let of = |at: u64| Left::of(self.entry(at));
-        let before = if at > self.first { of(at - 1) } else { self.left };
-        let behind = if at + 1 < self.limit { of(at + 1) } else { Left::NONE };
+        // An entry that failed says nothing of its file: the next one beyond it is compared.
+        let has_failed = |at: &u64| {
+            let entry = self.entry(*at);
+            matches!(entry.place, Place::Gone) && entry.version.is_none()
+        };
+        let before = (self.first..at).rev().find(|at| !has_failed(at)).map_or(self.left, of);
+        let behind = (at + 1..self.limit).find(|at| !has_failed(at)).map_or(Left::NONE, of);
         if [before, behind].iter().any(|other| of(at).differs(other)) {
             let text = "the file changed while a batch read it, whose chunks are of two versions";
             return Err(fail!(why, Io, "{text}"));
