@@ -6,6 +6,7 @@ use crate::jobs::plan::planned::{Place, Planned};
 use crate::os::FileStat;
 use crate::read::Question;
 use crate::read::shard_index::Shard;
+use crate::records::ArrayRecord;
 use crate::state::State;
 
 /// How far a look at an entry came.
@@ -51,4 +52,14 @@ fn ask_question(state: &mut State, entry: &mut Planned, question: Question) -> L
     let Some(request) = state.requests.ask(question) else { return LookUp::Full };
     entry.place = Place::Waiting(request);
     LookUp::Asked
+}
+
+/// Files that are chunks that may be looked up ahead of those that are read.
+pub fn files_ahead(state: &State) -> u64 {
+    state.files.ahead_max().saturating_sub(state.waves.remaining()).max(1)
+}
+
+/// Whether each file of an array is one chunk.
+pub fn is_chunk_file(record: &ArrayRecord) -> bool {
+    record.shard_levels == 0 && record.flat.is_none() && record.is_in_files()
 }

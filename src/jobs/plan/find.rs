@@ -22,10 +22,10 @@ use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::look_up::forget_bad_file;
-use crate::jobs::plan::ask::{LookUp, ask, ask_look};
+use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
 use crate::jobs::plan::planned::{Left, Place, Planned};
-use crate::jobs::plan::window::Planner;
+use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
@@ -50,7 +50,10 @@ impl Planner {
         // The first entry that no lookup could be begun for.
         let mut full = None;
         while at < self.limit && (full.is_none() || at < self.asked) {
-            let limit = self.look_along(lock, at);
+            let limit = match full {
+                None => self.look_along(lock, at),
+                Some(_) => self.limit.min(at + RUN_CHUNKS),
+            };
             let step = self.settle_some(lock, (at, limit), &mut full);
             progress |= step.progress;
             at = step.limit;
@@ -72,7 +75,7 @@ impl Planner {
     ) -> Step {
         let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *lock.lock();
-        let files_left = state.files.ahead_max().saturating_sub(state.waves.remaining()).max(1);
+        let files_left = files_ahead(state);
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
@@ -85,8 +88,7 @@ impl Planner {
             let mut own = None;
             let record = lock.shared.array_record(entry.array);
             let record = record.of_chunk((entry.file, entry.chunk), &mut own);
-            let is_file = record.shard_levels == 0 && record.flat.is_none() && record.is_in_files();
-            if is_new && is_file && at - self.first >= files_left {
+            if is_new && is_chunk_file(record) && at - self.first >= files_left {
                 full.get_or_insert(at);
                 continue;
             }

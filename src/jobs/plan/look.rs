@@ -10,6 +10,7 @@ use crate::base::version::Version;
 use crate::jobs::lease::write_file_path;
 use crate::jobs::look::note_version;
 use crate::jobs::look_array::{look, settle};
+use crate::jobs::plan::ask::{files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::has_kept;
 use crate::jobs::plan::planned::{Place, Planned};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
@@ -35,33 +36,44 @@ struct Look {
 impl Planner {
     /// Looks at the files of window entries from `first` on, of a bounded number; behind the last
     /// entry whose file was looked at, if its batch had to.
-    pub(super) fn look_along(&self, lock: &Lock, first: u64) -> u64 {
+    pub(super) fn look_along(&mut self, lock: &Lock, first: u64) -> u64 {
         let shared = lock.shared;
         let mut limit = self.limit.min(first + RUN_CHUNKS);
         let mut looks = ArrayVec::<Look, LOOKS_MAX>::new();
+        // Each entry is seen here once: a file that becomes known later is asked for.
+        let first = first.max(self.glanced);
+        if first >= limit {
+            return limit;
+        }
         {
             let state = &*lock.lock();
             if state.must_wait(shared) {
                 return limit;
             }
-            let mut before = None;
+            let (mut before, last) = (None, self.first + files_ahead(state));
+            let mut reached = limit;
             for at in first..limit {
                 let entry = self.entry(at);
                 let name = (entry.batch_id, entry.array_id, entry.file);
                 if !matches!(entry.place, Place::New) || before == Some(name) {
                     continue;
                 }
+                if at >= last && is_chunk_file(shared.array_record(entry.array)) {
+                    reached = at;
+                    break;
+                }
                 before = Some(name);
                 if !is_to_look_at(shared, state, entry) {
                     continue;
                 }
                 if looks.is_full() {
-                    limit = at;
+                    (limit, reached) = (at, at);
                     break;
                 }
                 let Planned { array, array_id, file, batch_id, .. } = *entry;
                 looks.push(Look { array, array_id, file, batch_id, found: None });
             }
+            self.glanced = reached;
         }
         if looks.is_empty() {
             return limit;

@@ -102,6 +102,8 @@ pub struct Planner {
     pub pair_limit: u64,
     /// Window entries before this one were looked at by `settle`, and are not New.
     pub looked: u64,
+    /// Window entries before this one were seen by `look_along`.
+    pub(super) glanced: u64,
     /// Window entries from this one on never waited for a lookup.
     pub asked: u64,
     /// Lookups that had ended when `settle` looked last.
@@ -160,6 +162,7 @@ impl Planner {
             pair_first: 0,
             pair_limit: 0,
             looked: 0,
+            glanced: 0,
             asked: 0,
             ended: 0,
             owners: carver.slice(
