@@ -110,7 +110,6 @@ class Stats:
     backend_text: str  # which was taken and why
     reader: Reader
     reader_text: str
-    files_changed: int  # replaced or rewritten, and looked at again
     oldest_held_batch: int  # the batch that is held the longest
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     # Of the reference's synthetic metadata latency, which is not built yet: always 0.

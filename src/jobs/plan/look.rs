@@ -38,20 +38,21 @@ impl Planner {
     /// entry whose file was looked at, if its batch had to.
     pub(super) fn look_along(&mut self, lock: &Lock, first: u64) -> u64 {
         let shared = lock.shared;
-        let mut limit = self.limit.min(first + RUN_CHUNKS);
+        let limit = self.limit.min(first + RUN_CHUNKS);
         let mut looks = ArrayVec::<Look, LOOKS_MAX>::new();
         // Each entry is seen here once: a file that becomes known later is asked for.
         let first = first.max(self.glanced);
         if first >= limit {
             return limit;
         }
-        {
+        // The first entry whose file is for another turn.
+        let left = {
             let state = &*lock.lock();
             if state.must_wait(shared) {
                 return limit;
             }
             let (mut before, last) = (None, self.first + files_ahead(state));
-            let mut reached = limit;
+            let (mut reached, mut left) = (limit, None);
             for at in first..limit {
                 let entry = self.entry(at);
                 let name = (entry.batch_id, entry.array_id, entry.file);
@@ -67,14 +68,15 @@ impl Planner {
                     continue;
                 }
                 if looks.is_full() {
-                    (limit, reached) = (at, at);
+                    (reached, left) = (at, Some(at));
                     break;
                 }
                 let Planned { array, array_id, file, batch_id, .. } = *entry;
                 looks.push(Look { array, array_id, file, batch_id, found: None });
             }
             self.glanced = reached;
-        }
+            left
+        };
         if looks.is_empty() {
             return limit;
         }
@@ -92,7 +94,7 @@ impl Planner {
                 note_version(shared, state, (look.array_id, look.file), look.batch_id, stat);
             }
         }
-        limit
+        left.unwrap_or(limit)
     }
 }
 
