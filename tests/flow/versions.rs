@@ -1,7 +1,9 @@
 //! Files that are replaced or rewritten between two batches: the next batch has the new version, a
 //! batch never has two, and reset is not needed.
 
-use crate::common::drive::{Job, config, first_failure, open, stream_through};
+use crate::common::drive::{
+    Job, PATIENCE_NS, config, first_failure, open, samples, stream_through,
+};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
 use crate::common::npy;
@@ -14,9 +16,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 use wavetrain::abi::Stats;
-use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
-use wavetrain::loader::Loader;
-use wavetrain::os::{Os, SYSTEM};
+use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN, THREADS_PUMP};
+use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -465,4 +467,74 @@ fn what_was_forgotten_is_found_as_it_is_then() {
         let refused = loader.forget(Some("")).expect_err("no uri");
         assert_eq!(refused.status, Status::Invalid, "{refused}");
     }
+}
+
+/// What is done once, as the second page of an index is read, which then fails.
+static AT_SECOND_PAGE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// First byte of that page in the shards of the test below.
+static SECOND_PAGE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+static BROKEN_PAGE: Os = Os {
+    read: |fd, target, offset, cached_only| {
+        if offset == SECOND_PAGE.load(SeqCst) {
+            let meddle = AT_SECOND_PAGE.lock().unwrap_or_else(|poison| poison.into_inner()).take();
+            if let Some(meddle) = meddle {
+                meddle();
+                return Err(Errno(libc::EIO));
+            }
+        }
+        (SYSTEM.read)(fd, target, offset, cached_only)
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn a_chunk_that_fails_hides_no_version_of_the_chunks_beside_it() {
+    // An index of 16 pages without a crc, so that each page is read by itself.
+    let chunk = [2, 2, 2];
+    let scratch = Scratch::new();
+    let shape = [32, 32, 32];
+    let mut meta = Meta::u16(&shape, &chunk, Some(&shape)).text();
+    meta = meta.replace(r#",{"name":"crc32c"}"#, "");
+    let bytes = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+    let zstd = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+    meta = meta.replacen(bytes, &format!("{bytes}{zstd}"), 1);
+    let shard = |version: u16| {
+        let raw = version.to_le_bytes().repeat(8);
+        let frame = zstd::encode_all(&raw[..], 1).expect("a frame");
+        let length = frame.len() as u64;
+        SECOND_PAGE.store(4096 * length + 4096, SeqCst);
+        let payload = frame.repeat(4096);
+        let entries = (0..4096u64).map(|n| (n * length, length));
+        let index = entries.flat_map(|(at, bytes)| [at.to_le_bytes(), bytes.to_le_bytes()]);
+        [payload, index.flatten().collect()].concat()
+    };
+    let uri = crate::common::synth::write_text(&scratch, "store", &meta);
+    let path = scratch.path("store/c/0/0/0");
+    fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+    replace(&path, &shard(1), Way::Rename);
+    let base = config(Dtype::U16, &chunk, 3);
+    let (thread_mode, on_error) = (THREADS_PUMP, ON_ERROR_SKIP);
+    let config = Config { thread_mode, on_error, chunk_cache_bytes: 1 << 20, ..base };
+    let loader = Loader::open_on(&BROKEN_PAGE, &config).unwrap_or_else(|f| panic!("{f}"));
+    // The first of the chunks is cached.
+    let first = Job::new(&uri, (vec![0; 3], vec![2; 3]), 1u16.to_le_bytes().repeat(8));
+    stream_through(&loader, &config, &vec![first; 3], 0);
+    let later = path.clone();
+    *AT_SECOND_PAGE.lock().expect("the lock") =
+        Some(Box::new(move || replace(&later, &shard(2), Way::Rename)));
+    // One chunk of each of the first three pages.
+    let boxes = [0i64, 2, 4].map(|z| ([z, 0, 0], [z + 2, 2, 2]));
+    let requests = boxes.each_ref().map(|(begin, end)| Request { uri: &uri, begin, end, tag: 0 });
+    assert_eq!(loader.push(&requests, 0).unwrap_or_else(|f| panic!("{f}")), 3);
+    let Ok(Pop::Batch(batch)) = loader.pop(PATIENCE_NS) else { panic!("no batch") };
+    assert!(AT_SECOND_PAGE.lock().expect("the lock").is_none(), "the page was read");
+    let rows = samples(&batch);
+    let whole: Vec<u8> = (0..3)
+        .filter(|sample| batch.statuses()[*sample] == 0)
+        .map(|sample| rows[sample * 16])
+        .collect();
+    assert!(whole.windows(2).all(|pair| pair[0] == pair[1]), "versions {whole:?} in one batch");
+    assert!(whole.len() < 3);
 }
