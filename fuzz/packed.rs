@@ -1,9 +1,9 @@
-//! What attributes say of an array's elements, as serde_json reads them: nothing is passed over.
+//! The packing that attributes state, as serde_json reads it: nothing is passed over.
 
 use serde_json::Value;
 use wavetrain::records::Packing;
 
-/// What attributes say as serde_json reads them.
+/// The packing as serde_json reads it.
 pub fn check_packing(packing: &Packing, attributes: &Value) {
     let is_there = |name: &&str| attributes.get(*name).is_some_and(|value| !value.is_null());
     let bits = [("scale_factor", 1), ("add_offset", 2), ("_FillValue", 4), ("missing_value", 4)];

@@ -838,7 +838,7 @@ typedef struct wavetrain_source_hook {
 typedef struct wavetrain_store_hook {
     size_t struct_size;
     /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or
-     * FAILED. Of shorter files all of it; *got says how much. */
+     * FAILED. A shorter file is read whole; *got says how much. */
     int64_t (*read_tail)(void *user, const char *name, void *target, uint64_t bytes, uint64_t *got,
                          uint64_t *size, uint8_t version[32]);
     /* As files.read, of that version alone; all zeros: any version, which is told. */
@@ -1257,7 +1257,7 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * again; until then close, release, read_done, batch_info, stats, stats_reset, last_error and
  * deleters work, all else returns SHUTDOWN. While work is in flight, memory and hooks stay in use,
  * and a WARN says so once where the timeout ran out on it.
- * Close does not wait for batches and tensors. Where they alone are left, it returns AGAIN before
+ * Close does not wait for batches and tensors. If they alone are left, it returns AGAIN before
  * timeout_ns is over, and a WARN says once how many of each. Threads have then ended, descriptors
  * are closed, what push borrowed is yours again, and no hook is called any more, but memory.free by
  * the close that is OK. Of memory of the system all pages were given back but those of the slots
@@ -1358,7 +1358,7 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
  * forgotten: only close helps.
  * OK. AGAIN: steps still run; last_error says how many and what is waited for the longest. Nothing
  * was dropped, and push, flush and pop are AGAIN until a reset has returned OK: call it again, or
- * close. What is borrowed (WAVETRAIN_BOX_MEMORY) stays borrowed. */
+ * close. Borrowed memory (WAVETRAIN_BOX_MEMORY) stays borrowed. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Forgets what is cached of the array at `uri`: its documents, descriptors, index pages and decoded

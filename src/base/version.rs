@@ -1,7 +1,7 @@
 //! The version of a file: what tells two states of it apart without reading it.
 
-/// Of a file: device, inode, size and time of change of the contents. Of an object of a files hook:
-/// its size alone, until the hook knows more. The time of change of the inode (ctime) does not
+/// A file has a device, an inode, a size and a time of change of the contents. An object of a files
+/// hook has its size alone. The time of change of the inode (ctime) does not
 /// belong to it: a hard link, chmod and a rename change that time, and no byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
@@ -17,6 +17,6 @@ pub struct Version {
 }
 
 impl Version {
-    /// Of what has no version.
+    /// The version of a thing that has none.
     pub const NONE: Version = Version { device: 0, inode: 0, bytes: 0, modified_ns: 0 };
 }

@@ -380,7 +380,7 @@ impl Engine {
     }
 
     /// Forgets what is known of the array at a uri, which is normal, or of all: whoever names it
-    /// next finds it as it is then. What is planned keeps what it has.
+    /// next finds it as it is then. Planned samples keep what they have.
     pub fn forget(&self, uri: Option<&mut Uri>) -> Result<(), Failure> {
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {

@@ -30,7 +30,7 @@ const DEVICE_STACK_BYTES: u64 = (8 << 20) + SANITIZER_STACK_BYTES;
 /// Most that a thread has taken of its stack when it calls a hook, thread-local variables of the
 /// program included. tests/flow/hook_stacks.rs measures it.
 const ABOVE_HOOK_BYTES: u64 = (64 << 10) + SANITIZER_STACK_BYTES;
-/// What has to be left of a stack when its thread begins: two thirds, more than a thread ever takes
+/// Bytes that must be left of a stack when its thread begins: two thirds, more than a thread takes
 /// (tests/flow/stacks.rs). libc puts the thread-local variables of the program there as well: the
 /// last third is for a few of them, and a program with more gets larger stacks. This is the net
 /// below.

@@ -5,8 +5,8 @@
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
 //! A Ready entry has the version of what it was loaded from, at which the first use in each batch
-//! looks. Where that is another one now, the entry is found no more, and its uri is loaded again;
-//! who pins it keeps it.
+//! looks. If it is another one now, the entry is found no more and its uri is loaded again; pins
+//! keep the entry.
 //!
 //! In: uris. Out: slot numbers of [`ArrayRecord`]s, which do not change while pinned.
 
@@ -426,7 +426,7 @@ impl Arrays {
     }
 
     /// The entry is found no more, and its uri is loaded again for the next sample that names it.
-    /// Who pins it keeps it as it is.
+    /// Pins keep it as it is.
     pub fn forget(&mut self, slot: ArraySlot) {
         self.cache.forget(slot.0);
     }
@@ -436,8 +436,8 @@ impl Arrays {
         (0..self.entries.len() as u32).for_each(|slot| self.cache.forget(slot));
     }
 
-    /// Ends every use and every load that has not begun. What is loaded stays, and is looked at
-    /// before it is used again; other names of it are forgotten.
+    /// Ends every use and every load that has not begun. Loaded arrays stay, and are looked at
+    /// before they are used again; aliases are forgotten.
     pub fn reset(&mut self) {
         self.queue.clear();
         self.large_queue.clear();
@@ -446,7 +446,7 @@ impl Arrays {
         for slot in (0..self.entries.len() as u32).map(ArraySlot) {
             let entry = &mut self.entries[slot.at()];
             (entry.wanted_by, entry.checked_batch, entry.gone_batches) = (0, None, None);
-            // What was loaded ahead and not used is looked at as well.
+            // An array that was loaded ahead and not used is looked at as well.
             (entry.looked_batch, entry.looking, entry.is_used) = (None, None, true);
             let is_misnamed = matches!(entry.spelled, Spelled::Otherwise(_));
             let is_failed = entry.state != ArrayState::Ready || entry.look_failed.is_some();

@@ -59,7 +59,7 @@ pub fn look_above(lock: &Lock, question: &Question, path: &Path, why: &mut Why) 
     checked.map_or_else(Outcome::Failed, |()| Outcome::Absent)
 }
 
-/// What other looks found before this one.
+/// The findings of the looks before this one.
 struct Known {
     /// This batch looked that the array is there.
     is_checked: bool,
@@ -116,7 +116,7 @@ pub fn refuse_unstable(path: &Path, is_there: bool, why: &mut Why) -> Status {
     fail!(why, Io, "{}: the file {text}: {UNSTABLE}", shown(path))
 }
 
-/// What to do about a store that changes while a batch is made.
+/// The fix for a store that changes while a batch is made.
 const UNSTABLE: &str = "its chunks are not missing data while the store comes and goes, or is \
                         written: reset the loader once it is still";
 

@@ -261,7 +261,7 @@ impl<'a> LeasedFile<'a> {
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
         close_forgotten(self.lock.shared, state.files.give_back(self.lease, open, stat));
-        // Where the record is of another version than the read, nothing is wrong with the record.
+        // If the record is of another version than the read, nothing is wrong with the record.
         let is_of_record = self.lease.stat.is_none_or(|stat| stat == self.read.stat);
         let has_changed = self.opened == Err(OpenFault::Changed) && is_of_record;
         if has_changed || self.has_ended.get() {

@@ -188,7 +188,7 @@ fn open_as_asked(
 ) -> Result<(Descriptors, FileStat), OpenFault> {
     let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.batch_id);
     let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
-    // What is opened now, and an object of a hook, is found by its path anyway.
+    // A file that is opened now, and an object of a hook, is found by its path anyway.
     if is_first && lease.open.is_some() && !shared.store.uses_hook() {
         let stat = shared.store.stat_path(path).map_err(OpenFault::Store)?;
         if Some(stat) != lease.stat {

@@ -1,4 +1,4 @@
-//! Packing: what attributes say of elements is read beside the document, and told once per array.
+//! Packing: attributes of elements are read beside the document, and reported once per array.
 //!
 //! In: the record of an array. Out: its packing, and a line of the log where it changes something.
 //! Attributes are never a reason to refuse an array: its bytes are what they are.

@@ -1,4 +1,4 @@
-//! The process's current folder, as it was at open: what relative uris stand for.
+//! The process's current folder, as it was at open: relative uris are of it.
 //!
 //! In: a uri as it was pushed. Out: the same, or an absolute one. Without it chdir would change
 //! which array a uri names, also of a file that was read before and is opened again. Invariant: a

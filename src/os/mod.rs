@@ -84,7 +84,7 @@ impl FileStat {
         FileStat { device: 0, inode: 0, bytes, modified_ns: 0, kind: FileKind::REGULAR }
     }
 
-    /// What tells this state of the file from others.
+    /// The version, which tells this state of the file from others.
     pub fn version(&self) -> Version {
         let FileStat { device, inode, bytes, modified_ns, .. } = *self;
         Version { device, inode, bytes, modified_ns }

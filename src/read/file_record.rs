@@ -1,4 +1,4 @@
-//! What is known of one file, and a worker's right to use it.
+//! The record of one file, and a worker's right to use it.
 //!
 //! In: nothing; `files` changes these. Out: where a file's descriptor is in its life, and who finds
 //! its record. Invariant: `phase` gives one of its five answers, or the table has a defect.
@@ -36,14 +36,14 @@ pub(super) struct FileRecord {
     pub checks: Option<IndexChecks>,
 }
 
-/// Who finds a record.
+/// The readers that find a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// Whoever names the file.
+    /// All that name the file.
     Current,
-    /// Who names this version of it. The batch found another version at the path.
+    /// Those that name this version of it. The batch found another version at the path.
     Retired { batch_id: u64 },
-    /// Nobody. What is open of it is closed with its last lease.
+    /// None. Its descriptor is closed with the last lease.
     Forgotten,
 }
 

@@ -4,8 +4,8 @@
 //! index. It outlives its descriptor: when descriptors run short an idle one is closed, and the
 //! file is opened again later and must still be of the same version.
 //!
-//! The first touch of a file in each batch looks at its path. Where that leads to another version,
-//! the record is *retired*: the name gets a new record, and the old one keeps its descriptor for
+//! The first touch of a file in each batch looks at its path. If that leads to another version, the
+//! record is *retired*: the name gets a new record, and the old one keeps its descriptor for
 //! the batches that looked before, until they are done.
 //!
 //! A file has one descriptor, or two where it is read past the page cache as well: one for attempts

@@ -49,7 +49,7 @@ pub enum Job {
     LookArray {
         /// Slot of the array.
         array: ArraySlot,
-        /// What was read.
+        /// The version that was read.
         version: Version,
     },
     /// Answer an index lookup.

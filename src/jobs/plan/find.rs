@@ -307,13 +307,13 @@ fn answer(
     }
 }
 
-/// What is known of a chunk's file without a lookup.
+/// The knowledge of a chunk's file without a lookup.
 enum Known {
     /// Too little: the file is to be opened, or its index to be read.
     Nothing,
     /// Enough, if its path still leads to the same version.
     NotLookedAt,
-    /// What it has of the chunk; None: it is absent.
+    /// Its part of the chunk; None: it is absent.
     File(Option<Found>),
 }
 

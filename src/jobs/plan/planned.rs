@@ -59,7 +59,7 @@ pub struct Planned {
     pub pair_count: u32,
 }
 
-/// What an entry that left the window was read of, where that is known.
+/// The file and version that an entry was read of, if they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
     pub batch_id: u64,
@@ -72,7 +72,7 @@ impl Left {
     /// Nothing left the window yet.
     pub const NONE: Left = Left { batch_id: 0, array_id: 0, file: 0, version: None };
 
-    /// Of an entry.
+    /// The file and version of an entry.
     pub fn of(entry: &Planned) -> Left {
         let Planned { batch_id, array_id, file, version, .. } = *entry;
         Left { batch_id, array_id, file, version }

@@ -28,7 +28,7 @@ pub fn packing_from_attributes(
     json::parse(document).map(|attributes| packing_of(attributes, record))
 }
 
-/// The packing of an array with these attributes. What is no object has none.
+/// The packing of an array with these attributes. Attributes that are no object have none.
 pub(super) fn packing_of(attributes: Value<'_>, record: &ArrayRecord) -> Packing {
     let mut packing = Packing::NONE;
     for (name, value) in attributes.members().into_iter().flatten() {
