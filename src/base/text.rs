@@ -172,19 +172,32 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
+/// Bytes of a text in a line that people read, where some characters are escaped.
+pub fn line_bytes(text: &str) -> usize {
+    text.chars().map(char_bytes).sum()
+}
+
+fn char_bytes(one: char) -> usize {
+    if is_escaped(one) { one.escape_default().len() } else { one.len_utf8() }
+}
+
 /// A long name as an error text shows it: whole, or "..." and about its last bytes, so that the
-/// reason behind the name still fits.
+/// reason behind the name still fits. The bytes are those of a line.
 #[derive(Clone, Copy)]
 pub struct Tail<'a>(pub &'a str, pub usize);
 
 impl fmt::Display for Tail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tail(name, bytes_max) = *self;
-        if name.len() <= bytes_max {
-            return f.write_str(name);
-        }
-        f.write_str("...")?;
-        f.write_str(&name[name.ceil_char_boundary(name.len() - bytes_max)..])
+        let Tail(name, mut room) = *self;
+        let mut shown = name.char_indices().rev().take_while(|(_, one)| {
+            let bytes = char_bytes(*one);
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        });
+        let start = shown.by_ref().last().map_or(name.len(), |(at, _)| at);
+        f.write_str(if start > 0 { "..." } else { "" })?;
+        f.write_str(&name[start..])
     }
 }
 
@@ -306,6 +319,11 @@ mod tests {
         let mut text = Text::<64>::new();
         write!(text, "{} {} {}", Tail("abcd", 4), Tail("abcde", 4), Tail("ačde", 4));
         assert_eq!(text.as_str(), "abcd ...bcde ...čde");
+        let (fits, long) = ("a\nb\u{2028}", "é\nb\u{2028}");
+        assert_eq!((line_bytes(fits), line_bytes(long)), (12, 13));
+        let mut line = Text::<64>::new();
+        line.write_line(format_args!("{} {}", Tail(fits, 12), Tail(long, 12)));
+        assert_eq!(line.as_str(), "a\\nb\\u{2028} ...\\nb\\u{2028}");
     }
 
     #[test]

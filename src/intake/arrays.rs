@@ -68,7 +68,8 @@ struct Entry {
     why: Why,
     /// Number of the youngest sample that waits for the entry.
     wanted_by: u64,
-    /// Batch that last found the array's metadata in place although a file of it was missing.
+    /// The youngest batch that found the array's metadata in place although a file of it was
+    /// missing.
     checked_batch: Option<u64>,
     /// First and last batch that found the array, or a folder of it, gone.
     gone_batches: Option<(u64, u64)>,
@@ -300,14 +301,15 @@ impl Arrays {
         self.is_ready(slot, id)
     }
 
-    /// Whether this batch already looked that the array is still there.
+    /// Whether this batch, or one after it, looked that the array is still there.
     pub fn is_checked(&self, slot: ArraySlot, batch_id: u64) -> bool {
-        self.entries[slot.at()].checked_batch == Some(batch_id)
+        self.entries[slot.at()].checked_batch.is_some_and(|checked| checked >= batch_id)
     }
 
     /// Notes that this batch looked.
     pub fn set_checked(&mut self, slot: ArraySlot, batch_id: u64) {
-        self.entries[slot.at()].checked_batch = Some(batch_id);
+        let checked = &mut self.entries[slot.at()].checked_batch;
+        *checked = (*checked).max(Some(batch_id));
     }
 
     /// Notes that this batch found the array, or a folder of it, gone.

@@ -8,7 +8,7 @@
 //! - chunks of the array are spelled as its document says: the folder of the array is listed at
 //!   its first absence, if none of its files was found before;
 //! - the file is still absent, is no link to nothing, and no file stands where a folder must be:
-//!   one lstat per file;
+//!   one lstat per file, which is all of a file that was likely absent;
 //! - so are the folders above it: one lstat per folder and batch.
 //!
 //! Invariant: within a batch an array that was gone, or a file that was found, stays no reason for
@@ -41,26 +41,40 @@ const SPELLED_NAMES_MAX: u32 = 256;
 /// Why an absence is no missing data; the text is in `why`.
 type Checked = Result<(), Status>;
 
-/// What the absence of the file at `path` means. A flat file has no missing chunks: it was there,
-/// whole.
-pub fn look_above(lock: &Lock, question: &Question, path: &Path, why: &mut Why) -> Outcome {
+/// What the absence of the file at `path` means.
+pub fn look_above_one(lock: &Lock, question: &Question, path: &Path, why: &mut Why) -> Outcome {
+    let known = Known::of(&lock.lock(), question, lock.shared.array_record(question.array));
+    look_above(lock, (question, &known), (path, false), why)
+}
+
+/// The same, with what was known before of what lies above the file. A flat file has no missing
+/// chunks: it was there, whole. `is_nothing`: there is no link to nothing at the path either.
+pub fn look_above(
+    lock: &Lock,
+    (question, known): (&Question, &Known),
+    (path, is_nothing): (&Path, bool),
+    why: &mut Why,
+) -> Outcome {
     let record = lock.shared.array_record(question.array);
     if record.flat.is_some() {
         let path = file_path(lock.shared, question.array, record, question.file);
         let text = "was there and is gone, so it is not missing data";
         return Outcome::Failed(fail!(why, Io, "{}: no such file: it {text}", shown(&path)));
     }
-    let known = known_above(lock, question, record);
-    let checked = check_array(lock, question, &known, why)
-        .and_then(|()| check_folder(lock, question, record, &known, why))
-        .and_then(|()| check_spelling(lock, question, record, &known, why))
-        .and_then(|()| check_file(lock, path, record, question, why))
-        .and_then(|()| check_folders(lock, question, record, &known, why));
+    let checked = check_array(lock, question, known, why)
+        .and_then(|()| check_folder(lock, question, record, known, why))
+        .and_then(|()| check_spelling(lock, question, record, known, why))
+        .and_then(|()| match is_nothing {
+            true => Ok(()),
+            false => check_file(lock, path, record, question, why),
+        })
+        .and_then(|()| check_folders(lock, question, record, known, why));
     checked.map_or_else(Outcome::Failed, |()| Outcome::Absent)
 }
 
-/// The findings of the looks before this one.
-struct Known {
+/// The findings of looks before this one.
+#[derive(Clone, Copy)]
+pub struct Known {
     /// This batch looked that the array is there.
     is_checked: bool,
     /// This batch found it, or a folder of it, gone.
@@ -72,18 +86,27 @@ struct Known {
     is_looked_at: bool,
 }
 
-fn known_above(lock: &Lock, question: &Question, record: &ArrayRecord) -> Known {
-    let Question { array, array_id, file, batch_id, .. } = *question;
-    let state = &*lock.lock();
-    let nearest = state.folders.nearest(array_id, folders_of(record, file), batch_id);
-    let folder = folders_of(record, file).next();
-    let is_looked_at = |folder| state.folders.is_looked_at(array_id, folder, batch_id);
-    Known {
-        is_checked: state.arrays.is_checked(array, batch_id),
-        was_gone: state.arrays.was_gone(array, batch_id),
-        nearest: nearest.and_then(|(folder, is_seen)| (!is_seen).then_some(folder)),
-        spelled: state.arrays.spelled(array),
-        is_looked_at: folder.is_none_or(is_looked_at),
+impl Known {
+    /// What is known of what lies above the file of a question.
+    pub fn of(state: &State, question: &Question, record: &ArrayRecord) -> Known {
+        let Question { array, array_id, file, batch_id, .. } = *question;
+        let nearest = state.folders.nearest(array_id, folders_of(record, file), batch_id);
+        let folder = folders_of(record, file).next();
+        let is_looked_at = |folder| state.folders.is_looked_at(array_id, folder, batch_id);
+        Known {
+            is_checked: state.arrays.is_checked(array, batch_id),
+            was_gone: state.arrays.was_gone(array, batch_id),
+            nearest: nearest.and_then(|(folder, is_seen)| (!is_seen).then_some(folder)),
+            spelled: state.arrays.spelled(array),
+            is_looked_at: folder.is_none_or(is_looked_at),
+        }
+    }
+
+    /// What is known of what lies above another file of the same folder, once all of it was found
+    /// in order.
+    pub fn after(&self) -> Known {
+        let spelled = Spelled::AsItSays;
+        Known { is_checked: true, nearest: None, spelled, is_looked_at: true, ..*self }
     }
 }
 
@@ -342,6 +365,10 @@ fn check_folders(
     }
     let Question { array, array_id, batch_id, .. } = *question;
     for folder in folders_of(record, question.file) {
+        // The nearest one that was there before is still there.
+        if known.nearest == Some(folder) {
+            break;
+        }
         if lock.lock().folders.is_looked_at(array_id, folder, batch_id) {
             break;
         }

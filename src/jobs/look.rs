@@ -1,15 +1,18 @@
 //! Looks at the paths of files: whether they lead to the versions that are known.
 //!
-//! In: looks that the planner asked for, one for each file that a batch touches first. Out: the
-//! version at each path; what is known of another one is retired. Nothing is opened.
+//! In: looks that the planner asked for, one for each file that a batch touches first, or that is
+//! likely absent. Out: the version at each path; what is known of another one is retired. Nothing
+//! is opened.
 
+use crate::base::indexes::ArraySlot;
 use crate::base::status::Why;
 use crate::fail;
-use crate::jobs::absence::{look_above, note_folders, refuse_unstable};
+use crate::intake::arrays::Spelled;
+use crate::jobs::absence::{Known, look_above, note_folders, refuse_unstable};
 use crate::jobs::lease::{close_forgotten, file_path, write_file_path};
-use crate::os::store::{Fault, Path};
-use crate::os::{FileKind, FileStat, profiler};
-use crate::read::{LOOKS_MAX, Look, Looks, Outcome, shown};
+use crate::os::store::{Fault, Path, Store};
+use crate::os::{Errno, FileKind, FileStat, profiler};
+use crate::read::{Folder, LOOKS_MAX, Look, Looks, Outcome, folders_of, shown};
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -22,46 +25,116 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::META);
     let start = (shared.os.now_ns)();
-    let mut found: ArrayVec<Result<FileStat, Fault>, LOOKS_MAX> = ArrayVec::new();
+    let mut found: ArrayVec<Found, LOOKS_MAX> = ArrayVec::new();
     let mut path = Path::new();
     for look in looks {
         let record = shared.array_record(look.array);
         path.clear();
         write_file_path(shared, look.array, record, look.file, &mut path);
-        found.push(shared.store.stat_path(&path));
+        found.push(look_at(&shared.store, &path));
     }
     shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
     drop(range);
-    for (look, found) in looks.iter().zip(&found) {
-        if !found.is_ok_and(|stat| stat.kind == FileKind::REGULAR) {
-            settle_odd(lock, look, *found);
-        }
+    let (mut above, mut outcomes) = (None, ArrayVec::<Outcome, LOOKS_MAX>::new());
+    for (look, found) in looks.iter().zip(found) {
+        outcomes.push(match found {
+            Found::File(stat) => Outcome::Found(stat),
+            odd => look_at_odd(lock, look, odd, &mut above),
+        });
     }
     let mut state = lock.lock();
-    for (look, found) in looks.iter().zip(found) {
-        if let Ok(stat) = found
-            && stat.kind == FileKind::REGULAR
-        {
-            settle(shared, &mut state, look, stat);
-        }
+    for (look, outcome) in looks.iter().zip(outcomes) {
+        settle(shared, &mut state, look, outcome);
     }
     state.plan_wanted |= !state.requests.has_looks();
     state
 }
 
-fn settle(shared: &Shared, state: &mut State, look: &Look, stat: FileStat) {
-    let question = *state.requests.question(look.request);
-    note_folders(shared, state, &question, true);
-    let name = (question.array_id, question.file);
-    note_version(shared, state, name, question.batch_id, stat);
-    let mut why = Why::new();
-    let slot = state.files.find(question.array_id, question.file);
-    let outcome = match slot.is_none_or(|slot| state.files.note_look(slot, question.batch_id, true))
-    {
-        true => Outcome::Found(stat),
-        false => Outcome::Failed(refuse_unstable(&path_of(shared, look), true, &mut why)),
+/// What lies at a path.
+#[derive(Clone, Copy)]
+enum Found {
+    /// A file, or a link to one.
+    File(FileStat),
+    /// Nothing, and no link to nothing either.
+    Nothing,
+    /// Anything else.
+    Odd(Fault),
+}
+
+fn look_at(store: &Store, path: &Path) -> Found {
+    // A hook knows no links. Elsewhere this look tells a link to nothing from nothing.
+    if !store.uses_hook() {
+        match store.stat_link(path) {
+            Ok(stat) if stat.kind == FileKind::REGULAR => return Found::File(stat),
+            Err(Errno(libc::ENOENT)) => return Found::Nothing,
+            _ => {}
+        }
+    }
+    match store.stat_path(path) {
+        Ok(stat) if stat.kind == FileKind::REGULAR => Found::File(stat),
+        Ok(stat) => Found::Odd(Fault::NotRegular(stat.kind)),
+        Err(fault) => Found::Odd(fault),
+    }
+}
+
+/// What is known of what lies above the files of a folder, by the array and the folder.
+type Above = Option<((ArraySlot, Option<Folder>), Known)>;
+
+/// Whether what is no file is a missing chunk. An error ends the look.
+fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Outcome {
+    let shared = lock.shared;
+    let (path, mut why) = (path_of(shared, look), Why::new());
+    let outcome = match found {
+        Found::Nothing | Found::Odd(Fault::Absent) => {
+            let record = shared.array_record(look.array);
+            let place = (look.array, folders_of(record, look.file).next());
+            let (question, known) = {
+                let state = &*lock.lock();
+                let question = *state.requests.question(look.request);
+                let known = above.filter(|(at, _)| *at == place).map(|(_, known)| known);
+                (question, known.unwrap_or_else(|| Known::of(state, &question, record)))
+            };
+            let is_nothing = matches!(found, Found::Nothing);
+            let outcome = look_above(lock, (&question, &known), (&path, is_nothing), &mut why);
+            *above = (is_nothing && outcome == Outcome::Absent).then(|| (place, known.after()));
+            outcome
+        }
+        Found::File(stat) => Outcome::Found(stat),
+        Found::Odd(fault) => Outcome::Failed(fail!(why, Io, "{}: {fault}", shown(&path))),
     };
-    finish(state, look.request, outcome, &why);
+    if let Outcome::Failed(_) = outcome {
+        finish(&mut lock.lock(), look.request, outcome, &why);
+    }
+    outcome
+}
+
+fn settle(shared: &Shared, state: &mut State, look: &Look, outcome: Outcome) {
+    let question = *state.requests.question(look.request);
+    let (name, batch_id) = ((question.array_id, question.file), question.batch_id);
+    let known = state.files.find(name.0, name.1).and_then(|slot| state.files.known(slot));
+    shared.stats.chunk_layout_misses.fetch_add(u64::from(known.is_none()), Relaxed);
+    let is_there = match outcome {
+        Outcome::Found(stat) => {
+            state.arrays.set_spelled(question.array, Spelled::AsItSays);
+            note_version(shared, state, name, batch_id, stat);
+            true
+        }
+        Outcome::Absent => false,
+        Outcome::Failed(_) | Outcome::Pending => return,
+    };
+    let slot = state.files.find(name.0, name.1);
+    let is_stable = |slot| state.files.note_look(slot, batch_id, is_there);
+    if !slot.is_none_or(is_stable) {
+        let mut why = Why::new();
+        let status = refuse_unstable(&path_of(shared, look), is_there, &mut why);
+        return finish(state, look.request, Outcome::Failed(status), &why);
+    }
+    note_folders(shared, state, &question, is_there);
+    if !is_there {
+        close_forgotten(shared, state.files.look_absent(name, batch_id));
+        state.arrays.set_checked(question.array, batch_id);
+    }
+    finish(state, look.request, outcome, &Why::new());
 }
 
 fn path_of(shared: &Shared, look: &Look) -> Path {
@@ -79,34 +152,6 @@ pub fn note_version(
     let (has_changed, evicted) = state.files.look(name, batch_id, stat);
     close_forgotten(shared, evicted);
     shared.stats.files_changed.fetch_add(u64::from(has_changed), Relaxed);
-}
-
-/// Settles a look that found no file, or could not look.
-fn settle_odd(lock: &Lock, look: &Look, found: Result<FileStat, Fault>) {
-    let shared = lock.shared;
-    let question = *lock.lock().requests.question(look.request);
-    let (path, mut why) = (path_of(shared, look), Why::new());
-    let mut outcome = match found {
-        Err(Fault::Absent) => look_above(lock, &question, &path, &mut why),
-        found => {
-            let fault = found.map_or_else(|fault| fault, |stat| Fault::NotRegular(stat.kind));
-            Outcome::Failed(fail!(why, Io, "{}: {fault}", shown(&path)))
-        }
-    };
-    let state = &mut *lock.lock();
-    let (array_id, file, batch_id) = (question.array_id, question.file, question.batch_id);
-    if outcome == Outcome::Absent {
-        let slot = state.files.find(array_id, file);
-        if slot.is_some_and(|slot| !state.files.note_look(slot, batch_id, false)) {
-            outcome = Outcome::Failed(refuse_unstable(&path, false, &mut why));
-        }
-    }
-    if outcome == Outcome::Absent {
-        note_folders(shared, state, &question, false);
-        close_forgotten(shared, state.files.look_absent((array_id, file), batch_id));
-        state.arrays.set_checked(question.array, batch_id);
-    }
-    finish(state, look.request, outcome, &why);
 }
 
 fn finish(state: &mut State, request: u32, outcome: Outcome, why: &Why) {

@@ -6,7 +6,7 @@
 use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
-use crate::jobs::absence::{beside_others, look_above, note_folders};
+use crate::jobs::absence::{beside_others, look_above_one, note_folders};
 use crate::jobs::lease::{
     close_forgotten, is_short_of_descriptors, is_stale, open_counted, open_failure, write_file_path,
 };
@@ -69,7 +69,7 @@ pub fn run<'l>(
         }
         Ok((_, stat)) => check_header(shared, question, (buffer, stat), &mut why)
             .map_or_else(Outcome::Failed, |()| Outcome::Found(stat)),
-        Err(OpenFault::Store(Fault::Absent)) => look_above(lock, question, &path, &mut why),
+        Err(OpenFault::Store(Fault::Absent)) => look_above_one(lock, question, &path, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
     shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);

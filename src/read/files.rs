@@ -53,11 +53,16 @@ pub struct FileTable {
     inner: InnerChecks,
     /// Records that stood for a file once.
     known: u32,
+    /// How many more of the files that were looked up last were absent than were there.
+    absences: u32,
 }
 
 /// Checksums of index pages that there are for each file on average. Shards of 32,768 chunks have
 /// as many pages; files with fewer leave theirs to others.
 const SUMS_PER_FILE: u64 = 128;
+
+/// Files that have to be there in a row before the next one is no longer likely absent.
+const ABSENCES_MAX: u32 = 16;
 
 impl FileTable {
     /// A table of `count` records, with at most `open_max` open descriptors.
@@ -76,6 +81,7 @@ impl FileTable {
             sums: SumRing::carve(carver, count as u64 * SUMS_PER_FILE),
             inner: InnerChecks::carve(carver, count),
             known: 0,
+            absences: 0,
         }
     }
 
@@ -220,6 +226,9 @@ impl FileTable {
         stat: Option<FileStat>,
     ) -> Option<Descriptors> {
         let slot = lease.slot;
+        if stat.is_some() && self.records[slot.at()].stat.is_none() {
+            self.absences = self.absences.saturating_sub(1);
+        }
         let record = &mut self.records[slot.at()];
         let before = record.phase();
         assert!(lease.open.is_some() != (before == FilePhase::Opening));
@@ -293,20 +302,20 @@ impl FileTable {
         batch_id: u64,
         stat: FileStat,
     ) -> (bool, Option<Descriptors>) {
-        let known = self.find(array_id, file);
-        if let Some(slot) = known {
-            match self.records[slot.at()].stat {
-                Some(before) if before == stat => self.set_looked(slot, batch_id),
-                Some(_) => {
-                    self.retire(slot, batch_id);
-                    return (true, None);
-                }
-                // Whoever opens it sees its version.
-                None => {}
-            }
+        let known = self.find(array_id, file).map(|slot| (slot, None));
+        let Some((slot, evicted)) = known.or_else(|| self.add(array_id, file)) else {
             return (false, None);
+        };
+        match self.records[slot.at()].stat {
+            Some(before) if before != stat => {
+                self.retire(slot, batch_id);
+                return (true, evicted);
+            }
+            // Whoever opens it sees its version.
+            None if self.is_open(slot) => return (false, evicted),
+            None => self.absences = self.absences.saturating_sub(1),
+            Some(_) => {}
         }
-        let Some((slot, evicted)) = self.add(array_id, file) else { return (false, None) };
         self.records[slot.at()].stat = Some(stat);
         self.set_looked(slot, batch_id);
         (false, evicted)
@@ -358,6 +367,12 @@ impl FileTable {
     /// Notes that a batch found the file absent.
     pub fn set_absent(&mut self, slot: FileSlot, batch_id: u64) {
         self.records[slot.at()].absent_batch = Some(batch_id);
+        self.absences = ABSENCES_MAX.min(self.absences + 1);
+    }
+
+    /// Whether a file of which nothing is known is likely absent, as most of the last ones were.
+    pub fn is_likely_absent(&self) -> bool {
+        self.absences > 0
     }
 
     /// Notes that a batch found the file, or did not; false where the same batch found otherwise.

@@ -36,7 +36,7 @@ pub fn folders_of(record: &ArrayRecord, file: u64) -> impl Iterator<Item = Folde
 struct FolderRecord {
     array_id: u64,
     folder: Folder,
-    /// Batch that saw last that it is there.
+    /// The youngest batch that saw that it is there.
     seen_by: u64,
 }
 
@@ -78,11 +78,14 @@ impl FolderTable {
                 return;
             };
             self.cache.touch(slot);
-            self.records[slot as usize] = FolderRecord { array_id, folder, seen_by: batch_id };
+            let before = known.map_or(0, |slot| self.records[slot as usize].seen_by);
+            let seen_by = batch_id.max(before);
+            self.records[slot as usize] = FolderRecord { array_id, folder, seen_by };
         }
     }
 
-    /// The first of these folders that was there before, and whether this batch saw it.
+    /// The first of these folders that was there before, and whether this batch, or one
+    /// after it, saw it.
     pub fn nearest(
         &self,
         array_id: u64,
@@ -91,7 +94,7 @@ impl FolderTable {
     ) -> Option<(Folder, bool)> {
         folders.find_map(|folder| {
             let slot = self.find(array_id, folder)?;
-            Some((folder, self.records[slot as usize].seen_by == batch_id))
+            Some((folder, self.records[slot as usize].seen_by >= batch_id))
         })
     }
 
@@ -100,11 +103,12 @@ impl FolderTable {
         ((look % self.looked_at.len() as u64) as usize, look)
     }
 
-    /// Whether a batch knows what lies at the place of a folder, or found a file in it.
+    /// Whether a batch knows what lies at the place of a folder, or it or one after it found a file
+    /// in it.
     pub fn is_looked_at(&self, array_id: u64, folder: Folder, batch_id: u64) -> bool {
         let (place, look) = self.look(array_id, folder, batch_id);
-        let seen_by = self.find(array_id, folder).map(|slot| self.records[slot as usize].seen_by);
-        self.looked_at[place] == look || seen_by == Some(batch_id)
+        let is_seen = |slot| self.records[slot as usize].seen_by >= batch_id;
+        self.looked_at[place] == look || self.find(array_id, folder).is_some_and(is_seen)
     }
 
     /// Notes that a batch looked at the place of a folder.

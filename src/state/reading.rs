@@ -36,7 +36,7 @@ impl Reading {
             Job::Plan | Job::Assemble { .. } | Job::Patch { .. } => return None,
             Job::Digest(_) | Job::Device => return None,
         };
-        Some(Reading { since_ns: (shared.os.now_ns)(), array, file })
+        Some(Reading { since_ns: (shared.os.tick_ns)(), array, file })
     }
 }
 

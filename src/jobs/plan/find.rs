@@ -75,7 +75,7 @@ impl Planner {
     ) -> Step {
         let mut step = Step { limit: first, progress: false, failed: None };
         let state = &mut *lock.lock();
-        let files_left = files_ahead(state);
+        let (files_left, mut why) = (files_ahead(state), Why::new());
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
             let entry = &mut self.window[index(at % self.window.len() as u64)];
@@ -92,7 +92,6 @@ impl Planner {
                 full.get_or_insert(at);
                 continue;
             }
-            let mut why = Why::new();
             let looked = settle_one(lock.shared, state, (entry, at), record, self.owners, &mut why);
             step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
             let looked = looked.and_then(|found| self.check_version(at, found, &mut why));
@@ -311,7 +310,7 @@ fn answer(
 enum Known {
     /// Too little: the file is to be opened, or its index to be read.
     Nothing,
-    /// Enough, if its path still leads to the same version.
+    /// Enough, if its path still leads to the same version; or nothing, and it is likely absent.
     NotLookedAt,
     /// Its part of the chunk; None: it is absent.
     File(Option<Found>),
@@ -324,12 +323,18 @@ fn known_file(
     entries: &Entries,
     is_sharded: bool,
 ) -> Known {
-    let Some(slot) = state.files.find(entry.array_id, entry.file) else { return Known::Nothing };
-    if state.files.is_absent(slot, entry.batch_id) {
+    let slot = state.files.find(entry.array_id, entry.file);
+    if slot.is_some_and(|slot| state.files.is_absent(slot, entry.batch_id)) {
         shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
         return Known::File(None);
     }
-    let Some((stat, epoch)) = state.files.known(slot) else { return Known::Nothing };
+    let known = slot.and_then(|slot| Some((slot, state.files.known(slot)?)));
+    let Some((slot, (stat, epoch))) = known else {
+        // A look costs less than an attempt to open, and a worker takes several.
+        let is_for_look = seen.is_none() && !shared.store.uses_hook();
+        let is_likely_absent = is_for_look && state.files.is_likely_absent();
+        return if is_likely_absent { Known::NotLookedAt } else { Known::Nothing };
+    };
     let shard = Shard::file(stat.bytes);
     let is_looked_at = state.files.is_looked_at(slot, entry.batch_id) || seen == Some(stat);
     let (page, _) = page_of_entry(entries[0]);

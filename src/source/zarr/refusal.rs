@@ -5,7 +5,7 @@
 
 use super::group::{Entry, NodeKind};
 use crate::base::status::{Status, Why};
-use crate::base::text::{Tail, Text};
+use crate::base::text::{Tail, Text, line_bytes};
 use crate::fail;
 use crate::records::DocumentKind;
 use core::fmt;
@@ -30,10 +30,9 @@ impl Names {
         let is_open = self.shown == self.total;
         self.total += 1;
         let separator = if self.shown == 0 { "" } else { ", " };
-        let len = self.text.as_bytes().len() + separator.len() + name.len();
+        let len = self.text.as_bytes().len() + separator.len() + line_bytes(name);
         if is_open && len < NAMES_BYTES {
-            self.text.push_str(separator);
-            self.text.push_str(name);
+            self.text.write_line(format_args!("{separator}{name}"));
             self.shown += 1;
         }
     }
@@ -108,7 +107,6 @@ mod tests {
     use super::*;
     use crate::source::zarr::Detail;
     use std::string::ToString;
-    use std::vec;
 
     #[test]
     fn names_are_shown_until_one_does_not_fit() {
@@ -127,17 +125,19 @@ mod tests {
 
     #[test]
     fn a_refusal_fits_its_text_whatever_the_uri_and_the_names() {
-        for kind in [NodeKind::Group, NodeKind::Image, NodeKind::Plate, NodeKind::Well] {
+        let kinds = [NodeKind::Group, NodeKind::Image, NodeKind::Plate, NodeKind::Well];
+        let names = [("u", "resolution"), ("\u{1b}", "resolution\n\t\u{2028}")];
+        for (kind, (uri, path)) in
+            kinds.into_iter().flat_map(|kind| names.map(|names| (kind, names)))
+        {
             let mut refusal = GroupRefusal::new(DocumentKind::Zarr3);
             refusal.kind = kind;
             refusal.note = " (what its attributes say of them is not understood)";
-            let names = vec!["resolution"; 60];
-            let detail = Detail::None;
-            for path in names {
-                refusal.add(&Entry { path, kind: NodeKind::Well, detail: detail.clone() });
+            for _ in 0..60 {
+                refusal.add(&Entry { path, kind: NodeKind::Well, detail: Detail::None });
             }
             let mut why = Why::new();
-            assert_eq!(refusal.refuse(&"u".repeat(4000), &mut why), Status::NotFound);
+            assert_eq!(refusal.refuse(&uri.repeat(4000), &mut why), Status::NotFound);
             assert!(!why.is_cut() && why.as_str().contains(" more)"), "{why}");
         }
     }
