@@ -15,12 +15,15 @@ use crate::common::workers::{JobSystem, Run};
 use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 use wavetrain::abi::BatchInfo;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::handles::{CaptureMode, DevicePointer, Event, Stream};
 use wavetrain::cuda::result::CuResult;
 use wavetrain::loader::{Loader, Pop};
+use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::{wavetrain_dlpack, wavetrain_pump, wavetrain_release};
@@ -447,6 +450,48 @@ fn a_capture_that_lasts_piles_nothing_up_in_the_consumer_s_other_streams() {
     assert_eq!((calls(c"cuEventRecord") - records, simulator.waits()), (0, 0));
     assert_eq!(gpu.end_capture(captured), Ok(0));
     (1..4).for_each(|n| loader.release(loader.batch(&uri, &tags_of(n)), None).unwrap());
+}
+
+/// Threads that ask at this moment which one they are, and the most that ever did at once: whoever
+/// looks at a stream of another thread asks.
+static ASKING: AtomicU32 = AtomicU32::new(0);
+static ASKING_MOST: AtomicU32 = AtomicU32::new(0);
+
+static CROWDED: Os = Os {
+    thread_number: || {
+        ASKING_MOST.fetch_max(ASKING.fetch_add(1, SeqCst) + 1, SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+        ASKING.fetch_sub(1, SeqCst);
+        (SYSTEM.thread_number)()
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn two_closes_at_once_look_at_captured_streams_one_after_the_other() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let gpu = Gpu::new(&simulator, 0);
+    let captured = gpu.blocking_stream();
+    let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+    let loader = Loader::open_on(&CROWDED, &tight(&config)).unwrap();
+    let handle = Handle(ManuallyDrop::new(loader).token());
+    let batch = handle.batch(&uri, &tags_of(0));
+    // A release on another thread has the legacy stream in place of this thread's own.
+    handle.export(batch, Stream::PER_THREAD).unwrap().delete();
+    gpu.begin_capture(captured);
+    std::thread::scope(|scope| {
+        scope.spawn(|| handle.release(batch, None).unwrap());
+    });
+    ASKING_MOST.store(0, SeqCst);
+    std::thread::scope(|scope| {
+        let close = || assert_eq!(handle.close(50_000_000), (Some(Status::Again), 0));
+        (0..2).for_each(|_| drop(scope.spawn(close)));
+    });
+    assert_eq!(ASKING_MOST.load(SeqCst), 1);
+    assert_eq!(gpu.end_capture(captured), Ok(0));
+    assert_eq!(handle.close(PATIENCE_NS), (Some(Status::Ok), 0));
 }
 
 #[test]
