@@ -43,7 +43,7 @@ def main() -> None:
     rows, uri = write(folder, files), str(folder)
     first_rows = np.random.default_rng(1).integers(0, rows - 4, BATCH).tolist()
     config = wavetrain.Config(
-        samples_per_batch=BATCH, sample_shape=(4, ROW), backend="host", max_parts=files
+        samples_per_batch=BATCH, sample_shape=(4, ROW), backend="host", max_npy_files=files
     )
     begun = time.perf_counter()
     with wavetrain.Pipeline(config) as pipeline:

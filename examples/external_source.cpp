@@ -46,8 +46,10 @@ int main() {
             const auto pixels = batch.as<const float>();
             const auto labels = batch.field("label").as<const std::int64_t>();
             std::printf("epoch %d: images of", epoch);
-            for (std::uint32_t i = 0; i < batch.sample_count(); i++)
-                std::printf(" %lux%lu (%ld)", batch.covered(i)[0], batch.covered(i)[1], labels[i]);
+            for (std::uint32_t i = 0; i < batch.sample_count(); i++) {
+                const auto shape = batch.filled_shape(i);
+                std::printf(" %lux%lu (%ld)", shape[0], shape[1], labels[i]);
+            }
             const double sum = std::accumulate(pixels.begin(), pixels.end(), 0.0);
             std::printf(", mean %.1f\n", sum / double(pixels.size()));
         }

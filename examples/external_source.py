@@ -32,6 +32,6 @@ with Source(Pictures(5, 4), config, cycle="raise", layout=["HWC"]) as batches:
         for batch in batches:
             with batch:
                 images, labels = batch["image"].numpy(), batch["label"].numpy()
-                shapes = [tuple(each) for each in batch["image"].covered[:, :2].tolist()]
+                shapes = [tuple(each) for each in batch["image"].filled_shape[:, :2].tolist()]
                 assert shapes == [SHAPES[label] for label in labels]
                 print(f"epoch {epoch}: images of {shapes}, mean {images.mean():.1f}")

@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
         for (std::uint32_t k = 0; k < batch.sample_count(); k++) {
             const wavetrain_rows rows = wavetrain_tile(&split, rank, k);
             const auto tile = batch.row<const unsigned char>(k);
-            const auto bytes = tile.size() / config.sample_shape[0] * batch.covered(k)[0];
+            const auto bytes = tile.size() / config.sample_shape[0] * batch.filled_shape(k)[0];
             std::uint64_t hash = 0xcbf29ce484222325;
             for (std::size_t at = 0; at < bytes; at++)
                 hash = (hash ^ tile[at]) * 0x100000001b3; /* FNV-1a */

@@ -161,7 +161,7 @@ pub type Place = (Vec<u64>, Vec<i64>);
 #[derive(Clone, PartialEq, Debug)]
 pub struct Painted {
     pub bytes: Vec<u8>,
-    pub covered: Vec<u64>,
+    pub filled_shape: Vec<u64>,
 }
 
 /// What is wrong with a box.
@@ -545,7 +545,7 @@ pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, 
     let mut counts: Vec<Vec<u32>> = Vec::new();
     for field in fields {
         let bytes = field.pad_element().repeat(field.elements());
-        painted.push(Painted { bytes, covered: vec![0; field.shape.len().max(1)] });
+        painted.push(Painted { bytes, filled_shape: vec![0; field.shape.len().max(1)] });
         counts.push(vec![0; field.elements()]);
     }
     let mut fault = None;
@@ -573,11 +573,11 @@ pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, 
             if counts[place] > 1 {
                 return Err(Fault::Box);
             }
-            for (covered, to) in painted.covered.iter_mut().zip(&target) {
-                *covered = (*covered).max(to + 1);
+            for (filled_shape, to) in painted.filled_shape.iter_mut().zip(&target) {
+                *filled_shape = (*filled_shape).max(to + 1);
             }
             if target.is_empty() {
-                painted.covered[0] = 1;
+                painted.filled_shape[0] = 1;
             }
             if has_source {
                 let element = made.element(field, &source);
@@ -587,7 +587,7 @@ pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, 
     }
     for (field, painted) in fields.iter().zip(&mut painted).filter(|(field, _)| !field.takes_parts)
     {
-        painted.covered = field.shape.clone();
+        painted.filled_shape = field.shape.clone();
     }
     fault.map_or(Ok(painted), Err)
 }

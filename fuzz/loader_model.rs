@@ -254,12 +254,12 @@ impl Loader {
         assert!(info.data.is_aligned() && (info.data as usize).is_multiple_of(256));
         let extents = rank.max(1);
         // SAFETY: the batch is held, so its pointers are alive and of these lengths.
-        let (bytes, tags, statuses, covered, name) = unsafe {
+        let (bytes, tags, statuses, filled_shape, name) = unsafe {
             (
                 std::slice::from_raw_parts(info.data.cast::<u8>(), info.bytes as usize),
                 std::slice::from_raw_parts(info.tags, samples.len()),
                 std::slice::from_raw_parts(info.statuses, samples.len()),
-                std::slice::from_raw_parts(info.covered, samples.len() * extents),
+                std::slice::from_raw_parts(info.filled_shape, samples.len() * extents),
                 std::ffi::CStr::from_ptr(info.name),
             )
         };
@@ -269,8 +269,8 @@ impl Loader {
         let failed = statuses.iter().filter(|status| **status != 0).count();
         assert_eq!(info.failed_samples as usize, failed);
         assert!(failed == 0 || self.config.on_error == ON_ERROR_SKIP);
-        let rows = bytes.chunks_exact(field.sample_bytes()).zip(covered.chunks_exact(extents));
-        for ((sample, status), (row, covered)) in samples.iter().zip(statuses).zip(rows) {
+        let rows = bytes.chunks_exact(field.sample_bytes()).zip(filled_shape.chunks_exact(extents));
+        for ((sample, status), (row, filled_shape)) in samples.iter().zip(statuses).zip(rows) {
             let tag = sample.tag;
             match &sample.want {
                 Want::Bytes(_) => assert_eq!(*status, 0, "sample {tag}"),
@@ -285,7 +285,7 @@ impl Loader {
                 }
                 Want::Bytes(want) | Want::BytesOrFailure(want) => {
                     let want = &want[number];
-                    assert_eq!(covered, want.covered, "sample {tag}, {field:?}");
+                    assert_eq!(filled_shape, want.filled_shape, "sample {tag}, {field:?}");
                     let text = || format!("{row:02x?}, not {:02x?}", want.bytes);
                     assert!(row == want.bytes, "sample {tag}, {field:?}: {}", text());
                 }

@@ -36,9 +36,9 @@
  * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or
  * without. Its files share type, byte order, order and all extents but the first; DIR alone stands
  * for the one such sequence in it. Every header is read and checked when the array is first used,
- * by as many threads as there are, and what is wrong with one names its file. max_parts is how many
- * files the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot list
- * folders and has no such arrays.
+ * by as many threads as there are, and what is wrong with one names its file. max_npy_files is how
+ * many files the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot
+ * list folders and has no such arrays.
  *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
@@ -488,9 +488,10 @@ typedef struct wavetrain_batch_view {
     const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
     uint32_t failed_samples;          /* how many of them are not 0 */
     uint32_t reserved;                /* 0 */
-    const uint64_t *covered; /* [sample_count][sample_rank, of a scalar 1]: how far the boxes of the
-                                sample reach along each axis, the largest place + 1, what pad_mode
-                                filled included; 0: no box goes to the field. Of a scalar 1 or 0 */
+    const uint64_t *filled_shape; /* [sample_count][sample_rank, of a scalar 1]: how far boxes of
+                                the sample reach along each axis, the largest place + 1, what
+                                pad_mode filled included; 0: no box goes to the field. Of a scalar
+                                1 or 0 */
     const uint64_t *digests; /* sample_count digests, see digest of the config, in host memory
                                 whatever the backend; NULL where it is 0 */
     uint64_t digest;         /* the sum over the samples of mix(position, digest); 0 likewise */
@@ -521,7 +522,7 @@ enum {
 
 /* Figures since open or stats_reset; those of memory, backend and held batches are as of now. */
 /* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
- * chunks_by_workers. From BROKEN on it was to be the device, and the chunk was read again. */
+ * chunks_not_on_device. From BROKEN on it was to be the device, and the chunk was read again. */
 enum {
     WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or a cap has no room for it */
     WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array, or only where
@@ -608,12 +609,13 @@ typedef struct wavetrain_stats_view {
                                 clock. In: encoded bytes, out: decoded bytes. All 0 on the host */
     /* Chunks that the device decoded, at the place of what compresses them. They are not among
      * chunks_decoded. 0 on the host. */
-    uint64_t chunks_decoded_there[WAVETRAIN_CODEC_PLACES];
+    uint64_t chunks_decoded_on_device[WAVETRAIN_CODEC_PLACES];
     uint64_t chunks_redone[WAVETRAIN_CODEC_PLACES]; /* chunks that were to be, and were read again
                                 for threads of the CPU, who have the last word */
-    uint64_t chunks_by_workers[WAVETRAIN_BY_WORKER_PLACES]; /* compressed chunks of arrays on their
-                                way to a device that threads of the CPU were given. 0 on the host */
-    uint32_t device_decode_way;     /* WAVETRAIN_DECODE_: what is decoded on the device; OFF too
+    uint64_t chunks_not_on_device[WAVETRAIN_BY_WORKER_PLACES]; /* compressed chunks of arrays on
+                                their way to a device that threads of the CPU decode. 0 on the
+                                host */
+    uint32_t device_decode_mode;     /* WAVETRAIN_DECODE_: what is decoded on the device; OFF too
                                 where a cap has no room to decode to, and on the host */
     uint32_t reserved2;             /* 0 */
     uint64_t files_changed; /* files, documents and folders that had another version at the first
@@ -1155,8 +1157,8 @@ typedef struct wavetrain_config {
     uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
                                       fields the box of a sample has all of its shape; else it may
                                       be a part of it [0] */
-    uint32_t max_parts;            /* numbered .npy files that all arrays in use have together, up
-                                      to 2^24; 64 bytes each [0] */
+    uint32_t max_npy_files;        /* numbered .npy files that all arrays in use have together,
+                                      up to 2^24; 64 bytes each [0] */
     uint32_t digest;               /* 1: each sample of each field gets a digest, see below [0] */
     uint32_t augment;              /* not built yet [0] */
     uint64_t max_resample_bytes;   /* not built yet [0] */
@@ -1223,7 +1225,7 @@ const char *wavetrain_status_str(wavetrain_status status);
 wavetrain_status wavetrain_config_default(wavetrain_config *config, size_t struct_size);
 
 /* Raises caps of *config to what the named arrays need: max_chunk_uncompressed_bytes, and the
- * memory caps where they are set and too small; and max_parts to the number of their .npy files
+ * memory caps where they are set and too small; and max_npy_files to the number of their .npy files
  * together. Never lowers one. Reads the metadata of each array
  * through config->files, so it waits for storage. Needs no loader.
  * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes,

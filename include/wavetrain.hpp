@@ -578,11 +578,11 @@ public:
     span<const std::uint64_t> shape() const noexcept { return { view_.shape, view_.rank }; }
     /* How far the boxes of a sample reach along each axis, of a scalar 1; 0: there are none. Empty
      * also where there is no such sample. */
-    span<const std::uint64_t> covered(std::uint32_t index) const noexcept {
+    span<const std::uint64_t> filled_shape(std::uint32_t index) const noexcept {
         if (index >= view_.sample_count)
             return {};
         const std::size_t extents = view_.rank > 1 ? view_.rank - 1 : 1;
-        return { view_.covered + index * extents, extents };
+        return { view_.filled_shape + index * extents, extents };
     }
     /* A digest of each sample, and the sum over them of mix(position, digest), as wavetrain.h says;
      * empty and 0 where the config asks for none. */

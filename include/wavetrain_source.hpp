@@ -537,7 +537,7 @@ struct extents {
 
 /* A sample that a callback fills in. What is wrong with it is noted, and comes out of next in the
  * place of its batch. An array that is smaller than its field goes to the first place of all;
- * field_view::covered tells how far it reaches. */
+ * field_view::filled_shape tells how far it reaches. */
 class given_sample {
 public:
     given_sample(const given_sample &) = delete;

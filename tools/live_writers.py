@@ -742,7 +742,7 @@ class Stream:
             n_shard_index_cache=1 if is_tight else 1024,
             n_io_threads=4,
             n_decode_threads=2,
-            max_parts=16 * (self.store.kind == "parts"),
+            max_npy_files=16 * (self.store.kind == "parts"),
             pop_timeout_s=60.0,
         )
         return wavetrain.Pipeline(config, files=files)

@@ -261,7 +261,7 @@ impl Session<'_> {
     /// The hook that is asked, and files of the system in place of those of the files hook.
     fn set_sources(&mut self, config: &mut Config) {
         let choices = &mut self.choices;
-        config.max_parts = choices.one_of(&[16, 5, 11, 4, 0, 100]);
+        config.max_npy_files = choices.one_of(&[16, 5, 11, 4, 0, 100]);
         config.source = match choices.below(16) {
             15 => SourceHook::NONE,
             14 => SourceHook { read: None, ..self.server.source() },
@@ -296,14 +296,14 @@ impl Session<'_> {
     /// Whether a loader of that config refuses an array.
     fn is_refused(array: &Array, config: &Config) -> bool {
         array.chunk_bytes > config.max_chunk_uncompressed_bytes
-            || array.parts > config.max_parts
+            || array.parts > config.max_npy_files
             || array.place == Place::Host && config.source.describe.is_none()
     }
 
     /// Whether an array may wait for rows of the table in vain.
     fn may_wait_for_parts(&self, array: &Array, config: &Config) -> bool {
         let all: u32 = self.server.world.others.iter().map(|array| array.parts).sum();
-        array.parts > 0 && all > config.max_parts
+        array.parts > 0 && all > config.max_npy_files
     }
 
     /// Sometimes a table of fields, or several boxes.
@@ -1031,7 +1031,9 @@ impl Session<'_> {
         let is_of = |uri: &CString, array: &Array| uri.as_bytes() == array.uri.as_bytes();
         let world = self.server.world;
         for array in world.arrays.iter().chain(&world.others) {
-            assert!(array.parts <= config.max_parts || uris.iter().all(|uri| !is_of(uri, array)));
+            assert!(
+                array.parts <= config.max_npy_files || uris.iter().all(|uri| !is_of(uri, array))
+            );
             if uris.iter().any(|uri| is_of(uri, array)) && !self.server.touches(array) {
                 assert!(config.max_chunk_uncompressed_bytes >= array.chunk_bytes);
             }
@@ -1337,8 +1339,8 @@ impl Session<'_> {
             || config.max_substreams_per_chunk > 0
             || self.may_wait_for_parts(array, config);
         let bytes = self.bytes(image, config, (begin, end), pad);
-        let covered = config.sample_shape[..config.sample_rank as usize].to_vec();
-        let bytes = vec![Painted { bytes, covered }];
+        let filled_shape = config.sample_shape[..config.sample_rank as usize].to_vec();
+        let bytes = vec![Painted { bytes, filled_shape }];
         match is_strict || self.server.touches(array) {
             true => Want::BytesOrFailure(bytes),
             false => Want::Bytes(bytes),

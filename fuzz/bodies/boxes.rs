@@ -198,18 +198,18 @@ fn check_field(
     assert_eq!(info.bytes as usize, batch.len() * field.sample_bytes());
     let extents = rank.max(1);
     // SAFETY: the batch is held, so its pointers are alive and of these lengths.
-    let (bytes, covered, name) = unsafe {
+    let (bytes, filled_shape, name) = unsafe {
         (
             std::slice::from_raw_parts(info.data.cast::<u8>(), info.bytes as usize),
-            std::slice::from_raw_parts(info.covered, batch.len() * extents),
+            std::slice::from_raw_parts(info.filled_shape, batch.len() * extents),
             std::ffi::CStr::from_ptr(info.name),
         )
     };
     assert_eq!(name.to_str(), Ok(&field.name[..]));
-    let rows = bytes.chunks_exact(field.sample_bytes()).zip(covered.chunks_exact(extents));
-    for (sample, (row, covered)) in batch.iter().zip(rows) {
+    let rows = bytes.chunks_exact(field.sample_bytes()).zip(filled_shape.chunks_exact(extents));
+    for (sample, (row, filled_shape)) in batch.iter().zip(rows) {
         let want = &sample[number];
-        assert_eq!(covered, want.covered, "{field:?}");
+        assert_eq!(filled_shape, want.filled_shape, "{field:?}");
         assert!(row == want.bytes, "{field:?}: {row:02x?}, not {:02x?}", want.bytes);
     }
 }

@@ -197,10 +197,10 @@ fn model(
         return Err((Status::NotFound, name));
     }
     if whole > room || numbers.len() as u64 > whole {
-        return Err((Status::Budget, format!("more than {room} files, max_parts = {most}")));
+        return Err((Status::Budget, format!("more than {room} files, max_npy_files = {most}")));
     }
     if whole > u64::from(most) {
-        return Err((Status::Budget, format!(": {whole} files, max_parts = {most}: raise it")));
+        return Err((Status::Budget, format!(": {whole} files, max_npy_files = {most}: raise it")));
     }
     let is_spelled = |(number, spelling): (&u128, &Vec<&str>)| {
         spelling.len() == 1 && spelling[0] == format!("{number:0digits$}")

@@ -200,14 +200,14 @@ class Taken(Owned):
         return Dtype(self._view().dtype)
 
     @property
-    def covered(self) -> Any:
+    def filled_shape(self) -> Any:
         """How far the boxes of each sample reach: an array of numpy [samples, axes of a sample],
         the largest place along each axis + 1; 0 where no box goes. A scalar has one axis here. A
         copy."""
         numpy: Any = importlib.import_module("numpy")
         view = self._view()
         shape = (view.sample_count, max(1, view.rank - 1))
-        data = (ctypes.c_uint64 * (shape[0] * shape[1])).from_address(view.covered or 0)
+        data = (ctypes.c_uint64 * (shape[0] * shape[1])).from_address(view.filled_shape or 0)
         return numpy.frombuffer(data, "u8").astype("i8").reshape(shape)
 
     @property

@@ -269,7 +269,7 @@ class Config:
         device_decode: auto, off, on.
     Arrays:
         source: an object with describe and read (`Arrays`), which has the arrays "hook:NAME".
-        max_parts: .npy files of all arrays that are folders of numbered ones, "FOLDER" or
+        max_npy_files: .npy files of all arrays that are folders of numbered ones, "FOLDER" or
             "FOLDER/NAME_*.npy". Pipeline's fit raises it.
     Behaviour:
         pop_timeout_s: after which pop is PoolStarved; None: never.
@@ -324,7 +324,7 @@ class Config:
     cuda_driver: str | None = None
     fields: Sequence[Field] = ()
     max_boxes_per_sample: int = number(0, high=255)
-    max_parts: int = number(0, high=1 << 24)
+    max_npy_files: int = number(0, high=1 << 24)
     source: Any = None
     digest: bool = False
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)

@@ -319,7 +319,7 @@ class BatchView(Structure):
     statuses: int | None
     failed_samples: int
     reserved: int
-    covered: int | None
+    filled_shape: int | None
     digests: int | None
     digest: int
     name: bytes | None
@@ -341,7 +341,7 @@ class BatchView(Structure):
         ("statuses", c_void_p),
         ("failed_samples", c_uint32),
         ("reserved", c_uint32),
-        ("covered", c_void_p),
+        ("filled_shape", c_void_p),
         ("digests", c_void_p),
         ("digest", c_uint64),
         ("name", c_char_p),
@@ -418,10 +418,10 @@ class StatsView(Structure):
     reader_text: bytes
     digest: Metric
     device_decode: Metric
-    chunks_decoded_there: Array[c_uint64]
+    chunks_decoded_on_device: Array[c_uint64]
     chunks_redone: Array[c_uint64]
-    chunks_by_workers: Array[c_uint64]
-    device_decode_way: int
+    chunks_not_on_device: Array[c_uint64]
+    device_decode_mode: int
     reserved2: int
     files_changed: int
     oldest_held_batch: int
@@ -479,10 +479,10 @@ class StatsView(Structure):
         ("reader_text", c_char * ERROR_TEXT_BYTES),
         ("digest", Metric),
         ("device_decode", Metric),
-        ("chunks_decoded_there", c_uint64 * CODEC_PLACES),
+        ("chunks_decoded_on_device", c_uint64 * CODEC_PLACES),
         ("chunks_redone", c_uint64 * CODEC_PLACES),
-        ("chunks_by_workers", c_uint64 * BY_WORKER_PLACES),
-        ("device_decode_way", c_uint32),
+        ("chunks_not_on_device", c_uint64 * BY_WORKER_PLACES),
+        ("device_decode_mode", c_uint32),
         ("reserved2", c_uint32),
         ("files_changed", c_uint64),
         ("oldest_held_batch", c_uint64),
@@ -875,7 +875,7 @@ class Config(Structure):
     n_fields: int
     field_bytes: int
     max_boxes_per_sample: int
-    max_parts: int
+    max_npy_files: int
     digest: int
     augment: int
     max_resample_bytes: int
@@ -943,7 +943,7 @@ class Config(Structure):
         ("n_fields", c_uint32),
         ("field_bytes", c_uint32),
         ("max_boxes_per_sample", c_uint32),
-        ("max_parts", c_uint32),
+        ("max_npy_files", c_uint32),
         ("digest", c_uint32),
         ("augment", c_uint32),
         ("max_resample_bytes", c_uint64),

@@ -99,11 +99,11 @@ class Stats:
     chunks_decoded: dict[str, int]  # by codec
     chunks_decoded_in_slab: int
     chunks_left_filtered: int
-    chunks_decoded_there: dict[str, int]  # on the device, by codec
+    chunks_decoded_on_device: dict[str, int]  # on the device, by codec
     chunks_redone: dict[str, int]  # of these, those that were left to the CPU after all
-    chunks_by_workers: dict[str, int]  # why the CPU decodes a chunk for a device
+    chunks_not_on_device: dict[str, int]  # why the CPU decodes a chunk for a device
     files_changed: int  # replaced or rewritten files, of which what was cached was forgotten
-    device_decode_way: DeviceDecode
+    device_decode_mode: DeviceDecode
     digest: Metric
     device_decode: Metric
     backend: Backend
@@ -147,10 +147,10 @@ def read_stats(loader: int) -> Stats:
         elif isinstance(value, bytes):
             value = value.decode(errors="replace")
         values[field.name] = value
-    for name in ("chunks_decoded", "chunks_decoded_there", "chunks_redone"):
+    for name in ("chunks_decoded", "chunks_decoded_on_device", "chunks_redone"):
         values[name] = dict(zip(CODECS, getattr(view, name)))
-    values["chunks_by_workers"] = dict(zip(BY_WORKER, view.chunks_by_workers))
-    values["device_decode_way"] = DeviceDecode(view.device_decode_way)
+    values["chunks_not_on_device"] = dict(zip(BY_WORKER, view.chunks_not_on_device))
+    values["device_decode_mode"] = DeviceDecode(view.device_decode_mode)
     values["backend"], values["reader"] = Backend(view.backend), Reader(view.reader)
     return Stats(**values)
 

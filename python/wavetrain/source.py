@@ -82,7 +82,7 @@ class Source(Owned):
     or a dict by their names, where some may be missing; of a single field just that. With
     batch=True it gives whole batches of them: an array with one axis more, or a list, whose arrays
     may have different shapes. An array that is smaller than its field goes to the first place of
-    all; Batch.covered tells how far it reaches. The tag of a sample is its number in the epoch.
+    all; Batch.filled_shape is how far it reaches. The tag of a sample is its number in the epoch.
 
         cycle: at the end "no": StopIteration, until reset. "raise": StopIteration, and the next
             call begins another epoch. "quiet": another epoch begins, and nobody is told.

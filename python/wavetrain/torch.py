@@ -68,9 +68,9 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
     which transform takes too: `for batch in batches: train(batch["image"], batch["mask"])`.
     with_tags=True adds the tags, an int64 tensor on the CPU, as in
     `for x, tags in batches: y = labels[tags]`; with_valid=True adds a bool tensor on the CPU, False
-    for samples that on_error="skip" filled with pad_value; with_covered=True adds what
-    Batch.covered says, an int64 tensor on the CPU, or a dict of them by the same names. The order
-    is tensor, tags, valid, covered.
+    for samples that on_error="skip" filled with pad_value; with_filled_shape=True adds
+    Batch.filled_shape, an int64 tensor on the CPU, or a dict of them by the same names. The order
+    is tensor, tags, valid, filled_shape.
 
     The pipeline has threads of its own that load ahead, so the DataLoader adds nothing but the
     processes that a costly transform may want::
@@ -98,7 +98,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         transform: Callable[[Any], Any] | None = None,
         with_tags: bool = False,
         with_valid: bool = False,
-        with_covered: bool = False,
+        with_filled_shape: bool = False,
     ) -> None:
         given: Any = config
         if not isinstance(given, Config):
@@ -113,7 +113,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         self._config, self._samples = config, samples
         self._files, self._fit, self._transform = files, uris_of(fit), transform
         self._with_tags, self._with_valid = with_tags, with_valid
-        self._with_covered = with_covered
+        self._with_filled_shape = with_filled_shape
         # What set_epoch said last, and how often it was called: a tensor, because torch shares the
         # memory of those with its workers, also with persistent ones.
         self._order: Any = torch.zeros(2, dtype=torch.int64)
@@ -271,10 +271,10 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         with batch:
             made = of_each(batch, torch.from_dlpack)
             info = batch.info if self._with_tags or self._with_valid else None
-            covered = of_each(batch, covered_of) if self._with_covered else None
+            filled_shape = of_each(batch, covered_of) if self._with_filled_shape else None
         if self._transform is not None:
             made = self._transform(made)
-        if info is None and covered is None:
+        if info is None and filled_shape is None:
             return made
         item = [made]
         if info is not None and self._with_tags:
@@ -283,8 +283,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
             item.append(torch.tensor(info.tags, dtype=torch.int64))
         if info is not None and self._with_valid:
             item.append(torch.tensor([status is Status.OK for status in info.statuses]))
-        if covered is not None:
-            item.append(covered)
+        if filled_shape is not None:
+            item.append(filled_shape)
         return tuple(item)
 
 
@@ -294,7 +294,7 @@ def of_each(batch: Batch, make: Callable[[Any], Any]) -> Any:
 
 
 def covered_of(tensor: Taken) -> Any:
-    return torch.from_numpy(tensor.covered)
+    return torch.from_numpy(tensor.filled_shape)
 
 
 def iterable(samples: Any) -> bool:

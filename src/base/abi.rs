@@ -348,7 +348,7 @@ c_structs! {
         reserved: u32,
         /// For each sample and each axis of the field how far its boxes reach, 0 where there are
         /// none; of a scalar 1 or 0.
-        covered: *const u64,
+        filled_shape: *const u64,
         /// Digests of the `sample_count` samples; NULL where the config asks for none.
         digests: *const u64,
         /// The sum over the samples of their digests, mixed with their positions in the stream.

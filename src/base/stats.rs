@@ -282,14 +282,14 @@ stats! {
     /// Streams decoded on the device, by waves; in: encoded bytes, out: decoded bytes.
     device_decode: Metric = MetricCell,
     /// Chunks that were decoded on the device, by what compressed them.
-    chunks_decoded_there: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
+    chunks_decoded_on_device: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
     /// Chunks that were to be, and were read again for a worker.
     chunks_redone: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
     /// Compressed chunks on their way to a device that workers were given, by why (BY_WORKER_).
-    chunks_by_workers: [u64; BY_WORKER_PLACES] = [AtomicU64; BY_WORKER_PLACES],
+    chunks_not_on_device: [u64; BY_WORKER_PLACES] = [AtomicU64; BY_WORKER_PLACES],
     /// DECODE_AUTO, _OFF or _ON: what is decoded on the device; OFF too where the caps have no room
     /// for it, and on the host.
-    device_decode_way: u32,
+    device_decode_mode: u32,
     /// Always 0.
     reserved2: u32,
     /// Files, documents and folders that were replaced or rewritten since they were looked at, so

@@ -61,7 +61,7 @@ pub struct PerSample {
     /// Boxes.
     pub boxes: u32,
     /// Extents that they cover, of all fields.
-    pub covered: u32,
+    pub filled_shape: u32,
     /// Boxes may be fed.
     pub takes_fed: bool,
     /// It has a digest.
@@ -124,7 +124,7 @@ pub struct Slots {
     /// What is fed of the boxes, likewise; none where nothing may be fed.
     pub fed: Table<Fed>,
     /// What boxes cover: of each slot, field by field, sample by sample, the extents.
-    pub covered: Table<u64>,
+    pub filled_shape: Table<u64>,
     samples_per_batch: u32,
     /// Batches are digested before they are popped.
     are_digested: bool,
@@ -158,7 +158,7 @@ impl Slots {
         };
         let samples = count as u64 * samples_per_batch as u64;
         let boxes = samples * per_sample.boxes as u64;
-        let covered = samples * per_sample.covered as u64;
+        let filled_shape = samples * per_sample.filled_shape as u64;
         Slots {
             slots: carver.slice(Item::BatchStates, count as u64, &slot),
             failures: carver
@@ -172,7 +172,7 @@ impl Slots {
                 if per_sample.takes_fed { boxes } else { 0 },
                 &Fed::NOTHING,
             ),
-            covered: carver.table(Item::BatchStates, covered, &0),
+            filled_shape: carver.table(Item::BatchStates, filled_shape, &0),
             samples_per_batch,
             are_digested: per_sample.has_digest,
             next_begin: 0,

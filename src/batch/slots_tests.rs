@@ -16,7 +16,7 @@ fn slots() -> Slots {
 /// The same, of samples that have a digest or none.
 fn slots_with(has_digest: bool) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    let per_sample = PerSample { boxes: 1, covered: 1, takes_fed: false, has_digest };
+    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, has_digest };
     Slots::carve(&mut carver, (1, 2), &per_sample)
 }
 

@@ -55,7 +55,7 @@ pub struct BatchView {
     /// Status codes of the samples.
     pub statuses: &'static [i32],
     /// Extents that boxes cover of each sample of the field, one after the other.
-    pub covered: &'static [u64],
+    pub filled_shape: &'static [u64],
     /// Digests of the samples of the field, and the sum of their mixes with their positions; None
     /// where the config asks for none.
     pub digests: Option<(&'static [u64], u64)>,
@@ -298,7 +298,7 @@ impl Engine {
             batch_id: state.slots.batch_id(slot),
             tags: state.slots.tags.rows(row, sample_count as usize),
             statuses: state.slots.statuses.rows(row, sample_count as usize),
-            covered: self.shared.covered(slot, field, sample_count),
+            filled_shape: self.shared.filled_shape(slot, field, sample_count),
             digests: state.digests.of(slot, field, sample_count),
         })
     }

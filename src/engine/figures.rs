@@ -22,7 +22,7 @@ impl Engine {
         }
         let decodes = self.shared.geometry.device.streams > 0;
         let way = self.shared.settings.config.device_decode;
-        stats.device_decode_way = if decodes { way } else { DECODE_OFF };
+        stats.device_decode_mode = if decodes { way } else { DECODE_OFF };
         let backend = self.shared.settings.backend_reason.as_str();
         write_text(&mut stats.backend_reason, backend);
         write_text(&mut stats.backend_text, backend);

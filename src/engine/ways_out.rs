@@ -42,7 +42,7 @@ fn fields_of(item: Item) -> &'static str {
         Item::ThreadStacks => "n_io_threads, n_decode_threads or hook_stack_bytes",
         Item::ChunkCache | Item::ChunkCacheTables => "chunk_cache_bytes",
         Item::ArrayMetadata => "n_array_meta_cache",
-        Item::PartTable => "max_parts",
+        Item::PartTable => "max_npy_files",
         Item::FileLayouts => "n_chunk_layout_cache",
         Item::IndexPages => "n_shard_index_cache",
         Item::IndexLookups => "metadata_io_concurrency",

@@ -71,7 +71,7 @@ fn load(
     let mut access =
         Access { store: &shared.store, open: &mut open, open_folder: &mut open_folder };
     let (config, uri) = (&shared.settings.config, shared.array_uri(array));
-    let place = (uri, (config.max_parts, config.max_chunk_uncompressed_bytes));
+    let place = (uri, (config.max_npy_files, config.max_chunk_uncompressed_bytes));
     let (edges, alias) = (shared.claim_edges(array), shared.claim_alias(array));
     let mut found = Found { edges, alias, document_bytes: 0, version: None };
     let target = (&mut *buffer, is_large);

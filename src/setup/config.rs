@@ -315,7 +315,7 @@ macro_rules! config_table {
             => Count "most boxes in a sample; 0 = one for each field";
         /// Rows of the table of files of arrays that lie in folders of numbered .npy files, for all
         /// of them together. Default 0: there are no such arrays.
-        max_parts: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
+        max_npy_files: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
         /// 1: each sample gets a digest, and each batch their sum. Default 0.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
         /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.

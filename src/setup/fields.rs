@@ -76,7 +76,7 @@ impl Field {
     }
 
     /// Extents that say what boxes cover of a sample: a scalar has one.
-    pub fn covered_extents(&self) -> usize {
+    pub fn filled_extents(&self) -> usize {
         self.extents().len().max(1)
     }
 

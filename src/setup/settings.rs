@@ -136,7 +136,7 @@ pub fn settings_from_config(
             takes_fed: takes_parts,
             has_digest: config.digest == 1,
             boxes: boxes_per_sample,
-            covered: fields.iter().map(|field| field.covered_extents() as u32).sum(),
+            filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
         },
         fields,
         takes_parts,

@@ -37,7 +37,7 @@ pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Rang
     each(views.tags.span(row, samples as usize));
     each(views.statuses.span(row, samples as usize));
     for field in 0..settings.fields.len() as u32 {
-        each(span_of(shared.covered(slot, field, samples)));
+        each(span_of(shared.filled_shape(slot, field, samples)));
     }
     if shared.takes_digests() {
         // Slot by slot, as tests/flow/kept.rs finds.

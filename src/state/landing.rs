@@ -92,7 +92,7 @@ impl State {
             return;
         }
         let codec = shared.array_record(task.array).compressor().map_or(0, Codec::number);
-        shared.stats.chunks_decoded_there[codec].fetch_add(1, Relaxed);
+        shared.stats.chunks_decoded_on_device[codec].fetch_add(1, Relaxed);
         self.arrays.unpin(task.array, 1);
         if self.slots.sub_remaining(task.slot, 1) {
             self.complete_slot(shared, task.slot);

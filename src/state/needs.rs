@@ -163,7 +163,7 @@ pub fn way_of(
     } else {
         return Way::Device;
     };
-    shared.stats.chunks_by_workers[reason as usize].fetch_add(1, Relaxed);
+    shared.stats.chunks_not_on_device[reason as usize].fetch_add(1, Relaxed);
     Way::Worker
 }
 

@@ -87,7 +87,7 @@ pub struct Views {
     pub aliases: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
-    pub covered: Table<u64>,
+    pub filled_shape: Table<u64>,
     pub tags: Table<u64>,
     pub statuses: Table<i32>,
     pub digests: Table<u64>,
@@ -165,15 +165,15 @@ impl Shared {
     }
 
     /// What boxes cover of the first samples of a field of the batch in a slot.
-    pub fn covered(&self, slot: BatchSlot, field: u32, samples: u32) -> &'static [u64] {
-        let extents = samples as usize * self.field(field).covered_extents();
-        self.views.covered.rows(self.covered_row(slot, field), extents)
+    pub fn filled_shape(&self, slot: BatchSlot, field: u32, samples: u32) -> &'static [u64] {
+        let extents = samples as usize * self.field(field).filled_extents();
+        self.views.filled_shape.rows(self.filled_shape_row(slot, field), extents)
     }
 
     /// Row of the first extent that boxes cover of a field of the batch in a slot.
-    pub fn covered_row(&self, slot: BatchSlot, field: u32) -> usize {
+    pub fn filled_shape_row(&self, slot: BatchSlot, field: u32) -> usize {
         let fields = &self.settings.fields;
-        let before = |fields: &[Field]| fields.iter().map(Field::covered_extents).sum::<usize>();
+        let before = |fields: &[Field]| fields.iter().map(Field::filled_extents).sum::<usize>();
         let samples = self.settings.config.samples_per_batch as usize;
         samples * (slot.at() * before(fields) + before(&fields[..field as usize]))
     }
@@ -214,7 +214,7 @@ impl Shared {
         self.tables.chunks.write(row, ChunkTask { way: Way::Refused, ..task });
         let codec = self.array_record(task.array).compressor().map_or(0, Codec::number);
         self.stats.chunks_redone[codec].fetch_add(1, Relaxed);
-        self.stats.chunks_by_workers[reason as usize].fetch_add(1, Relaxed);
+        self.stats.chunks_not_on_device[reason as usize].fetch_add(1, Relaxed);
         // That a slab was full says nothing of the array.
         if reason != ByWorker::Room {
             self.views.refusals[task.array.at()].fetch_add(1, Relaxed);

@@ -80,8 +80,8 @@ impl<'a> FieldView<'a> {
 
     /// For each sample and each axis how far its boxes reach, 0 where there are none; of a scalar 1
     /// or 0.
-    pub fn covered(&self) -> &[u64] {
-        self.view.covered
+    pub fn filled_shape(&self) -> &[u64] {
+        self.view.filled_shape
     }
 
     /// A digest of the bytes of each sample; None where the config asks for none.
@@ -162,9 +162,9 @@ impl<'a> Batch<'a> {
         self.first.dtype()
     }
 
-    /// See [`FieldView::covered`].
-    pub fn covered(&self) -> &[u64] {
-        self.first.covered()
+    /// See [`FieldView::filled_shape`].
+    pub fn filled_shape(&self) -> &[u64] {
+        self.first.filled_shape()
     }
 
     /// See [`FieldView::digests`].

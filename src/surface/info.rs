@@ -118,7 +118,7 @@ fn fit_chunks<'a>(
             }
         }
     }
-    config.max_parts = config.max_parts.max(u32::try_from(parts).unwrap_or(u32::MAX));
+    config.max_npy_files = config.max_npy_files.max(u32::try_from(parts).unwrap_or(u32::MAX));
     Ok(())
 }
 

@@ -261,9 +261,9 @@ static void check_row(const wavetrain_batch_view *views, uint32_t row, uint64_t 
                 CHECK(*halves++ == wanted);
             }
     check_fed(views, row, number);
-    const uint64_t *covered = views[HALVES].covered + 3 * row;
-    CHECK(covered[0] == BOX && covered[1] == BOX && covered[2] == BOX);
-    CHECK(views[NOTHING].covered[row] == 0 && views[LABEL].covered[row] == 1);
+    const uint64_t *filled_shape = views[HALVES].filled_shape + 3 * row;
+    CHECK(filled_shape[0] == BOX && filled_shape[1] == BOX && filled_shape[2] == BOX);
+    CHECK(views[NOTHING].filled_shape[row] == 0 && views[LABEL].filled_shape[row] == 1);
 }
 
 /* Pushes the samples from *next on as long as they are taken. */
@@ -321,9 +321,9 @@ int main(int argc, char **argv) {
     static unsigned char scratch[WAVETRAIN_SCRATCH_BYTES];
     const char *const both[] = { uris[NUMBERED][0], uris[HOOK][1] };
     CHECK_OK(wavetrain_config_fit(&config, both, 2, scratch, sizeof scratch, &error), error);
-    CHECK(config.max_parts == PARTS);
+    CHECK(config.max_npy_files == PARTS);
     /* A sample may have boxes of two of them. */
-    config.max_parts *= 2;
+    config.max_npy_files *= 2;
     wavetrain_loader loader;
     CHECK_OK(wavetrain_open(&config, &loader, &error), error);
     if (filtered)

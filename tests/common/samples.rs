@@ -182,7 +182,7 @@ impl Case {
             max_chunk_uncompressed_bytes: 1 << 20,
             max_host_memory_bytes: 96 << 20,
             max_chunks_per_wave: 64,
-            max_parts: 32,
+            max_npy_files: 32,
             source: self.source,
             n_io_threads: 2,
             n_decode_threads: 2,
@@ -260,13 +260,13 @@ impl Case {
                     let tags: Vec<u64> =
                         (first..).map(|tag| tag as u64).take(batch.tags().len()).collect();
                     assert_eq!(batch.tags(), tags);
-                    for (number, (crc, covered)) in self.batches[seen].iter().enumerate() {
+                    for (number, (crc, filled_shape)) in self.batches[seen].iter().enumerate() {
                         let field = batch.field(number as u32).expect("a field");
                         let mut data = vec![0; field.bytes() as usize];
                         field.copy_to(&mut data).expect("a copy");
                         bytes += field.bytes();
                         let place = format!("case {case}, batch {seen}, field {number}");
-                        assert_eq!(field.covered(), covered, "{place}");
+                        assert_eq!(field.filled_shape(), filled_shape, "{place}");
                         let position = first as u64;
                         let samples = data.chunks_exact(data.len() / tags.len());
                         digest::check(&field, config.digest == 1, samples, position, &place);

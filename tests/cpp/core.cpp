@@ -859,12 +859,12 @@ static void fields_are_found_by_number_and_by_name() {
     }
     batch popped;
     CHECK(feeding.pop(popped).ok() && batch_is_right(popped));
-    CHECK(strcmp(popped.name(), "image") == 0 && popped.covered(0)[2] == BOX);
+    CHECK(strcmp(popped.name(), "image") == 0 && popped.filled_shape(0)[2] == BOX);
     const wavetrain::field_view half = popped.field("half"), label = popped.field(2);
     CHECK(half && label && half.shape().size() == 3 && label.shape().size() == 1);
     CHECK(label.as<std::int64_t>()[2] == 2 && label.as<std::uint64_t>().empty());
     const wavetrain::field_view weight = popped.field("weights");
-    CHECK(weight.row<double>(1)[3] == 4 && weight.covered(9).empty());
+    CHECK(weight.row<double>(1)[3] == 4 && weight.filled_shape(9).empty());
     CHECK(!popped.field("none") && !popped.field(static_cast<const char *>(nullptr)));
     CHECK(popped.field(0).data() == popped.data() && popped.field(1u).data() == half.data());
     CHECK(popped.field(std::size_t(1)).data() == half.data() && !popped.field(-1));
@@ -880,7 +880,7 @@ static void fields_are_found_by_number_and_by_name() {
                     x == 1 || x == 2 ? sparse_at(0, at.z, at.y + y, at.x + from) : 5;
                 CHECK(plane[std::size_t(y * (BOX / 2) + x)] == wanted);
             }
-        CHECK(half.covered(row)[0] == BOX && half.covered(row)[1] == 3);
+        CHECK(half.filled_shape(row)[0] == BOX && half.filled_shape(row)[1] == 3);
     }
     check_digests(&popped.view(), 0);
     check_digests(&label.view(), 0);

@@ -139,7 +139,7 @@ inline void check_batch(const batch &found, std::uint64_t first, std::uint64_t c
     for (std::uint32_t row = 0; row < count; row++) {
         const std::uint64_t number = first + row;
         const image &given = images[number];
-        const span<const std::uint64_t> reach = found.covered(row);
+        const span<const std::uint64_t> reach = found.filled_shape(row);
         CHECK(names[row] == static_cast<std::int64_t>(number));
         CHECK(found.tags()[row] == first_tag + row);
         CHECK(reach[0] == given.height && reach[1] == given.width);

@@ -186,7 +186,7 @@ fn what_digests_take_of_a_device_is_billed_and_given_back() {
         assert_eq!(simulator.pinned_bytes() - before.1, need.pinned_bytes);
         assert_eq!(stats.pinned_bytes_committed, need.pinned_bytes);
         // A module for each kernel, as the simulator counts them.
-        let decode = u64::from(stats.device_decode_way != DECODE_OFF);
+        let decode = u64::from(stats.device_decode_mode != DECODE_OFF);
         assert_eq!(stats.gpu_overhead_bytes, (1 + u64::from(digest) + decode) << 20);
         loader.close(PATIENCE_NS).unwrap();
         assert_eq!((simulator.used_bytes(0), simulator.pinned_bytes()), before);

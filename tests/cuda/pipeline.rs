@@ -101,7 +101,7 @@ fn stream_to_the_byte(simulator: &Simulator, config: &Config, jobs: &[Job]) -> S
         [stats.host_bytes_committed, stats.pinned_bytes_committed, stats.gpu_bytes_committed];
     assert_eq!(committed, [need.host_bytes, need.pinned_bytes, need.device_bytes]);
     // Modules, as the simulator counts them.
-    let decodes = [DECODE_AUTO, DECODE_ON].iter().position(|way| *way == stats.device_decode_way);
+    let decodes = [DECODE_AUTO, DECODE_ON].iter().position(|way| *way == stats.device_decode_mode);
     let modules = decodes.map_or(1, |more| 2 + more as u64);
     assert_eq!(stats.gpu_overhead_bytes, modules << 20);
     stream_through(&loader, config, jobs, 0);

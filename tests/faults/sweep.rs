@@ -79,7 +79,7 @@ fn base_config() -> Config {
         max_host_memory_bytes: 0,
         max_chunk_uncompressed_bytes: 4096,
         max_chunks_per_wave: 16,
-        max_parts: PARTS,
+        max_npy_files: PARTS,
         max_read_op_bytes: 256,
         n_shard_index_cache: 4,
         lookahead_samples: 16,

@@ -167,7 +167,7 @@ const LARGE: [(&str, &str, fn(&mut Config)); 13] = [
     ("max_boxes_per_sample", "batch states", |c| {
         (c.samples_per_batch, c.max_boxes_per_sample) = (4096, 255);
     }),
-    ("max_parts", "part table", |c| c.max_parts = 1 << 24),
+    ("max_npy_files", "part table", |c| c.max_npy_files = 1 << 24),
     ("n_batch_slots", "batch slots", |c| (c.n_batch_slots, c.sample_shape[0]) = (64, 1 << 20)),
     ("chunk_cache_bytes", "chunk cache", |c| c.chunk_cache_bytes = 1 << 30),
 ];

@@ -145,8 +145,8 @@ fn check_batch(loader: &Open, batch: u64, tag: u64) {
     assert!(is_right(data, tag));
     assert_eq!((tags, status), (tag, 0));
     // SAFETY: likewise: three extents.
-    let covered = unsafe { std::slice::from_raw_parts(info.covered, 3) };
-    assert_eq!(covered, SHAPE);
+    let filled_shape = unsafe { std::slice::from_raw_parts(info.filled_shape, 3) };
+    assert_eq!(filled_shape, SHAPE);
 }
 
 #[derive(Clone, Copy)]

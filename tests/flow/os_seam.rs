@@ -194,7 +194,7 @@ fn calls_that_a_signal_ends_are_made_again() {
     for number in 0..3 {
         std::fs::write(folder.join(format!("{number}.npy")), &file).unwrap();
     }
-    let failed = stream_any(&INTERRUPTED, &Config { max_parts: 9, ..config() }, &folder);
+    let failed = stream_any(&INTERRUPTED, &Config { max_npy_files: 9, ..config() }, &folder);
     assert!(failed.is_none(), "{failed:?}");
 }
 

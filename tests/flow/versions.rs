@@ -167,7 +167,7 @@ fn stats(loader: &Loader) -> Stats {
 }
 
 fn whole_config() -> Config {
-    Config { max_parts: 16, ..config(Dtype::U16, &[ROWS, COLUMNS], 1) }
+    Config { max_npy_files: 16, ..config(Dtype::U16, &[ROWS, COLUMNS], 1) }
 }
 
 /// Configs that keep much, little, and decoded chunks.

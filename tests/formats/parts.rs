@@ -49,7 +49,7 @@ fn write(scratch: &Scratch, folder: &str, rows: &[u64], row: &[u64], is_fortran:
 }
 
 fn config(sample: &[u64], samples: usize) -> Config {
-    Config { max_parts: 2000, ..drive::config(Dtype::U16, sample, samples) }
+    Config { max_npy_files: 2000, ..drive::config(Dtype::U16, sample, samples) }
 }
 
 /// Boxes of an array whose element n is n.
@@ -160,21 +160,22 @@ fn folders_share_the_table_and_give_their_rows_up_for_each_other() {
         write(&scratch, folder, &rows, &[5], false);
     }
     for (most, cached) in [(5, 16), (9, 16), (10, 16), (15, 16), (10, 1)] {
-        let config = Config { max_parts: most, n_array_meta_cache: cached, ..config(&[9, 4], 2) };
+        let config =
+            Config { max_npy_files: most, n_array_meta_cache: cached, ..config(&[9, 4], 2) };
         let uris = ["a", "b", "c", "a", "c", "b", "b", "a"].map(|folder| scratch.uri(folder));
         let all: Vec<Job> =
             (0..12).flat_map(|turn| jobs(&uris[turn % uris.len()], &[25, 5], &[9, 4], 2)).collect();
         drive::stream(&config, &all);
     }
-    let small = Config { max_parts: 4, ..config(&[9, 4], 1) };
+    let small = Config { max_npy_files: 4, ..config(&[9, 4], 1) };
     let failure = pop(&drive::open(&small), &scratch.uri("a"), 0).unwrap_err();
     assert_eq!((failure.status, failure.tag), (Status::Budget, 9), "{failure}");
-    assert!(failure.text.as_str().contains("5 files, max_parts = 4: raise it"), "{failure}");
-    let mut fitted = Config { max_parts: 0, ..small };
+    assert!(failure.text.as_str().contains("5 files, max_npy_files = 4: raise it"), "{failure}");
+    let mut fitted = Config { max_npy_files: 0, ..small };
     let uris = ["a", "b"].map(|folder| scratch.uri(folder));
     let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
     config_fit(&mut fitted, &uris, &mut vec![0; SCRATCH_BYTES]).unwrap();
-    assert_eq!(fitted.max_parts, 10);
+    assert_eq!(fitted.max_npy_files, 10);
 }
 
 #[test]

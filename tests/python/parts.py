@@ -102,7 +102,7 @@ def put(batch: numpy.ndarray, row: int, values: numpy.ndarray, box: wavetrain.Bo
 
 
 def reach(config: wavetrain.Config, samples: list[wavetrain.Sample]) -> dict[str, numpy.ndarray]:
-    """What `covered` is by field, of boxes that have axes."""
+    """What `filled_shape` is by field, of boxes that have axes."""
     made = {}
     for number, field in enumerate(config.fields):
         rank = len(field.sample_shape)

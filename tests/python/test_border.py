@@ -58,7 +58,7 @@ LIMITS = {
     "lookahead_samples": (1, U32),
     "device": (0, I32),
     "max_boxes_per_sample": (0, 255),
-    "max_parts": (0, 1 << 24),
+    "max_npy_files": (0, 1 << 24),
     "hook_stack_bytes": (0, 1 << 30),
     "max_open_files": (0, U32),
 }

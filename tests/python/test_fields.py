@@ -79,7 +79,9 @@ def test_an_image_its_mask_and_its_label_come_in_one_batch(store, three):
         assert kinds == ["<f4", "|u1", "<i8"]
         assert [batch[name].shape for name in batch] == [(2, 4, 6), (2, 4, 6), (2,)]
         assert [batch[name].dtype.name for name in batch] == ["F32", "U8", "I64"]
-        assert [batch[name].covered.tolist() for name in batch] == [[[4, 6]] * 2] * 2 + [[[1]] * 2]
+        assert [batch[name].filled_shape.tolist() for name in batch] == [[[4, 6]] * 2] * 2 + [
+            [[1]] * 2
+        ]
         # The batch alone is the first of them.
         assert batch.info == batch["image"].info and batch.shape == (2, 4, 6)
         assert batch.info.tags == batch["label"].info.tags == (0, 1)
@@ -112,7 +114,7 @@ def test_a_batch_without_a_table_has_one_field_without_a_name(cube, pipeline):
     with stream.pop() as batch:
         assert batch.fields == () and batch.field(0).name == ""
         numpy.testing.assert_array_equal(batch.field(0).numpy(), batch.numpy())
-        assert batch.covered.tolist() == [[EDGE] * 3] * 3
+        assert batch.filled_shape.tolist() == [[EDGE] * 3] * 3
         with pytest.raises(KeyError, match="none with a name"):
             batch["image"]
 
@@ -163,7 +165,7 @@ def test_a_field_keeps_its_batch_and_is_gone_with_it(store, three):
     batch = three.pop()
     field = batch["label"]
     batch.release()
-    for call in (lambda: field.shape, lambda: field.covered, field.numpy, field.__dlpack__):
+    for call in (lambda: field.shape, lambda: field.filled_shape, field.numpy, field.__dlpack__):
         with pytest.raises(wavetrain.InvalidArgument, match="not held"):
             call()
     assert three.pop().info.tags == (4, 5)
@@ -192,7 +194,7 @@ def test_fields_on_a_device_say_so(store, simulated_driver):
             )
             assert len({batch[name].info.device_ptr for name in batch}) == 3
             assert all(batch[name].__dlpack_device__() == (2, 0) for name in batch)
-            assert batch["mask"].covered.tolist() == [[4, 6]] * 2
+            assert batch["mask"].filled_shape.tolist() == [[4, 6]] * 2
             batch["label"].__dlpack__(stream=1, max_version=(1, 0))
             with pytest.raises(BufferError, match="device memory"):
                 batch["mask"].numpy()
@@ -282,7 +284,7 @@ def test_one_tensor_may_be_a_mosaic_too(store, pipeline):
     expected[1, :, :5] = plane[5:9, 5:10]
     with stream.pop() as batch:
         numpy.testing.assert_array_equal(batch.numpy(), expected)
-        assert batch.covered.tolist() == [[4, 6], [4, 5]]
+        assert batch.filled_shape.tolist() == [[4, 6], [4, 5]]
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
@@ -321,7 +323,7 @@ def test_what_no_box_goes_to_holds_pad_value(store, fielded):
         assert batch["weight"].numpy().tolist() == [0, store.data["real"][2, 7]]
         assert batch["code"].shape == (2, 2) and batch["code"].numpy().shape == (2, 2, 3)
         assert not batch["code"].numpy().any()
-        assert [batch[name].covered.tolist() for name in batch] == [
+        assert [batch[name].filled_shape.tolist() for name in batch] == [
             *([[0, 0], [4, 6]], [[1], [0]], [[0], [1]], [[0], [0]])
         ]
 
@@ -364,7 +366,7 @@ def test_samples_of_one_and_of_several_boxes_mix(store, fielded):
                 image, label = batch["image"].numpy()[row], batch["label"].numpy()[row]
                 numpy.testing.assert_array_equal(image, store.data["volume"][tag % 12, 1:5, 2:8])
                 assert label == (0 if tag in plain else store.data["track"][tag % 12])
-                assert batch["mask"].covered[row].any() == (tag not in plain)
+                assert batch["mask"].filled_shape[row].any() == (tag not in plain)
     assert seen == list(range(300))
 
 

@@ -50,5 +50,5 @@ def test_it_makes_room_for_folders_of_numbered_files(config, tmp_path):
                     with pipeline.pop() as batch:
                         assert batch.numpy()[0].tolist() == [*range(100, 164)]
             else:
-                with pytest.raises(wavetrain.BudgetExceeded, match="max_parts"):
+                with pytest.raises(wavetrain.BudgetExceeded, match="max_npy_files"):
                     pipeline.pop()

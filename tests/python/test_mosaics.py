@@ -140,11 +140,11 @@ def test_a_batch_is_what_numpy_makes_of_its_boxes(store, data):
             with batch:
                 some, samples = samples[:3], samples[3:]
                 assert batch.info.tags == tuple(sample.tag for sample in some)
-                holds, covered = store.holds(several, some), reach(several, some)
+                holds, filled_shape = store.holds(several, some), reach(several, some)
                 for name in SHAPES:
                     array = batch[name].numpy()
                     assert array.dtype == holds[name].dtype and array.shape == holds[name].shape
                     assert array.tobytes() == holds[name].tobytes(), name
-                    numpy.testing.assert_array_equal(batch[name].covered, covered[name])
+                    numpy.testing.assert_array_equal(batch[name].filled_shape, filled_shape[name])
                     del array  # or it outlives the pipeline
     assert not samples

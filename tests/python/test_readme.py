@@ -50,11 +50,11 @@ def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeyp
     zarr.create_array("label.zarr", shape=16, chunks=5, dtype="i4")[...] = numpy.arange(16) * 3
     images, masks, labels = [], [], []
 
-    def train(image, mask, label, covered):
+    def train(image, mask, label, filled_shape):
         images.append(image.numpy().copy())
         masks.append(mask.numpy().copy())
         labels.extend(label.tolist())
-        assert covered.tolist() == [[2, 64, 64]] * 8
+        assert filled_shape.tolist() == [[2, 64, 64]] * 8
 
     exec(snippets("python/README.md")[1], {"train": train})
     images, masks = numpy.concatenate(images), numpy.concatenate(masks)

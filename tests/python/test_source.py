@@ -47,7 +47,7 @@ def check(batch, numbers):
     """A batch that is made of these images and labels."""
     images, labels, reach = (batch[name] for name in ("image", "label", "image"))
     assert labels.numpy().tolist() == numbers
-    for row, cover, number in zip(images.numpy(), reach.covered, numbers):
+    for row, cover, number in zip(images.numpy(), reach.filled_shape, numbers):
         wanted = numpy.full(IMAGE.sample_shape, -1, "i4")
         given = image(number)
         wanted[: given.shape[0], : given.shape[1]] = given

@@ -254,19 +254,19 @@ def test_fields_come_out_by_their_names(array, config):
             wavetrain.Box(path, [(z, z + 1), (0, 1), (0, 1)], "first"),
         ]
         samples.append(wavetrain.Sample(boxes=boxes[: 2 + z % 2], tag=z))
-    extra = {"with_tags": True, "with_covered": True}
+    extra = {"with_tags": True, "with_filled_shape": True}
     with Batches(config, samples, transform=doubled, **extra) as batches:
         assert "Batches of image 4 x 3 x 8 x 8 f32, flip 4 x 8 x 8 u16, first" in repr(batches)
         seen = []
-        for x, tags, covered in batches:
-            assert [*x] == [*covered] == ["image", "flip", "first"]
+        for x, tags, filled_shape in batches:
+            assert [*x] == [*filled_shape] == ["image", "flip", "first"]
             check(x["image"], tags, data, 2)
-            assert x["first"].dtype is torch.int64 and covered["first"].dtype is torch.int64
+            assert x["first"].dtype is torch.int64 and filled_shape["first"].dtype is torch.int64
             for row, z in enumerate(tags.tolist()):
                 assert numpy.array_equal(x["flip"][row].numpy(), data[z, ::-1])
                 assert x["first"][row] == (data[z, 0, 0] if z % 2 else -1)
-                assert covered["first"][row].tolist() == [z % 2]
-                assert covered["image"][row].tolist() == [ROWS, 8, 8]
+                assert filled_shape["first"][row].tolist() == [z % 2]
+                assert filled_shape["image"][row].tolist() == [ROWS, 8, 8]
             seen += tags.tolist()
         assert seen == tags_of(path)
     with Batches(config, samples) as batches:
@@ -277,9 +277,9 @@ def test_fields_come_out_by_their_names(array, config):
 
 
 def test_what_is_covered_is_a_tensor_where_there_is_one(array, config):
-    with Batches(config, Order(array[0], 2), with_covered=True) as batches:
-        ((_, covered),) = batches
-        assert covered.tolist() == [[ROWS, 8, 8]] * 2
+    with Batches(config, Order(array[0], 2), with_filled_shape=True) as batches:
+        ((_, filled_shape),) = batches
+        assert filled_shape.tolist() == [[ROWS, 8, 8]] * 2
 
 
 def test_files_are_read_through(array, config):

@@ -158,9 +158,9 @@ pub fn decoded_json(stats: &Stats) -> Value {
         "by_workers": named_json(CODECS, &stats.chunks_decoded),
         "in_slab": stats.chunks_decoded_in_slab,
         "left_filtered": stats.chunks_left_filtered,
-        "by_device": named_json(CODECS, &stats.chunks_decoded_there),
+        "by_device": named_json(CODECS, &stats.chunks_decoded_on_device),
         "redone": named_json(CODECS, &stats.chunks_redone),
-        "why_workers": named_json(REASONS, &stats.chunks_by_workers),
+        "why_workers": named_json(REASONS, &stats.chunks_not_on_device),
     })
 }
 
@@ -170,12 +170,12 @@ pub fn decoded_lines(stats: &Stats) -> String {
         "  by the device    {}; {} again by workers\n  \
          by workers       {}; {} straight into slabs, {} of these still shuffled\n  \
          why by workers   {}\n\n",
-        named_text(CODECS, &stats.chunks_decoded_there),
+        named_text(CODECS, &stats.chunks_decoded_on_device),
         named_text(CODECS, &stats.chunks_redone),
         named_text(CODECS, &stats.chunks_decoded),
         stats.chunks_decoded_in_slab,
         stats.chunks_left_filtered,
-        named_text(REASONS, &stats.chunks_by_workers),
+        named_text(REASONS, &stats.chunks_not_on_device),
     )
 }
 

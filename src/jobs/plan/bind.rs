@@ -70,18 +70,18 @@ fn bind_boxes(
     if queued.len() < boxes as usize {
         state.slots.boxes.write(row(queued.len()), BoxRecord::EMPTY);
     }
-    let (covered, is_whole) = (&state.slots.covered, !shared.settings.takes_parts);
+    let (filled_shape, is_whole) = (&state.slots.filled_shape, !shared.settings.takes_parts);
     for (number, field) in shared.settings.fields.iter().enumerate() {
-        let extents = field.covered_extents();
-        let row = shared.covered_row(slot, number as u32) + sample as usize * extents;
+        let extents = field.filled_extents();
+        let row = shared.filled_shape_row(slot, number as u32) + sample as usize * extents;
         for axis in 0..extents {
-            covered.write(row + axis, if is_whole { field.shape[axis] } else { 0 });
+            filled_shape.write(row + axis, if is_whole { field.shape[axis] } else { 0 });
         }
         let is_of = |queued: &&QueuedBox| usize::from(queued.field) == number && !is_whole;
         for queued in queued.iter().filter(is_of) {
             let (_, high) = field.covered_by(&queued.shape);
             for (axis, high) in high[..extents].iter().enumerate() {
-                covered.write(row + axis, covered.read(row + axis).max(*high));
+                filled_shape.write(row + axis, filled_shape.read(row + axis).max(*high));
             }
         }
     }

@@ -203,7 +203,7 @@ impl<'a> Numbered<'a> {
             return Err(fail!(
                 why,
                 Budget,
-                "{shown}: {files}{whole} files, max_parts = {most}: raise it"
+                "{shown}: {files}{whole} files, max_npy_files = {most}: raise it"
             ));
         }
         // Number 0 is there, and spelled as all numbers of that length or less.
@@ -287,8 +287,12 @@ mod tests {
             (with("s_20.npy"), Status::Decode, "no zeros in front"),
             (with("s_00000000020.npy"), Status::Decode, "more than 10 digits"),
             (names(0..20, 4).into_iter().take(0).collect(), Status::NotFound, "no such file"),
-            (names(0..31, 4), Status::Budget, "31 files, max_parts = 30: raise it"),
-            (names(0..1025, 4), Status::Budget, "more than 1024 files, max_parts = 30: raise it"),
+            (names(0..31, 4), Status::Budget, "31 files, max_npy_files = 30: raise it"),
+            (
+                names(0..1025, 4),
+                Status::Budget,
+                "more than 1024 files, max_npy_files = 30: raise it",
+            ),
         ] {
             let refused = sequence(&list, 30).expect_err(text);
             assert_eq!(refused.0, status, "{}", refused.1);

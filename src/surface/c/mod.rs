@@ -122,7 +122,7 @@ unsafe fn write_fitted(config: *mut Config, fitted: &Config, why: &mut Why) -> R
     unsafe {
         let raised = Config {
             max_chunk_uncompressed_bytes: fitted.max_chunk_uncompressed_bytes,
-            max_parts: fitted.max_parts,
+            max_npy_files: fitted.max_npy_files,
             max_host_memory_bytes: fitted.max_host_memory_bytes,
             max_gpu_memory_bytes: fitted.max_gpu_memory_bytes,
             ..read_struct(config, Config::DEFAULT, "config", why)?
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             tags: view.tags.as_ptr(),
             statuses: view.statuses.as_ptr(),
             failed_samples: view.failed_samples,
-            covered: view.covered.as_ptr(),
+            filled_shape: view.filled_shape.as_ptr(),
             digests: view.digests.map_or(ptr::null(), |(digests, _)| digests.as_ptr()),
             digest: view.digests.map_or(0, |(_, sum)| sum),
             name: of.name_nul().as_ptr().cast(),

@@ -273,10 +273,10 @@ fn blosc_chunks_of_every_filter_typesize_and_block_give_the_bytes_of_the_array()
                 each_way(&*platform, config(dtype, shape)).map(|config| figures(&config, &jobs));
             in_slab += off.chunks_decoded_in_slab;
             left += off.chunks_left_filtered;
-            assert_eq!(sum(&off.chunks_decoded_there) + sum(&off.chunks_redone), 0);
-            there += sum(&on.chunks_decoded_there);
+            assert_eq!(sum(&off.chunks_decoded_on_device) + sum(&off.chunks_redone), 0);
+            there += sum(&on.chunks_decoded_on_device);
             redone += sum(&on.chunks_redone);
-            assert!(sum(&auto.chunks_decoded_there) <= sum(&on.chunks_decoded_there));
+            assert!(sum(&auto.chunks_decoded_on_device) <= sum(&on.chunks_decoded_on_device));
         }
         assert!(30 < left && left < in_slab, "{left} of {in_slab}");
         assert!(there > 0 && redone > 0, "{there}, {redone} again");
@@ -383,8 +383,8 @@ fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array
         });
         assert_eq!(sum(&on.0.chunks_redone) + sum(&auto.0.chunks_redone), 0, "{codecs}");
         assert_eq!(sum(&on.0.chunks_decoded), 0, "{codecs}");
-        assert_eq!(sum(&on.0.chunks_decoded_there), off.0.decode.count, "{codecs}");
-        assert_eq!(sum(&auto.0.chunks_decoded_there) > 0, number < GAINS, "{codecs}");
+        assert_eq!(sum(&on.0.chunks_decoded_on_device), off.0.decode.count, "{codecs}");
+        assert_eq!(sum(&auto.0.chunks_decoded_on_device) > 0, number < GAINS, "{codecs}");
         assert!(on.0.device_decode.output_bytes > on.0.device_decode.input_bytes, "{codecs}");
         println!("{number}: bytes over the bus: off {}, auto {}, on {}", off.1, auto.1, on.1);
         assert!(on.1 < off.1, "{codecs}");
@@ -407,8 +407,8 @@ fn what_a_device_refuses_at_random_comes_from_workers_and_is_the_same() {
             // Few chunks in flight, so that what is learned of an array is used.
             config.max_chunks_per_wave = 2 + one_in;
             let stats = figures(&config, &jobs);
-            let (there, redone) = (sum(&stats.chunks_decoded_there), sum(&stats.chunks_redone));
-            let by_workers = stats.chunks_by_workers;
+            let (there, redone) = (sum(&stats.chunks_decoded_on_device), sum(&stats.chunks_redone));
+            let by_workers = stats.chunks_not_on_device;
             assert_eq!(by_workers[ByWorker::Refused as usize], redone);
             assert_eq!(sum(&stats.chunks_decoded), redone + by_workers[ByWorker::Array as usize]);
             if one_in == 1 {
@@ -474,11 +474,12 @@ fn a_wave_whose_frames_need_more_scratch_than_there_is_is_decoded_in_passes() {
         (stats, simulator.calls(Some(c"cuLaunchKernel")) - before)
     };
     let (stats, launches) = run(20, 1 << 20);
-    assert_eq!((sum(&stats.chunks_decoded_there), sum(&stats.chunks_redone)), (40, 0));
+    assert_eq!((sum(&stats.chunks_decoded_on_device), sum(&stats.chunks_redone)), (40, 0));
     // Streams, units, and three kernels for each pass.
     let waves = stats.device_decode.count;
     assert!(launches > 5 * waves + 10, "{launches} launches for {waves} waves");
-    let refused = |samples| run(samples, 64 << 10).0.chunks_by_workers[ByWorker::Refused as usize];
+    let refused =
+        |samples| run(samples, 64 << 10).0.chunks_not_on_device[ByWorker::Refused as usize];
     assert!((1..33).any(|samples| refused(samples) > 0), "no frame is too large for all passes");
 }
 
@@ -636,7 +637,7 @@ fn a_chunk_is_decoded_into_the_slab_if_it_is_compressed_and_nearly_all_of_it_is_
             assert_eq!(ways, want, "{rows} rows, {}", case.codecs);
             let device = figures(&on, &jobs);
             let there = if case.is_there { host.chunks_decoded } else { [0; CODEC_PLACES] };
-            assert_eq!(device.chunks_decoded_there, there, "{}", case.codecs);
+            assert_eq!(device.chunks_decoded_on_device, there, "{}", case.codecs);
             assert_eq!(sum(&device.chunks_decoded) + sum(&there), 10, "{}", case.codecs);
         }
     }
