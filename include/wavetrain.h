@@ -278,6 +278,7 @@ enum {
 #define WAVETRAIN_RANK_MAX 16          /* axes of an array, a box, a sample */
 #define WAVETRAIN_URI_BYTES_MAX 4095   /* bytes of a uri, without a NUL */
 #define WAVETRAIN_ERROR_TEXT_BYTES 512 /* here and below: with the NUL */
+#define WAVETRAIN_SHORT_TEXT_BYTES 256
 #define WAVETRAIN_NAME_BYTES 64
 #define WAVETRAIN_CODECS_TEXT_BYTES 384
 #define WAVETRAIN_MEMORY_LINES 32
@@ -620,6 +621,22 @@ typedef struct wavetrain_stats_view {
     uint32_t reserved2;             /* 0 */
     uint64_t files_changed; /* files, documents and folders that had another version at the first
                                 touch of a batch, so that what was cached of them was forgotten */
+    uint64_t batches_lost;          /* not built yet: 0 */
+    uint64_t mapped_bytes;          /* not built yet: 0 */
+    uint64_t bytes_copied_out;      /* not built yet: 0 */
+    /* Synthetic metadata latency. Not built yet: 0. */
+    uint64_t metadata_latency_ops;
+    uint64_t metadata_latency_stat_ops;
+    uint64_t metadata_latency_submit_ops;
+    uint64_t metadata_latency_active;
+    uint64_t metadata_latency_max_active;
+    uint64_t metadata_latency_total_sleep_ns;
+    uint64_t metadata_latency_max_sleep_ns;
+    uint64_t metadata_backend_read_jobs;
+    uint64_t metadata_backend_read_active;
+    uint64_t metadata_backend_read_max_active;
+    char limit_text[WAVETRAIN_SHORT_TEXT_BYTES];     /* not built yet: empty */
+    char placement_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* not built yet: empty */
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
                                        number, 0 also where none is .. */
     uint64_t oldest_held_since_ns;  /* .. and when it was popped, by CLOCK_MONOTONIC; 0: none is */
@@ -725,6 +742,7 @@ typedef struct wavetrain_array_view {
     uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
     uint32_t packing;   /* WAVETRAIN_PACKING_ bits: attributes that wavetrain does not apply */
     uint32_t reserved2; /* 0 */
+    const uint64_t *file_ends; /* not built yet: NULL */
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */
@@ -985,6 +1003,21 @@ enum {
     WAVETRAIN_DECODE_FORCE32 = 0x7FFFFFFF
 };
 
+/* on_consumer_lost, not built yet: what a consumer that ends without a close means */
+enum {
+    WAVETRAIN_LOST_FAIL = 0, /* the stream ends for all */
+    WAVETRAIN_LOST_SKIP = 1, /* its batches are dropped and counted */
+    WAVETRAIN_LOST_FORCE32 = 0x7FFFFFFF
+};
+
+/* share_order, not built yet: which consumer gets which batch */
+enum {
+    WAVETRAIN_SHARE_ROUND = 0, /* batch k is for consumer k modulo their number */
+    WAVETRAIN_SHARE_FIRST = 1, /* a batch is for the consumer that pops first */
+    WAVETRAIN_SHARE_ALL = 2,   /* each consumer gets every batch */
+    WAVETRAIN_SHARE_FORCE32 = 0x7FFFFFFF
+};
+
 /* numa_strategy */
 enum {
     WAVETRAIN_NUMA_AUTO = 0, /* where the device or the thread that opens is; not built yet */
@@ -1179,6 +1212,28 @@ typedef struct wavetrain_config {
                                       until the process ends, once a loader was opened; 0: you
                                       close before you unload it. A program always stays [1] */
     uint64_t reset_timeout_ns;     /* that reset waits for what runs, before it is AGAIN [30 s] */
+
+    /* Not built yet: another value than the default is UNSUPPORTED by name. */
+    uint32_t map_uncompressed;       /* 1: uncompressed data is read through mappings [0] */
+    uint32_t saturate;               /* 1: casts to integers clamp and truncate; NaN is 0 [0] */
+    uint64_t map_bytes_max;          /* address space for mapped files [64 GiB] */
+    uint32_t n_readers;              /* calls of read_into that work at a time [8] */
+    uint32_t lent_slots;             /* n: records for n lent slots, and no other slots [0] */
+    uint32_t trace_events;           /* places in the ring of events [0] */
+    uint32_t max_indices_per_sample; /* in lists of indices [0] */
+    uint32_t check_memory;           /* 1: open is OUT_OF_MEMORY for a budget beyond what the system
+                                        allots. Nothing is checked yet [1] */
+    uint32_t on_consumer_lost;       /* WAVETRAIN_LOST_ [FAIL] */
+    const char *share_name;          /* name under which other processes attach [NULL] */
+    uint32_t share_consumers;        /* processes that attach, 1 to 64 [0] */
+    uint32_t share_order;            /* WAVETRAIN_SHARE_ [ROUND] */
+    uint32_t share_owner;            /* 1: the owner pops as consumer 0 [0] */
+    uint32_t reserved4;              /* 0 */
+    uint64_t attach_timeout_ns;      /* a consumer that has not attached by then is lost [60 s] */
+    const uint64_t *cpus;            /* cpu_words words of bits: the CPUs that threads may use
+                                        [NULL: those of the thread that opens] */
+    uint32_t cpu_words;              /* [0] */
+    uint32_t reserved5;              /* 0 */
 } wavetrain_config;
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the

@@ -43,6 +43,7 @@ INTERNAL = -12
 RANK_MAX = 16
 URI_BYTES_MAX = 4095
 ERROR_TEXT_BYTES = 512
+SHORT_TEXT_BYTES = 256
 NAME_BYTES = 64
 CODECS_TEXT_BYTES = 384
 MEMORY_LINES = 32
@@ -132,6 +133,11 @@ GDS_ON = 2
 DECODE_AUTO = 0
 DECODE_OFF = 1
 DECODE_ON = 2
+LOST_FAIL = 0
+LOST_SKIP = 1
+SHARE_ROUND = 0
+SHARE_FIRST = 1
+SHARE_ALL = 2
 NUMA_AUTO = 0
 NUMA_OFF = 1
 NUMA_PIN = 2
@@ -424,6 +430,21 @@ class StatsView(Structure):
     device_decode_mode: int
     reserved2: int
     files_changed: int
+    batches_lost: int
+    mapped_bytes: int
+    bytes_copied_out: int
+    metadata_latency_ops: int
+    metadata_latency_stat_ops: int
+    metadata_latency_submit_ops: int
+    metadata_latency_active: int
+    metadata_latency_max_active: int
+    metadata_latency_total_sleep_ns: int
+    metadata_latency_max_sleep_ns: int
+    metadata_backend_read_jobs: int
+    metadata_backend_read_active: int
+    metadata_backend_read_max_active: int
+    limit_text: bytes
+    placement_text: bytes
     oldest_held_batch: int
     oldest_held_since_ns: int
 
@@ -485,6 +506,21 @@ class StatsView(Structure):
         ("device_decode_mode", c_uint32),
         ("reserved2", c_uint32),
         ("files_changed", c_uint64),
+        ("batches_lost", c_uint64),
+        ("mapped_bytes", c_uint64),
+        ("bytes_copied_out", c_uint64),
+        ("metadata_latency_ops", c_uint64),
+        ("metadata_latency_stat_ops", c_uint64),
+        ("metadata_latency_submit_ops", c_uint64),
+        ("metadata_latency_active", c_uint64),
+        ("metadata_latency_max_active", c_uint64),
+        ("metadata_latency_total_sleep_ns", c_uint64),
+        ("metadata_latency_max_sleep_ns", c_uint64),
+        ("metadata_backend_read_jobs", c_uint64),
+        ("metadata_backend_read_active", c_uint64),
+        ("metadata_backend_read_max_active", c_uint64),
+        ("limit_text", c_char * SHORT_TEXT_BYTES),
+        ("placement_text", c_char * SHORT_TEXT_BYTES),
         ("oldest_held_batch", c_uint64),
         ("oldest_held_since_ns", c_uint64),
     ]
@@ -567,6 +603,7 @@ class ArrayView(Structure):
     file_counts: Array[c_uint64]
     packing: int
     reserved2: int
+    file_ends: int | None
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -601,6 +638,7 @@ class ArrayView(Structure):
         ("file_counts", c_uint64 * RANK_MAX),
         ("packing", c_uint32),
         ("reserved2", c_uint32),
+        ("file_ends", c_void_p),
     ]
 
 
@@ -887,6 +925,24 @@ class Config(Structure):
     max_open_files: int
     keep_loaded: int
     reset_timeout_ns: int
+    map_uncompressed: int
+    saturate: int
+    map_bytes_max: int
+    n_readers: int
+    lent_slots: int
+    trace_events: int
+    max_indices_per_sample: int
+    check_memory: int
+    on_consumer_lost: int
+    share_name: bytes | None
+    share_consumers: int
+    share_order: int
+    share_owner: int
+    reserved4: int
+    attach_timeout_ns: int
+    cpus: int | None
+    cpu_words: int
+    reserved5: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -955,6 +1011,24 @@ class Config(Structure):
         ("max_open_files", c_uint32),
         ("keep_loaded", c_uint32),
         ("reset_timeout_ns", c_uint64),
+        ("map_uncompressed", c_uint32),
+        ("saturate", c_uint32),
+        ("map_bytes_max", c_uint64),
+        ("n_readers", c_uint32),
+        ("lent_slots", c_uint32),
+        ("trace_events", c_uint32),
+        ("max_indices_per_sample", c_uint32),
+        ("check_memory", c_uint32),
+        ("on_consumer_lost", c_uint32),
+        ("share_name", c_char_p),
+        ("share_consumers", c_uint32),
+        ("share_order", c_uint32),
+        ("share_owner", c_uint32),
+        ("reserved4", c_uint32),
+        ("attach_timeout_ns", c_uint64),
+        ("cpus", c_void_p),
+        ("cpu_words", c_uint32),
+        ("reserved5", c_uint32),
     ]
 
 

@@ -466,6 +466,8 @@ c_structs! {
         packing: u32,
         /// 0.
         reserved2: u32,
+        /// NULL: not built yet.
+        file_ends: *const u64,
     }
 
     /// `wavetrain_memory_hook`: where open takes its memory. All zero: from the system.

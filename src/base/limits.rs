@@ -26,6 +26,8 @@ pub const JSON_DEPTH_MAX: usize = 128;
 
 /// Bytes of an error text, its NUL included.
 pub const ERROR_TEXT_BYTES: usize = 512;
+/// Bytes of a text in the statistics, the NUL included: one sentence and a setting.
+pub const SHORT_TEXT_BYTES: usize = 256;
 
 /// Longest path of a node inside a group, its NUL included. Labels of fields of wells nest some ten
 /// short names; a longer path is refused by name.

@@ -5,7 +5,7 @@
 use crate::base::abi::{
     BY_WORKER_PLACES, Blank, CODEC_PLACES, HISTOGRAM_BUCKETS, NAME_BYTES, c_structs,
 };
-use crate::base::limits::ERROR_TEXT_BYTES;
+use crate::base::limits::{ERROR_TEXT_BYTES, SHORT_TEXT_BYTES};
 use core::ffi::c_char;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -295,6 +295,36 @@ stats! {
     /// Files, documents and folders that were replaced or rewritten since they were looked at, so
     /// that what was cached of them was forgotten.
     files_changed: u64 = AtomicU64,
+    /// 0: not built yet.
+    batches_lost: u64,
+    /// 0: not built yet.
+    mapped_bytes: u64,
+    /// 0: not built yet.
+    bytes_copied_out: u64,
+    /// 0, as the nine below: synthetic metadata latency is not built yet.
+    metadata_latency_ops: u64,
+    /// 0.
+    metadata_latency_stat_ops: u64,
+    /// 0.
+    metadata_latency_submit_ops: u64,
+    /// 0.
+    metadata_latency_active: u64,
+    /// 0.
+    metadata_latency_max_active: u64,
+    /// 0.
+    metadata_latency_total_sleep_ns: u64,
+    /// 0.
+    metadata_latency_max_sleep_ns: u64,
+    /// 0.
+    metadata_backend_read_jobs: u64,
+    /// 0.
+    metadata_backend_read_active: u64,
+    /// 0.
+    metadata_backend_read_max_active: u64,
+    /// Empty: not built yet.
+    limit_text: [c_char; SHORT_TEXT_BYTES],
+    /// Empty: not built yet.
+    placement_text: [c_char; SHORT_TEXT_BYTES],
     /// Number of the batch that is held the longest, by the caller or by tensors; 0 also where
     /// none is.
     oldest_held_batch: u64,

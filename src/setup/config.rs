@@ -16,7 +16,7 @@ use crate::cuda::DriverPath;
 use crate::fail;
 use crate::records::Dtype;
 pub use crate::setup::field_table::FieldTable;
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 use core::ptr;
 
 /// `backend`: take CUDA where there is a device, else the host.
@@ -71,6 +71,16 @@ pub const READER_THREADS: u32 = 1;
 pub const READER_URING: u32 = 2;
 /// `reader`: as READER_URING, past the page cache (O_DIRECT) where the bytes are not in it.
 pub const READER_DIRECT: u32 = 3;
+/// `on_consumer_lost`: the stream ends for all. Not built yet.
+pub const LOST_FAIL: u32 = 0;
+/// `on_consumer_lost`: its batches are dropped. Not built yet.
+pub const LOST_SKIP: u32 = 1;
+/// `share_order`: batch k is for consumer k modulo their number. Not built yet.
+pub const SHARE_ROUND: u32 = 0;
+/// `share_order`: a batch is for whoever pops first. Not built yet.
+pub const SHARE_FIRST: u32 = 1;
+/// `share_order`: each batch is for all. Not built yet.
+pub const SHARE_ALL: u32 = 2;
 /// `log_level`: every step.
 pub const LOG_TRACE: u32 = 0;
 /// `log_level`: every decision.
@@ -135,7 +145,7 @@ macro_rules! config {
     ($(
         $(#[$doc:meta])*
         $name:ident: $type:ty = $default:expr
-        $(, [$least:expr, $most:expr])? $(, $hook:ident)?
+        $(, [$least:expr, $most:expr])? $(, $hook:ident)? $(, {$unbuilt:ident})?
         $(=> $flag:ident $($choices:ident)? $help:literal)?;
     )+) => {
         c_structs! {
@@ -156,6 +166,16 @@ macro_rules! config {
                 Ok(())
             }
 
+            /// The first field that is not built yet and not at its default.
+            pub(super) fn unbuilt(&self) -> Option<&'static str> {
+                let mut found = None;
+                $($(
+                    let $unbuilt = self.$name != Config::DEFAULT.$name;
+                    found = found.or($unbuilt.then_some(stringify!($name)));
+                )?)+
+                found
+            }
+
             /// Shows each hook to `visit`, up to the first that is refused.
             pub(crate) fn each_hook(
                 &self,
@@ -174,7 +194,8 @@ macro_rules! config {
 }
 
 /// The fields of a config, in the order of the header: type and default, then limits, both
-/// included, or that it is a hook; behind `=>` how the command line reads its flag, and the help.
+/// included, that it is a hook, or that it is not built yet, so only its default is accepted; after
+/// `=>` how the command line reads its flag, and the help.
 #[cfg_attr(feature = "internals", macro_export)]
 #[doc(hidden)]
 macro_rules! config_table {
@@ -270,7 +291,7 @@ macro_rules! config_table {
         /// NUMA_OFF.
         numa_strategy: u32 = NUMA_OFF, [0, NUMA_PIN] => Choice NUMA "NUMA placement; not built yet";
         /// NUMA node; -1 = none. Default -1. Not built yet.
-        numa_node: i32 = -1 => Signed "NUMA node; -1 = none; not built yet";
+        numa_node: i32 = -1, {unbuilt} => Signed "NUMA node; -1 = none; not built yet";
         /// Least severe level that is logged: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal,
         /// 6 off. Default 3.
         log_level: u32 = 3, [0, LOG_OFF] => Choice LEVELS "least severe level logged";
@@ -282,7 +303,7 @@ macro_rules! config_table {
         /// Default NULL.
         consumer_stream: *mut c_void = ptr::null_mut();
         /// Synthetic metadata latency. Default none. Not built yet.
-        metadata_latency: MetadataLatency = MetadataLatency::BLANK
+        metadata_latency: MetadataLatency = MetadataLatency::BLANK, {unbuilt}
             => Latency "synthetic latency of metadata; not built yet";
         /// Where memory comes from.
         memory: MemoryHook = MemoryHook::NONE, Hook;
@@ -319,9 +340,9 @@ macro_rules! config_table {
         /// 1: each sample gets a digest, and each batch their sum. Default 0.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
         /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.
-        augment: u32 = 0, [0, 1] => Count "changes as boxes are cast; not built yet";
+        augment: u32 = 0, [0, 1], {unbuilt} => Count "changes as boxes are cast; not built yet";
         /// Memory for boxes that are resampled. Not built yet, so only 0 is taken.
-        max_resample_bytes: u64 = 0 => Bytes "memory for resampled boxes; not built yet";
+        max_resample_bytes: u64 = 0, {unbuilt} => Bytes "memory for resampled boxes; not built yet";
         /// Arrays that only the host can read: `hook:NAME`. Default none.
         source: SourceHook = SourceHook::NONE, Hook;
         /// DECODE_AUTO, _OFF or _ON: what is decoded on the device: LZ4, zstd, and blosc of
@@ -348,6 +369,45 @@ macro_rules! config_table {
         keep_loaded: u32 = 1, [0, 1] => Switch "the library stays loaded once it was used";
         /// Longest that a reset waits for what runs, in nanoseconds. Default 30 s.
         reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset";
+        /// 1: uncompressed data is read through mappings. Default 0. Not built yet.
+        map_uncompressed: u32 = 0, {unbuilt};
+        /// 1: casts to integers clamp and truncate, and NaN is 0. Default 0. Not built yet.
+        saturate: u32 = 0, {unbuilt};
+        /// Address space for mapped files. Default 64 GiB. Not built yet.
+        map_bytes_max: u64 = 64 << 30, {unbuilt};
+        /// Calls of read_into that work at a time. Default 8. Not built yet.
+        n_readers: u32 = 8, {unbuilt};
+        /// Records for lent slots; the loader then has no other slots. Default 0. Not built yet.
+        lent_slots: u32 = 0, {unbuilt};
+        /// Places in the ring of events. Default 0. Not built yet.
+        trace_events: u32 = 0, {unbuilt};
+        /// Most indices in the lists of a sample. Default 0. Not built yet.
+        max_indices_per_sample: u32 = 0, {unbuilt};
+        /// 1: a budget beyond what the system allots is refused at open. Default 1. Not built yet:
+        /// nothing is checked.
+        check_memory: u32 = 1, {unbuilt};
+        /// What a lost consumer means: LOST_FAIL or LOST_SKIP. Default LOST_FAIL. Not built yet.
+        on_consumer_lost: u32 = LOST_FAIL, {unbuilt};
+        /// Name under which other processes attach. Default NULL. Not built yet.
+        share_name: *const c_char = ptr::null(), {unbuilt};
+        /// Processes that attach. Default 0. Not built yet.
+        share_consumers: u32 = 0, {unbuilt};
+        /// Which consumer gets which batch: SHARE_ROUND, _FIRST or _ALL. Default SHARE_ROUND. Not
+        /// built yet.
+        share_order: u32 = SHARE_ROUND, {unbuilt};
+        /// 1: the owner pops as consumer 0. Default 0. Not built yet.
+        share_owner: u32 = 0, {unbuilt};
+        /// Always 0.
+        reserved4: u32 = 0, [0, 0];
+        /// Longest wait for a consumer to attach, in nanoseconds. Default 60 s. Not built yet.
+        attach_timeout_ns: u64 = 60_000_000_000, {unbuilt};
+        /// Bits of the CPUs that threads may use. Default NULL: those of the thread that opens. Not
+        /// built yet.
+        cpus: *const u64 = ptr::null(), {unbuilt};
+        /// Words of `cpus`. Default 0. Not built yet.
+        cpu_words: u32 = 0, {unbuilt};
+        /// Always 0.
+        reserved5: u32 = 0, [0, 0];
     } };
 }
 config_table!(config);

@@ -260,16 +260,12 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
 
 /// Refuses what is not built by the name of the field, and of the choice where there are several.
 fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let (c, default) = (config, &Config::DEFAULT);
+    let c = config;
     let asked = [
         ("enable_gds = auto", c.enable_gds == config::AUTO),
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
         ("numa_strategy = auto", c.numa_strategy == config::AUTO),
         ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
-        ("numa_node", c.numa_node != default.numa_node),
-        ("metadata_latency", c.metadata_latency != default.metadata_latency),
-        ("augment", c.augment != default.augment),
-        ("max_resample_bytes", c.max_resample_bytes != default.max_resample_bytes),
         ("store.read_tail", c.store.read_tail.is_some()),
         ("store.read_version", c.store.read_version.is_some()),
         ("store.read_version_async", c.store.read_version_async.is_some()),
@@ -279,9 +275,8 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("store.reads_max", c.store.reads_max != 0),
         ("store.retries_itself", c.store.retries_itself != 0),
     ];
-    let Some((name, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) else {
-        return Ok(());
-    };
+    let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
+    let Some(name) = asked.or_else(|| config.unbuilt()) else { return Ok(()) };
     let way_out = "leave it at its default";
     Err(fail!(why, Unsupported, "{name} is not built into this version: {way_out}"))
 }

@@ -9,13 +9,14 @@ use crate::common::hook::with_hook;
 use crate::common::npy;
 use crate::common::store::{self, Spec};
 use crate::common::synth::Meta;
+use std::ffi::{CStr, c_char, c_void};
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, SystemTime};
-use wavetrain::abi::Stats;
+use wavetrain::abi::{FILE_ABSENT, FilesHook, ProfilerHook, Stats};
 use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::os::{Errno, Os, SYSTEM};
@@ -467,6 +468,125 @@ fn what_was_forgotten_is_found_as_it_is_then() {
         let refused = loader.forget(Some("")).expect_err("no uri");
         assert_eq!(refused.status, Status::Invalid, "{refused}");
     }
+}
+
+/// Whether the next size of a shard is a wrong one.
+static LIES: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn size_that_lies_once(_user: *mut c_void, name: *const c_char) -> i64 {
+    // SAFETY: the library hands over a NUL-terminated name that lives during the call.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().expect("UTF-8");
+    let lie = i64::from(name.ends_with("/c/0/0") && LIES.swap(false, SeqCst));
+    fs::metadata(name).map_or(FILE_ABSENT, |found| found.len() as i64 + lie)
+}
+
+/// Steps that looked at files, and how far the planner is.
+static FILE_STEPS: AtomicU64 = AtomicU64::new(0);
+static PLANNER: Mutex<PlannerIs> = Mutex::new(PlannerIs::Free);
+static PLANNER_CHANGED: Condvar = Condvar::new();
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum PlannerIs {
+    Free,
+    ToStop,
+    Stopped,
+}
+
+fn set_planner(is: PlannerIs) {
+    *PLANNER.lock().expect("the lock") = is;
+    PLANNER_CHANGED.notify_all();
+}
+
+fn wait_while_planner(is: PlannerIs) {
+    let guard = PLANNER.lock().expect("the lock");
+    drop(PLANNER_CHANGED.wait_while(guard, |now| *now == is).expect("the lock"));
+}
+
+unsafe extern "C" fn begin_step(_user: *mut c_void, name: *const c_char) {
+    // SAFETY: the library hands over a NUL-terminated name that lives during the call.
+    let name = unsafe { CStr::from_ptr(name) };
+    FILE_STEPS.fetch_add(u64::from(name == c"meta"), SeqCst);
+    if name == c"plan" && *PLANNER.lock().expect("the lock") == PlannerIs::ToStop {
+        set_planner(PlannerIs::Stopped);
+        wait_while_planner(PlannerIs::Stopped);
+    }
+}
+
+unsafe extern "C" fn end_step(_user: *mut c_void) {}
+
+/// An array of 512 zstd chunks of one element in one shard, whose index has two pages. Element n
+/// is n.
+fn two_pages(scratch: &Scratch) -> String {
+    let frame = |n: u16| zstd::encode_all(&n.to_le_bytes()[..], 1).expect("a frame");
+    let frames: Vec<Vec<u8>> = (0..512).map(frame).collect();
+    let entry = |at: &mut u64, frame: &Vec<u8>| {
+        let begin = std::mem::replace(at, *at + frame.len() as u64);
+        Some((begin, frame.len() as u64))
+    };
+    let entries: Vec<(u64, u64)> = frames.iter().scan(0, entry).collect();
+    let shard = crate::common::synth::shard_bytes(&frames.concat(), &entries);
+    let mut meta = Meta::u16(&[16, 32], &[1, 1], Some(&[16, 32]));
+    meta.codecs = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+    meta.write(scratch, "array", Some(&shard))
+}
+
+#[test]
+fn a_look_that_saw_a_version_that_is_gone_by_then_does_not_hang() {
+    let scratch = Scratch::new();
+    let uri = two_pages(&scratch);
+    let base = config(Dtype::U16, &[1, 1], 2);
+    let files = FilesHook { size: Some(size_that_lies_once), ..with_hook(base).files };
+    let (begin, end) = (Some(begin_step as _), Some(end_step as _));
+    let profiler = ProfilerHook { begin, end, ..ProfilerHook::NONE };
+    let (thread_mode, n_decode_threads) = (THREADS_PUMP, 2);
+    let base = Config { files, profiler, thread_mode, n_decode_threads, ..base };
+    let config = Config { chunk_cache_bytes: 1 << 20, n_shard_index_cache: 1, ..base };
+    let place = |n: u64| [(n / 32) as i64, (n % 32) as i64];
+    let job = |n: u64| {
+        let at = place(n);
+        let span = (at.to_vec(), at.map(|at| at + 1).to_vec());
+        Job::new(&uri, span, (n as u16).to_le_bytes().to_vec())
+    };
+    let loader = open(&config);
+    // Chunks 0 and 1 are cached, and the page of the index that names them is not any more.
+    stream_through(&loader, &config, &[0, 1, 256, 257].map(job), 0);
+    // A batch of chunks that need that page, and one of the cached chunks.
+    let places = [2, 3, 0, 1].map(place);
+    let ends = places.map(|at| at.map(|at| at + 1));
+    let boxes = places.iter().zip(&ends);
+    let requests: Vec<Request<'_>> =
+        boxes.map(|(begin, end)| Request { uri: &uri, begin, end, tag: 0 }).collect();
+    assert_eq!(loader.push(&requests, 0).unwrap_or_else(|f| panic!("{f}")), 4);
+    let pump = || loader.pump(1).unwrap_or_else(|failure| panic!("{failure}"));
+    FILE_STEPS.store(0, SeqCst);
+    LIES.store(true, SeqCst);
+    while FILE_STEPS.load(SeqCst) == 0 {
+        assert!(pump(), "nothing to do");
+    }
+    assert!(!LIES.load(SeqCst), "the first step is the look at the cached chunks' file");
+    set_planner(PlannerIs::ToStop);
+    std::thread::scope(|scope| {
+        let planner = scope.spawn(pump);
+        wait_while_planner(PlannerIs::ToStop);
+        // The lookup of the page finds the file as it was, before the planner sees the look.
+        pump();
+        assert_eq!(FILE_STEPS.load(SeqCst), 2);
+        set_planner(PlannerIs::Free);
+        let begun = std::time::Instant::now();
+        while !planner.is_finished() {
+            // A planner that goes round for ever cannot be joined.
+            if begun.elapsed() > Duration::from_secs(60) {
+                eprintln!("the planner hangs");
+                std::process::abort();
+            }
+            std::thread::yield_now();
+        }
+    });
+    for want in [[2u16, 3], [0, 1]] {
+        let Ok(Pop::Batch(batch)) = loader.pop(PATIENCE_NS) else { panic!("no batch") };
+        assert_eq!(samples(&batch), want.map(u16::to_le_bytes).concat());
+    }
+    assert_eq!(stats(&loader).files_changed, 1);
 }
 
 /// What is done once, as the second page of an index is read, which then fails.

@@ -9,7 +9,7 @@ use core::mem::size_of;
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
 use wavetrain::base::limits::{
-    ERROR_TEXT_BYTES, FIELDS_MAX, RANK_MAX, TENSORS_PER_SLOT, URI_BYTES_MAX,
+    ERROR_TEXT_BYTES, FIELDS_MAX, RANK_MAX, SHORT_TEXT_BYTES, TENSORS_PER_SLOT, URI_BYTES_MAX,
 };
 use wavetrain::config::*;
 use wavetrain::device::ByWorker;
@@ -59,7 +59,7 @@ fn rust_layouts() -> [Layout; 24] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 92] = [
+const CONSTANTS: [(&str, i64); 98] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -67,6 +67,7 @@ const CONSTANTS: [(&str, i64); 92] = [
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
     ("ERROR_TEXT_BYTES", ERROR_TEXT_BYTES as i64),
+    ("SHORT_TEXT_BYTES", SHORT_TEXT_BYTES as i64),
     ("NAME_BYTES", NAME_BYTES as i64),
     ("CODECS_TEXT_BYTES", CODECS_TEXT_BYTES as i64),
     ("MEMORY_LINES", MEMORY_LINES as i64),
@@ -104,6 +105,11 @@ const CONSTANTS: [(&str, i64); 92] = [
     ("MEMORY_DEVICE", MEMORY_DEVICE as i64),
     ("FILE_ABSENT", FILE_ABSENT),
     ("FILE_FAILED", FILE_FAILED),
+    ("LOST_FAIL", LOST_FAIL as i64),
+    ("LOST_SKIP", LOST_SKIP as i64),
+    ("SHARE_ROUND", SHARE_ROUND as i64),
+    ("SHARE_FIRST", SHARE_FIRST as i64),
+    ("SHARE_ALL", SHARE_ALL as i64),
     ("BACKEND_AUTO", BACKEND_AUTO as i64),
     ("BACKEND_HOST", BACKEND_HOST as i64),
     ("BACKEND_CUDA", BACKEND_CUDA as i64),

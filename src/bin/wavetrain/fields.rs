@@ -100,7 +100,7 @@ macro_rules! flags {
     ($(
         $(#[$doc:meta])*
         $name:ident: $type:ty = $default:expr
-        $(, [$least:expr, $most:expr])? $(, $hook:ident)?
+        $(, [$least:expr, $most:expr])? $(, $hook:ident)? $(, {$unbuilt:ident})?
         $(=> $kind:ident $($choices:ident)? $help:literal)?;
     )+) => {
         const FIELDS: &[Field] = &[$($(Field {

@@ -347,7 +347,9 @@ fn known_file(
         return Known::Nothing;
     }
     if !is_looked_at {
-        return Known::NotLookedAt;
+        // A look that saw another version is not made again, for others may still wait for the
+        // same one: the file is opened in its place. Each entry looks once.
+        return if seen.is_some() { Known::Nothing } else { Known::NotLookedAt };
     }
     state.files.note_look(slot, entry.batch_id, true);
     shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
