@@ -3,7 +3,7 @@
 /// A file has a device, an inode, a size and a time of change of the contents. An object of a files
 /// hook has its size alone. The time of change of the inode (ctime) does not
 /// belong to it: a hard link, chmod and a rename change that time, and no byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Version {
     /// Device that the file lies on; 0 of an object.
     pub device: u64,

@@ -1,12 +1,13 @@
 //! Touching reads become one.
 //!
-//! In: the pieces of files that a wave's chunks lie in, sorted by file and offset. Out: reads of at
-//! most a given size, each covering whole pieces in order. A piece that is larger than the cap is a
-//! read of its own, with the pieces inside of it, which take no more staging then. Nothing that no
-//! chunk needs is read: a gap of one byte ends a read.
+//! In: the pieces of files that a wave's chunks lie in, sorted by file, version and offset. Out:
+//! reads of at most a given size, each of one version, covering whole pieces in order. A piece that
+//! is larger than the cap is a read of its own, with the pieces inside of it, which take no more
+//! staging then. Nothing that no chunk needs is read: a gap of one byte ends a read.
 
 use crate::base::limits::DIRECT_ALIGN;
 use crate::base::math::align_up;
+use crate::base::version::Version;
 
 /// Alignment in the slab of a read through the page cache.
 const READ_ALIGN: u64 = 64;
@@ -30,6 +31,8 @@ pub struct Piece {
     pub array_id: u64,
     /// Number of the file in its file grid.
     pub file: u64,
+    /// Version of the file that the offset is of.
+    pub version: Version,
     /// First byte.
     pub offset: u64,
     /// Number of bytes, at least 1.
@@ -52,7 +55,7 @@ pub fn merge_pieces(
         let mut limit = first + 1;
         while limit < count {
             let next = piece(limit);
-            let of = |piece: &Piece| (piece.array_id, piece.file, piece.asked);
+            let of = |piece: &Piece| (piece.array_id, piece.file, piece.version, piece.asked);
             let same_file = of(&next) == of(&start);
             let merged_end = end.max(next.offset + next.bytes);
             let is_too_much = merged_end > end && merged_end - start.offset > read_bytes_max;
@@ -89,7 +92,7 @@ mod tests {
         let mut reads = Vec::new();
         let piece = |at: usize| {
             let (file, offset, bytes) = pieces[at];
-            Piece { array_id: 1, file, offset, bytes, asked: None }
+            Piece { array_id: 1, file, version: Version::NONE, offset, bytes, asked: None }
         };
         merge_pieces(pieces.len(), piece, cap, |first, limit, bytes| {
             reads.push((first, limit, bytes));
@@ -101,6 +104,21 @@ mod tests {
     fn touching_and_overlapping_pieces_fuse_and_a_gap_ends_a_read() {
         let pieces = [(0, 0, 10), (0, 10, 5), (0, 12, 8), (0, 21, 4), (1, 25, 4)];
         assert_eq!(merged(&pieces, 1000), [(0, 3, 20), (3, 4, 4), (4, 5, 4)]);
+    }
+
+    #[test]
+    fn pieces_of_two_versions_are_two_reads() {
+        let piece = |at: usize| Piece {
+            array_id: 1,
+            file: 0,
+            version: Version { inode: at as u64 / 2, ..Version::NONE },
+            offset: at as u64 * 10,
+            bytes: 10,
+            asked: None,
+        };
+        let mut reads = Vec::new();
+        merge_pieces(4, piece, 1000, |first, limit, bytes| reads.push((first, limit, bytes)));
+        assert_eq!(reads, [(0, 2, 20), (2, 4, 20)]);
     }
 
     #[test]

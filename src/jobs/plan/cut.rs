@@ -9,6 +9,7 @@
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
 use crate::base::sort::sort_by_key;
+use crate::base::version::Version;
 use crate::jobs::failures::fail_waiter;
 use crate::jobs::plan::keep::is_keeping;
 use crate::jobs::plan::planned::{Left, Place, Planned};
@@ -141,18 +142,19 @@ impl Planner {
         is_same.then_some((entry.twin, twin))
     }
 
-    /// Sorts the tasks of the prefix: those that are read first, by file and offset; then the
-    /// others, by batch and array.
+    /// Sorts the tasks of the prefix: those that are read first, by file, version and offset; then
+    /// the others, by batch and array.
     fn sort_prefix(&mut self, tasks: u32) {
-        let (window, first) = (&*self.window, self.first);
+        let (window, first, none) = (&*self.window, self.first, Version::NONE);
         sort_by_key(&mut self.sorted[..tasks as usize], |offset| {
             let entry = &window[index((first + *offset as u64) % window.len() as u64)];
             match entry.place {
-                Place::Data { offset, bytes, .. } => {
-                    (0, entry.array_id, entry.file, offset, bytes, entry.batch_id, entry.number)
+                Place::Data { offset, bytes, stat } => {
+                    let file = (entry.array_id, entry.file, stat.version());
+                    (0, file, (offset, bytes, entry.batch_id, entry.number))
                 }
-                Place::Kept => (2, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
-                _ => (1, entry.batch_id, entry.array_id, 0, 0, 0, entry.number),
+                Place::Kept => (2, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number)),
+                _ => (1, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number)),
             }
         });
     }
@@ -214,10 +216,11 @@ impl Planner {
     fn each_read(&self, shared: &Shared, data: usize, emit: impl FnMut(usize, usize, u64)) {
         let piece = |task: usize| {
             let entry = self.task(task);
-            let (offset, bytes, _) = self.data(task);
+            let (offset, bytes, stat) = self.data(task);
             let is_in_files = shared.array_record(entry.array).is_in_files();
             let asked = (!is_in_files).then_some(entry.chunk);
-            Piece { array_id: entry.array_id, file: entry.file, offset, bytes, asked }
+            let (array_id, file, version) = (entry.array_id, entry.file, stat.version());
+            Piece { array_id, file, version, offset, bytes, asked }
         };
         merge_pieces(data, piece, shared.settings.config.max_read_op_bytes, emit);
     }

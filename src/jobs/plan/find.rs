@@ -125,21 +125,28 @@ impl Planner {
         step
     }
 
-    /// Compares the version of an entry that is settled with those of its neighbours in the same
-    /// file and batch.
+    /// Compares the version of an entry that is settled with that of the nearest other chunk of the
+    /// same file and batch whose version is known. One is enough, because all that were settled
+    /// before are of one version. Chunks of a file are next to each other in the window; those that
+    /// wait or failed have no version, and are passed over.
     fn check_version(&self, at: u64, found: LookUp, why: &mut Why) -> Result<LookUp, Status> {
         if !matches!(found, LookUp::Settled) {
             return Ok(found);
         }
-        let of = |at: u64| Left::of(self.entry(at));
-        // An entry that failed says nothing of its file: the next one beyond it is compared.
-        let has_failed = |at: &u64| {
-            let entry = self.entry(*at);
-            matches!(entry.place, Place::Gone) && entry.version.is_none()
+        let (own, of) = (Left::of(self.entry(at)), |at| Left::of(self.entry(at)));
+        let is_of_file = |other: &Left| other.is_of_file(&own);
+        let before = (self.first..at).rev().map(of).chain([self.left]);
+        let mut before = before.take_while(is_of_file);
+        let mut after = (at + 1..self.limit).map(of).take_while(is_of_file);
+        let other = loop {
+            let pair = [before.next(), after.next()];
+            let mut versions = pair.iter().flatten().map(|other| other.version);
+            match versions.find(Option::is_some) {
+                None if pair.iter().any(Option::is_some) => {}
+                version => break version.flatten(),
+            }
         };
-        let before = (self.first..at).rev().find(|at| !has_failed(at)).map_or(self.left, of);
-        let behind = (at + 1..self.limit).find(|at| !has_failed(at)).map_or(Left::NONE, of);
-        if [before, behind].iter().any(|other| of(at).differs(other)) {
+        if other.is_some_and(|other| own.version != Some(other)) {
             let text = "the file changed while a batch read it, whose chunks are of two versions";
             return Err(fail!(why, Io, "{text}"));
         }
@@ -165,8 +172,10 @@ impl Planner {
 }
 
 /// Takes an entry that cannot be read out of the window, with the place in the cache that it pins.
+/// Nobody compares its version any more.
 fn give_up(shared: &Shared, state: &mut State, entry: &mut Planned, record: &ArrayRecord) {
     forget_bad_file(shared, state, (entry.array_id, entry.file), record);
+    entry.version = None;
     let kept = entry.kept.take();
     kept.into_iter().for_each(|kept| state.chunks.unpin(kept.slot));
     entry.place = Place::Gone;

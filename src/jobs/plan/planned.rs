@@ -78,11 +78,10 @@ impl Left {
         Left { batch_id, array_id, file, version }
     }
 
-    /// Whether both are of one file and batch, and of two versions.
-    pub fn differs(&self, other: &Left) -> bool {
+    /// Whether both are of one file and batch.
+    pub fn is_of_file(&self, other: &Left) -> bool {
         let of = |one: &Left| (one.batch_id, one.array_id, one.file);
-        let is_known = self.version.is_some() && other.version.is_some();
-        of(self) == of(other) && is_known && self.version != other.version
+        of(self) == of(other)
     }
 }
 
