@@ -44,7 +44,7 @@ def measure(scenario, options, keep, done):
 
 
 def compared(rows, name):
-    """Of one figure: the ratio of the best, and the median of the ratios within pairs."""
+    """The ratio of the best runs by one figure, and the median of the ratios within pairs."""
     runs = [
         {row["run"]: max(row[name], 1e-9) for row in rows if row["build"] == build}
         for build in BUILDS

@@ -26,7 +26,7 @@ from wavetrain.epoch import Boxes
 
 
 class Tiles:
-    """What is to be read for each number; nothing is read here."""
+    """The tile to read for each number; nothing is read here."""
 
     def __init__(self, uri):
         self.uri, info = uri, wavetrain.array_info(uri)
@@ -41,14 +41,14 @@ class Tiles:
 
 
 class Ranks:
-    """What all ranks of a job can do together."""
+    """A barrier and an exchange of values between all ranks of a job."""
 
     def __init__(self, context, world):
         self.world, self.barrier = world, context.Barrier(world, timeout=60)
         self.told = context.Manager().list([None] * world)
 
     def gather(self, rank, told):
-        """What each of them says, in the order of their ranks."""
+        """The value of each rank, in the order of the ranks."""
         self.told[rank] = told
         self.barrier.wait()
         gathered = list(self.told)

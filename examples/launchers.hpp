@@ -28,7 +28,7 @@ inline bool number(const char *name, std::uint32_t &value) {
     return true;
 }
 
-/* What a launcher says by these two: all of it, or false. */
+/* Reads the rank and the world of a launcher from two variables. False: one is missing or wrong. */
 inline bool told(const char *rank, const char *world, place &found) {
     const bool has_rank = std::getenv(rank), has_world = std::getenv(world);
     if (!has_rank || !has_world) {

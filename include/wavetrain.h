@@ -128,17 +128,18 @@
  *             sample holds pad_value and its status says why, and the stream goes on.
  *   DROPPED   reset or close came first.
  *
- * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). What
- * is absent is missing while its array is there, and the nearest folder above it that was there
+ * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). An
+ * absent chunk is missing while its array is there, and the nearest folder above it that was there
  * before (a files hook has no folders); else it is WAVETRAIN_IO. So is a link to nothing
  * (git-annex, DataLad), a file where a folder of chunks must be, and a file, array or folder that
- * is absent and there again within a batch. Where no file of an array was found yet, the first 256
- * names of its folder are looked at. It is WAVETRAIN_DECODE if they spell keys otherwise than the
- * document says, such as 0/0 where a .zarray lacks dimension_separator. A files hook lists no
- * folders: it is asked for the other separator, for the first 64 absent chunks of an array. What is
- * no regular file, a FIFO or a device, is WAVETRAIN_IO at once. Of a chunk without a checksum only
- * what the boxes of a batch need is decoded, so damage in the rest is not noticed; a chunk with one
- * is verified whole. With a chunk cache every chunk is decoded whole.
+ * is absent and there again within a batch. The first 256 names in an array's folder are looked at
+ * if no file of it was found yet. An absent chunk is WAVETRAIN_DECODE if these spell keys otherwise
+ * than the document says, such as 0/0 where a .zarray lacks dimension_separator. A files hook lists
+ * no folders: it is asked for the other separator, for the first 64 absent chunks of an array. A
+ * file that is not regular, such as a FIFO or a device, is WAVETRAIN_IO at once.
+ * A chunk without a checksum is decoded as far as the boxes of a batch need it; damage in the rest
+ * is not noticed. A chunk with a checksum is verified whole. With a chunk cache every chunk is
+ * decoded whole.
  *
  *
  * 4. Memory
@@ -759,8 +760,8 @@ typedef struct wavetrain_array_view {
 /* Where open takes its memory: host_block if it is not NULL, else alloc, else the system.
  * With thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to
  * close, and readable and writable afterwards: a page below each stack, 128 KiB where hooks are
- * called. They count in the bill, but no page of them is touched. Where the system refuses that, as
- * in huge pages of yours, there are no guards, and a WARN says so. */
+ * called. They count in the bill, but no page of them is touched. There are no guards if the system
+ * refuses them, as in huge pages of yours; a WARN says so. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;
@@ -853,7 +854,7 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
-/* What wavetrain_files_hook lacks; its functions get files.user. Not built yet: what is set is
+/* Functions that wavetrain_files_hook lacks; they get files.user. Not built yet: one that is set is
  * WAVETRAIN_UNSUPPORTED by name. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
@@ -1201,8 +1202,8 @@ typedef struct wavetrain_config {
     wavetrain_store_hook store;    /* not built yet [none] */
     uint64_t hook_stack_bytes;     /* stack of a hook on each of wavetrain's own threads, up to
                                       1 GiB; below it is a guard of 128 KiB. 0 = derived: 256 KiB.
-                                      Where no hook but memory and workers is set, stacks are as
-                                      small as ever, above a guard of a page [0] */
+                                      Stacks have no part for hooks, and guards of a page, if no
+                                      hook but memory and workers is set [0] */
     uint32_t max_open_files;       /* descriptors of data files that are kept open, two for each
                                       file with reader = DIRECT; 0 = derived: an eighth of
                                       RLIMIT_NOFILE, at least 64. Never more files than
@@ -1317,10 +1318,10 @@ wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader
  * Close does not wait for batches and tensors. If they alone are left, it returns AGAIN before
  * timeout_ns is over, and a WARN says once how many of each. Threads have then ended, descriptors
  * are closed, what push borrowed is yours again, and no hook is called any more, but memory.free by
- * the close that is OK. Of memory of the system all pages were given back but those of the slots
- * that are kept and of their records; each further close gives back those of slots that were
- * released since. Of your block, of what memory.alloc gave, and of pinned and device memory nothing
- * is given back before OK. stats goes on telling what open took.
+ * the close that is OK. Memory of the system was given back, except the pages of the slots that are
+ * kept and of their records; each further close gives back those of slots that were released since.
+ * Your block, blocks from memory.alloc, and pinned and device memory are given back only with OK.
+ * stats goes on telling what open took.
  * timeout_ns WAVETRAIN_UNTIL_RELEASED: the same, but in place of that AGAIN close waits until the
  * last batch is released and the last tensor deleted, and is OK. FOR A THREAD THAT IS TO RELEASE OR
  * DELETE NONE OF THEM.
@@ -1450,7 +1451,7 @@ wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
 /* Why a call on this loader failed last, on whatever thread: the last that returned a negative
  * status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one are not
- * looked at. Where none failed, the error that ended the stream; where there is none and all slots
+ * looked at. If none failed: the error that ended the stream, or, if there is none and all slots
  * are held now, STARVED and which batch the longest; else status OK and an empty text. Reset clears
  * it. error: yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK.
  * Does not wait. */

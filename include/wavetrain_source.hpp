@@ -641,7 +641,7 @@ public:
 
     /* Opens a loader of this config, and the source over it. room: need() bytes of any alignment,
      * which the source uses until close: std::move a container in, or name { block, bytes }, which
-     * are borrowed. What was open before is closed. A config without fields and
+     * are borrowed. A loader that was open before is closed. A config without fields and
      * max_boxes_per_sample gets one box.
      * OK; INVALID: a setting is wrong, the text names it; BUDGET: the room is too small; else as
      * loader::open. */

@@ -102,7 +102,7 @@ COLUMNS += ("torn", "missed", "stale", "refused", "stale_reset", "refused_reset"
 
 @dataclasses.dataclass
 class Array:
-    """What a uri names. Each version has `rows`; the files have room for `rows_max`."""
+    """An array that a uri names. Each version has `rows`; the files have room for `rows_max`."""
 
     uri: str
     folder: Path
@@ -341,7 +341,7 @@ def npy_head(shape, is_fortran, blocks):
 
 
 class Control:
-    """What writer and reader know of each other, in shared memory."""
+    """Figures that writer and reader exchange in shared memory."""
 
     def __init__(self, store, is_new):
         counts = {"head": 8, "begun": store.units, "done": store.units}
@@ -644,7 +644,7 @@ class Folder:
 
 
 class Judge:
-    """What is wrong with elements that a batch has of files."""
+    """Finds what is wrong with elements that a batch has of files."""
 
     def __init__(self, store, before, after):
         self.store, self.done, self.back = store, *before
@@ -797,7 +797,7 @@ class Stream:
         return number, self.corner(array, rows - BOX[0])
 
     def final_box(self):
-        """Of what is surely there. After a reset: of all rows, and of more than there are."""
+        """A box in rows that are surely there. After a reset: in all rows, or beyond their end."""
         number, array = self.box()[0], None
         array = self.store.arrays[number]
         if self.phase == "now" or array.reach == array.rows:

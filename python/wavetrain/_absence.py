@@ -23,7 +23,7 @@ LATE = (asyncio.TimeoutError, concurrent.futures.TimeoutError)  # no OSError bef
 
 
 def handled() -> BaseException | None:
-    """What the caller of a hook handles: exceptions that the hook raises have it as context."""
+    """The exception that a hook's caller handles; those that the hook raises have it as context."""
     return sys.exc_info()[1]
 
 
@@ -80,8 +80,8 @@ def chain_of(error: BaseException, within: BaseException | None) -> list[BaseExc
 def doubt_of(
     error: BaseException, within: BaseException | None, is_strict: bool = False
 ) -> BaseException | None:
-    """What in the chain says that the file need not be absent. Strict: the exception that stands
-    at its front must say absent, unless a file system has set ENOENT."""
+    """The exception of the chain that says that the file need not be absent. Strict: the one that
+    began the chain must say absent, unless a file system has set ENOENT."""
     chain = chain_of(error, within)
     signs = [sign_of(each) for each in chain]
     if False in signs:

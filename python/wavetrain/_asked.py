@@ -117,7 +117,7 @@ def wanted_of(dtype: Any, ndim: Any, layout: Any, count: int) -> list[tuple[Dtyp
 
 
 def until_end(call: Callable[[], Any], is_copied: bool) -> Any:
-    """What a call gives, as it is when the call returns: whoever gave it may write to it again
+    """The value of a call, copied at its return if `is_copied`: its giver may write to it again
     before it is asked for. Arrays of few bytes are copied in any case."""
     try:
         value = call()

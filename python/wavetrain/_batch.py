@@ -356,7 +356,7 @@ class Batch(Taken):
         return iter(self._fields)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Of a batch with one tensor. One with several is no array, but its fields are."""
+        """The tensor of a batch with one. A batch with several is not an array: its fields are."""
         if len(self._fields) > 1:
             fields = ", ".join(f"batch[{name!r}]" for name in self._fields)
             raise TypeError(f"a batch of several fields is not one array: give {fields}")

@@ -31,7 +31,7 @@ def shielded(call: Call, failed: int | None = None) -> Call:
 
 
 def callback(kind: Any, call: Call, failed: int | None = None) -> Any:
-    """A function of that type of ctypes. Who hands it to C keeps it."""
+    """A function of that type of ctypes. The one who hands it to C keeps it."""
     return kind(shielded(call, failed))
 
 

@@ -142,8 +142,8 @@ class DataLoader:
     behind load_state_dict(state_dict()), of what followed.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
-    at any rank, world and batch size; a free order does so where `is_bound`. Of many ranks it takes
-    the states of all, which must be the same: save where each has had as many batches.
+    at any rank, world and batch size; a free order does so where `is_bound`. It takes the states of
+    all ranks, which must be the same: save when each has had as many batches.
     """
 
     def __init__(

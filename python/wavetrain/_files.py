@@ -44,8 +44,8 @@ class Files(Protocol):
         ...
 
     def read(self, name: str, offset: int, target: memoryview) -> int | None:
-        """Fills `target` with the bytes from `offset` on: all of it. What it returns may be how
-        many they were, as readinto does; fewer are an error."""
+        """Fills `target` with the bytes from `offset` on: all of it. It may return how many
+        they were, as readinto does; fewer are an error."""
         ...
 
 
@@ -161,8 +161,8 @@ def file_systems(fs: Any) -> list[Any]:
 
 
 def fsspec(fs: Any) -> FsspecFiles:
-    """Any file system of fsspec (s3, gcs, http, zip, memory ..) for `Pipeline(files=..)`. What
-    surely is not there is absent, for http 404 and 410; other statuses are a StorageError:
+    """Any file system of fsspec (s3, gcs, http, zip, memory ..) for `Pipeline(files=..)`. A
+    file that surely is not there is absent (http: 404, 410); other failures are a StorageError:
 
     fs = fsspec.filesystem("s3", anon=True)
     with wavetrain.Pipeline(config, files=wavetrain.fsspec(fs)) as pipeline:

@@ -376,7 +376,7 @@ class Loader(Owned):
             raise
 
     def close(self, timeout_s: float) -> None:
-        """Waits that long for work in flight. What lives then is left to a thread that waits."""
+        """Waits that long for work in flight, and leaves the rest to a thread that waits."""
         deadline, held = time.monotonic() + timeout_s, ctypes.c_uint32()
         wait = min(CLOSE_SLICE_NS, int(timeout_s * 1e9))
         while self.handle:
@@ -396,7 +396,7 @@ class Loader(Owned):
         Loader.waiting.discard(self)
 
     def let_go(self) -> None:
-        """Of what the library has used of Python's."""
+        """Lets go of the objects of Python that the library has used."""
         self.windows.clear()
         hook, self.hook, self.arrays = self.hook, None, None
         if hook is not None:

@@ -70,7 +70,7 @@ pub const BOX_MEMORY: u32 = 1;
 pub const BOX_VALUE: u32 = 2;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
-/// What `StoreHook::list` calls for each child of a folder.
+/// The function that `StoreHook::list` calls for each child of a folder.
 pub type FoundChild =
     Option<unsafe extern "C" fn(context: *mut c_void, child: *const c_char, is_folder: i32)>;
 

@@ -64,7 +64,7 @@ fn is_quiet(state: &State) -> bool {
 
 impl Opened {
     /// Stops work and waits for it: Ok when the memory may be given back, else how many slots a
-    /// batch or a tensor keeps. Of the system's memory the rest is then given back, and with
+    /// batch or a tensor keeps. The rest of the system's memory is then given back, and with
     /// UNTIL_RELEASED those slots are waited for, too. `have_left`: no call is inside that came
     /// before the loader was stopped.
     pub fn close(&self, timeout_ns: u64, have_left: &dyn Fn() -> bool) -> Result<(), u32> {

@@ -142,7 +142,7 @@ impl Engine {
             return;
         }
         let mut state = self.lock.lock();
-        // Of a loader that is being closed the places of threads may be gone.
+        // A loader that is being closed may have given back the places of threads.
         if state.life == Life::Closing || state.host.is_inside((self.shared.os.thread_id)()) {
             return;
         }

@@ -40,7 +40,7 @@ pub struct Engine {
     pub host: Workers,
     /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
     pub planner: Mutex<Option<&'static mut Planner>>,
-    /// Where samples of several boxes are filled.
+    /// Drafts in which push fills samples of several boxes.
     pub drafts: Drafts,
     /// What each worker works with.
     pub workers: &'static [Mutex<Worker>],

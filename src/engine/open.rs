@@ -116,7 +116,7 @@ pub struct Opened {
     pub(super) taken: Taken,
 }
 
-/// What open takes of the host, and gives back as it was.
+/// The memory that open takes of the host, and gives back as it was.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     pub(super) block: Block,
@@ -338,7 +338,7 @@ fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Plan
     carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings))
 }
 
-/// What lies beside the loader.
+/// The parts next to the loader: its state, its figures, its folder.
 type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder);
 
 fn carve_common(

@@ -17,8 +17,9 @@ use crate::setup::settings::Settings;
 use core::ptr::NonNull;
 use static_assertions::const_assert;
 
-/// What AddressSanitizer adds to the frames of each stack: without it the threads that wait for
-/// storage run out of theirs. Its thread-local tables, and TSan's, are counted with the program's.
+/// Bytes that AddressSanitizer adds to the frames of each stack. The threads that wait for storage
+/// run out of stack without these. Its thread-local tables, and TSan's, are counted with the
+/// program's.
 const SANITIZER_STACK_BYTES: u64 = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
 /// Stack of a thread that decodes: zstd and the planner take most of it.
 const DECODE_STACK_BYTES: u64 = (192 << 10) + SANITIZER_STACK_BYTES;
@@ -50,7 +51,7 @@ const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
 pub struct Stack {
     /// Its bytes, the guard below them not included.
     pub bytes: u64,
-    /// What has to be left of it when the thread begins.
+    /// Bytes of it that must be left when the thread begins.
     pub need_bytes: u64,
 }
 
@@ -66,7 +67,7 @@ impl Stack {
         let hooks = align_up(settings.hook_stack_bytes(), MEMORY_PAGE_BYTES);
         let (above, least) = match hooks {
             0 => (0, 0),
-            // Of what is taken above a hook, variables and libc's own record are less than half.
+            // Variables and libc's own record are less than half of what is taken above a hook.
             hooks => (ABOVE_HOOK_BYTES + hooks, ABOVE_HOOK_BYTES / 2 + hooks),
         };
         let bytes = own.max(above) + thread_locals::stack_bytes();

@@ -14,8 +14,8 @@ use crate::state::lock::{Condition, Locked};
 use crate::state::reading::Reading;
 use crate::state::{Life, State};
 
-/// What own thread `number` is called, with the number where the 15 bytes that the kernel keeps
-/// have room for it.
+/// The name of own thread `number`, with the number if the 15 bytes that the kernel keeps have room
+/// for it.
 fn thread_name(settings: &Settings, number: u32) -> Text<16> {
     let (workers, has_ring) = (settings.worker_count(), settings.ring_depth > 0);
     let (role, number) = match number.checked_sub(settings.decode_threads) {

@@ -56,7 +56,7 @@ struct DraftBox {
 pub struct Draft {
     boxes: &'static mut [DraftBox],
     covers: &'static mut [Cover],
-    /// What is fed of each box; none where nothing may be fed.
+    /// The fed array of each box; none if nothing may be fed.
     fed: &'static mut [Fed],
     /// Numbers of boxes, for sweeps.
     order: &'static mut [u32],

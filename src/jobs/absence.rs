@@ -41,7 +41,7 @@ const SPELLED_NAMES_MAX: u32 = 256;
 /// Why an absence is no missing data; the text is in `why`.
 type Checked = Result<(), Status>;
 
-/// What the absence of the file at `path` means.
+/// The meaning of the absence of the file at `path`.
 pub fn look_above_one(lock: &Lock, question: &Question, path: &Path, why: &mut Why) -> Outcome {
     let known = Known::of(&lock.lock(), question, lock.shared.array_record(question.array));
     look_above(lock, (question, &known), (path, false), why)
@@ -87,7 +87,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// What is known of what lies above the file of a question.
+    /// The findings about what lies above the file of a question.
     pub fn of(state: &State, question: &Question, record: &ArrayRecord) -> Known {
         let Question { array, array_id, file, batch_id, .. } = *question;
         let nearest = state.folders.nearest(array_id, folders_of(record, file), batch_id);
@@ -102,7 +102,7 @@ impl Known {
         }
     }
 
-    /// What is known of what lies above another file of the same folder, once all of it was found
+    /// The findings about what lies above another file of the same folder, once all of it was found
     /// in order.
     pub fn after(&self) -> Known {
         let spelled = Spelled::AsItSays;
@@ -110,8 +110,8 @@ impl Known {
     }
 }
 
-/// What a lookup means beside others of its batch: a file that one of them found and another did
-/// not is being written or its store comes and goes, so it is neither data nor missing.
+/// The meaning of a lookup next to others of its batch. A file that one of them found and another
+/// did not is being written, or its store comes and goes: it is neither data nor missing.
 pub fn beside_others(
     state: &mut State,
     (slot, question): (FileSlot, &Question),
@@ -255,8 +255,8 @@ fn list_spellings(
     Ok(other.filter(|_| !is_own))
 }
 
-/// Where nobody lists a folder, whether the file is there with the other separator. Only the first
-/// absences of an array are asked about.
+/// The spelling with the other separator, if the file is there by it and nobody lists its folder.
+/// Only the first absences of an array are asked about.
 #[inline(never)] // its paths are not to stand on the stack of all that follows
 fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Option<Spelling> {
     let (shared, array) = (lock.shared, question.array);
@@ -396,7 +396,7 @@ fn check_link_of(
     }
 }
 
-/// What lies at a path, if it is a link, leads to something.
+/// Refuses a path at which a link to nothing lies.
 fn check_link(shared: &Shared, path: &Path, stat: FileStat, why: &mut Why) -> Checked {
     if stat.kind != FileKind::LINK {
         return Ok(());

@@ -396,7 +396,7 @@ pub fn drain_device(lock: &Lock) {
     }
 }
 
-/// Whether that has run. Of a device that fails there is nothing to wait for.
+/// Whether that has run. Nothing is waited for on a device that fails.
 pub fn has_drained(lock: &Lock) -> bool {
     lock.shared.engine().is_none_or(|engine| engine.has_drained().unwrap_or(true))
 }

@@ -128,7 +128,7 @@ pub enum Seen {
     Group(DocumentKind),
 }
 
-/// Where a look leaves what is too large for its result.
+/// Room for the findings of a look that are too large for its result.
 pub struct Found<'a> {
     /// Runs of a rectilinear grid.
     pub edges: &'a mut [EdgeRun],
@@ -143,8 +143,8 @@ pub struct Found<'a> {
 
 /// Looks for an array in what the host has, among flat files, then among documents. Files of
 /// numbers are `most.0` at most, and chunks of flat files have `most.1` bytes. None where `buffer`
-/// is too small, unless it is large already. Of a record `why` says why its packing is not known,
-/// where it is not.
+/// is too small, unless it is large already. `why` says why the packing of a record is not known,
+/// if it is not.
 #[inline(never)] // what is left of a look is not to stand on the stack of all that follows
 pub fn look_for(
     access: &mut Access<'_, '_>,

@@ -50,7 +50,7 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
     state
 }
 
-/// What lies at a path.
+/// The kinds of things that lie at a path.
 #[derive(Clone, Copy)]
 enum Found {
     /// A file, or a link to one.
@@ -77,7 +77,7 @@ fn look_at(store: &Store, path: &Path) -> Found {
     }
 }
 
-/// What is known of what lies above the files of a folder, by the array and the folder.
+/// The findings about what lies above the files of a folder, by the array and the folder.
 type Above = Option<((ArraySlot, Option<Folder>), Known)>;
 
 /// Whether what is no file is a missing chunk. An error ends the look.

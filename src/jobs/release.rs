@@ -152,8 +152,8 @@ pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault>
 }
 
 /// Whether the device has done all that was queued, by consumers too; false while another call
-/// looks. Of one that fails there is nothing to wait for: what it did not say by then is waited for
-/// as it is closed.
+/// looks. Nothing is waited for here on a device that fails: its close waits for the work that it
+/// did not report by then.
 pub fn is_device_at_rest(lock: &Lock) -> bool {
     let Some(engine) = lock.shared.engine() else { return true };
     // Two closes at once may both find that no job runs.

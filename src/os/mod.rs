@@ -138,8 +138,8 @@ table! {
     /// Gives a mapping back.
     unmap: fn(block: NonNull<u8>, bytes: u64) = unmap;
     /// Gives the memory of whole pages of a mapping back before the rest of it. Their addresses
-    /// stay taken until `unmap`, and an access to them ends the process. Where the system refuses,
-    /// their memory stays until then as well.
+    /// stay taken until `unmap`, and an access to them ends the process. Their memory stays until
+    /// then as well if the system refuses.
     vacate: fn(pages: NonNull<u8>, bytes: u64) = vacate;
     /// Refuses or allows, again, every access to whole pages. Not all memory of a caller knows it:
     /// EINVAL where its pages are huge.

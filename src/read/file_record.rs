@@ -47,7 +47,7 @@ pub(super) enum Standing {
     Forgotten,
 }
 
-/// Where a file's descriptor is in its life.
+/// The phase of life of a file's descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FilePhase {
     /// There is none.
@@ -100,9 +100,9 @@ pub struct Lease {
     pub slot: FileSlot,
     /// Its descriptors; None: the worker must open the file.
     pub open: Option<Descriptors>,
-    /// What the file looked like when it was first opened.
+    /// The stat of the file when it was first opened.
     pub stat: Option<FileStat>,
-    /// What the page that was asked for is compared with, once the index was checked.
+    /// The check of the page that was asked for, once the index was checked.
     pub check: Option<PageCheck>,
     /// The last batch that looked at the path and found this version there.
     pub looked_batch: Option<u64>,

@@ -164,7 +164,7 @@ pub struct ArrayRecord {
     pub fill: [u8; ELEMENT_BYTES_MAX],
     /// Whether its document gives it: in zarr v2 null is none.
     pub is_fill_given: bool,
-    /// What attributes say of the elements, which come out as they are stored.
+    /// The packing that attributes describe; elements come out as they are stored.
     pub packing: Packing,
     /// The array is one file of elements as they are, the first of them at this byte: strides are
     /// those of the file, and a chunk is a part of it that begins at its first element. There are

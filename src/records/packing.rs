@@ -1,4 +1,4 @@
-//! What attributes say of the elements of an array, beyond the array's own type.
+//! The packing of an array's elements, which its attributes describe beyond the array's own type.
 //!
 //! Nothing of it changes what comes out of a loader: elements come out as they are stored.
 

@@ -6,9 +6,9 @@ use super::{ArrayRecord, KeyEncoding};
 /// is the one of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spelling {
-    /// What stands before the coordinates.
+    /// The encoding, which sets the text before the coordinates.
     pub encoding: KeyEncoding,
-    /// What stands between them: b'/' or b'.'.
+    /// The byte between them: b'/' or b'.'.
     pub separator: u8,
 }
 

@@ -30,8 +30,8 @@ const CHUNKS_DEFAULT: u64 = 16;
 const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
 /// Device memory beside batch slots where the config leaves the cap open.
 const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
-/// What tables and stacks may take of that memory. What they take beyond it, because a count or a
-/// stack of the config is large, comes to the cap.
+/// Bytes that tables and stacks may take of that memory. The cap grows by the bytes that they take
+/// beyond it, as large counts and stacks of the config make them.
 const TABLES_DEFAULT_BYTES: u64 = 32 << 20;
 /// Most samples of lookahead that a chunk cache asks for.
 const CACHE_LOOKAHEAD_MAX: u64 = 4096;

@@ -1,4 +1,4 @@
-//! What is used of a closed loader for as long as a batch or a tensor keeps slots of it: by
+//! The memory of a closed loader that is used as long as a batch or a tensor keeps slots of it: by
 //! release, batch_info, stats, last_error, deleters, and close.
 //!
 //! In: the state of a loader that works no more. Out: addresses. Whoever has one of these calls
@@ -14,7 +14,7 @@ use core::ops::Range;
 /// Addresses that stay whatever slots are kept.
 pub type Spans = ArrayVec<Range<usize>, 16>;
 
-/// What is not a slot's: records, figures, and of a device what its fences are known by.
+/// Memory that is not a slot's: records, figures, and the engine and fences of a device.
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
     spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);

@@ -195,7 +195,7 @@ pub struct State {
     pub contexts: Fifo,
     /// Who of the host's threads is at work.
     pub host: HostThreads,
-    /// What each worker context reads.
+    /// The read of each worker context, if it has one.
     pub readings: &'static mut [Option<Reading>],
     /// Jobs that run.
     pub running: u32,
@@ -346,7 +346,7 @@ impl State {
         self.call_error.first().and_then(Option::as_ref)
     }
 
-    /// Where that is.
+    /// The addresses of the record of that failure.
     pub fn call_error_span(&self) -> Range<usize> {
         span_of(&*self.call_error)
     }

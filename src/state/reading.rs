@@ -1,4 +1,4 @@
-//! What is being read at this moment, and since when: what pop and reset say that they wait for.
+//! Reads that run at this moment, and since when: pop and reset name the one that they wait for.
 //!
 //! In: jobs that are handed out, and reads that are in flight. Out: the one that has been for the
 //! longest. Invariant: an array that is named here is pinned by the job or the read.
@@ -20,7 +20,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What a job reads, which begins now; None where it reads nothing.
+    /// The read of a job, which begins now; None if it reads nothing.
     pub fn of_job(job: &Job, shared: &Shared) -> Option<Reading> {
         let (array, file) = match job {
             Job::LoadArray { array, .. } | Job::LookArray { array, .. } => (*array, None),

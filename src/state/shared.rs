@@ -42,7 +42,7 @@ pub struct Shared {
     pub token: u64,
     /// Files.
     pub store: Store,
-    /// What relative uris stand for.
+    /// The folder that relative uris begin at.
     pub folder: &'static Folder,
     /// Arrays that the host has.
     pub asked: Asked,

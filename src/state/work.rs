@@ -93,8 +93,8 @@ impl State {
         if matches!(role, Role::Io | Role::Both) {
             works.0 |= self.io_work().0;
         }
-        // Where the bytes of files need not be waited for, what is known of their paths needs not:
-        // then whoever plans looks as well, and no other thread is woken for it.
+        // Looks at paths need no wait if reads of bytes need none: whoever plans then also looks,
+        // and no other thread is woken for it.
         let looker = if self.must_wait(shared) { Role::Io } else { Role::Decode };
         if role == looker || role == Role::Both {
             works.0 |= self.look_work().0;

@@ -215,7 +215,7 @@ pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
     let Entered { number, place, opened, .. } = &instance;
     let (number, place, opened) = (*number, *place, *opened);
     instance.stop();
-    // Where it was not OPEN, another close came first.
+    // Another close came first if it was not OPEN.
     let _ = place.state.compare_exchange(OPEN, ENDING, SeqCst, SeqCst);
     instance.be_late();
     let have_left = || place.users.load(SeqCst) == 0;

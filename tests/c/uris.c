@@ -18,7 +18,7 @@ enum { BOX = 8 };
 static _Atomic int lines;
 static _Atomic int lines_of_the_uri;
 
-/* What a line or an error's text has none of. */
+/* Whether a text has no control characters: lines and texts of errors have none. */
 static int is_one_line(const char *text) {
     for (; *text != 0; text++)
         if ((unsigned char)*text < 0x20 || *text == 0x7f)

@@ -92,7 +92,7 @@ pub fn groups() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// What xarray makes of the stores of tests/data/make_packed.py, by their names.
+/// The packing that xarray finds in the stores of tests/data/make_packed.py, by their names.
 pub fn packing() -> Value {
     let text =
         fs::read_to_string(folder("packed").join("packing.json")).expect("the list is there");

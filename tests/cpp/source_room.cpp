@@ -13,7 +13,8 @@
 using wavetrain::source_room;
 using bytes = std::vector<unsigned char>;
 
-/* What could be declared after its source, and is named, is no room. What is moved in is one. */
+/* A container that has a name could be declared after its source, so it is not a room. A container
+ * that is moved in is one. */
 template <class T> constexpr bool is_room = std::is_convertible_v<T, source_room>;
 static_assert(!is_room<bytes &> && !is_room<const bytes &> && is_room<bytes>);
 static_assert(!is_room<unsigned char (&)[8]> && !is_room<std::array<unsigned char, 8> &>);

@@ -549,7 +549,7 @@ fn close_and_reset_leave_the_capture_of_a_released_batch_whole() {
             let held = used.loader.batch(&uri, &tags_of(1));
             used.give_back(on);
             used.loader.reset().unwrap();
-            // What is not needed for the batch that is held is gone behind this.
+            // Memory that the held batch does not need is freed after this.
             assert_eq!(used.loader.close(PATIENCE_NS), (Some(Status::Again), 1), "{on:?}");
             check(&used.loader.view(held));
             used.loader.release(held, None).unwrap();

@@ -73,7 +73,7 @@ fn a_loader_keeps_an_eighth_of_the_descriptors_64_at_least_or_what_the_config_sa
         (1024, default, 128),
         (2048, default, 256),
         (1 << 20, default, i64::from(FILES)),
-        // Of few the host keeps half, and what it has open anyway.
+        // The host keeps half of few descriptors, and those that it has open anyway.
         (256, default, 64),
         (128, default, 48),
         (1024, given(10), 10),

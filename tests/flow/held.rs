@@ -61,7 +61,7 @@ fn the_batch_that_is_held_the_longest_is_in_the_text_of_pop_the_last_error_and_t
         Ok(Pop::Starved(why)) => {
             assert!(why.as_str().contains("; batch 2 is held the longest, for "), "{why}");
             drop(third);
-            // What a pop without an error said stays.
+            // The text of a pop without an error stays.
             assert_eq!(last_error(&loader), (Status::Starved as i32, why.as_str().to_owned()));
         }
         _ => panic!("all slots are held"),

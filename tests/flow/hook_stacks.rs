@@ -1,4 +1,4 @@
-//! What hooks have of the stacks of own threads, and the guards below every stack.
+//! The share of hooks in the stacks of own threads, and the guards below every stack.
 //!
 //! Stacks are seen through the table of system calls, guards where the kernel says how memory may
 //! be used. A test whose process may end runs in a child.
@@ -25,7 +25,7 @@ use wavetrain::surface::c::wavetrain_read_done;
 const PAGE: usize = 4096;
 const HOOK_STACK: usize = 256 << 10;
 const HOOK_GUARD: usize = 128 << 10;
-/// What each hook takes of the stack, as one that decompresses or writes a text would.
+/// Bytes that each hook takes of the stack, as one that decompresses or writes a text would.
 const BUFFER: usize = 200 << 10;
 
 /// First address and bytes of every stack, in the order of the starts.

@@ -1,5 +1,5 @@
-//! What a closed loader keeps while a batch or a tensor of it lives: the slot and its records, and
-//! no thread, descriptor, hook or page besides.
+//! A closed loader keeps a slot and its records while a batch or a tensor of it lives. It keeps no
+//! thread, descriptor, hook or page besides.
 
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
@@ -32,7 +32,7 @@ const SPEC: Spec = Spec { seed: 5, edge: 64, shard: 8, chunk: 4, zstd: false, sp
 /// A sample: 16 KiB of u16.
 const SHAPE: [u64; 3] = [2, 64, 64];
 const SLOT_BYTES: u64 = 16 << 10;
-/// What may stay beside slots: records, and the rest of the pages that they begin and end in.
+/// Bytes that may stay next to slots: records, and the rest of pages that they begin and end in.
 const RECORDS_BYTES: u64 = 64 << 10;
 
 fn array(test: &str) -> PathBuf {

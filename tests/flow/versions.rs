@@ -245,7 +245,7 @@ fn only_the_chunks_of_the_file_that_changed_leave_the_cache() {
     assert_eq!(stats(&loader).chunk_cache_hits, 3);
 }
 
-/// What is done once, when chunk data is read for the first time.
+/// A step that is done once, when chunk data is read for the first time.
 static MEANWHILE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// Longest read at the front of a file that is one of chunk data.
@@ -637,7 +637,7 @@ fn a_look_that_saw_a_version_that_is_gone_by_then_does_not_hang() {
     assert_eq!(stats(&loader).files_changed, 1);
 }
 
-/// What is done once, as the second page of an index is read, which then fails.
+/// A step that is done once, as the second page of an index is read; that read then fails.
 static AT_SECOND_PAGE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// First byte of that page in the shards of the test below.

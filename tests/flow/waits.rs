@@ -1,5 +1,5 @@
-//! What a call that waits says that it waits for: the file, or the array of the host, that has been
-//! read for the longest. And a reset that does not wait for it for good.
+//! A call that waits names the file, or the array of the host, that has been read for the longest.
+//! A reset does not wait for it for good.
 //!
 //! Hooks wait at a gate that the test opens.
 

@@ -221,7 +221,7 @@ fn a_push_whose_uris_do_not_fit_is_refused_while_a_batch_is_filled() {
         }
         assert!((1140..1150).contains(&taken), "{taken}");
         gate.open();
-        // What was pushed before is streamed all the same.
+        // Samples that were pushed before are streamed all the same.
         let Pop::Batch(batch) = loader.pop(FOREVER).unwrap() else { panic!("no batch") };
         assert!(batch.statuses().iter().all(|status| *status == 0));
         drop(batch);

@@ -190,7 +190,7 @@ fn a_level_opens_however_long_its_path_is() {
         let scratch = Scratch::new();
         let image = scratch.deep(bytes);
         write_image(&image);
-        // What a path is that the system does not take is for a hook to say.
+        // A hook answers for itself if the system does not take a path.
         let hooked = Some(with_hook(config(&[4]))).filter(|_| bytes < longest);
         for backend in [Some(config(&[4])), hooked].into_iter().flatten() {
             let loader = drive::open(&backend);
@@ -238,7 +238,7 @@ fn a_level_whose_path_no_uri_can_have_is_refused() {
         let told = array_info(&uri, &mut vec![0; SCRATCH_BYTES]).err().expect("it is refused");
         let failure = pop(&drive::open(&config(&[4])), &uri, &[4]).unwrap_err();
         for failure in [told, failure] {
-            // What the system says of a path that it does not take.
+            // The system refuses the shortest path, and wavetrain the longer ones.
             let status = if is_refused { Status::Unsupported } else { Status::Io };
             assert_eq!(failure.status, status, "{failure}");
             let text = "the path of its level has more than 4095 bytes";

@@ -22,7 +22,7 @@ KINDS = [ValueError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, 
 
 @pytest.fixture
 def unraisable(monkeypatch):
-    """What was reported that nobody could raise."""
+    """Exceptions that were reported because nobody could raise them."""
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append(args.exc_value))
     return seen

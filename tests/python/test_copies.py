@@ -1,5 +1,5 @@
-"""What stands for something of this process is not copied or pickled: the copy would give it back
-a second time, and in another process it is nothing. And what numpy makes of a batch."""
+"""Objects that stand for something of this process are not copied or pickled: a copy would give it
+back a second time, and in another process it is nothing. numpy takes batches as arrays."""
 
 from __future__ import annotations
 

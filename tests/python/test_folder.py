@@ -1,4 +1,4 @@
-"""What a relative uri means."""
+"""A relative uri is of the folder at open."""
 
 import pytest
 

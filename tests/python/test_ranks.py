@@ -82,7 +82,7 @@ def test_the_innermost_launcher_says_all(environ, found):
         (JOB, "srun"),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, "srun"),
         *[({**BATCH, "SLURM_STEP_ID": step}, "srun") for step in LAST_STEPS],
-        # What is none.
+        # Values that are not a rank or a world.
         ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK"),
         ({"RANK": "-1", "WORLD_SIZE": "4"}, "RANK"),
         ({"RANK": "0", "WORLD_SIZE": "0"}, "RANK"),

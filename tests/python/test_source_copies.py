@@ -1,5 +1,5 @@
-"""What a source gives is taken when its call returns, in the thread that made the call: with
-copy=True all of it, else what has at most 64 bytes."""
+"""The arrays of a source are copied when its call returns, in the thread that made the call: with
+copy=True all of them, else those of at most 64 bytes."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ fn write_files(name: &str) -> (PathBuf, Vec<u8>) {
     (folder, all)
 }
 
-/// What launchers set.
+/// Variables that launchers set.
 const LAUNCHED: [&str; 12] = [
     "RANK",
     "WORLD_SIZE",

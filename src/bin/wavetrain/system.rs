@@ -1,4 +1,4 @@
-//! What the tool asks the system, and the hooks that the library calls, log and files: all the
+//! The tool's calls to the system, and the hooks that the library calls, log and files: all the
 //! unsafe code of the tool is here.
 //!
 //! The library hands the text of a skipped sample to its log with the sample's tag. The sink keeps

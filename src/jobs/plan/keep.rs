@@ -32,9 +32,9 @@ pub fn has_kept(shared: &Shared, state: &State, entry: &Planned, record: &ArrayR
 /// entry before it, of the version of the file that the batch sees: `seen`, or what is known of the
 /// file once the batch looked. None: it is not kept, or not of that version.
 ///
-/// What an entry waits for must always be before it in the plan, or waves that are full of waiting
-/// chunks could keep out the one that they wait for; so in the rare case that an entry found its
-/// place in the file later than another behind it, the chunk is decoded twice.
+/// An entry waits only for entries before it in the plan. Else waves full of waiting chunks could
+/// keep out the one that they wait for. A chunk is decoded twice in the rare case that its entry
+/// found its place in the file later than another entry after it.
 pub fn find_kept(
     shared: &Shared,
     state: &mut State,
@@ -77,8 +77,8 @@ pub fn find_kept(
 }
 
 /// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
-/// it, unless it is there by now. Where chunks are kept they are decoded whole, those that get no
-/// place too, so that what is refused does not depend on what is kept.
+/// it, unless it is there by now. All chunks are decoded whole with a chunk cache, also those
+/// without a place: the cache does not decide which chunks are refused.
 pub fn keep(
     shared: &Shared,
     state: &mut State,

@@ -42,7 +42,7 @@ pub(super) fn packing_of(attributes: Value<'_>, record: &ArrayRecord) -> Packing
             4 => (PACKING_UNSIGNED, is_other_sign(value, record.dtype)),
             _ => (PACKING_FILL, is_masked(record)),
         };
-        // Who wrote the array is no packing by itself.
+        // The attribute of the writer is not packing by itself.
         packing.bits |= if place < 5 || changes { bit } else { 0 };
         packing.changes |= if changes { bit } else { 0 };
     }

@@ -139,7 +139,7 @@ fn check_failure(world: &World, effect: &Effect, outcome: &Outcome, failure: &Fa
         let is_place = failure.chunk.is_empty()
             || World::is_metadata(path)
             || world.holds_chunk(path, &failure.chunk);
-        // What was gone for one chunk is no reason for others of the batch to be missing.
+        // A folder that was gone for one chunk makes other chunks of its batch errors, not missing.
         let uri = &world.jobs[job].uri;
         let is_after = text.contains("was gone before in the same batch")
             && path.strip_prefix(uri).is_some_and(|rest| rest.starts_with('/'));
