@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * This header is the manual, which is why it is long. Read down to "Version" once; after that each
- * declaration says for itself what it returns, what NULL means, who owns what, which threads may
- * call it and whether it waits.
+ * This header is over 500 lines because it is the manual too. Read down to "Version" once; after
+ * that each declaration says for itself what it returns, what NULL means, who owns what, which
+ * threads may call it and whether it waits.
  *
  *   1. What it is           5. Threads and fork       9. Plain types
  *   2. A first program      6. Errors                10. Hooks

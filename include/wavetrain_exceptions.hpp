@@ -4,7 +4,8 @@
  * SPDX-License-Identifier: MIT
  *
  * A layer over wavetrain.hpp for trainers, not for engines: it allocates, holds std::string and
- * throws. One class per status, all of them wavetrain::Error, which is a std::runtime_error.
+ * throws. One class per status, all of them wavetrain::Error, which is a std::runtime_error. This
+ * file is over 500 lines because users include one header for the whole layer.
  *
  *     wavetrain::Config config(8, { 32, 64, 64 });
  *     wavetrain::Pipeline pipeline(config);

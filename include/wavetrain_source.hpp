@@ -5,8 +5,9 @@
  * What Python has as wavetrain.source.Source, in the words that users of DALI's external_source
  * know. C++17, header-only: no standard containers, no exceptions, no RTTI, no virtual functions,
  * no threads of its own, NO ALLOCATION: all memory is the room that open is given, of which need()
- * tells the size, and what the loader takes as its config says. It is one file, and so a long one:
- * what callers need stands before "Parts that are not for callers" and in the classes behind them.
+ * tells the size, and what the loader takes as its config says. This file is over 500 lines
+ * because users include one header. Callers need what stands before "Parts that are not for
+ * callers", and the classes after those.
  *
  *     auto give = [&](const wavetrain::sample_info &info, wavetrain::given_sample &out) {
  *         if (info.idx_in_epoch >= image_count)

@@ -9,6 +9,9 @@
 // says, and of a frame's sequences each is looked at once.
 //
 // WAVETRAIN_MUTATE_n takes a barrier or a guard away, for the test that each is needed.
+//
+// This file is over 500 lines because its three kernels are one PTX module, and find blocks and
+// scratch by the same functions.
 #include "zstd.cuh"
 
 constexpr uint32_t kTreeLogMax = 11;

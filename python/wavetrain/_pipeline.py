@@ -1,4 +1,7 @@
-"""The stream: samples go in, batches come out in the order of the samples."""
+"""The stream: samples go in, batches come out in the order of the samples.
+
+This file is over 500 lines because Loader and Pipeline share the life of one handle.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
  *
  * Every argument is wrong in turn while the others are right. Outputs are poisoned before a call
  * that must fail, and compared after it. Afterwards the same loader still delivers correct batches.
+ *
+ * This file is over 500 lines because every function of the header has its wrong arguments here.
  */
 #define _GNU_SOURCE
 #include "check.h"

@@ -3,6 +3,8 @@
  * FOLDER/cube is a sparse cube of tests/common/store.rs, FOLDER/damaged one with broken indexes.
  * Built without exceptions and RTTI. The program's own malloc counts: a whole life in the caller's
  * block, from open to close without threads, calls it never.
+ *
+ * This file is over 500 lines because one program checks all of wavetrain.hpp.
  */
 #include "cube.hpp"
 #include "digest.h"

@@ -1,7 +1,8 @@
 /* source_limits.cpp FOLDER: what sources refuse and by which name, whose threads call when, and
  * what lives how long. FOLDER/cube is a sparse cube of tests/common/store.rs.
  *
- * Built without exceptions and RTTI.
+ * Built without exceptions and RTTI. This file is over 500 lines because its facts share one
+ * program and one cube.
  */
 #include "given.hpp"
 

@@ -18,6 +18,8 @@
 // What it does not show: races of a block that no order of whole turns uncovers, blocks that run
 // at the same time, shared memory that was not written (it keeps what the block before left,
 // dynamic shared memory apart, which is painted).
+//
+// This file is over 500 lines because a kernel includes one header for all words of CUDA.
 #pragma once
 
 #include <setjmp.h>

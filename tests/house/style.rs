@@ -87,9 +87,12 @@ fn lines_have_at_most_100_columns() {
 
 #[test]
 fn a_file_over_500_lines_says_why_at_its_head() {
-    let long = files(&["src"], &["rs"]).into_iter().filter(|(_, text)| {
-        let head = text.lines().take_while(|line| line.starts_with("//"));
-        let head: Vec<&str> = head.map(|line| line.trim_start_matches(['/', '!', ' '])).collect();
+    let folders = ["src", "kernels", "examples", "tests/c", "tests/cpp", "tests/cuda_sim"];
+    let endings = ["rs", "c", "h", "cpp", "hpp", "cu", "cuh"];
+    let long = files(&folders, &endings).into_iter().filter(|(_, text)| {
+        let is_head = |line: &&str| ["//", "/*", " *"].iter().any(|start| line.starts_with(start));
+        let trim = |line| str::trim_start_matches(line, ['/', '*', '!', ' ']);
+        let head: Vec<&str> = text.lines().take_while(is_head).map(trim).collect();
         text.lines().count() > 500 && !head.join(" ").contains("500 lines")
     });
     refuse(long.map(|(name, _)| name).collect(), "over 500 lines without a reason");

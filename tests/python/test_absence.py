@@ -1,5 +1,8 @@
 """A file that is absent is data, the fill value. Everything else that keeps a file from being read
-is an error, also where a file system calls it FileNotFoundError."""
+is an error, also where a file system calls it FileNotFoundError.
+
+This file is over 500 lines because each kind of failure is tried with each kind of file system.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""wavetrain.DataLoader: epochs of a data set, dealt to ranks, and gone on with."""
+"""wavetrain.DataLoader: epochs of a data set, dealt to ranks, and gone on with.
+
+This file is over 500 lines because the facts of one class share its data sets.
+"""
 
 from __future__ import annotations
 
