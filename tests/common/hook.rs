@@ -29,7 +29,8 @@ fn answer(error: &std::io::Error) -> i64 {
     }
 }
 
-unsafe extern "C" fn size(_user: *mut c_void, name: *const c_char) -> i64 {
+/// `FilesHook::size` of the hook, for hooks of tests that do something before it.
+pub unsafe extern "C" fn size(_user: *mut c_void, name: *const c_char) -> i64 {
     // SAFETY: as `path` says.
     match fs::metadata(unsafe { path(name) }) {
         Ok(metadata) if metadata.is_file() => metadata.len() as i64,
@@ -38,7 +39,8 @@ unsafe extern "C" fn size(_user: *mut c_void, name: *const c_char) -> i64 {
     }
 }
 
-unsafe extern "C" fn read(
+/// `FilesHook::read` of the hook.
+pub unsafe extern "C" fn read(
     _user: *mut c_void,
     name: *const c_char,
     offset: u64,

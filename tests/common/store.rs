@@ -48,6 +48,15 @@ pub fn shard_path(array: &Path, shard: [u64; 3]) -> PathBuf {
     array.join(format!("c/{}/{}/{}", shard[0], shard[1], shard[2]))
 }
 
+/// Writes the array `a` in a folder of the test's own; its path. The folder stays after the test.
+pub fn of_test(file: &str, test: &str, spec: &Spec) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    let array = folder.join("a");
+    write(&array, spec);
+    array
+}
+
 /// Writes the array.
 pub fn write(array: &Path, spec: &Spec) {
     fs::create_dir_all(array).unwrap();

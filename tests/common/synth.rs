@@ -3,9 +3,26 @@
 //! In: a description, or the file of a fixture. Out: files on disk. All numbers go in unchecked,
 //! because wrong ones are the point.
 
+use crate::common::drive::Job;
 use crate::common::fixtures::Scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Edge of the chunks that [`chunk_job`] reads.
+pub const EDGE: u64 = 4;
+
+/// The file of an uncompressed chunk of EDGE x EDGE u16.
+pub fn chunk_bytes(number: u16) -> Vec<u8> {
+    (0..16).flat_map(|n| (number * 100 + n).to_le_bytes()).collect()
+}
+
+/// The box of one chunk, and what it gives: `number`'s bytes, or the fill value of [`Meta::u16`].
+pub fn chunk_job(uri: &str, [y, x]: [u64; 2], number: Option<u16>) -> Job {
+    let begin = vec![(y * EDGE) as i64, (x * EDGE) as i64];
+    let end = begin.iter().map(|at| at + EDGE as i64).collect();
+    let fill = || 7u16.to_le_bytes().repeat(16);
+    Job::new(uri, (begin, end), number.map_or_else(fill, chunk_bytes))
+}
 
 /// An index entry that says "missing".
 pub const ABSENT: (u64, u64) = (u64::MAX, u64::MAX);

@@ -4,7 +4,7 @@
 use crate::common::drive::{Job, config, first_failure, open, stream_through};
 use crate::common::fixtures::{self, Scratch};
 use crate::common::hook::with_hook;
-use crate::common::synth::{self, Meta};
+use crate::common::synth::{self, EDGE, Meta, chunk_bytes, chunk_job as job};
 use std::ffi::{CStr, c_char, c_void};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,20 +17,6 @@ use wavetrain::loader::{Loader, SCRATCH_BYTES, array_info};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
-
-const EDGE: u64 = 4;
-
-fn chunk_bytes(number: u16) -> Vec<u8> {
-    (0..16).flat_map(|n| (number * 100 + n).to_le_bytes()).collect()
-}
-
-/// The box of one chunk, and what it gives: `number`'s bytes, or the fill value.
-fn job(uri: &str, [y, x]: [u64; 2], number: Option<u16>) -> Job {
-    let begin = vec![(y * EDGE) as i64, (x * EDGE) as i64];
-    let end = begin.iter().map(|at| at + EDGE as i64).collect();
-    let fill = || 7u16.to_le_bytes().repeat(16);
-    Job::new(uri, (begin, end), number.map_or_else(fill, chunk_bytes))
-}
 
 /// A spelling of keys: the name of the encoding, and the separator.
 type Spelling = (&'static str, char);

@@ -5,11 +5,10 @@
 
 use crate::common::alone::{alone, alone_ends_by};
 use crate::common::drive::{PATIENCE_NS, config};
-use crate::common::hook::{SCHEME, with_hook};
+use crate::common::hook::{self, SCHEME};
 use crate::common::store::{self, Spec};
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -96,9 +95,8 @@ fn endless(depth: u64) -> u64 {
 
 unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {
     on_stack(0);
-    let below = with_hook(Config::default()).files;
     // SAFETY: as the caller's.
-    unsafe { below.size.unwrap()(user, name) }
+    unsafe { hook::size(user, name) }
 }
 
 unsafe extern "C" fn read(
@@ -109,9 +107,8 @@ unsafe extern "C" fn read(
     bytes: u64,
 ) -> i64 {
     on_stack(1);
-    let below = with_hook(Config::default()).files;
     // SAFETY: as the caller's.
-    unsafe { below.read.unwrap()(user, name, offset, target, bytes) }
+    unsafe { hook::read(user, name, offset, target, bytes) }
 }
 
 unsafe extern "C" fn read_async(
@@ -124,9 +121,8 @@ unsafe extern "C" fn read_async(
     bytes: u64,
 ) -> i64 {
     on_stack(2);
-    let below = with_hook(Config::default()).files;
     // SAFETY: as the caller's.
-    let result = unsafe { below.read.unwrap()(user, name, offset, target, bytes) };
+    let result = unsafe { hook::read(user, name, offset, target, bytes) };
     assert_eq!(wavetrain_read_done(loader, ticket, result), 0);
     0
 }
@@ -204,10 +200,8 @@ fn hooked(is_async: bool) -> Config {
 
 /// Streams an array of files, one of the source and one that fails, by turns.
 fn stream(test: &str, config: &Config) {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    let array = folder.join("array");
-    store::write(&array, &Spec { seed: 1, edge: 16, shard: 8, chunk: 4, zstd: true, sparse: true });
+    let spec = Spec { seed: 1, edge: 16, shard: 8, chunk: 4, zstd: true, sparse: true };
+    let array = store::of_test("hook_stacks", test, &spec);
     let uris = [
         format!("{SCHEME}{}", array.display()),
         "hook:made".to_string(),

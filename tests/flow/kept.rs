@@ -36,11 +36,7 @@ const SLOT_BYTES: u64 = 16 << 10;
 const RECORDS_BYTES: u64 = 64 << 10;
 
 fn array(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept").join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    let array = folder.join("a");
-    store::write(&array, &SPEC);
-    array
+    store::of_test("kept", test, &SPEC)
 }
 
 /// Over 100 MiB of memory, and batches of one sample of 16 KiB.

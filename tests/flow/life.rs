@@ -15,13 +15,9 @@ const SECOND: u64 = 1_000_000_000;
 const SPEC: Spec = Spec { seed: 3, edge: 32, shard: 16, chunk: 4, zstd: true, sparse: false };
 const CROP: u64 = 6;
 
-/// A folder of this test's own, with the array `a` in it.
+/// An array in a folder of this test's own.
 fn array(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flow").join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    let array = folder.join("a");
-    store::write(&array, &SPEC);
-    array
+    store::of_test("life", test, &SPEC)
 }
 
 fn config(samples_per_batch: u32) -> Config {

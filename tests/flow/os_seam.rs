@@ -20,11 +20,7 @@ const CROP: u64 = 5;
 const BATCHES: u64 = 4;
 
 fn array(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("os_seam").join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    let array = folder.join("a");
-    store::write(&array, &SPEC);
-    array
+    store::of_test("os_seam", test, &SPEC)
 }
 
 fn config() -> Config {

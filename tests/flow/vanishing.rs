@@ -2,7 +2,7 @@
 
 use crate::common::drive::{Job, config, first_failure, open, stream_through};
 use crate::common::fixtures::Scratch;
-use crate::common::synth::{self, Meta};
+use crate::common::synth::{self, EDGE, Meta, chunk_bytes, chunk_job as job};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -12,20 +12,6 @@ use wavetrain::loader::Loader;
 use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
-
-const EDGE: u64 = 4;
-
-fn chunk_bytes(number: u16) -> Vec<u8> {
-    (0..16).flat_map(|n| (number * 100 + n).to_le_bytes()).collect()
-}
-
-/// The box of one chunk, and what it gives: `number`'s bytes, or the fill value.
-fn job(uri: &str, [y, x]: [u64; 2], number: Option<u16>) -> Job {
-    let begin = vec![(y * EDGE) as i64, (x * EDGE) as i64];
-    let end = begin.iter().map(|at| at + EDGE as i64).collect();
-    let fill = || 7u16.to_le_bytes().repeat(16);
-    Job::new(uri, (begin, end), number.map_or_else(fill, chunk_bytes))
-}
 
 /// 16 chunks of which each is a file; those at (0, 0) and (1, 1) are there.
 fn array(scratch: &Scratch, name: &str, [prefix, separator]: [&str; 2]) -> String {

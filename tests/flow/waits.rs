@@ -5,7 +5,7 @@
 
 use crate::common::drive::{Job, PATIENCE_NS, config};
 use crate::common::fixtures::Scratch;
-use crate::common::hook::{SCHEME, with_hook};
+use crate::common::hook::{self, SCHEME};
 use crate::common::synth::Meta;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Condvar, Mutex};
@@ -75,7 +75,7 @@ unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {
     // SAFETY: as the caller's.
     unsafe {
         gate(user).wait(&format!("size of {}", text(name)));
-        with_hook(Config::default()).files.size.unwrap()(user, name)
+        hook::size(user, name)
     }
 }
 
@@ -89,7 +89,7 @@ unsafe extern "C" fn read(
     // SAFETY: as the caller's.
     unsafe {
         gate(user).wait(&format!("read of {}", text(name)));
-        with_hook(Config::default()).files.read.unwrap()(user, name, offset, target, bytes)
+        hook::read(user, name, offset, target, bytes)
     }
 }
 

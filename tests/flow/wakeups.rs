@@ -1,14 +1,14 @@
 //! Whoever sleeps is woken: each test is a moment at which a sleeper could miss its event. They run
 //! many rounds, because the moment is short; a missed event shows as a pop that does not return.
 
-use crate::common::hook::with_hook;
+use crate::common::hook::{self, with_hook};
 use crate::common::store;
 use crate::common::store::Spec;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, mpsc};
 use std::time::Duration;
-use wavetrain::abi::{FILE_FAILED, FilesHook};
+use wavetrain::abi::FilesHook;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::status::Status;
@@ -18,10 +18,7 @@ const SPEC: Spec = Spec { seed: 5, edge: 16, shard: 8, chunk: 4, zstd: false, sp
 const CROP: u64 = 4;
 
 fn array(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wakeups").join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    store::write(&folder, &SPEC);
-    folder
+    store::of_test("wakeups", test, &SPEC)
 }
 
 fn config(samples_per_batch: u32) -> Config {
@@ -116,15 +113,13 @@ fn two_resets_at_once_both_succeed() {
 
 #[test]
 fn a_chunk_that_appears_before_a_reset_is_read_after_it() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wakeups").join("appears");
-    let _ = std::fs::remove_dir_all(&folder);
-    store::write(&folder, &SPEC);
-    let shard = store::shard_path(&folder, [0; 3]);
+    let array = array("appears");
+    let shard = store::shard_path(&array, [0; 3]);
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::remove_file(&shard).unwrap();
     let loader = Loader::open(&config(1)).unwrap();
     let missing = |loader: &Loader| {
-        push(loader, &folder);
+        push(loader, &array);
         let Pop::Batch(batch) = loader.pop(FOREVER).unwrap() else { panic!("no batch") };
         batch.data().chunks_exact(2).filter(|pair| **pair == store::FILL.to_le_bytes()).count()
     };
@@ -179,9 +174,8 @@ impl Gate {
             gate.changed.notify_all();
             drop(gate.changed.wait_while(state, |(_, is_open)| !*is_open).unwrap());
         }
-        let Some(read) = with_hook(Config::default()).files.read else { return FILE_FAILED };
         // SAFETY: the arguments are the library's own.
-        unsafe { read(user, name, offset, target, bytes) }
+        unsafe { hook::read(user, name, offset, target, bytes) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: when and in which order they end, and which fail. Out: a config that reads through them.
 
 use crate::common::drive::Dice;
-use crate::common::hook::with_hook;
+use crate::common::hook;
 use crate::common::mailbox::Mailbox;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -38,8 +38,6 @@ struct Read {
 
 struct Inner {
     order: Order,
-    /// The hook that reads at once.
-    below: FilesHook,
     reads: Mailbox<Read>,
     aside: Mutex<Vec<Read>>,
     chunks_are_broken: AtomicBool,
@@ -51,22 +49,16 @@ struct Inner {
     is_refused: AtomicBool,
 }
 
-// SAFETY: the hook below has no user.
-unsafe impl Send for Inner {}
-// SAFETY: as for Send.
-unsafe impl Sync for Inner {}
-
 impl Inner {
     fn complete(&self, read: Read) {
         let mut result = read.result;
         if result == 0 {
             let target = std::ptr::with_exposed_provenance_mut(read.target);
-            let size = self.below.size.expect("a function");
-            let below = self.below.read.expect("a function");
+            let (user, name) = (std::ptr::null_mut(), read.name.as_ptr());
             // SAFETY: the target is ours until the completion.
             result = unsafe {
-                assert!(size(self.below.user, read.name.as_ptr()) >= 0);
-                below(self.below.user, read.name.as_ptr(), read.offset, target, read.bytes)
+                assert!(hook::size(user, name) >= 0);
+                hook::read(user, name, read.offset, target, read.bytes)
             };
             assert_eq!(result, 0, "{:?}", read.name);
         }
@@ -84,7 +76,6 @@ impl AsyncFiles {
     pub fn new(order: Order) -> AsyncFiles {
         let inner = Arc::new(Inner {
             order,
-            below: with_hook(Config::default()).files,
             reads: Mailbox::default(),
             aside: Mutex::default(),
             chunks_are_broken: AtomicBool::new(false),
@@ -105,7 +96,7 @@ impl AsyncFiles {
     pub fn config(&self, config: &Config) -> Config {
         let files = FilesHook {
             user: Arc::as_ptr(&self.inner).cast_mut().cast(),
-            size: Some(size),
+            size: Some(hook::size),
             read: Some(read),
             read_async: Some(read_async),
             ..config.files
@@ -212,12 +203,6 @@ fn host<'a>(user: *mut c_void) -> &'a Inner {
     unsafe { &*user.cast::<Inner>() }
 }
 
-unsafe extern "C" fn size(user: *mut c_void, name: *const c_char) -> i64 {
-    let below = host(user).below;
-    // SAFETY: as we were called.
-    unsafe { below.size.expect("a function")(below.user, name) }
-}
-
 unsafe extern "C" fn read(
     user: *mut c_void,
     name: *const c_char,
@@ -233,9 +218,8 @@ unsafe extern "C" fn read(
     if is_data && inner.chunks_are_broken.load(SeqCst) && inner.begun.load(SeqCst) > 0 {
         return FILE_FAILED;
     }
-    let below = inner.below;
     // SAFETY: as we were called.
-    unsafe { below.read.expect("a function")(below.user, name, offset, target, bytes) }
+    unsafe { hook::read(user, name, offset, target, bytes) }
 }
 
 unsafe extern "C" fn read_async(
