@@ -207,8 +207,8 @@ impl Arrays {
         self.entries[slot.at()].id
     }
 
-    /// Whether an entry was used since it was loaded; from now on it was.
-    pub fn is_used_again(&mut self, slot: ArraySlot) -> bool {
+    /// Marks an entry as used. Returns whether it was used before, since it was loaded.
+    pub fn mark_used(&mut self, slot: ArraySlot) -> bool {
         core::mem::replace(&mut self.entries[slot.at()].is_used, true)
     }
 
@@ -292,8 +292,8 @@ impl Arrays {
         self.id(slot) == id && self.state(slot) == ArrayState::Ready
     }
 
-    /// The same, and somebody uses it; where nobody does, it is forgotten.
-    pub fn is_in_use(&mut self, slot: ArraySlot, id: u64) -> bool {
+    /// Forgets the array of that identity if nobody pins it. Returns whether it is still ready.
+    pub fn forget_unpinned(&mut self, slot: ArraySlot, id: u64) -> bool {
         if self.is_ready(slot, id) && self.cache.pins(slot.0) == 0 {
             self.cache.forget(slot.0);
             self.entries[slot.at()].state = ArrayState::Empty;

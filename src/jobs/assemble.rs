@@ -420,7 +420,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let first = read.chunk_first + next;
         let task = shared.tables.chunks.read(shared.wave_row(wave, first));
         let room = state.task_need(shared, &task);
-        if !state.has_room(shared, room) {
+        if !state.ask_for_room(shared, room) {
             return None;
         }
         let need = pool_need(shared, &task);

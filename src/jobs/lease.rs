@@ -222,9 +222,10 @@ impl<'a> LeasedFile<'a> {
         Err(fault)
     }
 
-    /// Whether a read has to be done again: by a thread that may wait, on a new descriptor, or once
-    /// descriptors are free.
-    pub fn is_for_later(&self, fault: OpenFault) -> bool {
+    /// Returns whether a read has to be done again: by a thread that may wait, on a new descriptor,
+    /// or once descriptors are free. If the system is short of them, it lowers how many may
+    /// be open.
+    pub fn give_up_a_descriptor(&self, fault: OpenFault) -> bool {
         match fault {
             OpenFault::Store(Fault::WouldBlock) => true,
             fault if is_stale(fault) => self.lease.open.is_some(),

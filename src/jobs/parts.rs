@@ -332,7 +332,7 @@ pub fn begin(state: &mut State, array: ArraySlot, count: u32, was_large: bool) {
     let id = state.arrays.id(array);
     let (arrays, parts) = (&mut state.arrays, &mut state.parts);
     let has_begun = parts.begin((array, id), count, &mut |slot, id| arrays.is_ready(slot, id))
-        || parts.begin((array, id), count, &mut |slot, id| arrays.is_in_use(slot, id));
+        || parts.begin((array, id), count, &mut |slot, id| arrays.forget_unpinned(slot, id));
     if has_begun {
         parts.waits_since = None;
         return;

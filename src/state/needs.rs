@@ -35,7 +35,7 @@ impl State {
         if shared.engine().is_none() {
             return Ok(None);
         }
-        if !self.has_room(shared, need) {
+        if !self.ask_for_room(shared, need) {
             return Err(NoRoom);
         }
         let part = self.device.slabs.reserve(need).ok_or(NoRoom)?;
@@ -49,8 +49,9 @@ impl State {
         }
     }
 
-    /// Whether there is room for it on the way to a device; if not, it is told when there is.
-    pub fn has_room(&mut self, shared: &Shared, need: SlabNeed) -> bool {
+    /// Returns whether a slab has room for `need`. If none has, the lack is noted, and workers are
+    /// woken once there is room.
+    pub fn ask_for_room(&mut self, shared: &Shared, need: SlabNeed) -> bool {
         let has_room = shared.engine().is_none() || self.device.slabs.has_room(need);
         self.device.lacks_room |= !has_room;
         has_room
@@ -76,7 +77,7 @@ impl State {
             let more = need.and(self.task_need(shared, &next));
             let is_large = bytes > RUN_BYTES || pool_need(shared, &next) > 0;
             let is_large = is_large || !fits_slab(shared, more);
-            if !is_same || is_large || !self.has_room(shared, more) {
+            if !is_same || is_large || !self.ask_for_room(shared, more) {
                 break;
             }
             need = more;

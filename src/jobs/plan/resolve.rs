@@ -99,7 +99,7 @@ impl Planner {
             }
         }
         // The first use of a load is the lookup that missed.
-        let is_hit = state.arrays.is_used_again(array) as u64;
+        let is_hit = state.arrays.mark_used(array) as u64;
         lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
         state.arrays.pin(array, 1);
         (current.array, current.array_id) = (array, state.arrays.id(array));

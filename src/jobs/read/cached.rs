@@ -109,7 +109,7 @@ impl Stream<'_> {
             done = limit;
         }
         match self.file.opened {
-            Err(fault) if !self.has_read() && self.file.is_for_later(fault) => {
+            Err(fault) if !self.has_read() && self.file.give_up_a_descriptor(fault) => {
                 return (first, Some(fault));
             }
             Err(fault) => self.fail_chunks(first..done, fault),
@@ -134,7 +134,7 @@ impl Stream<'_> {
                     Err(found) => fault = found,
                 }
             }
-            if self.file.is_for_later(fault) {
+            if self.file.give_up_a_descriptor(fault) {
                 return Some((chunk, fault));
             }
             self.fail_chunks(chunk..chunk + 1, fault);
@@ -297,7 +297,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 }
                 continue;
             }
-            if !state.has_room(shared, need) {
+            if !state.ask_for_room(shared, need) {
                 state.waves.unissue(wave, first);
                 return None;
             }
@@ -342,7 +342,7 @@ fn join_reads(
             (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
         let more = need.and(state.read_need(shared, wave, &next));
         let is_enough = bytes > RUN_BYTES || !fits_slab(shared, more);
-        if !is_same || is_enough || !state.has_room(shared, more) {
+        if !is_same || is_enough || !state.ask_for_room(shared, more) {
             break;
         }
         need = more;

@@ -52,7 +52,7 @@ pub fn run<'l>(
         result = file.read(target, read.offset, false);
     }
     let result = result.and_then(|()| file.check_unchanged());
-    let again = result.err().filter(|fault| file.is_for_later(*fault));
+    let again = result.err().filter(|fault| file.give_up_a_descriptor(*fault));
     if again.is_none() {
         let needed = read_pieces(&mut file, wave, target, result);
         shared.stats.reads_issued.fetch_add(1, Relaxed);
