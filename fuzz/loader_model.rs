@@ -351,7 +351,8 @@ impl Loader {
     pub fn release(&mut self, place: usize) -> u64 {
         let held = self.held.remove(place);
         held.check_bytes();
-        assert_eq!(wavetrain_release(self.handle, held.token, null_mut()), 0);
+        // SAFETY: there is no event.
+        assert_eq!(unsafe { wavetrain_release(self.handle, held.token, null_mut()) }, 0);
         let token = held.token;
         if !held.tensors.is_empty() {
             self.exported.push(held);

@@ -100,3 +100,13 @@ extern crate std;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Safe code cannot do any of this. Each example compiled before its function became unsafe.
+///
+/// A caller's event is a pointer that nobody can check:
+/// ```compile_fail,E0133
+/// let event = core::ptr::dangling_mut();
+/// wavetrain::surface::c::wavetrain_release(0, 0, event);
+/// ```
+#[cfg(all(doctest, feature = "internals"))]
+struct HolesThatWere;

@@ -822,13 +822,15 @@ impl Session<'_> {
         let place = loader.held.iter().position(|held| held.token == token);
         if self.choices.rarely(8) {
             let event = std::ptr::dangling_mut::<c_void>();
-            let code = wavetrain_release(loader.handle, token, event);
+            // SAFETY: a loader without a device refuses an event and does not look into it.
+            let code = unsafe { wavetrain_release(loader.handle, token, event) };
             return assert_eq!(code, Status::Unsupported as i32);
         }
         if let Some(place) = place {
             self.released.push(loader.release(place));
         } else {
-            let code = wavetrain_release(loader.handle, token, null_mut());
+            // SAFETY: there is no event.
+            let code = unsafe { wavetrain_release(loader.handle, token, null_mut()) };
             assert_eq!(code, Status::Invalid as i32);
         }
     }

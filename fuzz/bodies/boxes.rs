@@ -75,7 +75,8 @@ pub fn run(data: &[u8]) {
         for (number, field) in fields.iter().enumerate() {
             check_field(loader, (token, number), field, batch);
         }
-        assert_eq!(wavetrain_release(loader, token, null_mut()), 0);
+        // SAFETY: there is no event.
+        assert_eq!(unsafe { wavetrain_release(loader, token, null_mut()) }, 0);
     }
     pop(loader, Status::End);
     // SAFETY: NULL is allowed.

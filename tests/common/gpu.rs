@@ -361,7 +361,8 @@ impl Handle {
 
     pub fn release(&self, batch: u64, event: Option<Event>) -> Result<(), Refusal> {
         let event = event.map_or(null_mut(), Event::as_raw);
-        self.result(wavetrain_release(self.0, batch, event))
+        // SAFETY: whoever made the event destroys it after the call.
+        self.result(unsafe { wavetrain_release(self.0, batch, event) })
     }
 
     /// A tensor for work on a stream.

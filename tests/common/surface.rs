@@ -69,7 +69,8 @@ impl Open {
     }
 
     pub fn release(&self, batch: u64) {
-        assert_eq!(wavetrain_release(self.0, batch, null_mut()), OK);
+        // SAFETY: there is no event.
+        assert_eq!(unsafe { wavetrain_release(self.0, batch, null_mut()) }, OK);
     }
 
     /// Slots that a batch or a tensor keeps.

@@ -581,7 +581,10 @@ fn in_a_forked_child_every_call_is_shutdown_and_the_driver_is_not_called() {
             let shutdown = Status::Shutdown as i32;
             tensor.delete();
             let codes = [
-                wavetrain::surface::c::wavetrain_release(loader.0, batch, std::ptr::null_mut()),
+                // SAFETY: there is no event.
+                unsafe {
+                    wavetrain::surface::c::wavetrain_release(loader.0, batch, std::ptr::null_mut())
+                },
                 wavetrain::surface::c::wavetrain_reset(loader.0),
                 // SAFETY: a call of a loader that is not this process's looks at nothing.
                 unsafe { wavetrain_stats(loader.0, std::ptr::null_mut()) },

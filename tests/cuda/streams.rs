@@ -409,7 +409,8 @@ fn work_from_before_a_tensor_is_deleted_keeps_the_slot_though_release_is_under_w
         let rest: Vec<Tensor> =
             (0..others).map(|_| loader.export(batch, stream).unwrap()).collect();
         let number = loader.0;
-        let release = move || wavetrain_release(number, batch, std::ptr::null_mut());
+        // SAFETY: there is no event.
+        let release = move || unsafe { wavetrain_release(number, batch, std::ptr::null_mut()) };
         // Release has seen what was queued on the stream before.
         let released = simulator.amid((c"cuEventRecord", 1), release, || {
             simulator.hold_stream(stream.as_raw(), 1);

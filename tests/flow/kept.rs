@@ -273,8 +273,11 @@ fn check_late_calls(loader: &Open, held: u64, tag: u64) {
     let pumped = wavetrain_pump(loader.0, 0);
     assert!(pumped == SHUTDOWN || pumped == INVALID, "{pumped}");
     assert_eq!(wavetrain_read_done(loader.0, 33, 0), INVALID);
-    assert_eq!(wavetrain_release(loader.0, held ^ 1 << 40, null_mut()), INVALID);
-    assert_eq!(wavetrain_release(loader.0, held, std::ptr::dangling_mut()), -7);
+    // SAFETY: there is no event.
+    assert_eq!(unsafe { wavetrain_release(loader.0, held ^ 1 << 40, null_mut()) }, INVALID);
+    // SAFETY: a loader without a device refuses an event and does not look into it.
+    let refused = unsafe { wavetrain_release(loader.0, held, std::ptr::dangling_mut()) };
+    assert_eq!(refused, -7);
     assert_eq!(loader.last_error().status, -7);
     assert_eq!(loader.info(held + 1).err(), Some(INVALID));
     check_batch(loader, held, tag);
@@ -327,7 +330,8 @@ fn no_line_is_logged_after_a_close_that_slots_alone_hold_up() {
     let lines = Lines::default();
     let loader = open(&SEEN, &Config { log: lines.hook(), log_level: 0, ..config() });
     let held = batch(&loader, &array, 3);
-    assert_eq!(wavetrain_release(loader.0, held ^ 1 << 40, null_mut()), INVALID);
+    // SAFETY: there is no event.
+    assert_eq!(unsafe { wavetrain_release(loader.0, held ^ 1 << 40, null_mut()) }, INVALID);
     let logged = lines.take();
     assert!(logged.iter().any(|(_, _, text)| text.contains("is not held")), "{logged:?}");
     assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
@@ -372,7 +376,8 @@ fn a_call_that_began_before_close_is_waited_for_before_anything_goes() {
     let whole = left_bytes();
     let held = batch(&loader, &array, 3);
     std::thread::scope(|scope| {
-        scope.spawn(|| wavetrain_release(loader.0, held ^ 1 << 40, null_mut()));
+        // SAFETY: there is no event.
+        scope.spawn(|| unsafe { wavetrain_release(loader.0, held ^ 1 << 40, null_mut()) });
         wait_for(|| gate.is_inside.load(SeqCst));
         assert_eq!(loader.close(20_000_000), (AGAIN, 1));
         assert_eq!(loader.close(0), (AGAIN, 1));

@@ -414,7 +414,8 @@ fn a_released_batch_is_dead_while_its_tensors_live() {
     let tensor = loader.export(batch);
     loader.release(batch);
     assert_eq!(loader.info(batch).err(), Some(INVALID));
-    assert_eq!(wavetrain_release(loader.0, batch, null_mut()), INVALID);
+    // SAFETY: there is no event.
+    assert_eq!(unsafe { wavetrain_release(loader.0, batch, null_mut()) }, INVALID);
     assert_eq!(loader.try_export(batch, Form::Versioned).err(), Some(INVALID));
     assert_eq!(tensor.values(), expected(&[1, 2]));
     tensor.delete();

@@ -341,13 +341,14 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     })
 }
 
-/// See the header. On a device `event` is NULL or an event that lives; it is handed to the driver
-/// and not looked into.
+/// See the header. The driver gets `event`; this library does not look into it.
+///
+/// # Safety
+/// On a device `event` is NULL or an event that lives until the call returns.
 #[unsafe(no_mangle)]
-#[allow(clippy::not_unsafe_ptr_arg_deref)]
-pub extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
+pub unsafe extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
     in_instance(loader, |instance| {
-        // SAFETY: the caller's event lives until release returns.
+        // SAFETY: the event is NULL or lives until the call returns, as the caller promises.
         let event = unsafe { Event::from_raw(event) };
         let event = Some(event).filter(|event| !event.is_null());
         instance.release(batch, event).map(|()| Status::Ok)
