@@ -206,10 +206,12 @@ unsafe fn slice_of<'s, T>(first: *const T, count: u32) -> &'s [T] {
     if first.is_null() { &[] } else { unsafe { slice::from_raw_parts(first, count as usize) } }
 }
 
-/// The text behind a pointer that a writer left.
-fn text<'s>(text: *const c_char) -> &'s str {
-    // SAFETY: every text that a writer left is UTF-8 with a NUL and lives as long as its entry,
-    // which callers borrow for 's.
+/// The text at a pointer that a writer left.
+///
+/// # Safety
+/// A text that ends with a NUL lies there for 's.
+unsafe fn text<'s>(text: *const c_char) -> &'s str {
+    // SAFETY: the text is there.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
@@ -221,7 +223,8 @@ impl<'s> EntryView<'s> {
 
     /// Its path below the group.
     pub fn path(&self) -> &'s str {
-        text(self.0.path)
+        // SAFETY: the writer left the text in the block that the entry borrows for 's.
+        unsafe { text(self.0.path) }
     }
 
     /// What it is.
@@ -231,14 +234,16 @@ impl<'s> EntryView<'s> {
 
     /// Name of the image that a level is of; empty where it has none.
     pub fn image_name(&self) -> &'s str {
-        text(self.0.image_name)
+        // SAFETY: the writer left the text in the block that the entry borrows for 's.
+        unsafe { text(self.0.image_name) }
     }
 
     /// The axes of a level: name, type, unit; none for others.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = [&'s str; 3]> + use<'s> {
         // SAFETY: the writer left `rank` axes there, in a block that lives for 's.
         let axes: &'s [_] = unsafe { slice_of(self.0.axes, self.0.rank) };
-        axes.iter().map(|axis| [text(axis.name), text(axis.kind), text(axis.unit)])
+        // SAFETY: the writer left each axis three texts, in the same block.
+        axes.iter().map(|axis| unsafe { [text(axis.name), text(axis.kind), text(axis.unit)] })
     }
 
     /// Physical units per element, of each axis of a level.
