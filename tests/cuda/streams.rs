@@ -470,12 +470,12 @@ static CROWDED: Os = Os {
 
 #[test]
 fn two_closes_at_once_look_at_captured_streams_one_after_the_other() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
-    let gpu = Gpu::new(&simulator, 0);
+    let gpu = Gpu::new(&*platform, 0);
     let captured = gpu.blocking_stream();
-    let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+    let config = Config { thread_mode: THREADS_PUMP, ..device_config(&*platform, 2) };
     let loader = Loader::open_on(&CROWDED, &tight(&config)).unwrap();
     let handle = Handle(ManuallyDrop::new(loader).token());
     let batch = handle.batch(&uri, &tags_of(0));
