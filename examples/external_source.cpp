@@ -42,14 +42,12 @@ int main() {
     std::vector<unsigned char> room(batches.need(config, settings));
     batches.open(config, settings, std::move(room)).ignore(); /* see status() */
     for (int epoch = 0; epoch < 2 && batches.loader(); epoch++)
-        for (const wavetrain::batch &batch : batches) {
-            const auto pixels = batch.as<const float>();
-            const auto labels = batch.field("label").as<const std::int64_t>();
+        for (const wavetrain::batch &b : batches) {
+            const auto pixels = b.as<const float>();
+            const auto label = b.field("label").as<const std::int64_t>();
             std::printf("epoch %d: images of", epoch);
-            for (std::uint32_t i = 0; i < batch.sample_count(); i++) {
-                const auto shape = batch.filled_shape(i);
-                std::printf(" %lux%lu (%ld)", shape[0], shape[1], labels[i]);
-            }
+            for (std::uint32_t i = 0; i < b.sample_count(); i++)
+                std::printf(" %lux%lu (%ld)", b.filled_shape(i)[0], b.filled_shape(i)[1], label[i]);
             const double sum = std::accumulate(pixels.begin(), pixels.end(), 0.0);
             std::printf(", mean %.1f\n", sum / double(pixels.size()));
         }

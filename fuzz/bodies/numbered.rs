@@ -11,7 +11,7 @@
 
 use super::choices::Choices;
 use std::collections::{BTreeMap, BTreeSet};
-use wavetrain::base::text::Text;
+use wavetrain::base::text::{Text, line_bytes};
 use wavetrain::source::flat::{Numbered, PrefixFinder, Sequence, split_numbered, write_numbered};
 use wavetrain::status::{Status, Why};
 
@@ -234,8 +234,8 @@ fn check_sequence(names: &[Vec<u8>], prefix: &str, (most, bytes): (u32, usize)) 
                 let mut line = Text::<1024>::new();
                 line.write_line(format_args!("{text}"));
                 let has_text = why.as_str().contains(line.as_str());
-                assert!(has_text || uri.len() > 150, "{why}, not {text}");
-                assert!(why.as_str().starts_with("/d/") || uri.len() > 150, "{why}");
+                assert!(has_text || line_bytes(&uri) > 150, "{why}, not {text}");
+                assert!(why.as_str().starts_with("/d/") || line_bytes(&uri) > 150, "{why}");
             }
             _ => panic!("{found:?} ({why}), not {model:?}"),
         }

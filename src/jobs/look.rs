@@ -88,13 +88,17 @@ fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Out
         Found::Nothing | Found::Odd(Fault::Absent) => {
             let record = shared.array_record(look.array);
             let place = (look.array, folders_of(record, look.file).next());
-            let (question, known) = {
+            let (question, known, was_there) = {
                 let state = &*lock.lock();
                 let question = *state.requests.question(look.request);
+                let slot = state.files.find(question.array_id, question.file);
+                let was_there = slot.and_then(|slot| state.files.known(slot)).is_some();
                 let known = above.filter(|(at, _)| *at == place).map(|(_, known)| known);
-                (question, known.unwrap_or_else(|| Known::of(state, &question, record)))
+                let known = known.unwrap_or_else(|| Known::of(state, &question, record));
+                (question, known, was_there)
             };
-            let is_nothing = matches!(found, Found::Nothing);
+            // A file that was there before is looked at once more.
+            let is_nothing = matches!(found, Found::Nothing) && !was_there;
             let outcome = look_above(lock, (&question, &known), (&path, is_nothing), &mut why);
             *above = (is_nothing && outcome == Outcome::Absent).then(|| (place, known.after()));
             outcome

@@ -99,14 +99,16 @@ pub unsafe extern "C" fn wavetrain_config_fit(
     // SAFETY: as the header says of each pointer.
     unsafe {
         answer(error, |why| {
-            let mut fitted = read_config(config, why)?;
+            // Borrowed from the result: a second copy would stand below all that fits it.
+            let mut read = read_config(config, why);
+            let fitted = read.as_mut().map_err(|status| *status)?;
             let scratch = scratch_from_c(scratch, scratch_bytes, why)?;
             if uris.is_null() && uri_count > 0 {
                 return Err(fail!(why, Invalid, "uris is NULL"));
             }
             let uri = |at: usize, why: &mut Why| string_from_c(uris.add(at).read(), why);
-            fit(&mut fitted, (uri_count as usize, uri), scratch, why)?;
-            write_fitted(config, &fitted, why)
+            fit(fitted, (uri_count as usize, uri), scratch, why)?;
+            write_fitted(config, fitted, why)
         })
     }
 }
