@@ -492,8 +492,8 @@ typedef struct wavetrain_batch_view {
     uint32_t reserved;                /* 0 */
     const uint64_t *filled_shape; /* [sample_count][sample_rank, of a scalar 1]: how far boxes of
                                 the sample reach along each axis, the largest place + 1, what
-                                pad_mode filled included; 0: no box goes to the field. Of a scalar
-                                1 or 0 */
+                                pad_mode filled included; 0: no box goes to the field. A scalar
+                                has 1 or 0 */
     const uint64_t *digests; /* sample_count digests, see digest of the config, in host memory
                                 whatever the backend; NULL where it is 0 */
     uint64_t digest;         /* the sum over the samples of mix(position, digest); 0 likewise */
@@ -761,7 +761,7 @@ typedef struct wavetrain_array_view {
  * With thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to
  * close, and readable and writable afterwards: a page below each stack, 128 KiB where hooks are
  * called. They count in the bill, but no page of them is touched. There are no guards if the system
- * refuses them, as in huge pages of yours; a WARN says so. */
+ * refuses them, as it does in your huge pages; a WARN reports it. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;
@@ -1451,8 +1451,8 @@ wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
 /* Why a call on this loader failed last, on whatever thread: the last that returned a negative
  * status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one are not
- * looked at. If none failed: the error that ended the stream, or, if there is none and all slots
- * are held now, STARVED and which batch the longest; else status OK and an empty text. Reset clears
+ * looked at. If none failed, it is the error that ended the stream. If there is none and all slots
+ * are held now, it is STARVED with the batch held longest; else OK and an empty text. Reset clears
  * it. error: yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK.
  * Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);

@@ -189,13 +189,13 @@ pub struct Tail<'a>(pub &'a str, pub usize);
 impl fmt::Display for Tail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tail(name, mut room) = *self;
-        let mut shown = name.char_indices().rev().take_while(|(_, one)| {
+        let shown = name.char_indices().rev().take_while(|(_, one)| {
             let bytes = char_bytes(*one);
             let fits = bytes <= room;
             room = room.saturating_sub(bytes);
             fits
         });
-        let start = shown.by_ref().last().map_or(name.len(), |(at, _)| at);
+        let start = shown.last().map_or(name.len(), |(at, _)| at);
         f.write_str(if start > 0 { "..." } else { "" })?;
         f.write_str(&name[start..])
     }

@@ -77,8 +77,8 @@ fn look_at(store: &Store, path: &Path) -> Found {
     }
 }
 
-/// The findings about what lies above the files of a folder, by the array and the folder.
-type Above = Option<((ArraySlot, Option<Folder>), Known)>;
+/// The findings about what lies above the files of a folder, by the array, batch and folder.
+type Above = Option<((ArraySlot, u64, Option<Folder>), Known)>;
 
 /// Whether what is no file is a missing chunk. An error ends the look.
 fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Outcome {
@@ -87,15 +87,16 @@ fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Out
     let outcome = match found {
         Found::Nothing | Found::Odd(Fault::Absent) => {
             let record = shared.array_record(look.array);
-            let place = (look.array, folders_of(record, look.file).next());
-            let (question, known, was_there) = {
+            let folder = folders_of(record, look.file).next();
+            let (question, place, known, was_there) = {
                 let state = &*lock.lock();
                 let question = *state.requests.question(look.request);
+                let place = (look.array, question.batch_id, folder);
                 let slot = state.files.find(question.array_id, question.file);
                 let was_there = slot.and_then(|slot| state.files.known(slot)).is_some();
                 let known = above.filter(|(at, _)| *at == place).map(|(_, known)| known);
                 let known = known.unwrap_or_else(|| Known::of(state, &question, record));
-                (question, known, was_there)
+                (question, place, known, was_there)
             };
             // A file that was there before is looked at once more.
             let is_nothing = matches!(found, Found::Nothing) && !was_there;

@@ -353,7 +353,7 @@ macro_rules! config_table {
             => Choice DECODES "what is decoded on the device";
         /// Always 0.
         reserved3: u32 = 0, [0, 0];
-        /// What the files hook lacks. Default nothing. Not built yet.
+        /// Functions that the files hook lacks. Default nothing. Not built yet.
         store: StoreHook = StoreHook::NONE, Hook;
         /// Bytes of stack that a hook has on an own thread, at most 1 GiB. 0 = derived: 256 KiB.
         /// Without hooks there is none. Default 0.
@@ -386,7 +386,7 @@ macro_rules! config_table {
         /// 1: a budget beyond what the system allots is refused at open. Default 1. Not built yet:
         /// nothing is checked.
         check_memory: u32 = 1, {unbuilt};
-        /// What a lost consumer means: LOST_FAIL or LOST_SKIP. Default LOST_FAIL. Not built yet.
+        /// The effect of a lost consumer: LOST_FAIL or LOST_SKIP. Default LOST_FAIL. Not built yet.
         on_consumer_lost: u32 = LOST_FAIL, {unbuilt};
         /// Name under which other processes attach. Default NULL. Not built yet.
         share_name: *const c_char = ptr::null(), {unbuilt};

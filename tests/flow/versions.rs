@@ -470,7 +470,7 @@ fn what_was_forgotten_is_found_as_it_is_then() {
     }
 }
 
-/// What is done once, after a shard was opened.
+/// A step that is done once, after a shard was opened.
 static AFTER_OPEN: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 static OPENED: Os = Os {
