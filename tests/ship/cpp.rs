@@ -301,7 +301,7 @@ fn a_source_holds_its_room_until_nothing_reads_it() {
 fn an_early_return_of_the_example_of_sources_frees_nothing_that_is_read() {
     let Some(folder) = archive() else { return };
     let text = std::fs::read_to_string(header::root().join("examples/external_source.cpp"));
-    let line = "            const auto pixels = batch.as<const float>();\n";
+    let line = "            const auto pixels = b.as<const float>();\n";
     let early = text.unwrap().replace(line, &format!("{line}return pixels.size() == 0;\n"));
     assert_eq!(early.matches("return pixels").count(), 1);
     let source = cc::folder("external-source-early").join("early.cpp");
