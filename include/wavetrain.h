@@ -65,8 +65,13 @@
  * the old version. Versions of different files are not compared. The same rule holds for what an
  * array is loaded from: zarr.json or .zarray, the .npy file, the folder of numbered .npy files.
  * Only wavetrain_reset and wavetrain_forget ask again which array a group's #level= or #scale=, or
- * a folder of numbered files, stands for. A file that is written in place twice within one tick of
- * its file system's clock (4 ms or so), and keeps its size, is not seen to change.
+ * a folder of numbered files, stands for.
+ *
+ * A file system takes times of change from a clock of ticks (4 to 10 ms, or 1 to 2 s where times
+ * are whole seconds), and before it copies the bytes. So chunks and index pages that are read
+ * within 10 ms of the time of change (2 s if that is a whole second) are cached for no other batch.
+ * Two changes of one tick that keep the size leave one version: a batch that reads between them may
+ * have parts of both, and the second change of a zarr document or a .npy header is not seen.
  *
  * Objects of a files hook have their size as version, which is asked for once in each batch, before
  * they are read. One that is replaced by another of the same size is not noticed, nor one that is

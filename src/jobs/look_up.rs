@@ -38,7 +38,7 @@ pub fn run<'l>(
 ) -> Locked<'l> {
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::META);
-    let start = (shared.os.now_ns)();
+    let (start, wall_ns) = ((shared.os.now_ns)(), (shared.os.wall_tick_ns)());
     let mut own = None;
     let record = shared.array_record(question.array).of_file(question.file, &mut own);
     let mut path = Path::new();
@@ -49,6 +49,7 @@ pub fn run<'l>(
         drop(range);
         return lock.lock();
     }
+    let is_settled = opened.is_ok_and(|(_, stat)| stat.version().is_settled(wall_ns));
     let mut found = None;
     let (buffer, sums) = worker.buffer().split_at_mut(PIECE_BYTES);
     let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
@@ -85,7 +86,7 @@ pub fn run<'l>(
     let look = (lease.slot, question);
     let outcome = beside_others(&mut state, look, opened.is_ok(), (&path, outcome), &mut why);
     let result = (outcome, found.as_ref(), checked, &why);
-    settle(shared, &mut state, (request, question, lease), opened, result);
+    settle(shared, &mut state, (request, question, lease), opened, (result, is_settled));
     state
 }
 
@@ -120,7 +121,7 @@ fn settle(
     state: &mut State,
     (request, question, lease): (u32, &Question, &Lease),
     opened: Result<(Descriptors, FileStat), OpenFault>,
-    (outcome, page, checked, why): LocateResult<'_>,
+    ((outcome, page, checked, why), is_settled): (LocateResult<'_>, bool),
 ) {
     let slot = lease.slot;
     if opened.is_ok() || outcome == Outcome::Absent {
@@ -145,9 +146,11 @@ fn settle(
     } else if opened.is_ok() && question.inner.is_none() {
         state.files.set_looked(slot, question.batch_id);
     }
-    // What was found of a file that somebody saw changing meanwhile is nobody's to use again.
-    if let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
-        (outcome, page, state.files.known(slot))
+    // What was found of a file that somebody saw changing meanwhile is nobody's to use again, nor
+    // what is of one that may change without being seen.
+    if is_settled
+        && let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
+            (outcome, page, state.files.known(slot))
         && stat == known
     {
         let index_page = question.index_page();

@@ -189,6 +189,9 @@ table! {
     now_ns: fn() -> u64 = now_ns;
     /// The same clock at its last tick, a few milliseconds ago at most: for half the cost.
     tick_ns: fn() -> u64 = tick_ns;
+    /// The time of day at its last tick, from which file systems take times of change: nanoseconds
+    /// since 1970.
+    wall_tick_ns: fn() -> i64 = wall_tick_ns;
     /// Starts a thread with all signals blocked, on a stack of so many bytes.
     thread_start: fn(ThreadMain, argument: *mut c_void, *mut u8, u64) -> Result<Thread, Errno> =
         thread_start;
@@ -383,9 +386,13 @@ fn tick_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC_COARSE)
 }
 
+fn wall_tick_ns() -> i64 {
+    read_clock(libc::CLOCK_REALTIME_COARSE) as i64
+}
+
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec. Both monotonic clocks always exist.
+    // SAFETY: writes one timespec. These clocks always exist.
     let failed = unsafe { libc::clock_gettime(clock, &mut now) };
     assert!(failed == 0);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// What chunks that are not there read as.
 pub const FILL: u16 = 42;
@@ -67,8 +68,15 @@ pub fn write(array: &Path, spec: &Spec) {
         }
         let path = shard_path(array, shard);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, shard_bytes(spec, shard)).unwrap();
+        write_aged(&path, &shard_bytes(spec, shard));
     }
+}
+
+/// Writes a file that looks a second old: chunks of younger ones are not cached.
+pub fn write_aged(path: &Path, bytes: &[u8]) {
+    let times = fs::FileTimes::new().set_modified(SystemTime::now() - Duration::from_secs(1));
+    let written = fs::write(path, bytes).and_then(|()| fs::File::options().write(true).open(path));
+    written.and_then(|file| file.set_times(times)).unwrap();
 }
 
 /// Flips one bit in the middle of chunk `inner` (its number in the shard). A raw chunk keeps no

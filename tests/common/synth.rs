@@ -5,6 +5,7 @@
 
 use crate::common::drive::Job;
 use crate::common::fixtures::Scratch;
+use crate::common::store::write_aged;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +95,7 @@ impl Meta {
                 key.push("0");
             }
             fs::create_dir_all(&key).expect("folders of the key");
-            fs::write(key.join("0"), data).expect("the file");
+            write_aged(&key.join("0"), data);
         }
         scratch.uri(name)
     }

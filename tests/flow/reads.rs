@@ -5,6 +5,7 @@
 
 use crate::common::drive::{Job, config, stream_through};
 use crate::common::fixtures::Scratch;
+use crate::common::store::write_aged;
 use crate::common::synth::{Meta, index_bytes};
 use std::collections::HashMap;
 use std::fs;
@@ -75,7 +76,7 @@ fn array(scratch: &Scratch, gap: usize) -> Job {
         bytes.extend(index_bytes(&entries));
         let folder = scratch.path("array").join(format!("c/{shard}"));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("0"), bytes).unwrap();
+        write_aged(&folder.join("0"), &bytes);
     }
     let rows = 0..4 * SHARDS;
     let want = rows.flat_map(|y| (0..4 * CHUNKS).flat_map(move |x| value(y, x).to_le_bytes()));

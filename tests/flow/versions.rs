@@ -32,6 +32,8 @@ enum Way {
     RenameWithOldTime,
     /// The file is truncated and written again.
     InPlace,
+    /// The same within one tick of a clock of seconds: size, inode and time stay.
+    InOneTick,
 }
 
 const WAYS: [Way; 3] = [Way::Rename, Way::RenameWithOldTime, Way::InPlace];
@@ -46,6 +48,9 @@ fn set_time(path: &Path, time: SystemTime) {
 
 /// Writes `bytes` as the next version of a file.
 fn replace(path: &Path, bytes: &[u8], way: Way) {
+    if way == Way::InOneTick {
+        return rewrite_in_one_tick(path, bytes);
+    }
     let second = Duration::from_secs(SECONDS.fetch_add(1, SeqCst));
     let fresh = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + second;
     if way == Way::InPlace {
@@ -57,6 +62,16 @@ fn replace(path: &Path, bytes: &[u8], way: Way) {
     fs::write(&aside, bytes).expect("the file aside");
     set_time(&aside, if way == Way::RenameWithOldTime { old } else { fresh });
     fs::rename(aside, path).expect("a rename");
+}
+
+/// The first version has the whole second that is next, and those after it have the same one.
+fn rewrite_in_one_tick(path: &Path, bytes: &[u8]) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
+    let next = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs() + 1);
+    let old = fs::metadata(path).and_then(|old| old.modified()).expect("a time");
+    fs::write(path, bytes).expect("the file");
+    let is_first = old + Duration::from_secs(1000) < next;
+    set_time(path, if is_first { next } else { old });
 }
 
 /// The kinds of stores: all have an array of 8 x 16 u16, element n of version v is v * 1000 + n.
@@ -209,6 +224,30 @@ fn the_next_batch_has_the_new_version_of_a_file_that_was_replaced() {
                 }
                 loader.close(u64::MAX).unwrap_or_else(|failure| panic!("{failure}"));
             }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changes_within_one_tick_of_its_clock_is_not_cached() {
+    let sizes = |kind, version| files(kind, version).into_iter().map(|(_, bytes)| bytes.len());
+    for kind in KINDS {
+        let of_one_size =
+            |size: u64| (1..65).filter(move |v| sizes(kind, *v).eq(sizes(kind, size)));
+        let versions = (1..65).map(|size| of_one_size(size).take(2).collect::<Vec<_>>());
+        let versions = versions.max_by_key(Vec::len).expect("some");
+        assert_eq!(versions.len(), 2, "{kind:?}");
+        for config in configs() {
+            let scratch = Scratch::new();
+            let uri = write(&scratch, kind, 0, Way::Rename);
+            let loader = open(&config);
+            for (at, version) in versions.iter().enumerate() {
+                write(&scratch, kind, *version, Way::InOneTick);
+                let job = whole(&uri, *version);
+                stream_through(&loader, &config, &[job.clone(), job], at as u64 * 2);
+            }
+            assert_eq!(stats(&loader).files_changed, 0, "nobody can see these changes");
+            loader.close(u64::MAX).unwrap_or_else(|failure| panic!("{failure}"));
         }
     }
 }

@@ -78,7 +78,8 @@ pub fn find_kept(
 
 /// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
 /// it, unless it is there by now. All chunks are decoded whole with a chunk cache, also those
-/// without a place: the cache does not decide which chunks are refused.
+/// without a place: the cache does not decide which chunks are refused. Where a change of the file
+/// may still leave the same version, chunks get no place.
 pub fn keep(
     shared: &Shared,
     state: &mut State,
@@ -97,7 +98,8 @@ pub fn keep(
     entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
-    if state.chunks.find(key).is_some() {
+    let is_settled = stat.version().is_settled((shared.os.wall_tick_ns)());
+    if state.chunks.find(key).is_some() || !is_settled {
         return;
     }
     let evictions = state.chunks.evictions();
