@@ -62,89 +62,45 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# 1. The static library. File names of this machine are cut from panic texts and __FILE__. zstd's
-# trace hooks are weak names that a host could fill by accident, so they are compiled out. Its code
-# is a third smaller and as fast with -O2 and some passes of -O3, and without the second decoder of
-# sequences, which is for frames with windows above 16 MiB. What runs once per frame or block, or
-# only where a CPU has no BMI2 (with it assembler decodes the literals), is compiled for size, and
-# what makes tables has one form for all CPUs.
+# 1. The static library, compiled for speed. File names of this machine are cut from panic texts and
+# __FILE__. zstd's trace hooks are weak names that a host could fill by accident, so they are compiled
+# out, and so is its second decoder of sequences, which is for frames with windows above 16 MiB.
 home=${CARGO_HOME:-${HOME:-/}/.cargo}
 separator=$(printf '\037')
 rust="--remap-path-prefix=$home=cargo${separator}--remap-path-prefix=$root=wavetrain"
-c="-DZSTD_TRACE=0 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -O2 -fsplit-paths
-    -fgcse-after-reload -ftree-partial-pre -fpredictive-commoning
-    -fno-align-functions -fno-align-jumps -fno-align-labels -ffile-prefix-map=$home=cargo"
+c="-DZSTD_TRACE=0 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -O2 -ffile-prefix-map=$home=cargo"
 test ! -d "$root/vendor" || c="$c -ffile-prefix-map=$root=wavetrain"
-cat >"$work/cc" <<END
-#!/bin/sh
-for argument; do
-    case \$argument in
-    */zstd_decompress_block.c) ;;
-    */fse_decompress.c | */entropy_common.c) set -- "\$@" -DDYNAMIC_BMI2=0 ;;
-    *.c) set -- "\$@" -Os ;;
-    esac
-done
-exec $cc "\$@"
-END
-# Its name changes with what it does, so that cargo builds zstd again then, and only then.
-wrapper=$target/archive-cc-$(cksum <"$work/cc" | tr ' ' '-')
-mkdir -p "$target"
-chmod +x "$work/cc"
-test -x "$wrapper" || { cp "$work/cc" "$wrapper.$$" && mv "$wrapper.$$" "$wrapper"; }
 unset RUSTFLAGS ZSTD_SYS_USE_PKG_CONFIG ZSTD_SYS_NO_HIDE_SYMBOLS
-CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$(echo $c)
+CARGO_ENCODED_RUSTFLAGS=$rust CFLAGS=$c
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
-# The compiler inlines what is small, calls memcpy for more than 80 bytes, and leaves loops where they
-# fall and as they are. What the kernels are made of is inlined by force. A table of jumps takes 28
-# bytes for each, a comparison about 4: only large ones are worth it.
-set -- --cfg wavetrain_archive
-for option in inline-threshold=25 inlinehint-threshold=100 max-store-memcpy=5 \
-    align-loops=1 partial-unrolling-threshold=0 min-jump-table-entries=16; do
-    set -- "$@" -C "llvm-args=-$option"
-done
+# Inlining stops at a sixth of the threshold that the compiler has: with that the archive is a fifth larger.
+set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=35
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
 test -z "${HOST_ONLY:-}" || set -- "$@" --cfg wavetrain_host_only
-(cd "$root" && CC=$wrapper "$cargo" rustc --quiet --locked --package wavetrain --lib \
+(cd "$root" && CC=$cc "$cargo" rustc --quiet --locked --package wavetrain --lib \
     --crate-type staticlib --profile archive --target-dir "$target" -- "$@") ||
     fail "cargo could not build the library"
 raw=$target/archive/libwavetrain.a
 
-# 2. One object of few sections: everything that the public functions reach. What it wants of libc
-# is called through one jump each, inside the object: a relocation takes 24 bytes, and there are
-# hundreds of calls of memcpy.
+# 2. One object of few sections: everything that the public functions reach.
 "$readelf" -sW "$raw" 2>/dev/null |
-    awk '$5 == "GLOBAL" && $8 != "" { print ($7 == "UND" ? "needs" : "has"), $8 }' |
-    sort -u >"$work/names"
-sed -n 's/^has \(wavetrain_.*\)/\1/p' "$work/names" >"$work/keep"
+    awk '$5 == "GLOBAL" && $7 != "UND" && $8 ~ /^wavetrain_/ { print $8 }' | sort -u >"$work/keep"
 test -s "$work/keep" || fail "$raw defines no wavetrain_* function"
 sed 's/^/-u /' "$work/keep" >"$work/options"
-: >"$work/jumps.s"
-if "$readelf" -hW "$raw" 2>/dev/null | grep -q 'Machine:.*X86-64'; then
-    awk '$1 == "has" { is_ours[$2] = 1; next }
-        !($2 in is_ours) && $2 !~ /^(wavetrain_|_GLOBAL_)/ { print $2 }' "$work/names" >"$work/needs"
-    sed 's/^/--wrap=/' "$work/needs" >>"$work/options"
-    echo '.section .note.GNU-stack, "", @progbits' >"$work/jumps.s"
-    while read -r name; do
-        echo ".section .text.to_$name, \"ax\", @progbits"
-        echo ".globl __wrap_$name"
-        echo ".type __wrap_$name, @function"
-        echo "__wrap_$name: jmp *__real_$name@GOTPCREL(%rip)"
-    done <"$work/needs" >>"$work/jumps.s"
-fi
-"$cc" -c "$work/jumps.s" -o "$work/jumps.o" || fail "$cc cannot assemble"
 "$ld" -r -T "$root/tools/fold.ld" --gc-sections --force-group-allocation "@$work/options" \
-    --whole-archive "$raw" --no-whole-archive "$work/jumps.o" -o "$work/all.o"
+    --whole-archive "$raw" --no-whole-archive -o "$work/all.o"
 
 test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 
 # 3. Every other name becomes local; bitcode, comments and debug sections go. Then what the object
-# knows of itself is resolved, and the names that this took go, too. A linker gives a program a
-# shadow stack only where every object says that it returns to where it was called from. Ours does,
-# but rustc's say nothing, so it is said here. They have no endbr64 (IBT): stable rustc writes none.
+# knows of itself is resolved, and the names that this took go, too. A linker gives a
+# program a shadow stack only where every object says that it returns to where it was called from.
+# This object does, but rustc's say nothing, so it is said here. They have no endbr64 (IBT): stable
+# rustc writes none.
 set -- -R .llvmbc -R .llvmcmd -R .comment -R .note.gnu.property
 test -n "${UNWIND:-}" || set -- "$@" -R .eh_frame -R '.gcc_except_table*'
 "$objcopy" --keep-global-symbols="$work/keep" --strip-debug "$@" "$work/all.o" "$work/$prefix.o"
-if test -s "$work/jumps.s"; then
+if "$readelf" -hW "$work/$prefix.o" | grep -q 'Machine:.*X86-64'; then
     # GNU_PROPERTY_X86_FEATURE_1_AND (0xc0000002), 4 bytes: SHSTK.
     printf '\4\0\0\0\20\0\0\0\5\0\0\0GNU\0\2\0\0\300\4\0\0\0\2\0\0\0\0\0\0\0' >"$work/note"
     "$objcopy" --add-section .note.gnu.property="$work/note" \

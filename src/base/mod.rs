@@ -9,7 +9,6 @@ pub mod indexes;
 pub mod limits;
 pub mod math;
 pub mod shelf;
-pub mod sort;
 pub mod stats;
 pub mod status;
 pub mod text;

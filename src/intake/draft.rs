@@ -10,7 +10,6 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
 use crate::base::math::index;
-use crate::base::sort::{sort, sort_by_key};
 use crate::intake::queue::NewBox;
 use crate::records::{BoxShape, Fed};
 
@@ -149,7 +148,7 @@ impl Draft {
         let (covers, order) = (&*self.covers, &mut self.order[..self.count]);
         order.iter_mut().zip(0..).for_each(|(at, number)| *at = number);
         let field_of = |number: &u32| covers[*number as usize].field;
-        sort_by_key(order, field_of);
+        order.sort_unstable_by_key(field_of);
         order.chunk_by_mut(|a, b| field_of(a) == field_of(b)).any(|run| meet_in(covers, run))
     }
 }
@@ -168,7 +167,7 @@ fn meet_in(covers: &[Cover], order: &mut [u32]) -> bool {
 /// that begin before it ends. None after `most` pairs.
 fn sweep(covers: &[Cover], order: &mut [u32], axis: usize, most: usize) -> Option<bool> {
     let cover = |number: &u32| &covers[*number as usize];
-    sort(order, |a, b| cover(a).low[axis] < cover(b).low[axis]);
+    order.sort_unstable_by_key(|number| cover(number).low[axis]);
     let mut left = most;
     for (at, first) in order.iter().enumerate() {
         let first = cover(first);

@@ -79,6 +79,7 @@ pub fn is_no_path(store: &Store, uri: &str) -> bool {
 /// The uri of the array that a level of an image is, for a uri that names no node itself: it goes
 /// to `alias`. None where the uri selects no level, and Ok(None) where `buffer` is too small for
 /// the documents of the group, unless it is `largest`.
+#[inline(never)] // as look_for
 pub fn select_level(
     store: &Store,
     open: &mut Open<'_>,

@@ -6,7 +6,6 @@
 //! into the same block, and every text ends with a NUL.
 
 use crate::base::abi::{ArrayInfo, AxisInfo, Blank, GroupEntry};
-use crate::base::sort::sort_shell;
 use crate::source::json::Str;
 use crate::source::zarr::{Axes, Detail, Entry, Level, NodeKind};
 use core::ffi::{CStr, c_char};
@@ -157,7 +156,7 @@ impl<'s> EntryWriter<'s> {
         if sorted {
             // SAFETY: the paths were written with a NUL.
             let path = |entry: &GroupEntry| unsafe { CStr::from_ptr(entry.path) };
-            sort_shell(entries, &|a, b| path(a) < path(b));
+            entries.sort_unstable_by(|a, b| path(a).cmp(path(b)));
         }
         info.entries = entries.as_ptr();
     }

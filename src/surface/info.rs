@@ -175,6 +175,7 @@ pub fn fill_node(
 /// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
 const DOCUMENT_PART: usize = 4;
 
+#[inline(never)] // as said of `checked`
 fn fill_group(
     place: &GroupPlace<'_>,
     scratch: &mut [u8],
@@ -217,6 +218,7 @@ fn fill_group(
     Ok(())
 }
 
+#[inline(never)] // as said of `checked`
 fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     info.kind = NodeKind::Array as u32;
     let description = describe(record);
@@ -240,15 +242,15 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
-/// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
-/// `scratch`, and which it is and its number of bytes come back.
 /// Takes room for a uri off the end of a block: it is too much for the stack of what follows.
 #[inline(never)]
 fn split_uri(block: &mut [u8]) -> Option<(&mut [u8], &mut [Uri])> {
     split_end(block, 1, Uri::new())
 }
 
+/// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
+/// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
+/// `scratch`, and which it is and its number of bytes come back.
 fn read(
     uri: &str,
     (store, asked): (&Store, &Asked),

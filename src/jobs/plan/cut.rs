@@ -8,7 +8,6 @@
 
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
-use crate::base::sort::sort_by_key;
 use crate::base::version::Version;
 use crate::jobs::failures::fail_waiter;
 use crate::jobs::plan::keep::is_keeping;
@@ -146,7 +145,7 @@ impl Planner {
     /// the others, by batch and array.
     fn sort_prefix(&mut self, tasks: u32) {
         let (window, first, none) = (&*self.window, self.first, Version::NONE);
-        sort_by_key(&mut self.sorted[..tasks as usize], |offset| {
+        self.sorted[..tasks as usize].sort_unstable_by_key(|offset| {
             let entry = &window[index((first + *offset as u64) % window.len() as u64)];
             match entry.place {
                 Place::Data { offset, bytes, stat } => {
@@ -387,7 +386,7 @@ impl Planner {
             before = Some(read);
         }
         let ranks = &*self.ranks;
-        sort_by_key(&mut self.sorted[..ops as usize], |op| (ranks[*op as usize], *op));
+        self.sorted[..ops as usize].sort_unstable_by_key(|op| (ranks[*op as usize], *op));
         for position in 0..ops as usize {
             tables.order.write(base + position, self.sorted[position]);
         }

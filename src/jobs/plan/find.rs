@@ -14,7 +14,6 @@
 //! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
 //! no lookup would ever be free; and the last to read one begins the next, so that something moves.
 
-use crate::base::indexes::FileSlot;
 use crate::base::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
@@ -346,11 +345,12 @@ fn known_file(
     };
     let shard = Shard::file(stat.bytes);
     let is_looked_at = state.files.is_looked_at(slot, entry.batch_id) || seen == Some(stat);
-    let (page, _) = page_of_entry(entries[0]);
     // A file that is opened for its chunk, or for a page of its index, is looked at by that.
-    let is_enough = match is_sharded {
-        true => state.pages.find(epoch, IndexPage { inner: None, page }).is_some(),
-        false => is_looked_at || state.files.is_open(slot),
+    let (is_enough, raw) = if is_sharded {
+        let raw = cached_entry(state, epoch, &shard, entries);
+        (raw.is_some(), raw.unwrap_or_default())
+    } else {
+        (is_looked_at || state.files.is_open(slot), [0; INDEX_ENTRY_BYTES])
     };
     if !is_enough {
         return Known::Nothing;
@@ -362,30 +362,20 @@ fn known_file(
     }
     state.files.note_look(slot, entry.batch_id, true);
     shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
-    let raw = if is_sharded {
-        let Some(raw) = cached_entry(shared, state, (slot, epoch), &shard, entries) else {
-            return Known::Nothing;
-        };
-        raw
-    } else {
-        state.files.touch(slot);
-        [0; INDEX_ENTRY_BYTES]
-    };
+    shared.stats.shard_index_hits.fetch_add(u64::from(is_sharded), Relaxed);
+    state.files.touch(slot);
     Known::File(Some(Found { stat, shard, raw }))
 }
 
-/// An entry of the index of a shard, if its page is cached. `file`: its slot and epoch.
+/// An entry of the index of a shard, if its page is cached. `epoch`: that of its file.
 fn cached_entry(
-    shared: &Shared,
     state: &mut State,
-    (slot, epoch): (FileSlot, u64),
+    epoch: u64,
     shard: &Shard,
     entries: &Entries,
 ) -> Option<[u8; INDEX_ENTRY_BYTES]> {
     let (page, within) = page_of_entry(entries[shard.level() as usize]);
     let cached = state.pages.find(epoch, IndexPage { inner: shard.inner, page })?;
-    shared.stats.shard_index_hits.fetch_add(1, Relaxed);
-    state.files.touch(slot);
     Some(state.pages.entry(cached, within))
 }
 
@@ -416,11 +406,14 @@ fn follow(
             let (stat, epoch) = state.files.known(slot)?;
             (stat == found.stat).then_some((slot, epoch))
         });
-        let raw = file.and_then(|file| cached_entry(shared, state, file, &shard, entries));
-        let Some(raw) = raw else {
+        let cached = file
+            .and_then(|(slot, epoch)| Some((slot, cached_entry(state, epoch, &shard, entries)?)));
+        let Some((slot, raw)) = cached else {
             let page = page_of_entry(entries[shard.level() as usize]).0;
             return Ok(ask(state, entry, Some((shard, found.stat)), page));
         };
+        shared.stats.shard_index_hits.fetch_add(1, Relaxed);
+        state.files.touch(slot);
         found = Found { shard, raw, ..found };
     }
 }

@@ -21,7 +21,6 @@ use crate::base::cache::hash_words;
 use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
-use crate::base::sort::sort;
 use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::intake::arrays::Uri;
@@ -240,9 +239,9 @@ impl Planner {
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;
         let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
-        sort(&mut self.order[..boxes], |a, b| {
-            let ((a_uri, a_hash), (b_uri, b_hash)) = (uri_of(*a), uri_of(*b));
-            (a_hash, a_uri, *a) < (b_hash, b_uri, *b)
+        self.order[..boxes].sort_unstable_by_key(|number| {
+            let (uri, hash) = uri_of(*number);
+            (hash, uri, *number)
         });
         let current = Current {
             slot,

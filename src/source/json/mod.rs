@@ -15,7 +15,6 @@
 //! them.
 
 mod check;
-mod number;
 mod text;
 
 pub use text::Str;
@@ -176,15 +175,10 @@ impl<'a> Value<'a> {
         if self.is_integer() { self.source.parse().ok() } else { None }
     }
 
-    /// The number rounded once to nearest even, whatever the thread's rounding mode; infinite where
-    /// it is beyond the largest f64.
+    /// The number rounded once, to nearest even if the thread rounds so; infinite where it is
+    /// beyond the largest f64.
     pub fn as_f64(self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| match self.source {
-            "NaN" => f64::NAN,
-            "Infinity" => f64::INFINITY,
-            "-Infinity" => f64::NEG_INFINITY,
-            digits => number::float(digits),
-        })
+        if self.kind() == Kind::Number { self.source.parse().ok() } else { None }
     }
 
     /// The members, if it is an object.
