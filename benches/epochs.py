@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Epochs of boxes in the free order and in a full random one, by wavetrain and by tensorstore.
+"""Epochs of boxes in a chunk-aware shuffle and a full one, by wavetrain and by tensorstore.
 
-    PYTHONPATH=python python3 benches/epochs.py ARRAY... --box 64,64,64 [--kept 8] [--visit 64]
+    PYTHONPATH=python python3 benches/epochs.py ARRAY... --box 64,64,64 [--kept 8] [--run 64]
 
-Each ARRAY is one table: its boxes on a grid, in the free order of wavetrain_epoch.h, with windows
-for half of a cache of --kept chunks, and shuffled. Every program gets the same lists, in every
-repeat once, in an order shuffled from a seed:
+Each ARRAY is one table: its boxes on a grid, in the chunk-aware shuffle of wavetrain_epoch.h, with
+shuffle windows for half of a cache of --kept chunks, and shuffled. Every program gets the same
+lists, in every repeat once, in an order shuffled from a seed:
 
     free            wavetrain, a cache of --kept chunks
     random          wavetrain on the shuffled list, the same cache
@@ -14,9 +14,9 @@ repeat once, in an order shuffled from a seed:
     ts-random       tensorstore on the shuffled list, the same cache
 
 Prints samples per second, medians; chunks decoded where the program counts them, in all and for
-each sample; and what the epoch in free order was said to cost. A shuffled list may be long work:
---random takes only its first samples, of which those that fill the cache cost most. Needs
-tensorstore and `cargo build --release --features cli`.
+each sample; and what the epoch in a chunk-aware shuffle was said to cost. A shuffled list may be
+long work: --random takes only its first samples, of which those that fill the cache cost most.
+Needs tensorstore and `cargo build --release --features cli`.
 """
 
 import argparse
@@ -55,19 +55,19 @@ class Row:
         step, jitter = options.step or 0, options.jitter
         self.grid = epoch.Boxes(shape, options.box, step=step, chunk=chunk, jitter=jitter)
         count = len(self.grid)
-        visit = options.visit or max(1, count // self.grid.chunk_count)
-        # Chunks that a visit touches: a box that begins anywhere in one reaches into the next ones.
+        run = options.run or max(1, count // self.grid.chunk_count)
+        # Chunks that a run touches: a box that begins anywhere in one reaches into the next ones.
         pairs = zip(chunk, options.box, strict=True)
         touched = math.prod(-(-box // of) + (jitter and box > 1) for of, box in pairs)
         window = max(1, options.kept // 2 // touched)
-        order = epoch.Epoch(count, seed=1, free=epoch.Free(visit, window))
+        order = epoch.Epoch(count, seed=1, chunk_shuffle=epoch.ChunkShuffle(run, window))
         self.cost = epoch.cost(order, self.grid)
         boxes = [self.grid.at(index, seed=1) for index in order]
         self.lists = {"free": folder / "free.jsonl", "random": folder / "random.jsonl"}
         write(self.lists["free"], array, boxes)
         random.Random(1).shuffle(boxes)
         write(self.lists["random"], array, boxes[: options.random or None])
-        self.text = f"visits of {visit}, windows of {window}"
+        self.text = f"runs of {run}, shuffle windows of {window}"
 
     def command(self, program, options):
         requests = str(self.lists[program.removeprefix("ts-").removesuffix("-bare")])
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--step", type=whole_numbers, help="from box to box; default: side by side")
     parser.add_argument("--jitter", action="store_true", help="boxes that begin anywhere in a cell")
     parser.add_argument("--kept", type=int, default=8, help="chunks that the cache has room for")
-    parser.add_argument("--visit", type=int, default=0, help="samples; default: those of a chunk")
+    parser.add_argument("--run", type=int, default=0, help="samples; default: those of a chunk")
     parser.add_argument("--random", type=int, help="samples of the shuffled list; default: all")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)

@@ -1,4 +1,5 @@
-/* epochs.cpp ARRAY STATE [BATCHES]: three epochs of boxes in the free order, with a checkpoint.
+/* epochs.cpp ARRAY STATE [BATCHES]: three epochs of boxes in a chunk-aware shuffle, with a
+ * checkpoint.
  *
  *     tools/archive.sh out
  *     c++ -std=c++17 -Iout examples/epochs.cpp out/libwavetrain.a -lpthread -ldl -o epochs
@@ -38,21 +39,22 @@ int main(int argc, char **argv) {
     wavetrain::config config;
     config.shape({ boxes.box, boxes.rank });
     config.samples_per_batch = 8, config.drop_last = 0;
-    config.chunk_cache_bytes = 256 << 20; /* holds what a window of visits needs */
+    config.chunk_cache_bytes = 256 << 20; /* holds what a shuffle window needs */
     wavetrain::loader loader;
     if (!wavetrain::loader::open(config, loader, &why))
         return fail(why.text);
 
-    const wavetrain_free order = { 8, 16 }; /* 8 boxes of a chunk at a time, among 16 x 8 */
+    const wavetrain_chunk_shuffle shuffle = { 8, 16 }; /* 8 boxes of a chunk, among 16 x 8 */
     wavetrain_epoch epoch;
-    if (!wavetrain_free_begin(&epoch, &order, wavetrain_boxes_count(&boxes), 42, 0))
+    const std::uint64_t count = wavetrain_boxes_count(&boxes, 1, nullptr);
+    if (count == 0 || !wavetrain_epoch_begin(&epoch, &shuffle, count, 42, 0))
         return fail("no epoch of such boxes");
     epoch.batch = config.samples_per_batch;
     wavetrain_epoch_state state;
     if (std::FILE *file = std::fopen(argv[2], "rb")) {
         const bool is_read = std::fread(&state, sizeof state, 1, file) == 1;
         std::fclose(file);
-        if (!is_read || !wavetrain_free_resume(&epoch, &order, &state))
+        if (!is_read || !wavetrain_epoch_resume(&epoch, &shuffle, &state))
             return fail("the checkpoint is of another run");
     }
 
@@ -66,7 +68,7 @@ int main(int argc, char **argv) {
                              { end, boxes.rank });
         out.tag = index;
     };
-    auto run = wavetrain::make_epochs(epoch, order, box);
+    auto run = wavetrain::make_epochs(epoch, &shuffle, box);
     for (; run.number() < 3; run.turn()) {
         auto stream = loader.stream(run.samples());
         for (wavetrain::batch &batch : stream) {

@@ -43,8 +43,8 @@
 //! source     flat/  zarr/  json/                            a name becomes a record
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
-//! sampler    epoch  free  boxes  tables  cost  random       beside the flow: in which order a
-//!                                                           caller pushes
+//! sampler    epoch  chunk_shuffle  boxes  tables  cost      beside the flow: in which order a
+//!            random                                         caller pushes
 //! floor      cuda  os  simd  loops  records  base
 //! ```
 #![no_std]

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 /// Each room and the rooms that it names, top to bottom.
 const ROOMS: &[(&str, &str)] = &[
     // What callers touch.
-    ("surface/c", "surface engine jobs/read jobs setup source/zarr batch records cuda os base"),
+    (
+        "surface/c",
+        "surface engine jobs/read jobs setup source/zarr batch records sampler cuda os base",
+    ),
     (
         "surface",
         "engine jobs setup intake source/zarr source/json batch read records cuda os simd base",
@@ -52,7 +55,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("plan", "records base"),
     ("read", "records os loops base"),
     ("wave", "records os base"),
-    // Beside the flow: the order in which a caller pushes. Nobody names it.
+    // Beside the flow: the order in which a caller pushes. The C surface alone names it.
     ("sampler", "loops base"),
     // The floor.
     ("cuda", "os base"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""bindings.py [--check]: writes python/wavetrain/_native.py from include/wavetrain.h.
+"""bindings.py [--check]: writes python/wavetrain/_native.py from the headers of the archive.
 
-In: the header, whose constants, structs, function pointers and functions are all in one style.
-Out: the same in ctypes, every constant, member and parameter. A line of the header that is not
-understood ends the script with its text. --check writes nothing, and fails where the file is not
-what would be written.
+In: wavetrain.h and wavetrain_epoch.h, whose constants, structs, function pointers and functions are
+all in one style. Out: the same in ctypes, every constant, member and parameter. A line of a header
+that is not understood ends the script with its text. --check writes nothing, and fails where the
+file is not what would be written.
 """
 
 import re
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include/wavetrain.h"
+HEADERS = [ROOT / "include" / name for name in ("wavetrain.h", "wavetrain_epoch.h")]
 TARGET = ROOT / "python/wavetrain/_native.py"
 
 # What a C type is in ctypes, and what Python reads from a member of it.
@@ -32,9 +32,9 @@ NUMBERS = {
 }
 
 HEAD = '''\
-"""include/wavetrain.h in ctypes. tools/bindings.py writes this file: change the header instead.
+"""wavetrain.h and wavetrain_epoch.h in ctypes. tools/bindings.py writes this file: change them.
 
-This file is over 500 lines because it is the whole header.
+This file is over 500 lines because it is both headers.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ def constants(text: str) -> list[str]:
         name, number = match[1] or match[3], match[2] or match[4]
         if name.endswith("FORCE32"):
             continue
+        number = re.sub(r"\bUINT64_C\((\w+)\)", r"\1", number)
         number = re.sub(r"\bUINT(\d+)_MAX\b", lambda bits: hex((1 << int(bits[1])) - 1), number)
         number = re.sub(r"^\((.*)\)$", r"\1", number.replace("WAVETRAIN_", ""))
         lines.append(f"{name} = {number}")
@@ -176,10 +177,10 @@ def module(text: str) -> str:
 
 
 def main() -> None:
-    made = module(HEADER.read_text())
+    made = module("\n".join(header.read_text() for header in HEADERS))
     if sys.argv[1:] == ["--check"]:
         if made != TARGET.read_text():
-            sys.exit(f"{TARGET.name} is not that of {HEADER.name}: run tools/bindings.py")
+            sys.exit(f"{TARGET.name} is not that of the headers: run tools/bindings.py")
     elif sys.argv[1:]:
         sys.exit("usage: tools/bindings.py [--check]")
     else:

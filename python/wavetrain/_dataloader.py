@@ -22,7 +22,9 @@ from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline, uris_of
 from wavetrain._sample import Sample
-from wavetrain.epoch import Draw, Epoch, Free, Place, State, Subset, Table, named_of
+from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Subset, Table, named_of
+
+DEALT_AT_ONCE = 4096  # samples, so that a call of the library costs next to nothing for each
 
 
 class Run:
@@ -30,9 +32,8 @@ class Run:
     ends at once: the pipeline holds this."""
 
     def __init__(self) -> None:
-        # Of each batch that was pushed and not popped: where its samples stand, and the place
-        # behind it.
-        self.pushed: collections.deque[tuple[list[Place], State]] = collections.deque()
+        # Of each batch that was pushed and not popped: where its samples stand.
+        self.pushed: collections.deque[list[Place]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # a call was ended on its way: some of them may be lost
         self.is_over = False
@@ -73,8 +74,7 @@ class Asked:
             raise TypeError(f"dataset must have len(dataset) and dataset[index] (got {dataset!r})")
         self.dataset: Any = dataset
 
-    def sample(self, order: Epoch, place: Place) -> Sample:
-        index = order.at(place)
+    def sample(self, index: int, place: Place) -> Sample:
         sample = self.at_place(index, place) if self.at_place else self.dataset[index]
         if not isinstance(sample, Sample):
             raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {sample!r})")
@@ -82,20 +82,26 @@ class Asked:
 
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
         """Those that are left of an epoch, each batch noted before it is pushed."""
-        while True:
-            samples, places = list[Sample](), list[Place]()
-            while len(samples) < order.batch and (taken := order.take()) is not None:
+        size, is_end = order.batch, False
+        while not is_end:
+            # Whole batches, thousands of samples at once.
+            count = size * max(1, DEALT_AT_ONCE // size)
+            places, indices = order.deal(count)
+            is_end = len(places) < count
+            for first in range(0, len(places), size):
+                batch = places[first : first + size]
+                if is_whole_only and len(batch) < size:
+                    break
                 try:
-                    samples.append(self.sample(order, taken.place))
-                    places.append(taken.place)
+                    # Not by map, which a StopIteration of the data set would end.
+                    pairs = zip(indices[first : first + size], batch)
+                    samples = [self.sample(index, place) for index, place in pairs]
                 except Exception as error:
                     run.error = error
                     return
-            if not samples or (is_whole_only and len(samples) < order.batch):
-                run.is_whole = True
-                return
-            run.pushed.append((places, order.state))
-            yield from samples
+                run.pushed.append(batch)
+                yield from samples
+        run.is_whole = True
 
 
 class DataLoader:
@@ -122,9 +128,9 @@ class DataLoader:
     batch_size: samples of a batch; None: those of an `Epoch` as sampler, of config, or 1.
     shuffle, seed: another order in each epoch, and for each seed; False and 0 where not given.
     sampler: which samples an epoch has, and in which order: a list of numbers, `epoch.Subset`, a
-        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`; a `Free` order, which
-        keeps chunks in Config.chunk_cache_bytes, and without those saves next to nothing; or an
-        `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
+        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`; a `ChunkShuffle`,
+        which keeps chunks in Config.chunk_cache_bytes, and without those saves next to nothing; or
+        an `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
     drop_last: what is no full batch, for each rank, is left out. (An `Epoch` may pad, or go on.)
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
         before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
@@ -142,8 +148,8 @@ class DataLoader:
     behind load_state_dict(state_dict()), of what followed.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
-    at any rank, world and batch size; a free order does so where `is_bound`. It takes the states of
-    all ranks, which must be the same: save when each has had as many batches.
+    at any rank, world and batch size; a `ChunkShuffle` does so where `is_portable`. It takes the
+    states of all ranks, which must be the same: save when each has had as many batches.
     """
 
     def __init__(
@@ -151,7 +157,7 @@ class DataLoader:
         dataset: Any,
         batch_size: int | None = None,
         shuffle: bool | None = None,
-        sampler: Epoch | Table | Draw | Free | Iterable[int] | None = None,
+        sampler: Epoch | Table | Draw | ChunkShuffle | Iterable[int] | None = None,
         *,
         drop_last: bool | None = None,
         seed: int | None = None,
@@ -192,10 +198,10 @@ class DataLoader:
         if config is not None:
             # The order drops what is to be dropped.
             return dataclasses.replace(config, samples_per_batch=size, drop_last=False)
-        taken = self._order.copy().take()
-        if taken is None:
+        places, indices = self._order.copy().deal(1)
+        if not places:
             raise ValueError("config must be given: there is no sample to tell its sample_shape")
-        sample = self._asked.sample(self._order, taken.place)
+        sample = self._asked.sample(indices[0], places[0])
         if sample.boxes:
             raise ValueError("config must be given, with the fields that boxes of samples go to")
         shape = [stop - start for start, stop in sample.aabb]
@@ -286,10 +292,10 @@ class DataLoader:
         return self._places
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the place is good for any world: always, but in the middle of a window of a free
-        order."""
-        return self._order.is_bound
+    def is_portable(self) -> bool:
+        """Whether the place is good for any world: always, but in the middle of a shuffle window of
+        a `ChunkShuffle`."""
+        return self._order.is_portable
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration is of, from its front; those behind it count on.
@@ -379,7 +385,7 @@ class DataLoader:
                     raise
                 run.error, has_failed = run.error or error, True
                 continue
-            if run.pushed and batch.shape[0] == len(run.pushed[0][0]):
+            if run.pushed and batch.shape[0] == len(run.pushed[0]):
                 return batch
             batch.release()  # what was left of a batch that is not whole
             break
@@ -390,12 +396,12 @@ class DataLoader:
 
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
-        places, state = run.pushed[0]
+        places = run.pushed[0]
         self._places = tuple(places)
         for transform in self._transforms:
             made = transform(made)
         run.pushed.popleft()
-        self._order.resume(state)
+        self._order.skip(len(places))
         return made
 
 
@@ -447,26 +453,26 @@ def order_of(sampler: Any, count: int, size: int | None, given: dict[str, Any]) 
             raise ValueError(f"{name} and an Epoch as sampler are both given: it has its own")
         order = sampler.copy(batch=size)
     else:
-        samples, free = samples_of(sampler, count)
+        samples, chunk_shuffle = samples_of(sampler, count)
         tail = "drop" if flag("drop_last", given.pop("drop_last", False)) else "short"
-        order = Epoch(samples, free=free, batch=size, tail=tail, **given)
+        order = Epoch(samples, chunk_shuffle=chunk_shuffle, batch=size, tail=tail, **given)
     reach = order.n if order.samples is None else order.samples.reach
     if reach > count:
         raise ValueError(f"sampler has sample {reach - 1}, and the data set {count} of them")
     return order
 
 
-def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, Free | None]:
+def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, ChunkShuffle | None]:
     if sampler is None:
         return count, None
-    if isinstance(sampler, Free):
+    if isinstance(sampler, ChunkShuffle):
         return count, sampler
     if isinstance(sampler, (Table, Draw)):
         return sampler, None
     if not hasattr(sampler, "__getitem__") or not isinstance(sampler, Iterable):
         raise TypeError(
             "sampler must be numbers of samples (no iterator, set or sampler of torch, which are "
-            "others each time that they are asked), or of wavetrain.epoch: Epoch, Free, Subset, "
-            f"Weighted, .. (got {sampler!r})"
+            "others each time that they are asked), or of wavetrain.epoch: Epoch, ChunkShuffle, "
+            f"Subset, Weighted, .. (got {sampler!r})"
         )
     return Subset(cast("Iterable[int]", sampler)), None

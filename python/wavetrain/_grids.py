@@ -2,68 +2,20 @@
 
 from __future__ import annotations
 
-import bisect
+import array
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from ctypes import byref
+from typing import Any
 
-from wavetrain import _border, _dice
+from wavetrain import _border, _native
+from wavetrain._dice import EPOCH_MAX, Words, ask, room
 from wavetrain._orders import Place, items_of, place_of
 
 EXTENT_MAX = 2**60
 
 Aabb = tuple[tuple[int, int], ...]  # (start, stop) of each axis, as a Sample and a Box take them
-
-
-class Along(NamedTuple):
-    """An axis of the grid, counted from where the first box begins."""
-
-    shape: int
-    box: int
-    before: int  # places of the first box in front of the array
-    room: int  # where the last box may begin
-    step: int
-    chunk: int
-    boxes: int  # of the grid
-
-    @property
-    def chunks(self) -> int:
-        return (self.shape - 1) // self.chunk + 1
-
-    def block(self, box: int) -> int:
-        """The chunk that a box belongs to."""
-        place = max(box * self.step - self.before, 0)
-        return min(place, self.shape - 1) // self.chunk
-
-    def first(self, block: int) -> int:
-        """The first box that belongs to a chunk or to one behind it."""
-        if block == 0:
-            return 0
-        if block >= self.chunks:
-            return self.boxes
-        return min((block * self.chunk + self.before - 1) // self.step + 1, self.boxes)
-
-    def touched(self, begin: int) -> range:
-        """The chunks that a box which begins there touches."""
-        first, end = max(begin, 0), min(begin + self.box, self.shape)
-        if first >= end:
-            return range(0)
-        return range(first // self.chunk, (end - 1) // self.chunk + 1)
-
-    def distinct(self, is_jittered: bool) -> int:
-        """How many chunks boxes of the grid touch, or, jittered, belong to."""
-        count = behind = 0
-        for box in range(self.boxes):
-            own = self.block(box)
-            these = range(own, own + 1)
-            if not is_jittered:
-                these = self.touched(box * self.step - self.before)
-            if these and these.stop > behind:
-                count += these.stop - max(these.start, behind)
-                behind = these.stop
-        return count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +31,7 @@ class Boxes:
         step: from box to box of the grid; 0: side by side.
         margin: how far a box may stick out at both ends, less than it is long.
         chunk: what is decoded at a time; 0: the whole axis. Boxes of the grid are numbered chunk by
-            chunk, which the free order wants.
+            chunk, as the `ChunkShuffle` needs it.
         jitter: a box of the grid begins there or behind it, elsewhere in each epoch: in front of
             where the next one does, and of the end of its chunk.
 
@@ -104,7 +56,8 @@ class Boxes:
     margin: int | Sequence[int] = 0
     chunk: int | Sequence[int] = 0
     jitter: bool = False
-    along: Sequence[Along] = dataclasses.field(init=False, repr=False, compare=False)
+    count: int = dataclasses.field(init=False, repr=False, compare=False)  # boxes of the grid
+    record: _native.Boxes = dataclasses.field(init=False, repr=False, compare=False)  # for C
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -116,19 +69,23 @@ class Boxes:
             given = (given,) * len(shape) if hasattr(given, "__index__") else given
             keep(self, name, for_axes(name, given, shape, 0))
         keep(self, "jitter", _border.flag("jitter", self.jitter))
-        numbers: Any = zip(shape, self.box, *[self.step, self.margin, self.chunk])  # pyright: ignore[reportArgumentType]
-        keep(self, "along", tuple([along(axis, *each) for axis, each in enumerate(numbers)]))
-        _border.whole("the number of boxes", self.count, 1, _dice.EPOCH_MAX)
-
-    @property
-    def count(self) -> int:
-        """Boxes of the grid."""
-        return math.prod(of.boxes for of in self.along)
+        numbers: Any = (shape, self.box, self.step, self.margin, self.chunk)
+        for axis, (box, margin) in enumerate(zip(numbers[1], numbers[3])):
+            _border.whole(f"margin[{axis}]", margin, 0, box - 1)
+        flags = _native.BOXES_JITTER if self.jitter else 0
+        places = [_native.c_uint64 * _native.BOXES_AXES] * len(numbers)
+        lists = [place(*each) for place, each in zip(places, numbers)]
+        keep(self, "record", _native.Boxes(len(shape), flags, *lists))
+        count = ask("boxes_count", byref(self.record), 1, None)
+        if count == 0:  # all else was checked
+            raise ValueError(f"the number of boxes must be <= {EPOCH_MAX}")
+        keep(self, "count", count)
 
     @property
     def chunk_count(self) -> int:
         """Chunks of the array."""
-        return math.prod(of.chunks for of in self.along)
+        pairs: Any = zip(self.shape, self.chunk)  # pyright: ignore[reportArgumentType]
+        return math.prod(-(-shape // (chunk or shape)) for shape, chunk in pairs)
 
     def __len__(self) -> int:
         return self.count
@@ -137,71 +94,35 @@ class Boxes:
         """A box of the grid, by its number. Seed and epoch matter with jitter alone."""
         number = _border.whole("number", number, 0, self.count - 1)
         seed, epoch = _border.word("seed", seed), _border.word("epoch", epoch)
-        return self.box_at(self.begin_at(number, _dice.key(seed, epoch, _dice.BOX)))
-
-    def begin_at(self, number: int, key: int) -> list[int]:
-        """Where a box of the grid begins."""
-        firsts, counts = list[int](), list[int]()
-        after, within, rest = self.count, 1, number
-        for of in self.along:
-            after //= of.boxes
-            # Boxes in chunks before this one along the axis come first, each with all those of the
-            # axes behind, and `within` of them side by side along the axes in front.
-            block = of.block(rest // (within * after))
-            firsts.append(of.first(block))
-            counts.append(of.first(block + 1) - firsts[-1])
-            rest -= firsts[-1] * within * after
-            within *= counts[-1]
-        begin = list[int]()
-        for axis in reversed(range(len(self.along))):
-            of = self.along[axis]
-            rest, place = divmod(rest, counts[axis])
-            at = (firsts[axis] + place) * of.step
-            if self.jitter:
-                cell = min(of.room + 1 - at, of.step)
-                # A cell ends with its chunk, so that boxes do not leave the chunk that they belong
-                # to.
-                block = of.block(firsts[axis] + place)
-                if block < of.chunks - 1:
-                    cell = min(cell, (block + 1) * of.chunk + of.before - at)
-                at += _dice.below(cell, key, number, axis)
-            begin.append(at - of.before)
-        return begin[::-1]
+        return self._box(_native.BOXES_GRID, seed, epoch, number)
 
     def anywhere(self, place: Place, seed: int = 0) -> Aabb:
         """A box that may lie anywhere, all places equally likely: one for each place of an epoch.
         The step does not matter."""
         epoch, position = place_of(place)
-        key = _dice.key(_border.word("seed", seed), epoch, _dice.BOX)
-        drawn = [
-            _dice.below(of.room + 1, key, position, axis) - of.before
-            for axis, of in enumerate(self.along)
-        ]
-        return self.box_at(drawn)
+        return self._box(_native.BOXES_ANYWHERE, _border.word("seed", seed), epoch, position)
 
     def around(self, point: Iterable[int], place: Place, seed: int = 0) -> Aabb:
         """A box that holds a point of the array, all such places equally likely: inside a mask's
         foreground, from a table of its points. Draw the point with `Weighted` or `balanced`."""
         epoch, position = place_of(place)
-        key = _dice.key(_border.word("seed", seed), epoch, _dice.POINT)
+        seed = _border.word("seed", seed)
         points = extents("point", point, 0)
-        if len(points) != len(self.along):
+        if len(points) != len(self.shape):
             raise ValueError(
-                f"point must have an item per axis, {len(self.along)} (got {len(points)})"
+                f"point must have an item per axis, {len(self.shape)} (got {len(points)})"
             )
-        begin = list[int]()
-        for axis, (of, at) in enumerate(zip(self.along, points)):
-            at = _border.whole(f"point[{axis}]", at, 0, of.shape - 1) + of.before
-            low, high = max(at - (of.box - 1), 0), min(at, of.room)
-            begin.append(low + _dice.below(high - low + 1, key, position, axis) - of.before)
-        return self.box_at(begin)
+        for axis, (at, shape) in enumerate(zip(points, self.shape)):
+            _border.whole(f"point[{axis}]", at, 0, shape - 1)
+        words = array.array("Q", points)
+        return self._box(_native.BOXES_AROUND, seed, epoch, position, words)
 
-    def box_at(self, begin: Iterable[int]) -> Aabb:
-        return tuple([(first, first + of.box) for first, of in zip(begin, self.along)])
-
-    def chunks_of(self, begin: Iterable[int]) -> Iterator[tuple[int, ...]]:
-        """The chunks that a box touches."""
-        return itertools.product(*[of.touched(first) for first, of in zip(begin, self.along)])
+    def _box(
+        self, of: int, seed: int, epoch: int, position: int, point: Words[int] | None = None
+    ) -> Aabb:
+        begin, place = room(len(self.shape), "q"), array.array("Q", [epoch, position])
+        ask("boxes_many", byref(self.record), of, seed, place, point, 1, begin)
+        return tuple([(first, first + extent) for first, extent in zip(begin, self.box)])
 
 
 class Grids:
@@ -217,24 +138,28 @@ class Grids:
         for number, grid in enumerate(self.grids):
             if not isinstance(grid, Boxes):
                 raise TypeError(f"grids[{number}] must be Boxes (got {grid!r})")
-        self.ends = [*itertools.accumulate(grid.count for grid in self.grids)]
-        if not self.ends:
+        if not self.grids:
             raise ValueError("grids must have one")
-        _border.whole("the number of boxes", self.ends[-1], 1, _dice.EPOCH_MAX)
+        self.count = sum(grid.count for grid in self.grids)
+        _border.whole("the number of boxes", self.count, 1, EPOCH_MAX)
         chunks = sum(grid.chunk_count for grid in self.grids)
-        _border.whole("the number of chunks", chunks, 1, _dice.EPOCH_MAX)
+        _border.whole("the number of chunks", chunks, 1, EPOCH_MAX)
+        records = b"".join([bytes(grid.record) for grid in self.grids])
+        self.records = array.array("Q", records)
+        self.ends = room(2 * len(self.grids))  # boxes and chunks up to each array
+        ask("boxes_count", self.records, len(self.grids), self.ends)
 
     def __repr__(self) -> str:
         return f"<Grids of {len(self.grids)} arrays, {len(self)} boxes>"
 
     def __len__(self) -> int:
-        return self.ends[-1]
+        return self.count
 
     def find(self, index: int) -> tuple[int, int]:
         """The array that a sample lies in, and the number of its box there."""
         index = _border.whole("index", index, 0, len(self) - 1)
-        found = bisect.bisect_right(self.ends, index)
-        return found, index - (self.ends[found - 1] if found else 0)
+        number = room(1)
+        return ask("boxes_find", self.ends, len(self.grids), index, number), number[0]
 
     def at(self, index: int, seed: int = 0, epoch: int = 0) -> tuple[int, Aabb]:
         """The array that a sample lies in, and its box."""
@@ -254,12 +179,3 @@ def for_axes(name: str, given: Any, shape: Any, low: int) -> tuple[int, ...]:
     if len(made) != len(shape):
         raise ValueError(f"{name} must have an item per axis, {len(shape)} (got {len(made)})")
     return made
-
-
-def along(axis: int, shape: int, box: int, step: int, margin: int, chunk: int) -> Along:
-    _border.whole(f"margin[{axis}]", margin, 0, box - 1)
-    step, chunk = step or box, chunk or shape
-    padded = shape + 2 * margin
-    if box > padded:
-        return Along(shape, box, (box - shape) // 2, 0, step, chunk, 1)
-    return Along(shape, box, margin, padded - box, step, chunk, (padded - box) // step + 1)

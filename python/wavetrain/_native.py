@@ -1,6 +1,6 @@
-"""include/wavetrain.h in ctypes. tools/bindings.py writes this file: change the header instead.
+"""wavetrain.h and wavetrain_epoch.h in ctypes. tools/bindings.py writes this file: change them.
 
-This file is over 500 lines because it is the whole header.
+This file is over 500 lines because it is both headers.
 """
 
 from __future__ import annotations
@@ -155,6 +155,28 @@ LOG_WARN = 3
 LOG_ERROR = 4
 LOG_FATAL = 5
 LOG_OFF = 6
+EPOCH_MAX = 0x4000000000000000
+EPOCH_NO_INDEX = 0xffffffffffffffff
+EPOCH_SHUFFLE = 1
+EPOCH_BY_BATCH = 2
+EPOCH_DROP = 4
+EPOCH_PAD = 8
+EPOCH_REPEAT = 16
+PURPOSE_SHUFFLE = 1
+PURPOSE_SPLIT = 2
+PURPOSE_WEIGHTED = 3
+PURPOSE_MIXED = 4
+PURPOSE_BOX = 5
+PURPOSE_POINT = 6
+PURPOSE_RUNS = 7
+PURPOSE_WINDOW = 8
+PURPOSE_TAIL = 9
+PURPOSE_YOURS = 1024
+BOXES_AXES = 16
+BOXES_JITTER = 1
+BOXES_GRID = 0
+BOXES_ANYWHERE = 1
+BOXES_AROUND = 2
 
 
 class Error(Structure):
@@ -1035,6 +1057,128 @@ class Config(Structure):
     ]
 
 
+class EpochState(Structure):
+    seed: int
+    epoch: int
+    position: int
+    order_hash: int
+
+    _fields_ = [
+        ("seed", c_uint64),
+        ("epoch", c_uint64),
+        ("position", c_uint64),
+        ("order_hash", c_uint64),
+    ]
+
+
+class Epoch(Structure):
+    state: EpochState
+    n: int
+    rank: int
+    world: int
+    batch: int
+    flags: int
+    reserved: int
+
+    _fields_ = [
+        ("state", EpochState),
+        ("n", c_uint64),
+        ("rank", c_uint32),
+        ("world", c_uint32),
+        ("batch", c_uint32),
+        ("flags", c_uint32),
+        ("reserved", c_uint64),
+    ]
+
+
+class ChunkShuffle(Structure):
+    run: int
+    window: int
+
+    _fields_ = [
+        ("run", c_uint64),
+        ("window", c_uint64),
+    ]
+
+
+class Place(Structure):
+    epoch: int
+    position: int
+
+    _fields_ = [
+        ("epoch", c_uint64),
+        ("position", c_uint64),
+    ]
+
+
+class EpochView(Structure):
+    left: int
+    window_samples: int
+    is_wrong: int
+    is_portable: int
+
+    _fields_ = [
+        ("left", c_uint64),
+        ("window_samples", c_uint64),
+        ("is_wrong", c_uint32),
+        ("is_portable", c_uint32),
+    ]
+
+
+class Share(Structure):
+    n: int
+    weight: int
+    reserved: int
+
+    _fields_ = [
+        ("n", c_uint64),
+        ("weight", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Boxes(Structure):
+    rank: int
+    flags: int
+    shape: Array[c_uint64]
+    box: Array[c_uint64]
+    step: Array[c_uint64]
+    margin: Array[c_uint64]
+    chunk: Array[c_uint64]
+
+    _fields_ = [
+        ("rank", c_uint32),
+        ("flags", c_uint32),
+        ("shape", c_uint64 * BOXES_AXES),
+        ("box", c_uint64 * BOXES_AXES),
+        ("step", c_uint64 * BOXES_AXES),
+        ("margin", c_uint64 * BOXES_AXES),
+        ("chunk", c_uint64 * BOXES_AXES),
+    ]
+
+
+class BoxesEnd(Structure):
+    boxes: int
+    chunks: int
+
+    _fields_ = [
+        ("boxes", c_uint64),
+        ("chunks", c_uint64),
+    ]
+
+
+class Cost(Structure):
+    distinct: int
+    windows: int
+    largest: int
+
+    _fields_ = [
+        ("distinct", c_uint64),
+        ("windows", c_uint64),
+        ("largest", c_uint64),
+    ]
+
+
 # Name, result, parameters.
 FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_version", c_uint32, []),
@@ -1059,6 +1203,26 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_stats_reset", c_int32, [c_uint64]),
     ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    ("wavetrain_epoch_begin", c_int32, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint32]),
+    ("wavetrain_epoch_depends_on", c_int32, [c_void_p, c_void_p, c_uint64]),
+    ("wavetrain_epoch_look", c_int32, [c_void_p, c_void_p, c_void_p]),
+    ("wavetrain_epoch_resume", c_int32, [c_void_p, c_void_p, c_void_p]),
+    ("wavetrain_epoch_turn", c_int32, [c_void_p, c_void_p]),
+    ("wavetrain_epoch_take_many", c_int64, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p, c_void_p]),
+    ("wavetrain_epoch_at_many", c_int32, [c_void_p, c_void_p, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_philox", c_int32, [c_uint64, c_void_p, c_void_p]),
+    ("wavetrain_below_many", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_permute_many", c_int32, [c_uint64, c_uint64, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_part_begin", c_uint64, [c_uint64, c_void_p, c_uint32, c_uint32]),
+    ("wavetrain_group", c_int32, [c_void_p, c_uint64, c_uint32, c_void_p, c_void_p]),
+    ("wavetrain_stratify", c_uint64, [c_void_p, c_uint32, c_void_p, c_void_p, c_uint32, c_uint32, c_uint64, c_void_p]),
+    ("wavetrain_accumulate", c_int32, [c_void_p, c_uint64]),
+    ("wavetrain_weighted_many", c_int32, [c_void_p, c_uint64, c_uint64, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_mixed_many", c_int32, [c_void_p, c_uint32, c_uint64, c_void_p, c_uint64, c_void_p, c_void_p]),
+    ("wavetrain_boxes_count", c_uint64, [c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_boxes_find", c_uint64, [c_void_p, c_uint64, c_uint64, c_void_p]),
+    ("wavetrain_boxes_many", c_uint64, [c_void_p, c_uint32, c_uint64, c_void_p, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_epoch_cost", c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p, c_uint64, c_void_p]),
 ]
 
 

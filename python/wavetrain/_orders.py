@@ -7,16 +7,15 @@ place. What each depends on goes into the hash of its order, see `numbers`.
 from __future__ import annotations
 
 import array
-import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, SupportsFloat, cast
 
-from wavetrain import _border, _dice
+from wavetrain import _border, _native
 from wavetrain._border import U32_MAX, U64_MAX, word
-from wavetrain._dice import EPOCH_MAX
+from wavetrain._dice import EPOCH_MAX, Words, ask, key, permute, room
 
 FLOAT_BITS = 62  # what the weights that are no ints add up to is scaled to
 LABELS_MAX = 1 << 32
@@ -70,6 +69,10 @@ class Table(Sequence[int]):
         """That of table[index], for an index below len, which nobody checks."""
         raise NotImplementedError
 
+    def pick(self, indices: Words[int]) -> list[int]:
+        """Those of several indices; the array may be used up."""
+        return [*map(self.sample, indices)]
+
     def numbers(self) -> Iterable[int]:
         """What its order depends on, as wavetrain_epoch_depends_on takes it."""
         raise NotImplementedError
@@ -109,7 +112,7 @@ class Part(Table):
         self.end = _border.whole("end", end, 0, self.n)
         self.begin = _border.whole("begin", begin, 0, self.end)
         self.seed = word("seed", seed)
-        self.key = _dice.key(self.seed, 0, _dice.SPLIT)
+        self.key = key(self.seed, 0, _native.PURPOSE_SPLIT)
 
     def __repr__(self) -> str:
         return f"Part(n={self.n}, begin={self.begin}, end={self.end}, seed={self.seed})"
@@ -118,11 +121,15 @@ class Part(Table):
         return self.end - self.begin
 
     def sample(self, index: int) -> int:
-        return _dice.permute(self.n, self.key, self.begin + index)
+        return self.pick(array.array("Q", [index]))[0]
+
+    def pick(self, indices: Words[int]) -> list[int]:
+        positions = array.array("Q", [self.begin + index for index in indices])
+        return permute(self.n, self.key, positions).tolist()
 
     def numbers(self) -> Iterable[int]:
         """WAVETRAIN_PURPOSE_SPLIT, the seed, n, begin."""
-        return _dice.SPLIT, self.seed, self.n, self.begin
+        return _native.PURPOSE_SPLIT, self.seed, self.n, self.begin
 
 
 class Draw:
@@ -135,6 +142,12 @@ class Draw:
         return self.n
 
     def sample(self, place: Place, seed: int) -> int:
+        """The sample of a place."""
+        epoch, position = place_of(place)
+        return self.draw(array.array("Q", [epoch, position]), word("seed", seed))[0]
+
+    def draw(self, places: Words[int], seed: int) -> list[int]:
+        """Those of several places, epoch and position of each."""
         raise NotImplementedError
 
     def numbers(self) -> Iterable[int]:
@@ -158,24 +171,25 @@ class Weighted(Draw):
 
     def __init__(self, weights: Iterable[float], n: int | None = None) -> None:
         self.weights = draw_weights(weights)
-        self.sums = [*itertools.accumulate(self.weights)]
-        if not self.sums or not self.sums[-1]:
+        if not any(self.weights):
             raise ValueError("weights must have one above 0")
-        _border.whole("the sum of weights", self.sums[-1], 1, U64_MAX)
+        _border.whole("the sum of weights", sum(self.weights), 1, U64_MAX)
+        self.sums = array.array("Q", self.weights)
         self.reach = len(self.sums)
+        ask("accumulate", self.sums, self.reach)
         self.n = _border.whole("n", self.reach if n is None else n, 0, EPOCH_MAX)
 
     def __repr__(self) -> str:
         return f"<Weighted, {self.n} of {self.reach}>"
 
-    def sample(self, place: Place, seed: int) -> int:
-        epoch, position = place_of(place)
-        key = _dice.key(word("seed", seed), epoch, _dice.WEIGHTED)
-        return bisect.bisect_right(self.sums, _dice.below(self.sums[-1], key, position, 0))
+    def draw(self, places: Words[int], seed: int) -> list[int]:
+        drawn = room(len(places) // 2)
+        ask("weighted_many", self.sums, self.reach, seed, places, len(drawn), drawn)
+        return drawn.tolist()
 
     def numbers(self) -> Iterable[int]:
         """WAVETRAIN_PURPOSE_WEIGHTED, and the weights."""
-        return itertools.chain([_dice.WEIGHTED], self.weights)
+        return itertools.chain([_native.PURPOSE_WEIGHTED], self.weights)
 
 
 def draw_weights(given: Any) -> list[int]:
@@ -232,7 +246,8 @@ class Mixed(Draw):
                 raise ValueError(f"weights[{source}] must be 0, as sizes[{source}] is")
         self.begins = [*itertools.accumulate(self.sizes, initial=0)]
         total = _border.whole("the sum of sizes", self.begins[-1], 0, EPOCH_MAX)
-        self.turns = [*itertools.accumulate(self.weights)]
+        pairs = zip(self.sizes, self.weights)
+        self.shares = array.array("Q", itertools.chain.from_iterable(pairs))  # wavetrain_share
         self.n = _border.whole("n", total if n is None else n, 0, EPOCH_MAX)
         self.table = None if table is None else words_of("table", table, EPOCH_MAX - 1)
         self.reach = total
@@ -247,24 +262,24 @@ class Mixed(Draw):
     def pick(self, place: Place, seed: int) -> tuple[int, int]:
         """The source, and which of its samples."""
         epoch, position = place_of(place)
-        key = _dice.key(word("seed", seed), epoch, _dice.MIXED)
-        block, turn = divmod(position, self.turns[-1])
-        turn = _dice.permute(self.turns[-1], _dice.mix(block, key), turn)
-        source = bisect.bisect_right(self.turns, turn)
-        weight, size = self.weights[source], self.sizes[source]
-        drawn = block * weight + turn - (self.turns[source] - weight)
-        number, index = divmod(drawn, size)
-        return source, _dice.permute(size, _dice.key(key, source, number), index)
+        sources, indices = self._picked(array.array("Q", [epoch, position]), word("seed", seed))
+        return sources[0], indices[0]
 
-    def sample(self, place: Place, seed: int) -> int:
-        source, index = self.pick(place, seed)
-        number = self.begins[source] + index
-        return number if self.table is None else self.table[number]
+    def _picked(self, places: Words[int], seed: int) -> tuple[Words[int], Words[int]]:
+        count = len(places) // 2
+        sources, indices = room(count, "I"), room(count)
+        sizes = len(self.sizes)
+        ask("mixed_many", self.shares, sizes, seed, places, count, sources, indices)
+        return sources, indices
+
+    def draw(self, places: Words[int], seed: int) -> list[int]:
+        sources, indices = self._picked(places, seed)
+        numbers = [self.begins[source] + index for source, index in zip(sources, indices)]
+        return numbers if self.table is None else [self.table[number] for number in numbers]
 
     def numbers(self) -> Iterable[int]:
         """WAVETRAIN_PURPOSE_MIXED, size and weight of each source, and the table."""
-        shares = itertools.chain.from_iterable(zip(self.sizes, self.weights))
-        return itertools.chain([_dice.MIXED], shares, self.table or ())
+        return itertools.chain([_native.PURPOSE_MIXED], self.shares, self.table or ())
 
 
 def group(labels: Iterable[int], count: int | None = None) -> tuple[list[int], list[int]]:
@@ -278,11 +293,14 @@ def group(labels: Iterable[int], count: int | None = None) -> tuple[list[int], l
     given = words_of("labels", labels, max(most - 1, 0))
     if given and not most:
         raise ValueError("count must be above every label (got 0)")
-    sizes = [0] * (max(given, default=-1) + 1 if count is None else most)
-    for label in given:
-        sizes[label] += 1
-    # Sorted is stable: samples of a label stay in order.
-    return [*itertools.accumulate(sizes)], sorted(range(len(given)), key=given.__getitem__)
+    ends, table = grouped(given, max(given, default=-1) + 1 if count is None else most)
+    return ends.tolist(), table.tolist()
+
+
+def grouped(labels: Words[int], count: int) -> tuple[Words[int], Words[int]]:
+    ends, table = room(count), room(len(labels))
+    ask("group", array.array("I", labels), len(labels), count, ends, table)
+    return ends, table
 
 
 def balanced(labels: Iterable[int], n: int | None = None) -> Mixed:
@@ -351,12 +369,9 @@ def split(n: int, fractions: Iterable[float], seed: int = 0) -> list[Part]:
     ([0, 8, 3, 4, 1, 6, 9, 7], [2, 5])
     """
     n = _border.whole("n", n, 0, EPOCH_MAX)
-    shares = share_weights("fractions", fractions)
-    total = sum(shares)
-    ends = [
-        n // total * before + n % total * before // total
-        for before in itertools.accumulate(shares, initial=0)
-    ]
+    shares = array.array("I", share_weights("fractions", fractions))
+    count = len(shares)
+    ends = [ask("part_begin", n, shares, count, part) for part in range(count + 1)]
     return [Part(n, begin, end, seed) for begin, end in itertools.pairwise(ends)]
 
 
@@ -369,16 +384,15 @@ def stratify(
     >>> [[labels[index] for index in part] for part in stratify(labels, [3, 1])]
     [[0, 0, 0, 1, 1, 1], [0, 1]]
     """
-    ends, table = group(labels, count)
-    shares, seed = share_weights("fractions", fractions), word("seed", seed)
+    found, samples = group(labels, count)
+    ends, table = array.array("Q", found), array.array("Q", samples)
+    shares = array.array("I", share_weights("fractions", fractions))
+    seed = word("seed", seed)
     _border.whole("the number of fractions", len(shares), 1, 64)
-    total, behind = sum(shares), [0] * len(shares)
-    parts: list[list[int]] = [[] for _ in shares]
-    for label, (begin, end) in enumerate(zip([0, *ends], ends)):
-        key = _dice.key(seed, label, _dice.SPLIT)
-        for place in range(end - begin):
-            behind = [late + share for late, share in zip(behind, shares)]
-            most = behind.index(max(behind))  # the first of those that are furthest behind
-            behind[most] -= total
-            parts[most].append(table[begin + _dice.permute(end - begin, key, place)])
-    return [Subset(part) for part in parts]
+    parts = list[Subset]()
+    for part in range(len(shares)):
+        subset = room(len(table))
+        own = (table, shares, len(shares), part, seed, subset)
+        del subset[ask("stratify", ends, len(ends), *own) :]
+        parts.append(Subset(subset))
+    return parts

@@ -149,11 +149,16 @@ impl Boxes {
         self.count
     }
 
-    /// Boxes of the grid that belong to a chunk that lies in the middle: what a visit of a
-    /// [`super::Free`] order is made of. Where their numbers differ, their mean, rounded.
+    /// Boxes of the grid that belong to a chunk that lies in the middle: what a run of a
+    /// [`super::ChunkShuffle`] is made of. Where their numbers differ, their mean, rounded.
     pub fn per_chunk(&self) -> u64 {
         let along = |axis: &Axis| ((axis.chunk + axis.step / 2) / axis.step).clamp(1, axis.count);
         self.axes.iter().map(along).product()
+    }
+
+    /// Axes of a box.
+    pub(crate) fn rank(&self) -> usize {
+        self.axes.len()
     }
 
     pub(super) fn axes(&self) -> &[Axis] {
@@ -252,11 +257,38 @@ impl Iterator for BoxPlaces<'_> {
 
 /// Boxes and chunks of arrays up to one, itself included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct End {
     /// Boxes.
     pub boxes: u64,
     /// Chunks.
     pub chunks: u64,
+}
+
+impl End {
+    /// With those of one more array.
+    pub(crate) fn with(self, grid: &Boxes) -> Result<End, Misfit> {
+        let mut chunks = 1u64;
+        for axis in grid.axes() {
+            let product = chunks.checked_mul(axis.chunks());
+            chunks = product.filter(|all| *all <= SAMPLES_MAX).ok_or(Misfit::Grid)?;
+        }
+        let end = End { boxes: self.boxes + grid.count(), chunks: self.chunks + chunks };
+        let fits = end.boxes <= SAMPLES_MAX && end.chunks <= SAMPLES_MAX;
+        if fits { Ok(end) } else { Err(Misfit::Grid) }
+    }
+
+    /// Those before an array.
+    pub(super) fn before(ends: &[End], array: usize) -> End {
+        array.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default()
+    }
+
+    /// The array that a sample lies in, and the number of its box there. None where there is none.
+    pub(crate) fn find(ends: &[End], sample: u64) -> Option<(usize, u64)> {
+        let array = ends.partition_point(|end| end.boxes <= sample);
+        let number = sample.checked_sub(End::before(ends, array).boxes)?;
+        (array < ends.len()).then_some((array, number))
+    }
 }
 
 /// Grids of several arrays, whose boxes are numbered one after another.
@@ -274,15 +306,7 @@ impl<'a> Arrays<'a> {
         }
         let mut sum = End::default();
         for (grid, end) in boxes.iter().zip(ends.iter_mut()) {
-            let mut chunks = 1u64;
-            for axis in grid.axes() {
-                let product = chunks.checked_mul(axis.chunks());
-                chunks = product.filter(|all| *all <= SAMPLES_MAX).ok_or(Misfit::Grid)?;
-            }
-            sum = End { boxes: sum.boxes + grid.count(), chunks: sum.chunks + chunks };
-            if sum.boxes > SAMPLES_MAX || sum.chunks > SAMPLES_MAX {
-                return Err(Misfit::Grid);
-            }
+            sum = sum.with(grid)?;
             *end = sum;
         }
         Ok(Arrays { boxes, ends })
@@ -303,14 +327,8 @@ impl<'a> Arrays<'a> {
         self.boxes
     }
 
-    /// Boxes and chunks before an array.
-    pub(super) fn before(&self, array: usize) -> End {
-        array.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default()
-    }
-
     /// The array that a sample lies in, and the number of its box there. None where there is none.
     pub fn find(&self, sample: u64) -> Option<(usize, u64)> {
-        let array = self.ends.partition_point(|end| end.boxes <= sample);
-        (array < self.ends.len()).then(|| (array, sample - self.before(array).boxes))
+        End::find(self.ends, sample)
     }
 }

@@ -169,16 +169,16 @@ fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
         let boxes: Vec<Boxes> = arrays.iter().map(|axes| grid(axes, jitters)).collect();
         let mut ends = vec![End::default(); boxes.len()];
         let summed = Arrays::new(&boxes, &mut ends).unwrap();
-        let (visit, window) = (1 + number % 7, 1 + number % 4);
+        let (run, window) = (1 + number % 7, 1 + number % 4);
         let epoch = Epoch::new(summed.count(), number, Order::Plain).unwrap();
-        let mut free = Free::new(epoch, visit, window).unwrap();
-        (0..number % 3).for_each(|_| free.turn());
+        let mut shuffle = ChunkShuffle::new(epoch, run, window).unwrap();
+        (0..number % 3).for_each(|_| shuffle.turn());
 
         let (mut all, mut belongs, mut here) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut expected = Cost::default();
         for position in 0..summed.count() {
-            let place = Place { epoch: free.state().epoch, position };
-            let (array, at) = summed.find(free.at(place).unwrap()).unwrap();
+            let place = Place { epoch: shuffle.state().epoch, position };
+            let (array, at) = summed.find(shuffle.at(place).unwrap()).unwrap();
             let begin = boxes[array].at(at, number, place.epoch).unwrap();
             let still = grid(&arrays[array], false).at(at, 0, 0).unwrap();
             let axes = &arrays[array];
@@ -194,7 +194,7 @@ fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
                     touched.iter().flat_map(|one| chunks.iter().map(|at| with(one, *at))).collect();
             }
             here.extend(touched.into_iter().map(|chunk| (array, chunk)));
-            if (position + 1).is_multiple_of(free.window_samples())
+            if (position + 1).is_multiple_of(shuffle.window_samples())
                 || position + 1 == summed.count()
             {
                 expected.windows += here.len() as u64;
@@ -204,8 +204,8 @@ fn the_cost_of_an_epoch_is_what_sets_of_chunks_count() {
         }
         expected.distinct = if jitters { belongs.len() } else { all.len() } as u64;
         let mut words = vec![u64::MAX; 6 * expected.largest as usize];
-        assert_eq!(cost(&free, &summed, &mut words), Ok(expected), "{number}");
-        assert_eq!(cost(&free, &summed, &mut []), Err(Misfit::Memory));
+        assert_eq!(cost(&shuffle, &summed, &mut words), Ok(expected), "{number}");
+        assert_eq!(cost(&shuffle, &summed, &mut []), Err(Misfit::Memory));
     }
 }
 

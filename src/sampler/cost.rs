@@ -1,28 +1,30 @@
-//! What an epoch in free order costs, before it runs.
+//! What an epoch in a chunk-aware shuffle costs, before it runs.
 
-use super::boxes::{Arrays, Boxes};
+use super::boxes::{Arrays, Boxes, End};
 use super::random::mix;
-use super::{Free, Misfit, Place};
+use super::{ChunkShuffle, Misfit, Place, State};
 use crate::base::limits::RANK_MAX;
+use core::borrow::Borrow;
 
-/// Chunks that an epoch in free order decodes, whatever it is dealt to.
+/// Chunks that an epoch in a chunk-aware shuffle decodes, whatever it is dealt to.
 ///
-/// Between the two lies what a cache keeps from one window to the next. Of ranks that share a
-/// window, behind the last whole round, each decodes what it needs.
+/// Between the two lies what a cache keeps from one shuffle window to the next. Of ranks that share
+/// a window, behind the last whole round, each decodes what it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Cost {
     /// At least: each chunk that any box touches, once. Of grids that jitter, the chunks that boxes
     /// belong to.
     pub distinct: u64,
-    /// At most, if those of two windows fit into the cache: the distinct chunks of each window,
-    /// added up.
+    /// At most, if those of two shuffle windows fit into the cache: the distinct chunks of each
+    /// window, added up.
     pub windows: u64,
-    /// Distinct chunks of the window that has most: half a cache.
+    /// Distinct chunks of the shuffle window that has most: half a cache.
     pub largest: u64,
 }
 
-/// What a window has met: a hash table in the lower part of the memory, and a list of what it holds
-/// behind that.
+/// What a shuffle window has met: a hash table in the lower part of the memory, and a list of what
+/// it holds behind that.
 struct Met<'a> {
     table: &'a mut [u64],
     list: &'a mut [u64],
@@ -113,31 +115,50 @@ fn distinct_along(boxes: &Boxes, axis: usize) -> u64 {
     count
 }
 
-/// What the epoch that `free` is in costs as a whole; it has as many samples as `arrays` has boxes.
-/// It looks at every box once.
+/// What the epoch that `shuffle` is in costs as a whole; it has as many samples as `arrays` has
+/// boxes. It looks at every box once.
 ///
-/// `words` is memory for the chunks of a window: six words for each of them do.
+/// `words` is memory for the chunks of a shuffle window: six words for each of them do.
 /// [`Misfit::Memory`] says that it was too little.
-pub fn cost(free: &Free, arrays: &Arrays<'_>, words: &mut [u64]) -> Result<Cost, Misfit> {
-    if arrays.boxes().is_empty() || arrays.count() != free.samples() {
+pub fn cost(
+    shuffle: &ChunkShuffle,
+    arrays: &Arrays<'_>,
+    words: &mut [u64],
+) -> Result<Cost, Misfit> {
+    cost_of(shuffle, arrays.ends(), |array| Ok(&arrays.boxes()[array]), words)
+}
+
+/// The same of grids that are made when they are asked for, by the number of their array.
+pub(crate) fn cost_of<B: Borrow<Boxes>>(
+    shuffle: &ChunkShuffle,
+    ends: &[End],
+    grid: impl Fn(usize) -> Result<B, Misfit>,
+    words: &mut [u64],
+) -> Result<Cost, Misfit> {
+    let mut met = Met::new(words).ok_or(Misfit::Memory)?;
+    let (mut cost, mut sum) = (Cost::default(), End::default());
+    for (array, end) in ends.iter().enumerate() {
+        let boxes = grid(array)?;
+        sum = sum.with(boxes.borrow())?;
+        if sum != *end {
+            return Err(Misfit::Samples);
+        }
+        let along = |axis| distinct_along(boxes.borrow(), axis);
+        cost.distinct += (0..boxes.borrow().axes().len()).map(along).product::<u64>();
+    }
+    if ends.is_empty() || sum.boxes != shuffle.samples() {
         return Err(Misfit::Samples);
     }
-    let mut met = Met::new(words).ok_or(Misfit::Memory)?;
-    let mut cost = Cost::default();
-    for boxes in arrays.boxes() {
-        let along = |axis| distinct_along(boxes, axis);
-        cost.distinct += (0..boxes.axes().len()).map(along).product::<u64>();
-    }
-    let (seed, epoch, window) = (free.state().seed, free.state().epoch, free.window_samples());
-    for position in 0..free.samples() {
-        let sample = free.at(Place { epoch, position }).ok_or(Misfit::Samples)?;
-        let (array, number) = arrays.find(sample).ok_or(Misfit::Samples)?;
-        let boxes = &arrays.boxes()[array];
-        let begin = boxes.at(number, seed, epoch).ok_or(Misfit::Grid)?;
-        if !met.note_box(boxes, arrays.before(array).chunks, &begin) {
+    let (State { seed, epoch, .. }, window) = (shuffle.state(), shuffle.window_samples());
+    for position in 0..shuffle.samples() {
+        let sample = shuffle.at(Place { epoch, position }).ok_or(Misfit::Samples)?;
+        let (array, number) = End::find(ends, sample).ok_or(Misfit::Samples)?;
+        let boxes = grid(array)?;
+        let begin = boxes.borrow().at(number, seed, epoch).ok_or(Misfit::Grid)?;
+        if !met.note_box(boxes.borrow(), End::before(ends, array).chunks, &begin) {
             return Err(Misfit::Memory);
         }
-        if (position + 1).is_multiple_of(window) || position + 1 == free.samples() {
+        if (position + 1).is_multiple_of(window) || position + 1 == shuffle.samples() {
             let count = met.end_window();
             cost.windows += count;
             cost.largest = cost.largest.max(count);

@@ -23,7 +23,7 @@ fn epoch(n: u64, rank: u32, world: u32, batch: u32) -> Epoch {
 }
 
 /// What each rank gets of an epoch, checked against what is left.
-fn run(mut rank: impl FnMut() -> (u64, Option<Taken>)) -> Vec<Taken> {
+fn drained(mut rank: impl FnMut() -> (u64, Option<Taken>)) -> Vec<Taken> {
     let mut taken: Vec<Taken> = Vec::new();
     loop {
         let (left, next) = rank();
@@ -37,7 +37,7 @@ fn all_ranks(n: u64, world: u32, batch: u32, deal: Deal, tail: Tail) -> Vec<Vec<
     let of_rank = |rank| {
         let mut epoch = epoch(n, rank, world, batch).with_deal(deal).with_tail(tail);
         let count = epoch.left();
-        let taken = run(|| (epoch.left(), epoch.next_place()));
+        let taken = drained(|| (epoch.left(), epoch.next_place()));
         assert_eq!(taken.len() as u64, count);
         assert_eq!(epoch.state().position, n);
         taken
@@ -179,34 +179,34 @@ fn a_state_of_another_order_changes_nothing() {
     }
 }
 
-/// An epoch that a free order may be of.
+/// An epoch that a chunk-aware shuffle may be of.
 fn plain(n: u64, rank: u32, world: u32) -> Epoch {
     Epoch::new(n, 6, Order::Plain).unwrap().with_ranks(rank, world, 1).unwrap()
 }
 
-fn free(n: u64, rank: u32, world: u32, tail: Tail, visit: u64, window: u64) -> Free {
-    Free::new(plain(n, rank, world).with_tail(tail), visit, window).unwrap()
+fn chunk_shuffle(n: u64, rank: u32, world: u32, tail: Tail, run: u64, window: u64) -> ChunkShuffle {
+    ChunkShuffle::new(plain(n, rank, world).with_tail(tail), run, window).unwrap()
 }
 
 #[test]
-fn a_free_order_gives_every_sample_once_and_deals_windows() {
-    for (n, visit, window) in (0..50)
-        .flat_map(|n| [1, 2, 5, 60].map(|visit| (n, visit)))
-        .flat_map(|(n, visit)| [1, 3, 60].map(|window| (n, visit, window)))
+fn a_chunk_shuffle_gives_every_sample_once_and_deals_windows() {
+    for (n, run, window) in (0..50)
+        .flat_map(|n| [1, 2, 5, 60].map(|run| (n, run)))
+        .flat_map(|(n, run)| [1, 3, 60].map(|window| (n, run, window)))
     {
         for world in WORLDS {
             let ranks = |tail| -> Vec<Vec<Taken>> {
                 let of_rank = |rank| {
-                    let mut free = free(n, rank, world, tail, visit, window);
-                    let count = free.left();
-                    let taken = run(|| (free.left(), free.next_place()));
+                    let mut order = chunk_shuffle(n, rank, world, tail, run, window);
+                    let count = order.left();
+                    let taken = drained(|| (order.left(), order.next_place()));
                     assert_eq!(taken.len() as u64, count);
-                    assert!(free.is_bound());
+                    assert!(order.is_portable());
                     taken
                 };
                 (0..world).map(of_rank).collect()
             };
-            let one = free(n, 0, 1, Tail::Short, visit, window);
+            let one = chunk_shuffle(n, 0, 1, Tail::Short, run, window);
             let samples: BTreeSet<u64> =
                 (0..n).map(|position| one.at(Place { epoch: 0, position }).unwrap()).collect();
             assert_eq!(samples, (0..n).collect());
@@ -231,7 +231,7 @@ fn a_free_order_gives_every_sample_once_and_deals_windows() {
             assert!(most - least <= 1);
             for (tail, count) in [(Tail::Drop, least), (Tail::Pad, most)] {
                 let ranks = ranks(tail);
-                assert!(ranks.iter().all(|rank| rank.len() == count), "{n} {visit} {window}");
+                assert!(ranks.iter().all(|rank| rank.len() == count), "{n} {run} {window}");
                 let real = ranks.iter().flatten().filter(|taken| !taken.is_padding).count() as u64;
                 assert_eq!(
                     real,
@@ -243,21 +243,21 @@ fn a_free_order_gives_every_sample_once_and_deals_windows() {
 }
 
 #[test]
-fn visits_stay_together_in_their_windows_and_tails_lie_elsewhere_in_each_epoch() {
-    let (n, visit, window) = (103, 5, 4);
+fn runs_stay_together_in_their_shuffle_windows_and_tails_lie_elsewhere_in_each_epoch() {
+    let (n, run, window) = (103, 5, 4);
     let mut tails = BTreeSet::new();
     for epoch in 0..40 {
-        let free = free(n, 0, 1, Tail::Short, visit, window);
+        let order = chunk_shuffle(n, 0, 1, Tail::Short, run, window);
         let samples: Vec<u64> =
-            (0..n).map(|position| free.at(Place { epoch, position }).unwrap()).collect();
+            (0..n).map(|position| order.at(Place { epoch, position }).unwrap()).collect();
         let mut tail = samples[100..].to_vec();
         tail.sort_unstable();
-        assert!(tail[0].is_multiple_of(visit) && tail[2] == tail[0] + 2);
+        assert!(tail[0].is_multiple_of(run) && tail[2] == tail[0] + 2);
         tails.insert(tail[0]);
-        let number = |sample: u64| if sample < tail[0] { sample } else { sample - 3 } / visit;
+        let number = |sample: u64| if sample < tail[0] { sample } else { sample - 3 } / run;
         for samples in samples[..100].chunks(20) {
-            let visits: BTreeSet<u64> = samples.iter().map(|sample| number(*sample)).collect();
-            assert_eq!(visits.len(), 4);
+            let runs: BTreeSet<u64> = samples.iter().map(|sample| number(*sample)).collect();
+            assert_eq!(runs.len(), 4);
             assert!(!samples.is_sorted());
         }
     }
@@ -265,16 +265,16 @@ fn visits_stay_together_in_their_windows_and_tails_lie_elsewhere_in_each_epoch()
 }
 
 #[test]
-fn a_free_order_goes_on_at_bounds_at_any_world_and_anywhere_at_its_own() {
+fn a_chunk_shuffle_goes_on_at_bounds_at_any_world_and_anywhere_at_its_own() {
     const N: u64 = 1003;
-    let (mut dice, mut state) = (Dice(500), free(N, 0, 1, Tail::Short, 3, 4).state());
+    let (mut dice, mut state) = (Dice(500), chunk_shuffle(N, 0, 1, Tail::Short, 3, 4).state());
     let mut came = Vec::new();
     while state.epoch < 12 {
         let world = 1 + dice.below(8);
         let rounds = (1 + dice.below(3)).min((N - state.position) / 12 / world);
         let (mut places, mut states) = (BTreeSet::new(), Vec::new());
         for rank in 0..world {
-            let new = || free(N, rank as u32, world as u32, Tail::Short, 3, 4);
+            let new = || chunk_shuffle(N, rank as u32, world as u32, Tail::Short, 3, 4);
             let mut order = new();
             order.resume(&state).unwrap();
             let count = if rounds == 0 { order.left() } else { rounds * 12 };
@@ -289,36 +289,36 @@ fn a_free_order_goes_on_at_bounds_at_any_world_and_anywhere_at_its_own() {
             if rounds == 0 {
                 order.turn();
             }
-            assert!(order.is_bound());
+            assert!(order.is_portable());
             states.push(order.state());
         }
         assert!(states.iter().all(|other| *other == states[0]));
         state = states[0];
         came.extend(places);
     }
-    let one = free(N, 0, 1, Tail::Short, 3, 4);
+    let one = chunk_shuffle(N, 0, 1, Tail::Short, 3, 4);
     let all = (0..12).flat_map(|epoch| (0..N).map(move |position| Place { epoch, position }));
     assert_eq!(came, all.map(|at| (at.position, one.at(at).unwrap())).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_free_order_refuses_what_it_has_not() {
+fn a_chunk_shuffle_refuses_what_it_has_not() {
     let epoch = || plain(10, 0, 1);
     let shuffled = Epoch::new(10, 6, Order::Shuffled).unwrap();
-    assert_eq!(Free::new(shuffled, 1, 1).unwrap_err(), Misfit::Free);
-    assert!(Free::new(epoch(), 0, 1).is_err() && Free::new(epoch(), 1, 0).is_err());
-    assert!(Free::new(epoch().with_tail(Tail::Repeat), 1, 1).is_err());
-    assert!(Free::new(epoch().with_deal(Deal::ByBatch), 1, 1).is_err());
-    // Inside of a round of windows a state is of its world.
-    let mut ahead = free(10, 1, 2, Tail::Short, 2, 1);
+    assert_eq!(ChunkShuffle::new(shuffled, 1, 1).unwrap_err(), Misfit::ChunkShuffle);
+    assert!(ChunkShuffle::new(epoch(), 0, 1).is_err() && ChunkShuffle::new(epoch(), 1, 0).is_err());
+    assert!(ChunkShuffle::new(epoch().with_tail(Tail::Repeat), 1, 1).is_err());
+    assert!(ChunkShuffle::new(epoch().with_deal(Deal::ByBatch), 1, 1).is_err());
+    // Inside of a round of shuffle windows a state is of its world.
+    let mut ahead = chunk_shuffle(10, 1, 2, Tail::Short, 2, 1);
     let front = ahead.state();
     ahead.next_place().unwrap();
-    let (inside, mut other) = (ahead.state(), free(10, 1, 3, Tail::Short, 2, 1));
-    assert!(!ahead.is_bound() && inside.order_hash != front.order_hash);
+    let (inside, mut other) = (ahead.state(), chunk_shuffle(10, 1, 3, Tail::Short, 2, 1));
+    assert!(!ahead.is_portable() && inside.order_hash != front.order_hash);
     assert_eq!(other.resume(&inside), Err(Misfit::State));
     assert_eq!(other.resume(&front), Ok(()));
-    assert_eq!(free(10, 0, 2, Tail::Short, 2, 1).resume(&inside), Ok(()));
-    let state = free(10, 0, 1, Tail::Short, 2, 3).state();
-    assert_eq!(free(10, 0, 1, Tail::Short, 3, 2).resume(&state), Err(Misfit::State));
-    assert_eq!(vec![0u64; 0], free(0, 0, 1, Tail::Pad, 3, 2).collect::<Vec<_>>());
+    assert_eq!(chunk_shuffle(10, 0, 2, Tail::Short, 2, 1).resume(&inside), Ok(()));
+    let state = chunk_shuffle(10, 0, 1, Tail::Short, 2, 3).state();
+    assert_eq!(chunk_shuffle(10, 0, 1, Tail::Short, 3, 2).resume(&state), Err(Misfit::State));
+    assert_eq!(vec![0u64; 0], chunk_shuffle(0, 0, 1, Tail::Pad, 3, 2).collect::<Vec<_>>());
 }

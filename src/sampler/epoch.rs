@@ -53,6 +53,7 @@ pub struct State {
 
 /// Where a sample stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Place {
     /// Number of the epoch.
     pub epoch: u64,
@@ -133,11 +134,7 @@ impl Epoch {
     /// Takes numbers that decide the order too (a table of weights, a subset) into the state's
     /// hash, so that a checkpoint of another table is refused. Between `new` and `resume`.
     pub fn depends_on(&mut self, numbers: &[u64]) {
-        let mut hash = mix(numbers.len() as u64, self.state.order_hash);
-        for (place, number) in (1..).zip(numbers) {
-            hash = mix(place, hash).wrapping_add(mix(hash, *number));
-        }
-        self.state.order_hash = hash;
+        self.state.order_hash = hash_with(self.state.order_hash, numbers);
     }
 
     /// Goes on where a checkpoint was taken, at any rank, world and batch. Nothing changes where it
@@ -150,6 +147,19 @@ impl Epoch {
         self.state = *state;
         self.given = 0;
         Ok(())
+    }
+
+    /// The epoch as a caller of C kept it: in this state, with so many samples of its batch given.
+    pub(crate) fn kept_at(self, state: State, given: u64) -> Result<Epoch, Misfit> {
+        if state.position > self.n || given >= self.batch {
+            return Err(Misfit::State);
+        }
+        Ok(Epoch { state, given, ..self })
+    }
+
+    /// Samples that were given of a batch that is not complete.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
     }
 
     /// Begins the next epoch, wherever this one is.
@@ -239,6 +249,15 @@ impl Epoch {
         self.state.position = self.n;
         self.given = 0;
     }
+}
+
+/// The hash of an order that numbers decide, too.
+pub(crate) fn hash_with(order_hash: u64, numbers: &[u64]) -> u64 {
+    let mut hash = mix(numbers.len() as u64, order_hash);
+    for (place, number) in (1..).zip(numbers) {
+        hash = mix(place, hash).wrapping_add(mix(hash, *number));
+    }
+    hash
 }
 
 /// A rank's way as an iterator over its samples. `u64::MAX` left are without an end.

@@ -28,20 +28,22 @@
 //!
 //! An epoch is a row of positions `0..n`. Which sample stands at a position depends on the seed and
 //! on the number of the epoch, never on ranks, threads or batches: those only deal positions. A
-//! [`Free`] order deals them so that a chunk is decoded while it is kept, and [`cost()`] says
+//! [`ChunkShuffle`] deals them so that a chunk is decoded while it is kept, and [`cost()`] says
 //! before an epoch how many chunks it decodes.
 
 mod boxes;
+mod chunk_shuffle;
 mod cost;
 mod epoch;
-mod free;
 mod random;
 mod tables;
 
 pub use boxes::{Arrays, Begin, BoxPlaces, Boxes, End, Grid};
+pub use chunk_shuffle::ChunkShuffle;
+pub(crate) use cost::cost_of;
 pub use cost::{Cost, cost};
+pub(crate) use epoch::hash_with;
 pub use epoch::{Deal, Epoch, Order, Place, State, Tail, Taken};
-pub use free::Free;
 pub use random::{below, key, mix, permute, philox, purpose};
 pub use tables::{Mixture, Share, accumulate, group, part, stratify, weighted};
 
@@ -58,10 +60,11 @@ pub enum Misfit {
     /// A rank that is not below the world, no samples in a batch, or too many in a round.
     Ranks,
     /// A state of another order: another seed, number of samples, shuffle or table; or, inside of a
-    /// round of windows of a free order, of another world.
+    /// round of shuffle windows of a chunk-aware shuffle, of another world.
     State,
-    /// A free order with visits or windows of nothing, or with a deal or a tail that it has not.
-    Free,
+    /// A chunk-aware shuffle with runs or shuffle windows of nothing, or with a deal or a tail that
+    /// it does not have.
+    ChunkShuffle,
     /// A label that is not below the number of labels, or tables that are not of one grouping.
     Labels,
     /// Weights that are all 0, too many or too large.
@@ -83,9 +86,9 @@ impl fmt::Display for Misfit {
                 "the state is of another order: seed, samples, shuffle, table or, in a \
                               window, world differ"
             }
-            Misfit::Free => {
-                "a free order has visits and windows of at least 1, shuffles by itself, \
-                             deals windows, and does not repeat"
+            Misfit::ChunkShuffle => {
+                "a chunk-aware shuffle has runs and shuffle windows of at least 1, shuffles by \
+                 itself, deals shuffle windows, and does not repeat"
             }
             Misfit::Labels => "a label is too high, or the tables are not of one grouping",
             Misfit::Weights => "the weights are all 0, too many, or too large",

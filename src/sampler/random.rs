@@ -20,11 +20,11 @@ pub mod purpose {
     pub const BOX: u64 = 5;
     /// Where a box begins that holds a point.
     pub const POINT: u64 = 6;
-    /// The order of visits.
-    pub const VISITS: u64 = 7;
-    /// The order in a window.
+    /// The order of runs.
+    pub const RUNS: u64 = 7;
+    /// The order in a shuffle window.
     pub const WINDOW: u64 = 8;
-    /// Where the samples lie that are no whole visit.
+    /// Where the samples lie that are part of no whole run.
     pub const TAIL: u64 = 9;
     /// Yours: from this number on.
     pub const YOURS: u64 = 1024;

@@ -111,6 +111,7 @@ pub fn weighted(sums: &[u64], seed: u64, place: Place) -> Option<u64> {
 
 /// One of several sources that are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Share {
     /// Its samples.
     pub samples: u64,

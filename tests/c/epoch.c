@@ -1,5 +1,5 @@
-/* epoch.c: answers questions about epochs, a line each, for tests/ship/epoch and
- * tests/python/test_epoch.py; as C and as C++.
+/* epoch.c: answers questions about epochs by epoch_oracle.h, a line each, for tests/ship/epoch; as
+ * C and as C++.
  *
  * A question is a word and whole numbers, apart by a space each; its answer is whole numbers with a
  * space in front of each. Where a box begins may be negative, and so may be what says how a call
@@ -18,8 +18,9 @@
  *         each of COUNT calls: take's answer; where that is above 0 the place's epoch and position
  *         and the sample; then state.epoch, state.position, order_hash, left
  *     free N SEED FLAGS RANK WORLD VISIT WINDOW EPOCH POSITION COUNT
- *         the same in free order, each `left` followed by is_bound (0 or 1). The order_hash is that
- *         of wavetrain_free_begin, where EPOCH and POSITION are
+ *         the same in free order, each `left` followed by is_bound (0 or 1; 0 where the epoch is
+ *         wrong); 0 alone where begin refuses. The order_hash is that of wavetrain_free_begin,
+ *         where EPOCH and POSITION are
  *     at N SEED FLAGS VISIT WINDOW EPOCH POSITION COUNT
  *         the sample at each position, in free order; where VISIT is 0 by wavetrain_epoch_at
  *     depends N SEED FLAGS NUMBER..            order_hash that depends on the numbers
@@ -45,8 +46,8 @@
  *         wavetrain_epoch_cost's answer of an epoch with memory of so many words (65536 at
  *         most); where that is 1 distinct, windows, largest. Nothing where arrays have no sum
  */
-#include "wavetrain_epoch.h"
-#include "wavetrain_epoch.h"
+#include "epoch_oracle.h"
+#include "epoch_oracle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +114,7 @@ static void print_left(const wavetrain_epoch *epoch, const wavetrain_free *order
         return;
     }
     print(wavetrain_free_left(epoch, order));
-    print_answer(wavetrain_free_is_bound(epoch, order));
+    print_answer(!wavetrain_free_is_wrong(epoch, order) && wavetrain_free_is_bound(epoch, order));
 }
 
 /* Goes on at an epoch and a position. */
@@ -157,7 +158,11 @@ static void deal_free(void) {
     wavetrain_free order;
     order.visit = numbers[5];
     order.window = numbers[6];
-    print_answer(wavetrain_free_begin(&epoch, &order, numbers[0], numbers[1], narrow(numbers[2])));
+    if (!wavetrain_free_begin(&epoch, &order, numbers[0], numbers[1], narrow(numbers[2]))) {
+        print_answer(0);
+        return;
+    }
+    print_answer(1);
     epoch.rank = narrow(numbers[3]);
     epoch.world = narrow(numbers[4]);
     run(&epoch, &order, numbers + 7);

@@ -68,13 +68,26 @@ pub fn macros(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every function, in order.
+/// Every function of the archive: those that its headers declare.
+pub fn functions_of_archive() -> Vec<String> {
+    let mut all = functions(&text());
+    all.extend(functions(&text_of("include/wavetrain_epoch.h")));
+    all
+}
+
+/// Every function that a header declares and does not define itself, in order.
 pub fn functions(text: &str) -> Vec<String> {
     // Structs hold function pointers; enumerators hold no parentheses.
     let mut flat = String::new();
-    let mut depth = 0;
+    let (mut depth, mut is_inline) = (0, false);
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         depth += line.matches('{').count();
+        is_inline |= line.starts_with("static inline");
+        if is_inline {
+            depth -= line.matches('}').count();
+            is_inline = depth > 0 || !line.contains('}');
+            continue;
+        }
         if depth == 0 || line.starts_with("extern") {
             flat.push_str(line);
             flat.push('\n');

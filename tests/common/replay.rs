@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use wavetrain::config::Config;
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::records::Dtype;
-use wavetrain::sampler::{Boxes, Deal, Epoch, Free, Grid, Order, Place, State, Tail, Taken, mix};
+use wavetrain::sampler::{
+    Boxes, ChunkShuffle, Deal, Epoch, Grid, Order, Place, State, Tail, Taken, mix,
+};
 
 const SPEC: Spec = Spec { seed: 4, edge: 64, shard: 32, chunk: 16, zstd: true, sparse: true };
 const EDGE: u64 = 12;
@@ -51,30 +53,30 @@ impl Source {
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     Shuffled(Deal),
-    Free,
+    ChunkShuffle,
 }
 
 /// A rank's way through an epoch.
 #[derive(Clone)]
 enum Walk {
     Shuffled(Epoch),
-    Free(Free),
+    ChunkShuffle(ChunkShuffle),
 }
 
 impl Walk {
     fn new(way: Way, n: u64, (rank, world): (u32, u32), state: Option<&State>) -> Walk {
-        let order = if matches!(way, Way::Free) { Order::Plain } else { Order::Shuffled };
+        let order = if matches!(way, Way::ChunkShuffle) { Order::Plain } else { Order::Shuffled };
         let epoch = Epoch::new(n, SEED, order).unwrap().with_ranks(rank, world, BATCH).unwrap();
         let epoch = epoch.with_tail(Tail::Short);
         let mut walk = match way {
             Way::Shuffled(deal) => Walk::Shuffled(epoch.with_deal(deal)),
             // A window is two batches.
-            Way::Free => Walk::Free(Free::new(epoch, 2, 3).unwrap()),
+            Way::ChunkShuffle => Walk::ChunkShuffle(ChunkShuffle::new(epoch, 2, 3).unwrap()),
         };
         if let Some(state) = state {
             match &mut walk {
                 Walk::Shuffled(epoch) => epoch.resume(state).unwrap(),
-                Walk::Free(free) => free.resume(state).unwrap(),
+                Walk::ChunkShuffle(shuffle) => shuffle.resume(state).unwrap(),
             }
         }
         walk
@@ -83,14 +85,14 @@ impl Walk {
     fn take(&mut self) -> Option<Taken> {
         match self {
             Walk::Shuffled(epoch) => epoch.next_place(),
-            Walk::Free(free) => free.next_place(),
+            Walk::ChunkShuffle(shuffle) => shuffle.next_place(),
         }
     }
 
     fn at(&self, place: Place) -> u64 {
         match self {
             Walk::Shuffled(epoch) => epoch.at(place),
-            Walk::Free(free) => free.at(place),
+            Walk::ChunkShuffle(shuffle) => shuffle.at(place),
         }
         .unwrap()
     }
@@ -98,21 +100,21 @@ impl Walk {
     fn state(&self) -> State {
         match self {
             Walk::Shuffled(epoch) => epoch.state(),
-            Walk::Free(free) => free.state(),
+            Walk::ChunkShuffle(shuffle) => shuffle.state(),
         }
     }
 
-    fn is_bound(&self) -> bool {
+    fn is_portable(&self) -> bool {
         match self {
             Walk::Shuffled(_) => true,
-            Walk::Free(free) => free.is_bound(),
+            Walk::ChunkShuffle(shuffle) => shuffle.is_portable(),
         }
     }
 
     fn turned(mut self) -> State {
         match &mut self {
             Walk::Shuffled(epoch) => epoch.turn(),
-            Walk::Free(free) => free.turn(),
+            Walk::ChunkShuffle(shuffle) => shuffle.turn(),
         }
         self.state()
     }
@@ -199,7 +201,7 @@ pub fn replay(source: &Source, way: Way, configs: &[Config], kills: u64) {
         }
         // One that ran to its end was not.
         killed += u64::from(!is_end);
-        let can_change = is_end || ends[0].is_bound();
+        let can_change = is_end || ends[0].is_portable();
         state = ends[0].state();
         if is_end {
             assert_eq!(found.len() as u64, n, "{way:?} on {world} ranks, {killed} kills");

@@ -902,14 +902,10 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(strstr(why.text, "field half: boxes 0 and 1 overlap") != nullptr);
 }
 
-/* Epochs of a plain or, where there is an order, free order, against the calls in C. */
+/* Epochs in a plain order or a chunk-aware shuffle, against the calls in C. */
 template <class Run>
-static void check_epochs(Run run, wavetrain_epoch epoch, const wavetrain_free *order,
+static void check_epochs(Run run, wavetrain_epoch epoch, const wavetrain_chunk_shuffle *shuffle,
                          std::uint64_t batches, std::uint64_t last) {
-    const auto next = [order](wavetrain_epoch &from, std::uint64_t &index) {
-        return order ? wavetrain_free_next(&from, order, &index)
-                     : wavetrain_epoch_next(&from, &index);
-    };
     for (; run.number() < 2; run.turn()) {
         for (std::uint64_t left = batches; left > 0; left--) {
             CHECK(run.left() == left);
@@ -917,54 +913,119 @@ static void check_epochs(Run run, wavetrain_epoch epoch, const wavetrain_free *o
             auto samples = run.samples();
             wavetrain_epoch ahead = epoch;
             std::uint64_t wanted = 0, out = 0, count = 0;
-            while (next(ahead, wanted) > 0)
+            while (wavetrain_epoch_next(&ahead, shuffle, nullptr, &wanted) > 0)
                 CHECK(samples(out) && out == wanted);
             CHECK(!samples(out));
             run.popped(left > 1 ? epoch.batch : last, [&](std::uint64_t i, wavetrain_place at) {
-                CHECK(i == count++ && next(epoch, wanted) > 0);
-                CHECK(wanted == (order ? wavetrain_free_at(&epoch, order, at)
-                                       : wavetrain_epoch_at(&epoch, at)));
+                CHECK(i == count++ &&
+                      wavetrain_epoch_next(&epoch, shuffle, nullptr, &wanted) > 0);
+                CHECK(wanted == wavetrain_epoch_at(&epoch, shuffle, at));
             });
             CHECK(count == (left > 1 ? epoch.batch : last));
             CHECK(memcmp(&run.state(), &epoch.state, sizeof epoch.state) == 0);
         }
         CHECK(run.left() == 0);
-        if (order)
-            wavetrain_free_turn(&epoch, order);
-        else
-            wavetrain_epoch_turn(&epoch);
+        CHECK(wavetrain_epoch_turn(&epoch, shuffle) == 1);
     }
 }
 
 static void epochs_go_on_behind_what_was_popped() {
     const auto fill = [](std::uint64_t index, wavetrain_place, std::uint64_t &out) { out = index; };
     wavetrain_epoch epoch;
-    CHECK(wavetrain_epoch_begin(&epoch, 10, 3, WAVETRAIN_EPOCH_SHUFFLE) == 1);
+    CHECK(wavetrain_epoch_begin(&epoch, nullptr, 10, 3, WAVETRAIN_EPOCH_SHUFFLE) == 1);
     epoch.batch = 4;
-    check_epochs(wavetrain::make_epochs(epoch, fill), epoch, nullptr, 3, 2);
-    /* Two rounds of two windows of 4, and 2 of the 5 samples behind them: two batches of 4, and
+    check_epochs(wavetrain::make_epochs(epoch, nullptr, fill), epoch, nullptr, 3, 2);
+    /* Two rounds of two windows of 4, and 2 of the 5 samples after them: two batches of 4, and
      * what is no whole one is dropped by the loader, too. */
-    const wavetrain_free order = { 2, 2 };
-    CHECK(wavetrain_free_begin(&epoch, &order, 21, 3, WAVETRAIN_EPOCH_DROP) == 1);
+    const wavetrain_chunk_shuffle shuffle = { 2, 2 };
+    CHECK(wavetrain_epoch_begin(&epoch, &shuffle, 21, 3, WAVETRAIN_EPOCH_DROP) == 1);
     epoch.rank = 1;
     epoch.world = 2;
     epoch.batch = 4;
-    CHECK(wavetrain_free_left(&epoch, &order) == 10);
+    CHECK(wavetrain_epoch_left(&epoch, &shuffle) == 10);
     const std::uint64_t hash = epoch.state.order_hash;
-    check_epochs(wavetrain::make_epochs(epoch, order, fill), epoch, &order, 2, 4);
+    check_epochs(wavetrain::make_epochs(epoch, &shuffle, fill), epoch, &shuffle, 2, 4);
     /* Inside of a round a state is of its world. */
     wavetrain_epoch other = epoch;
     std::uint64_t index = 0;
-    CHECK(wavetrain_free_next(&epoch, &order, &index) == 1 && epoch.state.position == 1);
-    CHECK(!wavetrain_free_is_bound(&epoch, &order));
-    CHECK(wavetrain_free_resume(&other, &order, &epoch.state) == 1);
+    CHECK(wavetrain_epoch_next(&epoch, &shuffle, nullptr, &index) == 1);
+    CHECK(epoch.state.position == 1 && !wavetrain_epoch_is_portable(&epoch, &shuffle));
+    CHECK(wavetrain_epoch_resume(&other, &shuffle, &epoch.state) == 1);
     CHECK(memcmp(&other.state, &epoch.state, sizeof epoch.state) == 0);
-    wavetrain_free_turn(&other, &order);
-    CHECK(other.state.order_hash == hash);
+    CHECK(wavetrain_epoch_turn(&other, &shuffle) == 1 && other.state.order_hash == hash);
     other.world = 3;
     const wavetrain_epoch_state before = other.state;
-    CHECK(wavetrain_free_resume(&other, &order, &epoch.state) == 0);
+    CHECK(wavetrain_epoch_resume(&other, &shuffle, &epoch.state) == 0);
     CHECK(memcmp(&other.state, &before, sizeof before) == 0);
+    /* More samples than one call deals, and a batch that nobody looks at. */
+    CHECK(wavetrain_epoch_begin(&epoch, nullptr, 300, 3, WAVETRAIN_EPOCH_SHUFFLE) == 1);
+    epoch.batch = 100;
+    check_epochs(wavetrain::make_epochs(epoch, nullptr, fill), epoch, nullptr, 3, 100);
+    auto run = wavetrain::make_epochs(epoch, nullptr, fill);
+    run.popped(100);
+    CHECK(run.state().position == 100 && run.left() == 2);
+}
+
+/* The calls for one sample give what those for many do, and what is wrong is refused. */
+static void single_calls_are_bulk_calls_of_one() {
+    wavetrain_epoch epoch = {};
+    std::uint64_t index = 7;
+    CHECK(wavetrain_epoch_is_wrong(&epoch, nullptr) && wavetrain_epoch_left(&epoch, nullptr) == 0);
+    CHECK(wavetrain_epoch_next(&epoch, nullptr, nullptr, &index) == -1 && index == 7);
+    CHECK(wavetrain_epoch_at(&epoch, nullptr, { 0, 0 }) == WAVETRAIN_EPOCH_NO_INDEX);
+    CHECK(wavetrain_epoch_begin(nullptr, nullptr, 5, 1, 0) == 0);
+    CHECK(wavetrain_epoch_resume(&epoch, nullptr, nullptr) == 0);
+    const wavetrain_chunk_shuffle none = { 0, 1 }, one = { 1, 1 };
+    CHECK(wavetrain_epoch_begin(&epoch, &none, 5, 1, 0) == 0);
+    CHECK(wavetrain_epoch_is_wrong(&epoch, nullptr));
+    CHECK(wavetrain_epoch_begin(&epoch, &one, 5, 1, WAVETRAIN_EPOCH_SHUFFLE) == 0);
+    CHECK(wavetrain_epoch_begin(&epoch, nullptr, WAVETRAIN_EPOCH_MAX + 1, 1, 0) == 0);
+    CHECK(wavetrain_epoch_begin(&epoch, nullptr, 5, 1, WAVETRAIN_EPOCH_PAD) == 1);
+    epoch.world = 2;
+    CHECK(!wavetrain_epoch_is_wrong(&epoch, nullptr) && wavetrain_epoch_left(&epoch, nullptr) == 3);
+    CHECK(wavetrain_epoch_take_many(&epoch, nullptr, 1, nullptr, &index, nullptr) == 1);
+    char bytes[sizeof epoch + 1];
+    CHECK(wavetrain_epoch_turn(reinterpret_cast<wavetrain_epoch *>(bytes + 1), nullptr) == 0);
+
+    const std::uint64_t positions[] = { 3, 1, 4 };
+    std::uint64_t out[3];
+    CHECK(wavetrain_permute_many(9, 5, positions, 3, out) == 1);
+    CHECK(wavetrain_permute_many(9, 5, nullptr, 3, out) == 0);
+    for (int k = 0; k < 3; k++)
+        CHECK(wavetrain_permute(9, 5, positions[k]) == out[k]);
+    CHECK(wavetrain_below_many(9, 5, 2, positions, 3, out) == 1);
+    for (int k = 0; k < 3; k++)
+        CHECK(wavetrain_below(9, 5, positions[k], 2) == out[k]);
+    CHECK(wavetrain_permute(9, 5, 9) == WAVETRAIN_EPOCH_NO_INDEX);
+
+    std::uint64_t sums[] = { 1, 0, 3 };
+    const wavetrain_place places[] = { { 0, 4 }, { 1, 5 } };
+    CHECK(wavetrain_accumulate(sums, 3) == 1 && sums[2] == 4);
+    CHECK(wavetrain_weighted_many(sums, 3, 7, places, 2, out) == 1);
+    CHECK(wavetrain_weighted(sums, 3, 7, places[1]) == out[1] && out[1] != 1);
+    const wavetrain_share shares[] = { { 4, 3, 0 }, { 2, 1, 0 } };
+    std::uint32_t sources[2], source = 9;
+    CHECK(wavetrain_mixed_many(shares, 2, 7, places, 2, sources, out) == 1);
+    CHECK(wavetrain_mixed(shares, 2, 7, places[1], &source, &index) == 1);
+    CHECK(source == sources[1] && index == out[1]);
+
+    wavetrain_boxes boxes = {};
+    boxes.rank = 2;
+    boxes.shape[0] = boxes.shape[1] = 10;
+    boxes.box[0] = boxes.box[1] = 4;
+    std::int64_t begins[4], begin[2];
+    const std::uint64_t points[] = { 3, 4, 9, 0 };
+    CHECK(wavetrain_boxes_count(&boxes, 1, nullptr) == 4);
+    CHECK(wavetrain_boxes_many(&boxes, WAVETRAIN_BOXES_AROUND, 1, places, points, 2, begins) == 2);
+    CHECK(wavetrain_boxes_around(&boxes, points + 2, 1, places[1], begin) == 1);
+    CHECK(begin[0] == begins[2] && begin[1] == begins[3] && begin[0] == 6);
+    CHECK(wavetrain_boxes_many(&boxes, WAVETRAIN_BOXES_ANYWHERE, 1, places, nullptr, 2, begins) ==
+          2);
+    CHECK(wavetrain_boxes_anywhere(&boxes, 1, places[1], begin) == 1);
+    CHECK(begin[0] == begins[2] && begin[1] == begins[3]);
+    CHECK(wavetrain_boxes_at(&boxes, 3, 1, 0, begin) == 1 && begin[0] == 4 && begin[1] == 4);
+    CHECK(wavetrain_boxes_at(&boxes, 4, 1, 0, begin) == 0);
+    CHECK(wavetrain_boxes_many(&boxes, 3, 1, places, nullptr, 2, begins) == 0);
 }
 
 /* Names and lists that are not there are refused as in C, and nothing is read of them. */
@@ -1054,6 +1115,7 @@ int main(int argc, char **argv) {
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
     epochs_go_on_behind_what_was_popped();
+    single_calls_are_bulk_calls_of_one();
     what_is_null_is_refused();
     a_whole_life_takes_no_allocation();
     return 0;

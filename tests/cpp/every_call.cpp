@@ -164,10 +164,10 @@ std::uint64_t call_epochs(wavetrain::loader &loader, const wavetrain_epoch &epoc
     const auto fill = [](std::uint64_t index, wavetrain_place, wavetrain::sample &out) {
         out.tag = index;
     };
-    const wavetrain_free order = { 8, 4 };
+    const wavetrain_chunk_shuffle shuffle = { 8, 4 };
     std::uint64_t sum = 0;
-    for (auto run : { wavetrain::make_epochs(epoch, fill),
-                      wavetrain::make_epochs(epoch, order, fill) })
+    for (auto run : { wavetrain::make_epochs(epoch, nullptr, fill),
+                      wavetrain::make_epochs(epoch, &shuffle, fill) })
         for (; run.number() < 2; run.turn())
             for (wavetrain::batch &each : loader.stream(run.samples())) {
                 run.popped(each.sample_count(), [&](std::uint64_t i, wavetrain_place place) {

@@ -17,7 +17,7 @@ fn a_run_that_is_killed_200_times_goes_on_in_one_order_with_the_same_digests() {
         Config { chunk_cache_bytes: 1 << 20, ..config },
         in_hook_mode(&config),
     ];
-    for way in [Way::Shuffled(Deal::BySample), Way::Shuffled(Deal::ByBatch), Way::Free] {
+    for way in [Way::Shuffled(Deal::BySample), Way::Shuffled(Deal::ByBatch), Way::ChunkShuffle] {
         replay(&source, way, &configs, 200);
     }
 }

@@ -22,8 +22,8 @@ import wavetrain
 from wavetrain import DataLoader
 from wavetrain.epoch import (
     Boxes,
+    ChunkShuffle,
     Epoch,
-    Free,
     Mixed,
     Subset,
     Weighted,
@@ -134,8 +134,8 @@ def test_no_samples_are_no_batches(loader):
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
 @pytest.mark.parametrize("tail", ["short", "drop", "pad"])
 def test_len_is_the_number_of_batches_of_each_rank(cube, loader, world, tail):
-    for free, rank in itertools.product([None, Free(4, 3)], range(world)):
-        order = Epoch(COUNT, tail=tail, rank=rank, world=world, batch=4, free=free)
+    for chunks, rank in itertools.product([None, ChunkShuffle(4, 3)], range(world)):
+        order = Epoch(COUNT, tail=tail, rank=rank, world=world, batch=4, chunk_shuffle=chunks)
         made = loader(sampler=order)
         assert made.left == len(made)
         found = []
@@ -145,8 +145,8 @@ def test_len_is_the_number_of_batches_of_each_rank(cube, loader, world, tail):
             batch.release()
         assert len(found) == len(made)
         sizes = [len(each) for each in found]
-        assert set(sizes[:-1]) <= {4} and (tail == "short" or free or set(sizes) == {4})
-        if free and tail == "drop":
+        assert set(sizes[:-1]) <= {4} and (tail == "short" or chunks or set(sizes) == {4})
+        if chunks and tail == "drop":
             assert set(sizes) <= {4}
 
 
@@ -228,8 +228,8 @@ def test_samplers_say_which_samples(loader):
     assert len(even) == COUNT and counts.max() - counts.min() <= 1
     mixed = of(loader(sampler=Mixed([10, 40], [1, 1], n=20)))
     assert sum(index < 10 for index in mixed) == 10
-    free = loader(sampler=Free(5, 2), seed=4)
-    assert of(free) == dealt(Epoch(COUNT, 4, free=Free(5, 2)))
+    chunks = loader(sampler=ChunkShuffle(5, 2), seed=4)
+    assert of(chunks) == dealt(Epoch(COUNT, 4, chunk_shuffle=ChunkShuffle(5, 2)))
 
 
 def test_boxes_that_are_drawn_for_a_place_are_others_in_each_epoch(cube, loader):
@@ -251,7 +251,7 @@ def test_boxes_that_are_drawn_for_a_place_are_others_in_each_epoch(cube, loader)
     assert len(set(seen)) == 16
 
 
-def test_what_a_free_order_decodes_lies_between_its_bounds_and_a_shuffle_decodes_more(tmp_path):
+def test_what_a_chunk_shuffle_decodes_lies_between_its_bounds_and_a_shuffle_decodes_more(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
     values = numpy.random.default_rng(1).integers(0, 256, (1024, 1024), "u1")
     path = str(tmp_path / "array")
@@ -282,7 +282,7 @@ def test_what_a_free_order_decodes_lies_between_its_bounds_and_a_shuffle_decodes
                         assert (row == values[top:bottom, left:right]).all()
             return sum(made.pipeline.stats().chunks_decoded.values())
 
-    order = Epoch(len(boxes), 1, free=Free(visit=16, window=8))
+    order = Epoch(len(boxes), 1, chunk_shuffle=ChunkShuffle(run=16, window=8))
     bound = cost(order, boxes)
     assert bound.distinct == 64 and bound.largest == 8
     assert bound.distinct <= decoded(order) <= bound.windows
@@ -356,13 +356,15 @@ def test_killed_and_gone_on_with_at_other_worlds_the_global_order_is_the_same(cu
     assert len(worlds) == 4
 
 
-@pytest.mark.parametrize("free", [None, Free(4, 2)])
-def test_the_digest_of_an_epoch_is_the_same_for_every_world(cube, free):
+@pytest.mark.parametrize("chunks", [None, ChunkShuffle(4, 2)])
+def test_the_digest_of_an_epoch_is_the_same_for_every_world(cube, chunks):
     sums = []
     for world, batch in [(1, 4), (2, 4), (3, 1), (8, 3)]:
         proof, count = 0, 0
         for rank in range(world):
-            order = Epoch(COUNT, 6, shuffle=not free, free=free, rank=rank, world=world)
+            order = Epoch(
+                COUNT, 6, shuffle=not chunks, chunk_shuffle=chunks, rank=rank, world=world
+            )
             settings = config(digest=True)
             with DataLoader(Cubes(cube), batch, sampler=order, config=settings) as made:
                 for one in made:
@@ -403,7 +405,7 @@ def test_a_state_of_another_order_is_refused_and_nothing_changes(loader):
         loader(COUNT - 1, shuffle=True, seed=1),
         loader(sampler=Subset(range(COUNT)), shuffle=True, seed=1),
         loader(sampler=Weighted([1] * COUNT), seed=1),
-        loader(sampler=Free(5, 2), seed=1),
+        loader(sampler=ChunkShuffle(5, 2), seed=1),
     ]
     tags(itertools.islice(made, 2))
     before = made.state_dict()
@@ -417,22 +419,24 @@ def test_a_state_of_another_order_is_refused_and_nothing_changes(loader):
     assert made.state_dict() == before
 
 
-def test_a_free_order_goes_on_at_another_world_where_it_is_bound_and_says_so(cube, loader):
+def test_a_chunk_shuffle_goes_on_at_another_world_where_it_is_portable_and_says_so(cube, loader):
     def ranks(world):
-        return [loader(sampler=Free(4, 2), rank=rank, world=world) for rank in range(world)]
+        return [loader(sampler=ChunkShuffle(4, 2), rank=rank, world=world) for rank in range(world)]
 
     found, places = [], []
     for made in ranks(2):
         for batch in itertools.islice(made, 2):
             found.append(batch.info.tags)
-            places.append((made.state_dict(), made.is_bound))
+            places.append((made.state_dict(), made.is_portable))
             batch.release()
     (middle, _), (bound, _) = places[:2]
     assert places == 2 * [(middle, False), (bound, True)]
     again, three = ranks(2)[0], ranks(3)
     again.load_state_dict(middle)
     assert tags(again)[0] == found[1]
-    with pytest.raises(ValueError, match="is for 2 ranks, and lies in the middle of a window"):
+    with pytest.raises(
+        ValueError, match="is for 2 ranks, and lies in the middle of a shuffle window"
+    ):
         three[0].load_state_dict(middle)
     rest = []
     for made in three:
@@ -747,7 +751,10 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"sampler": iter([1])}, "sampler must be numbers of samples (no iterator"),
         ({"sampler": 5}, "sampler must be numbers of samples"),
         ({"sampler": {1, 2}}, "no iterator, set or sampler of torch"),
-        ({"sampler": Free(5, 2), "shuffle": True}, "shuffle must be False with a free order"),
+        (
+            {"sampler": ChunkShuffle(5, 2), "shuffle": True},
+            "shuffle must be False with a chunk_shuffle",
+        ),
         (
             {"sampler": Epoch(3), "config": config(drop_last=True)},
             "drop_last and an Epoch as sampler are both given",

@@ -1,4 +1,4 @@
-"""wavetrain.epoch: what its sentences say, and the numbers of wavetrain_epoch.h."""
+"""wavetrain.epoch: what its sentences say. tests/ship/epoch compares the library's numbers."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import collections
 import doctest
 import itertools
 import math
-import random
 import re
-import shutil
-import subprocess
 from fractions import Fraction
 
-import epoch_answers
 import numpy
 import pytest
-from cubes import ROOT
 
 import wavetrain
 from wavetrain import _cost, _grids, _orders, epoch
 from wavetrain.epoch import (
     Boxes,
+    ChunkShuffle,
     Epoch,
-    Free,
     Grids,
     Mixed,
     Part,
@@ -42,117 +37,6 @@ from wavetrain.epoch import (
 def test_the_doctests(module):
     result = doctest.testmod(module)
     assert result.attempted >= 3 and not result.failed
-
-
-# ---- The same numbers as C ----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def in_c(tmp_path_factory):
-    """Answers of tests/c/epoch.c to a list of questions."""
-    source, compiler = ROOT / "tests" / "c" / "epoch.c", shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    program = tmp_path_factory.mktemp("epoch") / "epoch"
-    command = [compiler, "-std=c99", "-O1", "-I", ROOT / "include", source, "-o", program]
-    subprocess.run(command, check=True)
-
-    def ask(questions):
-        text = "".join(f"{question}\n" for question in questions)
-        ran = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
-        return ran.stdout.splitlines()
-
-    return ask
-
-
-class Dice(random.Random):
-    def wide(self, most):
-        """A number of 0 to most, of any size, the ends among them."""
-        if self.random() < 0.1:
-            return self.choice([0, most, most // 2])
-        return self.randrange(min(most, 1 << self.randrange(64)) + 1)
-
-    def several(self, low, high, make):
-        return [make() for _ in range(self.randint(low, high))]
-
-    def grid(self, high=3):
-        rank = self.randint(0, high)
-        shape, box, step, margin, chunk = [], [], [], [], []
-        for _ in range(rank):
-            shape.append(self.randint(1, 12))
-            box.append(self.randint(1, 8))
-            step.append(self.randint(0, 7))
-            margin.append(self.randrange(box[-1]))
-            chunk.append(self.randint(0, 9))
-        return [rank, self.randint(0, 1), *shape, *box, *step, *margin, *chunk]
-
-    def question(self, word):
-        u64, wide, low = 2**64 - 1, self.wide, self.randrange
-        seed, number = wide(u64), wide(2**40)
-        n = self.choice([low(200), low(1, 5000), 1 + wide(2**62 - 1)])
-        if word in ("mix", "high", "key"):
-            return [wide(u64) for _ in range(3 if word == "key" else 2)]
-        if word == "philox":
-            return [wide(u64), *[wide(2**32 - 1) for _ in range(4)]]
-        if word == "below":
-            return [wide(u64), wide(u64), wide(u64), wide(2**32 - 1), 9]
-        if word == "permute":
-            return [n, wide(u64), wide(n), 9]
-        if word in ("deal", "free"):
-            n = low(120)
-            world = self.choice([1, 2, 3, 7])
-            flags = self.choice([0, 4, 8] + ([16] if word == "deal" else []))
-            flags |= self.choice([0, 1]) | self.choice([0, 2]) if word == "deal" else 0
-            more = [self.randint(1, 9)] if word == "deal" else [*self.visits()]
-            return [n, seed, flags, low(world), world, *more, number, low(n + 1), 40]
-        if word == "at":
-            return [n, seed, low(2), *self.choice([(0, 0), self.visits()]), number, wide(n), 9]
-        if word == "depends":
-            return [n, seed, low(2), *self.several(0, 9, lambda: wide(2**62))]
-        if word == "resume":
-            other = [low(9, 12), low(2), low(2), low(14)]
-            return [low(9, 12), low(2), low(2), *other]
-        if word == "parts":
-            weights = self.several(0, 6, lambda: wide(2**29))
-            return [n, len(weights), *weights]
-        labels = [low(5) for _ in range(low(40))]
-        if word == "group":
-            return [self.randint(4, 6), *labels]
-        if word == "stratify":
-            weights = self.several(1, 5, lambda: low(4))
-            return [seed, low(len(weights)), len(weights), *weights, 5, *labels]
-        where = [seed, number, wide(2**61), 7]
-        if word == "weighted":
-            return [*where, *self.several(1, 9, lambda: wide(self.choice([9, u64 // 8])))]
-        if word == "mixed":
-            return [*where, *itertools.chain(*self.several(1, 5, lambda: (low(90), low(9))))]
-        grid = self.grid()
-        if word == "boxes":
-            return [seed, number, low(30), 9, *grid]
-        if word == "anywhere":
-            return [*where, *grid]
-        if word == "around":
-            shape = grid[2 : 2 + grid[0]]
-            return [*where, *grid, *[low(extent + (low(30) == 0)) for extent in shape]]
-        grids = [self.grid(2) for _ in range(self.randint(1, 3))]
-        if word == "arrays":
-            return [low(60), len(grids), *itertools.chain(*grids)]
-        return [seed, number, *self.visits(), 65536, len(grids), *itertools.chain(*grids)]
-
-    def visits(self):
-        return [self.choice([1, 2, 3, 8, 30]), self.choice([1, 2, 5, 2**64 - 1])]
-
-
-@pytest.mark.parametrize("word", [*epoch_answers.ANSWERS])
-def test_numbers_are_those_of_c(word, in_c):
-    dice = Dice(f"questions of {word}")
-    questions = []
-    for _ in range(400):
-        questions.append(" ".join(map(str, [word, *dice.question(word)])))
-    answers = in_c(questions)
-    assert len(answers) == len(questions)
-    for question, expected in zip(questions, answers):
-        assert epoch_answers.answer(question) == expected, question
 
 
 # ---- Permutations and draws ---------------------------------------------------------------------
@@ -200,7 +84,7 @@ def shares(n, world, batch, tail, **options):
 
 
 @pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize("options", [{}, {"by_batch": True}, {"free": Free(3, 2)}])
+@pytest.mark.parametrize("options", [{}, {"by_batch": True}, {"chunk_shuffle": ChunkShuffle(3, 2)}])
 def test_ranks_get_every_position_once_but_for_the_tail(tail, options):
     for n, world, batch in itertools.product(range(26), range(1, 5), range(1, 4)):
         found = shares(n, world, batch, tail, **options)
@@ -211,12 +95,12 @@ def test_ranks_get_every_position_once_but_for_the_tail(tail, options):
         if tail != "short":
             assert len(sizes) == 1
         if tail == "drop":
-            assert n - len(own) < (world if "free" in options else world * batch)
+            assert n - len(own) < (world if "chunk_shuffle" in options else world * batch)
         else:
             assert sorted(own) == [*range(n)]
         if tail == "short":
             assert own == positions
-        if tail == "pad" and n and "free" not in options:
+        if tail == "pad" and n and "chunk_shuffle" not in options:
             assert sizes.pop() % batch == 0
 
 
@@ -232,8 +116,8 @@ def test_an_epoch_that_is_shuffled_is_another_one_each_time_and_for_each_seed():
 
 
 def test_places_and_samples_of_an_epoch_are_those_of_at():
-    for free in (None, Free(4, 2)):
-        order = Epoch(30, 5, shuffle=free is None, free=free, world=3, rank=1, batch=2)
+    for chunks in (None, ChunkShuffle(4, 2)):
+        order = Epoch(30, 5, shuffle=chunks is None, chunk_shuffle=chunks, world=3, rank=1, batch=2)
         order.begin(6)
         front = order.copy()
         places = [taken.place for taken in iter(order.take, None)]
@@ -241,15 +125,15 @@ def test_places_and_samples_of_an_epoch_are_those_of_at():
         assert len(places) == 10 and all(place.epoch == 6 for place in places)
 
 
-def test_the_free_order_keeps_visits_together_within_windows():
-    order = Epoch(60, 2, free=Free(visit=4, window=3))
-    assert order.window == 12
+def test_a_chunk_shuffle_keeps_runs_together_within_shuffle_windows():
+    order = Epoch(60, 2, chunk_shuffle=ChunkShuffle(run=4, window=3))
+    assert order.shuffle_window == 12
     row = [*order]
     for first in range(0, 60, 12):
         window = sorted(row[first : first + 12])
         assert row[first : first + 12] != window  # shuffled
-        visits = [window[begin : begin + 4] for begin in range(0, 12, 4)]
-        assert all(visit == [*range(visit[0], visit[0] + 4)] for visit in visits)
+        runs = [window[begin : begin + 4] for begin in range(0, 12, 4)]
+        assert all(run == [*range(run[0], run[0] + 4)] for run in runs)
     assert sorted(row) == [*range(60)]
 
 
@@ -271,19 +155,21 @@ def test_a_state_is_32_bytes_and_goes_on_at_any_world():
 
 
 def test_in_the_middle_of_a_window_a_state_is_for_its_world():
-    order = Epoch(20, 4, free=Free(2, 2), world=2)
+    order = Epoch(20, 4, chunk_shuffle=ChunkShuffle(2, 2), world=2)
     front = order.state
     next(order)
-    assert not order.is_bound
+    assert not order.is_portable
     assert order.state.order_hash != front.order_hash
-    other = Epoch(20, 4, free=Free(2, 2), world=3)
+    other = Epoch(20, 4, chunk_shuffle=ChunkShuffle(2, 2), world=3)
     with pytest.raises(ValueError, match="in the middle of a window, the number of ranks"):
         other.resume(order.state)
-    with pytest.raises(ValueError, match="is for 2 ranks, and lies in the middle of a window"):
+    with pytest.raises(
+        ValueError, match="is for 2 ranks, and lies in the middle of a shuffle window"
+    ):
         other.resume(order.state_dict())
     assert other.position == 0
     other.resume(front)
-    same = Epoch(20, 4, free=Free(2, 2), world=2)
+    same = Epoch(20, 4, chunk_shuffle=ChunkShuffle(2, 2), world=2)
     same.resume(order.state.pack())
     assert [*same] == [*order]
 
@@ -419,7 +305,7 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
     grids = Grids([Boxes((40, 40), (8, 8), chunk=16), Boxes((32,) * 2, (8, 8), chunk=16)])
     n, whole = len(grids), None
     for window in (1, 2, 8, 100):
-        found = epoch.cost(Epoch(n, 3, free=Free(4, window)), grids)
+        found = epoch.cost(Epoch(n, 3, chunk_shuffle=ChunkShuffle(4, window)), grids)
         assert found.distinct == 13 <= found.windows
         assert whole is None or found.windows <= whole
         whole = found.windows
@@ -445,12 +331,24 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Epoch(5, batch=0), "batch must be >= 1"),
         (lambda: Epoch(5, world=2**32 - 1, batch=2**32 - 1), "world * batch must be <= "),
         (lambda: Epoch(5, tail="long"), "tail must be one of 'short', 'drop', 'pad', 'repeat'"),
-        (lambda: Epoch(5, free=(1, 2)), "free must be Free(visit, window)"),
-        (lambda: Epoch(5, free=Free(1, 2), tail="repeat"), "tail must not be 'repeat' with"),
-        (lambda: Epoch(5, free=Free(1, 2), by_batch=True), "by_batch must be False with"),
-        (lambda: Epoch(5, free=Free(1, 2), shuffle=True), "shuffle must be False with a free"),
+        (lambda: Epoch(5, chunk_shuffle=(1, 2)), "chunk_shuffle must be ChunkShuffle(run, window)"),
+        (
+            lambda: Epoch(5, chunk_shuffle=ChunkShuffle(1, 2), tail="repeat"),
+            "tail must not be 'repeat' with",
+        ),
+        (
+            lambda: Epoch(5, chunk_shuffle=ChunkShuffle(1, 2), by_batch=True),
+            "by_batch must be False with",
+        ),
+        (
+            lambda: Epoch(5, chunk_shuffle=ChunkShuffle(1, 2), shuffle=True),
+            "shuffle must be False with a chunk_shuffle",
+        ),
         (lambda: Epoch(Weighted([1]), shuffle=True), "shuffle must be False with <Weighted"),
-        (lambda: Epoch(Weighted([1]), free=Free(1, 1)), "free must be None with <Weighted"),
+        (
+            lambda: Epoch(Weighted([1]), chunk_shuffle=ChunkShuffle(1, 1)),
+            "chunk_shuffle must be None with <Weighted",
+        ),
         (lambda: Epoch(5).at((0, 5)), "position must be < 5"),
         (lambda: Epoch(5).begin(-1), "epoch must be >= 0"),
         (lambda: Epoch(5).resume(b"short"), "a state has 32 bytes (got 5)"),
@@ -460,8 +358,8 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Epoch(5).resume(Epoch(6).state), "the checkpoint is of another order"),
         (lambda: Epoch(5).resume(Epoch(5).state._replace(position=6)), "is of another order"),
         (lambda: Epoch(5).resume(Epoch(Subset([0])).state), "is of another order"),
-        (lambda: Free(0, 1), "visit must be >= 1"),
-        (lambda: Free(1, 0), "window must be >= 1"),
+        (lambda: ChunkShuffle(0, 1), "run must be >= 1"),
+        (lambda: ChunkShuffle(1, 0), "window must be >= 1"),
         (lambda: Subset([1, -1]), "indices[1] must be >= 0"),
         (lambda: Subset(5), "indices must be a sequence"),
         (lambda: Subset([5])[1], "index out of range"),
@@ -504,8 +402,11 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Grids([]), "grids must have one"),
         (lambda: Grids([5]), "grids[0] must be Boxes"),
         (lambda: Grids([Boxes((4,), (2,))]).find(2), "index must be <= 1"),
-        (lambda: epoch.cost(Epoch(2), Boxes((4,), (2,))), "epoch must have a free order"),
-        (lambda: epoch.cost(Epoch(3, free=Free(1, 1)), Boxes((4,), (2,))), "of the 2 boxes"),
+        (lambda: epoch.cost(Epoch(2), Boxes((4,), (2,))), "epoch must have a chunk_shuffle"),
+        (
+            lambda: epoch.cost(Epoch(3, chunk_shuffle=ChunkShuffle(1, 1)), Boxes((4,), (2,))),
+            "of the 2 boxes",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_name(call, text):

@@ -164,7 +164,7 @@ fn the_shared_library_exports_the_header_and_needs_only_libc() {
         .filter(|(section, _)| section != "UND")
         .map(|(_, name)| name)
         .collect();
-    let mut declared = header::functions(&header::text());
+    let mut declared = header::functions_of_archive();
     exported.sort();
     declared.sort();
     assert_eq!(exported, declared);

@@ -5,7 +5,7 @@
 //! too.
 
 use crate::common::{cc, header};
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 use std::collections::BTreeMap;
 use wavetrain::abi::*;
 use wavetrain::base::limits::{
@@ -14,8 +14,11 @@ use wavetrain::base::limits::{
 use wavetrain::config::*;
 use wavetrain::device::ByWorker;
 use wavetrain::records::{Codec, DTYPES};
+use wavetrain::sampler::{Cost, End, Place, Share, State};
 use wavetrain::source::zarr::NodeKind;
 use wavetrain::status;
+use wavetrain::surface::c::draws::BoxesRecord;
+use wavetrain::surface::c::epoch::{EpochRecord, EpochView, ShuffleRecord};
 
 /// What both compilers must agree on: "wavetrain_box.rank" is its offset, "sizeof wavetrain_box" a
 /// size, "WAVETRAIN_OK" a value.
@@ -320,6 +323,50 @@ fn header_and_rust_have_one_layout() {
     let (c_facts, rust_facts) = (facts_of_lines(&lines), rust_facts());
     for name in c_facts.keys().chain(rust_facts.keys()) {
         assert_eq!(c_facts.get(name), rust_facts.get(name), "{name}: header, then Rust");
+    }
+}
+
+/// Structs of wavetrain_epoch.h as Rust has them, with the offset of each field.
+fn layouts_of_epochs() -> Vec<(&'static str, usize, Vec<usize>)> {
+    macro_rules! layouts {
+        ($($rust:ident: $c:literal, $($field:ident)+;)+) => {
+            vec![$(($c, size_of::<$rust>(), vec![$(offset_of!($rust, $field)),+])),+]
+        };
+    }
+    layouts! {
+        State: "wavetrain_epoch_state", seed epoch position order_hash;
+        EpochRecord: "wavetrain_epoch", state n rank world batch flags reserved;
+        ShuffleRecord: "wavetrain_chunk_shuffle", run window;
+        Place: "wavetrain_place", epoch position;
+        EpochView: "wavetrain_epoch_view", left window_samples is_wrong is_portable;
+        Share: "wavetrain_share", samples weight;
+        BoxesRecord: "wavetrain_boxes", rank flags shape extents step margin chunk;
+        End: "wavetrain_boxes_end", boxes chunks;
+        Cost: "wavetrain_cost", distinct windows largest;
+    }
+}
+
+#[test]
+fn the_header_of_epochs_and_rust_have_one_layout() {
+    let Some(compiler) = cc::find("cc", &["gcc", "cc", "clang"]) else { return };
+    let (text, place) = (header::text_of("include/wavetrain_epoch.h"), cc::folder("abi-epochs"));
+    let source = place.join("facts.c");
+    std::fs::write(&source, program(&text).replace("wavetrain.h", "wavetrain_epoch.h")).unwrap();
+    // Optimised, so that the inline functions, which nobody calls, ask for no archive.
+    let mut command = std::process::Command::new(&compiler);
+    command.args(["-std=c99", "-O2", "-I"]).arg(header::root().join("include")).arg(&source);
+    cc::run(command.arg("-o").arg(place.join("facts")));
+    let lines = cc::run(&mut std::process::Command::new(place.join("facts")));
+    let structs = header::structs(&text);
+    assert_eq!(structs.len(), layouts_of_epochs().len());
+    for ((name, size, offsets), of) in layouts_of_epochs().into_iter().zip(structs) {
+        assert_eq!(name, of.name);
+        assert!(lines.contains(&format!("{size} sizeof {name}\n")), "{name}");
+        // A member of padding has no field in Rust.
+        assert!(of.fields.len() - offsets.len() <= usize::from(name == "wavetrain_share"));
+        for (field, offset) in of.fields.iter().zip(offsets) {
+            assert!(lines.contains(&format!("{offset} {name}.{field}\n")), "{name}.{field}");
+        }
     }
 }
 

@@ -79,17 +79,20 @@ fn boxes_inside_chunks_cost_one_decode_of_each_and_a_full_shuffle_thirty() {
     let scratch = Scratch::new();
     let (uri, cache) = (array(&scratch, "a"), room(8));
     let told = figures(&[&uri, "--box", "4,16,16", "--chunk-cache-bytes", &cache, "--shuffle"]);
-    assert_eq!((&told["boxes"], &told["visit"]), (&4096.into(), &64.into()));
-    assert_eq!((&told["room_chunks"], &told["window"]), (&8.into(), &4.into()));
+    assert_eq!((&told["boxes"], &told["run"]), (&4096.into(), &64.into()));
+    assert_eq!((&told["room_chunks"], &told["shuffle_window"]), (&8.into(), &4.into()));
     let predicted = &told["predicted"];
     assert_eq!(predicted["chunks"], serde_json::json!([64, 64]));
-    assert_eq!((&predicted["largest_window"], &predicted["fit"]), (&4.into(), &"yes".into()));
+    assert_eq!(
+        (&predicted["largest_shuffle_window"], &predicted["fit"]),
+        (&4.into(), &"yes".into())
+    );
     // A chunk is decoded twice where two batches meet it at once before its place is known.
     let decoded = told["decoded"]["chunks"].as_u64().unwrap();
     assert!((64..=70).contains(&decoded), "{told}");
     assert_eq!(told["decoded"]["bytes"], decoded * 65536);
     assert!(told["shuffled"]["chunks"].as_u64().unwrap() > 30 * 64, "{told}");
-    // Windows of 4 visits of 64: neighbours lie a third of a window apart, or, of two visits, a
+    // Windows of 4 runs of 64: neighbours lie a third of a window apart, or, of two runs, a
     // third of all.
     let apart = told["apart"].as_f64().unwrap();
     assert!((0.06..0.1).contains(&apart), "{told}");
@@ -103,7 +106,8 @@ fn chunks_that_are_files_cost_one_decode_each_although_each_waits_for_its_file()
     let scratch = Scratch::new();
     let (uri, cache) = (array_of_files(&scratch, "a"), room(8));
     for window in ["1", "2", "3", "4"] {
-        let asked = [&uri, "--box", "8,32,32", "--chunk-cache-bytes", &cache, "--window", window];
+        let asked =
+            [&uri, "--box", "8,32,32", "--chunk-cache-bytes", &cache, "--shuffle-window", window];
         let told = figures(&asked);
         let decoded = told["decoded"]["chunks"].as_u64().unwrap();
         assert!((64..=70).contains(&decoded), "windows of {window}: {told}");
@@ -132,7 +136,7 @@ fn several_arrays_are_one_epoch() {
     let (a, b) = (array(&scratch, "a"), array(&scratch, "b"));
     let told = figures(&[&a, &b, "--box", "16,32,32", "--chunk-cache-bytes", &room(16)]);
     assert_eq!(
-        (&told["boxes"], &told["visit"], &told["window"]),
+        (&told["boxes"], &told["run"], &told["shuffle_window"]),
         (&512.into(), &4.into(), &8.into())
     );
     let decoded = told["decoded"]["chunks"].as_u64().unwrap();
@@ -147,7 +151,8 @@ fn a_sweep_has_a_line_for_each_window_and_shows_what_it_mixes() {
     let asked = [&uri, "--box", "8,32,32", "--chunk-cache-bytes", &cache, "--sweep"];
     let lines = good(&[&asked[..], &["--json"]].concat());
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let windows: Vec<_> = lines.iter().map(|line| line["window"].as_u64().unwrap()).collect();
+    let windows: Vec<_> =
+        lines.iter().map(|line| line["shuffle_window"].as_u64().unwrap()).collect();
     assert_eq!(windows, [1, 2, 4, 8, 16, 32, 64]);
     let fit: Vec<_> = lines.iter().map(|line| line["predicted"]["fit"].as_str().unwrap()).collect();
     assert_eq!(fit, ["yes", "yes", "yes", "tight", "no", "no", "no"]);
@@ -175,7 +180,7 @@ fn a_dry_run_reads_no_chunk_and_text_says_what_json_does() {
     let text = good(&[&asked[..], &["--dry"]].concat());
     for words in [
         "4096 of 4 x 16 x 16; 64 chunks of 16 x 64 x 64, 64.00 KiB each",
-        "visits of 64 boxes, windows of 2 visits",
+        "runs of 64 boxes, shuffle windows of 2 runs",
         "2 chunks at most; room for 4: it fits\n",
         "64 to 64 chunks, 4.00 MiB to 4.00 MiB",
     ] {
@@ -187,13 +192,14 @@ fn a_dry_run_reads_no_chunk_and_text_says_what_json_does() {
     let told = figures(&asked);
     assert_eq!(told["decoded"]["chunks"], 0);
     assert!(told["decoded"]["missing"].as_u64().unwrap() >= 64);
-    let does_not = [&uri, "--box", "4,16,16", "--chunk-cache-bytes", &room(4), "--window", "8"];
+    let does_not =
+        [&uri, "--box", "4,16,16", "--chunk-cache-bytes", &room(4), "--shuffle-window", "8"];
     let text = good(&[&does_not[..], &["--dry"]].concat());
     assert!(text.contains("does NOT fit"), "{text}");
 }
 
 #[test]
-fn what_a_free_order_cannot_do_is_refused_by_name() {
+fn what_a_chunk_shuffle_cannot_do_is_refused_by_name() {
     let scratch = Scratch::new();
     let uri = array(&scratch, "a");
     let edges = r#"[[16,16,16,16],[64,64,64,64],[64,64,64,32,32]]"#;
@@ -207,11 +213,15 @@ fn what_a_free_order_cannot_do_is_refused_by_name() {
     refused(1, &[&uri, "--box", "4,16"], "3 axes, and a box of 2");
     refused(1, &[&uri, "--box", "4,16,16", "--margin", "4,0,0"], "the grid has no boxes");
     refused(2, &[&uri], "epoch needs URI and --box");
-    refused(2, &[&uri, "--box", "4,16,16", "--chunk-cache-bytes", "0"], "for a cache");
-    refused(2, &[&uri, "--box", "4,16,16", "--visit", "0"], "not a count of at least 1");
+    refused(2, &[&uri, "--box", "4,16,16", "--chunk-cache-bytes", "0"], "needs a cache");
+    refused(2, &[&uri, "--box", "4,16,16", "--run", "0"], "not a count of at least 1");
     refused(2, &[&uri, "--box", "4,16,16", "--step", "4,x"], "extents are like");
     refused(2, &[&uri, "--box", "4,16,16", "--dry", "--shuffle"], "--dry streams no --shuffle");
-    refused(2, &[&uri, "--box", "4,16,16", "--sweep", "--window", "2"], "takes no --window");
+    refused(
+        2,
+        &[&uri, "--box", "4,16,16", "--sweep", "--shuffle-window", "2"],
+        "takes no --shuffle-window",
+    );
     refused(2, &[&uri, "--box", "4,16,16", "--step", "4,16"], "--step has 2 extents, and --box 3");
     refused(2, &[&uri, "--box=-4,16,16"], "--box -4,16,16: extents are like");
     refused(

@@ -32,7 +32,7 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain inspect URI [--json]        what an array is and whether it would be read
   wavetrain crop URI BOX [..] -o FILE   boxes into .npy files
   wavetrain bench --requests FILE       how fast a request list streams
-  wavetrain epoch URI .. --box EXTENTS  what an epoch in free order decodes, predicted and counted
+  wavetrain epoch URI .. --box EXTENTS  what a chunk-aware shuffle decodes, predicted and counted
   wavetrain budget [config flags]       the memory bill of a config, line by line
 
 wavetrain COMMAND --help says more; wavetrain --version gives the version.

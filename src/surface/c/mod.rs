@@ -1,9 +1,12 @@
-//! The C surface: every `wavetrain_*` function of include/wavetrain.h, where its contract is.
+//! The C surface: every `wavetrain_*` function of include/wavetrain.h, where its contract is, and
+//! those of include/wavetrain_epoch.h.
 //!
 //! In: pointers. Out: statuses. Every pointer is checked here once and becomes a reference or a
 //! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
 //! callers of older and newer headers work; results are written only on success.
 
+pub mod draws;
+pub mod epoch;
 mod feed;
 mod structs;
 pub mod tensors;

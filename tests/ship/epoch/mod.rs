@@ -1,4 +1,5 @@
-//! wavetrain_epoch.h and wavetrain::sampler give the same numbers, under every compiler and flag.
+//! The library's functions give the numbers of the oracle, tests/c/epoch_oracle.h, under every
+//! compiler and flag of the oracle.
 //!
 //! A question is a line, as tests/c/epoch.c takes them. What the numbers are worth is for
 //! src/sampler's own tests, and for those here that know an answer.
@@ -17,7 +18,7 @@ fn programs() -> &'static [PathBuf] {
     PROGRAMS.get_or_init(|| questions::programs("epoch", CHECKED.iter().chain(&FAST)))
 }
 
-/// All programs answer as Rust does.
+/// All programs of the oracle answer as the library does.
 fn ask_all(asked: Vec<String>) {
     println!("{} questions", asked.len());
     let with_answers = asked.into_iter().map(|question| {
@@ -111,12 +112,12 @@ fn all_deals_and_tails_are_the_same_everywhere() {
         let position = numbers.upto(n + 1);
         let deal = format!("{n} {seed} {flags} {rank} {world}");
         asked.push(format!("deal {deal} {batch} {epoch} {position} 5"));
-        let (visit, window) = (numbers.upto(1 << 40), numbers.upto(1 << 40));
+        let (run, window) = (numbers.upto(1 << 40), numbers.upto(1 << 40));
         let (free, position) = (flags & 12, position.min(n));
-        let deal = format!("{n} {seed} {free} {rank} {world} {visit} {window}");
+        let deal = format!("{n} {seed} {free} {rank} {world} {run} {window}");
         asked.push(format!("free {deal} {epoch} {position} 5"));
         let order = flags & 1;
-        asked.push(format!("at {n} {seed} {order} {visit} {window} {epoch} {position} 5"));
+        asked.push(format!("at {n} {seed} {order} {run} {window} {epoch} {position} 5"));
     }
     ask_all(asked);
 }
@@ -233,9 +234,9 @@ fn arrays_and_costs_are_the_same_everywhere() {
             .collect();
         let grids = format!("{count} {}", grids.join(" "));
         asked.push(format!("arrays {} {grids}", numbers.upto(300)));
-        let (visit, window) = (numbers.upto(9), numbers.upto(9));
+        let (run, window) = (numbers.upto(9), numbers.upto(9));
         for words in [65536, number % 64] {
-            asked.push(format!("cost {number} {} {visit} {window} {words} {grids}", number % 3));
+            asked.push(format!("cost {number} {} {run} {window} {words} {grids}", number % 3));
         }
     }
     ask_all(asked);

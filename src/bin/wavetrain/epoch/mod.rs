@@ -1,4 +1,4 @@
-//! `wavetrain epoch`: what an epoch in free order costs, before it runs and when it has run.
+//! `wavetrain epoch`: what an epoch in a chunk-aware shuffle costs, before and after it runs.
 //!
 //! The prediction is that of wavetrain::sampler. Then the epoch is streamed, and the counters of
 //! the library must lie within the prediction, a tenth aside. `--sweep` does that for one window
@@ -21,28 +21,29 @@ use wavetrain::abi::Stats;
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{PAD_CONSTANT, PAD_NONE};
 use wavetrain::loader::{self, Batch};
-use wavetrain::sampler::{Cost, Free};
+use wavetrain::sampler::{ChunkShuffle, Cost};
 
 const HELP: &str = "\
-Says what an epoch of all boxes of a grid costs in free order, streams it, and compares.
+Says what an epoch of all boxes of a grid costs in a chunk-aware shuffle, streams it, and compares.
 
-  wavetrain epoch URI [URI ..] --box 64,64,64 [--window W] [--sweep] [config flags]
+  wavetrain epoch URI [URI ..] --box 64,64,64 [--shuffle-window W] [--sweep] [config flags]
 
-The free order is that of wavetrain_epoch.h: boxes are numbered chunk by chunk, cut into visits,
-visits are shuffled, and boxes are shuffled within windows of visits. A chunk is decoded once for
-each window that needs it, or less often, if the chunks of a window fit into the chunk cache.
+The chunk-aware shuffle is that of wavetrain_epoch.h: boxes are numbered chunk by chunk, cut into
+runs, runs are shuffled, and boxes are shuffled within shuffle windows of runs. A chunk is decoded
+once for each window that needs it, or less often, if the chunks of a window fit into the chunk
+cache.
 
       --box EXTENTS     of a box, as --sample-shape
       --step EXTENTS    from box to box of the grid [those of the box: side by side]
       --margin EXTENTS  how far boxes may stick out of an array at both ends [0]; what does is
                         padded with --pad-value
       --jitter          a box begins anywhere in its cell of the grid, elsewhere in each epoch
-      --visit N         boxes of a visit [those that belong to one chunk]
-      --window N        visits of a window [as many as fit into the chunk cache beside what batches
-                        that are not done keep of the window before]
+      --run N           boxes of a run [those that belong to one chunk]
+      --shuffle-window N  runs of a shuffle window [as many as fit into the chunk cache next to
+                        what batches that are not done keep of the window before]
       --seed S          what all is drawn from [0]
       --epoch N         number of the epoch [0]
-      --sweep           a line for each of several windows, 1, 2, 4 .. visits, and a chart of them
+      --sweep           a line for each of several windows, 1, 2, 4 .. runs, and a chart of them
       --shuffle         streams a full shuffle too, with the same cache
       --dry             predicts, and streams nothing
       --json            one JSON object on standard output; with --sweep one for each window
@@ -83,7 +84,7 @@ struct Options {
 
 /// What came of an epoch.
 struct Run {
-    free: Free,
+    order: ChunkShuffle,
     cost: Cost,
     mixing: Mixing,
     /// None where nothing was streamed.
@@ -107,7 +108,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     // One for all windows: it has none. It sees as far ahead as the largest.
     let largest = windows.iter().copied().max().unwrap_or(1);
     let shuffled = match options.shuffles {
-        true => Some(stream(&options, &plan.free(largest)?, &plan.shuffled()?)?),
+        true => Some(stream(&options, &plan.order(largest)?, &plan.shuffled()?)?),
         false => None,
     };
     let (mut faults, mut rows) = (Vec::new(), Vec::new());
@@ -117,13 +118,13 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         rows.push(row(&plan, &run));
         // A sweep shows windows that are too large, and means no harm.
         let Some(stats) =
-            run.stats.filter(|_| !options.sweeps || plan.fit(&run.free, &run.cost) == FITS)
+            run.stats.filter(|_| !options.sweeps || plan.fit(&run.order, &run.cost) == FITS)
         else {
             continue;
         };
-        let room = [plan.room(), plan.needed(&run.free, &run.cost)];
+        let room = [plan.room(), plan.needed(&run.order, &run.cost)];
         let fault = broken(&run.cost, room, stats.chunk_cache_misses, stats.chunks_missing);
-        faults.extend(fault.map(|fault| format!("windows of {window} visits: {fault}")));
+        faults.extend(fault.map(|fault| format!("shuffle windows of {window} runs: {fault}")));
     }
     if options.sweeps && !options.json {
         rows.extend(shuffled.map(|stats| Row {
@@ -144,9 +145,9 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 fn row(plan: &Plan<'_>, run: &Run) -> Row {
     let chunks = run.stats.as_ref().map_or(run.cost.windows, |stats| stats.chunk_cache_misses);
     Row {
-        name: plan.visits_of(&run.free).to_string(),
+        name: plan.runs_of(&run.order).to_string(),
         bytes: chunks.saturating_mul(plan.chunk_bytes()),
-        is_open: run.stats.is_none() && plan.fit(&run.free, &run.cost) != FITS,
+        is_open: run.stats.is_none() && plan.fit(&run.order, &run.cost) != FITS,
         meets: run.mixing.meets,
     }
 }
@@ -178,8 +179,10 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Long("step") => options.asked.step = list("step", parser)?,
             Long("margin") => options.asked.margin = list("margin", parser)?,
             Long("jitter") => options.asked.jitters = true,
-            Long("visit") => options.asked.visit = Some(count("visit", parser, 1)?),
-            Long("window") => options.asked.window = Some(count("window", parser, 1)?),
+            Long("run") => options.asked.run = Some(count("run", parser, 1)?),
+            Long("shuffle-window") => {
+                options.asked.window = Some(count("shuffle-window", parser, 1)?)
+            }
             Long("seed") => options.asked.seed = count("seed", parser, 0)?,
             Long("epoch") => options.asked.epoch = count("epoch", parser, 0)?,
             Long("sweep") => options.sweeps = true,
@@ -218,12 +221,12 @@ fn check(options: &mut Options) -> Outcome<()> {
         return usage("--dry streams no --shuffle");
     }
     if options.sweeps && options.asked.window.is_some() {
-        return usage("--sweep has windows of its own, and takes no --window");
+        return usage("--sweep has windows of its own, and takes no --shuffle-window");
     }
     feed::set_shape(&mut options.flags.config, &options.asked.extents)?;
     let config = &options.flags.config;
     if options.flags.is_given("chunk_cache_bytes") && config.chunk_cache_bytes == 0 {
-        return usage("--chunk-cache-bytes 0: a free order is for a cache that keeps a window");
+        return usage("--chunk-cache-bytes 0: a chunk-aware shuffle needs a cache for a window");
     }
     if config.drop_last == 1 {
         return usage("--drop-last: an epoch here has all its boxes");
@@ -276,22 +279,22 @@ fn prepare(options: &mut Options, store: &Store) -> Outcome<()> {
 
 /// Predicts one window, and streams it.
 fn run_window(options: &Options, plan: &Plan<'_>, window: u64) -> Outcome<Run> {
-    let free = plan.free(window)?;
-    let cost = plan.cost(&free)?;
+    let order = plan.order(window)?;
+    let cost = plan.cost(&order)?;
     let batch = u64::from(options.flags.config.samples_per_batch);
-    let mixing = plan.mixing(&free, batch)?;
+    let mixing = plan.mixing(&order, batch)?;
     let stats = match options.is_dry {
         true => None,
-        false => Some(stream(options, &free, &plan.in_free_order(&free)?)?),
+        false => Some(stream(options, &order, &plan.in_its_order(&order)?)?),
     };
-    Ok(Run { free, cost, mixing, stats })
+    Ok(Run { order, cost, mixing, stats })
 }
 
 /// Streams an epoch through a loader of its own; what the library counted.
-fn stream(options: &Options, free: &Free, requests: &Requests) -> Outcome<Stats> {
+fn stream(options: &Options, order: &ChunkShuffle, requests: &Requests) -> Outcome<Stats> {
     let mut flags = options.flags.config;
     if !options.flags.is_given("lookahead_samples") {
-        let two = free.window_samples().saturating_mul(2);
+        let two = order.window_samples().saturating_mul(2);
         let samples = two.clamp(LOOKAHEAD_MIN, LOOKAHEAD_MAX) as u32;
         flags.lookahead_samples = samples.max(flags.samples_per_batch);
     }
@@ -355,15 +358,15 @@ impl Run {
             })
         };
         json!({
-            "boxes": self.free.samples(),
-            "visit": plan.visit(),
-            "window": window,
+            "boxes": self.order.samples(),
+            "run": plan.run(),
+            "shuffle_window": window,
             "room_chunks": plan.room(),
             "predicted": {
                 "chunks": [self.cost.distinct, self.cost.windows],
                 "bytes": [bytes(self.cost.distinct), bytes(self.cost.windows)],
-                "largest_window": self.cost.largest,
-                "fit": plan.fit(&self.free, &self.cost),
+                "largest_shuffle_window": self.cost.largest,
+                "fit": plan.fit(&self.order, &self.cost),
             },
             "decoded": self.stats.as_ref().map(decoded),
             "shuffled": shuffled.map(decoded),
@@ -375,7 +378,7 @@ impl Run {
 
 /// Tells a run: a line of the sweep, or a table.
 fn tell(options: &Options, plan: &Plan<'_>, run: &Run, shuffled: Option<&Stats>) -> Outcome<()> {
-    let window = plan.visits_of(&run.free);
+    let window = plan.runs_of(&run.order);
     if options.json {
         return report::print_json(&run.json(plan, window, shuffled));
     }
@@ -394,7 +397,7 @@ fn sweep_line(plan: &Plan<'_>, run: &Run, window: u64) -> String {
     let shown = decoded.unwrap_or(run.cost.windows);
     format!(
         "  {window:>9}  {:<5} {:>9} .. {:>9}  {:>9} {:>12}  {:>5.2}  {:>8}\n",
-        plan.fit(&run.free, &run.cost),
+        plan.fit(&run.order, &run.cost),
         run.cost.distinct,
         run.cost.windows,
         decoded.map_or("-".to_owned(), |count| count.to_string()),
@@ -406,15 +409,15 @@ fn sweep_line(plan: &Plan<'_>, run: &Run, window: u64) -> String {
 
 fn table(plan: &Plan<'_>, run: &Run, window: u64, shuffled: Option<&Stats>) -> String {
     let bytes = |chunks: u64| report::bytes_long(chunks.saturating_mul(plan.chunk_bytes()));
-    let each = |chunks: u64| chunks as f64 / run.free.samples().max(1) as f64;
+    let each = |chunks: u64| chunks as f64 / run.order.samples().max(1) as f64;
     let Cost { distinct, windows, largest } = run.cost;
     let mut text = format!(
-        "  order            visits of {} boxes, windows of {window} visits\n  \
+        "  order            runs of {} boxes, shuffle windows of {window} runs\n  \
          window           {largest} chunks at most; room for {}: {}\n  \
          predicted        {distinct} to {windows} chunks, {} to {}\n",
-        plan.visit(),
+        plan.run(),
         plan.room(),
-        match plan.fit(&run.free, &run.cost) {
+        match plan.fit(&run.order, &run.cost) {
             FITS => "it fits",
             order::TIGHT => "it fits, but not beside what batches keep of the one before",
             _ => "it does NOT fit, and more may be decoded than predicted",

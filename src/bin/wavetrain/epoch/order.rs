@@ -10,7 +10,7 @@ use wavetrain::config::Config;
 use wavetrain::loader;
 use wavetrain::records::Dtype;
 use wavetrain::sampler::{
-    Arrays, Boxes, Cost, End, Epoch, Free, Grid, Misfit, Order, Place, State, cost,
+    Arrays, Boxes, ChunkShuffle, Cost, End, Epoch, Grid, Misfit, Order, Place, State, cost,
 };
 use wavetrain::setup::settings::{CACHE_BOOK_SHARE, cache_memory_bytes};
 
@@ -21,7 +21,7 @@ pub struct Asked {
     pub step: Vec<u64>,
     pub margin: Vec<u64>,
     pub jitters: bool,
-    pub visit: Option<u64>,
+    pub run: Option<u64>,
     pub window: Option<u64>,
     pub seed: u64,
     pub epoch: u64,
@@ -44,7 +44,7 @@ const TOO_LARGE: &str = "no";
 /// How well an order mixes.
 pub struct Mixing {
     /// How far two samples come apart whose numbers are neighbours, as a part of how far a full
-    /// shuffle takes them apart. (How far samples stand from their numbers says nothing: visits are
+    /// shuffle takes them apart. (How far samples stand from their numbers says nothing: runs are
     /// shuffled, so it is the same whatever the window.)
     pub apart: f64,
     /// How often two samples of one chunk are in one batch, as a multiple of how often in a full
@@ -73,7 +73,7 @@ impl Store {
                 .map_err(|failure| Fault::Failed(format!("{uri}: {}", failure_text(&failure))))?;
             if info.is_rectilinear != 0 {
                 return failed(format!(
-                    "{uri}: its chunk grid is rectilinear: a free order needs chunks of one size"
+                    "{uri}: its chunk grid is rectilinear: this order needs chunks of one size"
                 ));
             }
             if info.rank as usize != rank {
@@ -137,7 +137,7 @@ pub struct Plan<'a> {
     store: &'a Store,
     arrays: Arrays<'a>,
     asked: &'a Asked,
-    visit: u64,
+    run: u64,
     /// Chunks that the cache has room for.
     room: u64,
     /// Samples of batches that are being filled or planned.
@@ -153,19 +153,19 @@ impl<'a> Plan<'a> {
     ) -> Outcome<Plan<'a>> {
         ends.resize(store.boxes.len(), End::default());
         let arrays = Arrays::new(&store.boxes, ends).map_err(misfit)?;
-        let visit = match asked.visit {
-            Some(visit) => visit,
+        let run = match asked.run {
+            Some(run) => run,
             None => store.boxes[0].per_chunk(),
         };
         let room = store.room(config.chunk_cache_bytes);
         let batches = u64::from(config.n_batch_slots) + 1;
         let in_flight = batches * u64::from(config.samples_per_batch);
-        Ok(Plan { store, arrays, asked, visit, room, in_flight })
+        Ok(Plan { store, arrays, asked, run, room, in_flight })
     }
 
-    /// Samples of a visit.
-    pub fn visit(&self) -> u64 {
-        self.visit
+    /// Samples of a run.
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
     /// Chunks that the cache has room for.
@@ -178,13 +178,13 @@ impl<'a> Plan<'a> {
         self.store.infos[0].chunk_bytes
     }
 
-    fn visits(&self) -> u64 {
-        self.arrays.count().div_ceil(self.visit).max(1)
+    fn runs(&self) -> u64 {
+        self.arrays.count().div_ceil(self.run).max(1)
     }
 
-    /// Visits of a window, at most all.
-    pub fn visits_of(&self, free: &Free) -> u64 {
-        free.window_samples().div_ceil(self.visit)
+    /// Runs of a window, at most all.
+    pub fn runs_of(&self, order: &ChunkShuffle) -> u64 {
+        order.window_samples().div_ceil(self.run)
     }
 
     /// What is streamed, in words.
@@ -203,22 +203,22 @@ impl<'a> Plan<'a> {
         )
     }
 
-    /// The free order with windows of so many visits, in the epoch that was asked for.
-    pub fn free(&self, window: u64) -> Outcome<Free> {
+    /// The chunk-aware shuffle with windows of so many runs, in the epoch that was asked for.
+    pub fn order(&self, window: u64) -> Outcome<ChunkShuffle> {
         let epoch = Epoch::new(self.arrays.count(), self.asked.seed, Order::Plain);
-        let mut free = epoch.and_then(|epoch| Free::new(epoch, self.visit, window));
-        if let Ok(free) = &mut free {
-            let state = State { epoch: self.asked.epoch, ..free.state() };
-            free.resume(&state).map_err(misfit)?;
+        let mut order = epoch.and_then(|epoch| ChunkShuffle::new(epoch, self.run, window));
+        if let Ok(order) = &mut order {
+            let state = State { epoch: self.asked.epoch, ..order.state() };
+            order.resume(&state).map_err(misfit)?;
         }
-        free.map_err(misfit)
+        order.map_err(misfit)
     }
 
     /// What an order costs.
-    pub fn cost(&self, free: &Free) -> Outcome<Cost> {
+    pub fn cost(&self, order: &ChunkShuffle) -> Outcome<Cost> {
         let mut words = vec![0; 4096];
         loop {
-            match cost(free, &self.arrays, &mut words) {
+            match cost(order, &self.arrays, &mut words) {
                 Err(Misfit::Memory) => words.resize(2 * words.len(), 0),
                 other => return other.map_err(misfit),
             }
@@ -226,9 +226,9 @@ impl<'a> Plan<'a> {
     }
 
     /// How windows that cost so much lie in the cache.
-    pub fn fit(&self, free: &Free, cost: &Cost) -> &'static str {
+    pub fn fit(&self, order: &ChunkShuffle, cost: &Cost) -> &'static str {
         match cost.largest {
-            _ if self.needed(free, cost) <= self.room => FITS,
+            _ if self.needed(order, cost) <= self.room => FITS,
             largest if largest <= self.room => TIGHT,
             _ => TOO_LARGE,
         }
@@ -236,8 +236,8 @@ impl<'a> Plan<'a> {
 
     /// Chunks that the cache is to have room for: those of a window, and of the windows before it
     /// that batches which are not done still keep.
-    pub fn needed(&self, free: &Free, cost: &Cost) -> u64 {
-        let before = self.in_flight.div_ceil(free.window_samples());
+    pub fn needed(&self, order: &ChunkShuffle, cost: &Cost) -> u64 {
+        let before = self.in_flight.div_ceil(order.window_samples());
         let all = self.arrays.ends().last().map_or(0, |end| end.chunks);
         cost.largest.saturating_mul(1 + before).min(all)
     }
@@ -249,16 +249,16 @@ impl<'a> Plan<'a> {
             return Ok(window);
         }
         let fits = |window| -> Outcome<bool> {
-            let free = self.free(window)?;
-            Ok(self.fit(&free, &self.cost(&free)?) == FITS)
+            let order = self.order(window)?;
+            Ok(self.fit(&order, &self.cost(&order)?) == FITS)
         };
         let (mut fitting, mut limit) = (1, 2);
-        while limit <= self.visits() && fits(limit)? {
+        while limit <= self.runs() && fits(limit)? {
             (fitting, limit) = (limit, 2 * limit);
         }
         while limit - fitting > 1 {
             let middle = fitting + (limit - fitting) / 2;
-            if middle <= self.visits() && fits(middle)? {
+            if middle <= self.runs() && fits(middle)? {
                 fitting = middle;
             } else {
                 limit = middle;
@@ -267,9 +267,9 @@ impl<'a> Plan<'a> {
         Ok(fitting)
     }
 
-    /// The windows of a sweep: powers of two, and all visits.
+    /// The windows of a sweep: powers of two, and all runs.
     pub fn windows(&self) -> Vec<u64> {
-        let all = self.visits();
+        let all = self.runs();
         let powers = (0..63).map(|shift| 1 << shift).take_while(|window| *window < all);
         powers.chain([all]).collect()
     }
@@ -301,9 +301,9 @@ impl<'a> Plan<'a> {
         (0..self.arrays.count()).map(move |position| Place { epoch, position })
     }
 
-    /// The boxes in free order.
-    pub fn in_free_order(&self, free: &Free) -> Outcome<Requests> {
-        self.requests(self.places().map(|place| free.at(place)))
+    /// The boxes in a chunk-aware shuffle.
+    pub fn in_its_order(&self, order: &ChunkShuffle) -> Outcome<Requests> {
+        self.requests(self.places().map(|place| order.at(place)))
     }
 
     /// The boxes in the order of a full shuffle.
@@ -327,14 +327,14 @@ impl<'a> Plan<'a> {
     }
 
     /// How well an order mixes in batches of so many samples.
-    pub fn mixing(&self, free: &Free, batch: u64) -> Outcome<Mixing> {
+    pub fn mixing(&self, order: &ChunkShuffle, batch: u64) -> Outcome<Mixing> {
         let pairs = |count: u64| count as f64 * (count as f64 - 1.0) / 2.0;
         let n = self.arrays.count();
         let mut positions = vec![0u64; n as usize];
         let (mut met, mut together) = (0.0, 0.0);
         let (mut all, mut here) = (HashMap::new(), HashMap::new());
         for place in self.places() {
-            let sample = free.at(place);
+            let sample = order.at(place);
             if let Some(sample) = sample {
                 positions[sample as usize] = place.position;
             }

@@ -1,27 +1,27 @@
-//! The free order, which decodes a chunk while it is kept instead of again and again.
+//! The chunk-aware shuffle, which decodes a chunk while it is kept instead of again and again.
 
 use super::Misfit;
 use super::epoch::{Deal, Epoch, Order, Place, State, Tail, Taken, iterates};
 use super::random::{key, mix, mul_high, permute, purpose};
 
-/// One rank's way through epochs in free order; an iterator like [`Epoch`].
+/// One rank's way through epochs in a chunk-aware shuffle; an iterator like [`Epoch`].
 ///
 /// A random order meets a chunk again long after it was dropped, and decodes it again for almost
 /// each sample. Here samples are numbered chunk by chunk ([`super::Boxes::at`] does) and cut into
-/// visits of `visit` samples; visits are shuffled, and samples within windows of `window` visits.
-/// What a window needs is kept while it lasts, and a chunk is decoded once for each visit. Larger
-/// windows and smaller visits mix better, larger visits decode less; a window is to fit into half
-/// of `chunk_cache_bytes` of the config, because while one ends the next begins. Samples that are
-/// no whole visit come last, others in each epoch.
+/// runs of `run` samples; runs are shuffled, and samples within shuffle windows of `window` runs.
+/// What a shuffle window needs is kept while it lasts, and a chunk is decoded once for each run.
+/// Larger windows and smaller runs mix better, larger runs decode less; a window is to fit into
+/// half of `chunk_cache_bytes` of the config, because while one ends the next begins. Samples that
+/// are part of no whole run come last, others in each epoch.
 ///
 /// Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in
-/// a round, window by window, of `world` windows. What is left behind the last whole round is
+/// a round, window by window, of `world` windows. What is left after the last whole round is
 /// shared out in pieces: ranks get the same number with [`Tail::Drop`] and [`Tail::Pad`], and
 /// without them some get one more.
 #[derive(Clone, Debug)]
-pub struct Free {
+pub struct ChunkShuffle {
     epoch: Epoch,
-    visit: u64,
+    run: u64,
     window: u64,
 }
 
@@ -36,26 +36,34 @@ struct Part {
     done: u64,
 }
 
-impl Free {
-    /// A free order of an epoch's samples: `visit` samples of a visit, those of a chunk or a part
-    /// of them, and `window` visits of a window. The epoch is at its beginning; its ranks and its
-    /// tail stay, its batch does not matter.
-    pub fn new(mut epoch: Epoch, visit: u64, window: u64) -> Result<Free, Misfit> {
+impl ChunkShuffle {
+    /// A chunk-aware shuffle of an epoch's samples: `run` samples of a run, those of a chunk or a
+    /// part of them, and `window` runs of a shuffle window. The epoch is at its beginning; its
+    /// ranks and its tail stay, its batch does not matter.
+    pub fn new(mut epoch: Epoch, run: u64, window: u64) -> Result<ChunkShuffle, Misfit> {
         let is_plain = epoch.order == Order::Plain && epoch.deal == Deal::BySample;
-        let is_free = is_plain && epoch.tail != Tail::Repeat;
-        if visit == 0 || window == 0 || !is_free {
-            return Err(Misfit::Free);
+        let is_possible = is_plain && epoch.tail != Tail::Repeat;
+        if run == 0 || window == 0 || !is_possible {
+            return Err(Misfit::ChunkShuffle);
         }
-        epoch.depends_on(&[visit, window]);
-        Ok(Free { epoch, visit, window })
+        epoch.depends_on(&[run, window]);
+        Ok(ChunkShuffle { epoch, run, window })
     }
 
-    /// Samples of a window.
+    /// The order as a caller of C kept it: in this state, whose hash inside of a round of shuffle
+    /// windows is that of one world.
+    pub(crate) fn kept_at(mut self, state: State) -> Result<ChunkShuffle, Misfit> {
+        self.epoch = self.epoch.kept_at(state, 0)?;
+        self.epoch.state.order_hash = self.hash_at(state.position);
+        Ok(self)
+    }
+
+    /// Samples of a shuffle window.
     pub fn window_samples(&self) -> u64 {
-        if self.window > self.epoch.n / self.visit {
+        if self.window > self.epoch.n / self.run {
             return self.epoch.n.max(1);
         }
-        self.visit * self.window
+        self.run * self.window
     }
 
     /// See [`Epoch::depends_on`].
@@ -64,8 +72,9 @@ impl Free {
     }
 
     /// Goes on where a checkpoint was taken: at the same world, or at any other where
-    /// [`Free::is_bound`] held. Inside of a round of windows `state.position` is where the round
-    /// begins plus what each rank has had of it, and `state.order_hash` is of one world.
+    /// [`ChunkShuffle::is_portable`] held. Inside of a round of shuffle windows `state.position` is
+    /// where the round begins plus what each rank has had of it, and `state.order_hash` is of one
+    /// world.
     pub fn resume(&mut self, state: &State) -> Result<(), Misfit> {
         if state.order_hash != self.hash_at(state.position) {
             return Err(Misfit::State);
@@ -101,8 +110,9 @@ impl Free {
         self.epoch.n
     }
 
-    /// Whether ranks stand between two rounds of windows: where a checkpoint is good for any world.
-    pub fn is_bound(&self) -> bool {
+    /// Whether ranks stand between two rounds of shuffle windows: where a checkpoint is good for
+    /// any world.
+    pub fn is_portable(&self) -> bool {
         self.is_between(self.epoch.state.position)
     }
 
@@ -113,18 +123,18 @@ impl Free {
             return None;
         }
         let key = |purpose| key(seed, place.epoch, purpose);
-        let (visits, rest, window) = (n / self.visit, n % self.visit, self.window_samples());
-        let whole = visits * self.visit;
-        // The samples that are no whole visit lie between two visits, elsewhere in each epoch.
-        let tail_at = self.visit * mul_high(key(purpose::TAIL), visits + 1);
+        let (runs, rest, window) = (n / self.run, n % self.run, self.window_samples());
+        let whole = runs * self.run;
+        // The samples that are part of no whole run lie between two runs, elsewhere in each epoch.
+        let tail_at = self.run * mul_high(key(purpose::TAIL), runs + 1);
         let (number, first) = (position / window, position / window * window);
         let keyed = mix(number, key(purpose::WINDOW));
         let drawn = first + permute(window.min(n - first), keyed, position - first)?;
         if drawn >= whole {
             return Some(tail_at + (drawn - whole));
         }
-        let visit = permute(visits, key(purpose::VISITS), drawn / self.visit)?;
-        let sample = visit * self.visit + drawn % self.visit;
+        let run = permute(runs, key(purpose::RUNS), drawn / self.run)?;
+        let sample = run * self.run + drawn % self.run;
         Some(if sample < tail_at { sample } else { sample + rest })
     }
 
@@ -194,4 +204,4 @@ impl Free {
     }
 }
 
-iterates!(Free);
+iterates!(ChunkShuffle);
