@@ -162,12 +162,11 @@ pub(super) unsafe fn values_mut<'a, T>(first: *mut T, count: u64) -> Option<&'a 
     if !is_usable(first, count) {
         return None;
     }
+    if count == 0 {
+        return Some(&mut []);
+    }
     // SAFETY: it is usable, so they are writable, and ours alone.
-    Some(if count == 0 {
-        &mut []
-    } else {
-        unsafe { slice::from_raw_parts_mut(first, count as usize) }
-    })
+    Some(unsafe { slice::from_raw_parts_mut(first, count as usize) })
 }
 
 /// A copy of one value.
@@ -318,7 +317,13 @@ pub unsafe extern "C" fn wavetrain_epoch_turn(
     shuffle: *const ShuffleRecord,
 ) -> i32 {
     // SAFETY: as the header says of both pointers.
-    unsafe { change(epoch, shuffle, |walk| Some(walk.turn())).is_some().into() }
+    unsafe {
+        let turned = change(epoch, shuffle, |walk| {
+            walk.turn();
+            Some(())
+        });
+        turned.is_some().into()
+    }
 }
 
 /// See the header.
