@@ -22,7 +22,9 @@ use super::random::{key, mix, mul_high, permute, purpose};
 pub struct ChunkShuffle {
     epoch: Epoch,
     run: u64,
-    window: u64,
+    /// Whole runs of the epoch, and samples of a shuffle window.
+    runs: u64,
+    window_samples: u64,
 }
 
 /// What a rank gets of a round.
@@ -47,7 +49,9 @@ impl ChunkShuffle {
             return Err(Misfit::ChunkShuffle);
         }
         epoch.depends_on(&[run, window]);
-        Ok(ChunkShuffle { epoch, run, window })
+        let (n, runs) = (epoch.n, epoch.n / run);
+        let window_samples = if window > runs { n.max(1) } else { run * window };
+        Ok(ChunkShuffle { epoch, run, window_samples, runs })
     }
 
     /// The order as a caller of C kept it: in this state, whose hash inside of a round of shuffle
@@ -60,10 +64,7 @@ impl ChunkShuffle {
 
     /// Samples of a shuffle window.
     pub fn window_samples(&self) -> u64 {
-        if self.window > self.epoch.n / self.run {
-            return self.epoch.n.max(1);
-        }
-        self.run * self.window
+        self.window_samples
     }
 
     /// See [`Epoch::depends_on`].
@@ -123,11 +124,13 @@ impl ChunkShuffle {
             return None;
         }
         let key = |purpose| key(seed, place.epoch, purpose);
-        let (runs, rest, window) = (n / self.run, n % self.run, self.window_samples());
+        let (runs, window) = (self.runs, self.window_samples());
         let whole = runs * self.run;
+        let rest = n - whole;
         // The samples that are part of no whole run lie between two runs, elsewhere in each epoch.
         let tail_at = self.run * mul_high(key(purpose::TAIL), runs + 1);
-        let (number, first) = (position / window, position / window * window);
+        let number = position / window;
+        let first = number * window;
         let keyed = mix(number, key(purpose::WINDOW));
         let drawn = first + permute(window.min(n - first), keyed, position - first)?;
         if drawn >= whole {

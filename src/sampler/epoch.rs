@@ -220,6 +220,10 @@ impl Epoch {
 
     /// The place of the rank's next sample. None behind the last one.
     pub fn next_place(&mut self) -> Option<Taken> {
+        let round = self.world * self.batch;
+        if self.tail != Tail::Repeat && self.n - self.state.position >= round {
+            return Some(self.next_of_whole_round(round));
+        }
         if self.left() == 0 {
             self.end();
             return None;
@@ -243,6 +247,17 @@ impl Epoch {
             self.end();
         }
         Some(Taken { place, is_padding: position >= self.n && !repeats })
+    }
+
+    /// The same where every rank gets a whole batch: nothing is divided, and nothing ends.
+    fn next_of_whole_round(&mut self, round: u64) -> Taken {
+        let position = self.state.position + self.ahead(self.given);
+        self.given += 1;
+        if self.given == self.batch {
+            self.given = 0;
+            self.state.position += round;
+        }
+        Taken { place: Place { epoch: self.state.epoch, position }, is_padding: false }
     }
 
     fn end(&mut self) {
