@@ -70,7 +70,7 @@ fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
     let pumped = Config { thread_mode: THREADS_PUMP, ..device };
     // The first is what the others are held against.
     let configs = [host, device, pumped, Config { n_decode_threads: 8, ..device }];
-    for way in [Way::Shuffled(Deal::BySample), Way::Free] {
+    for way in [Way::Shuffled(Deal::BySample), Way::ChunkShuffle] {
         replay(&source, way, &configs, 200);
     }
 }

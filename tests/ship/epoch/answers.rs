@@ -3,6 +3,11 @@
 //! They are called as C calls them, and most of them for one sample at a time and for all at once,
 //! which must be the same.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each call passes references, and lists with their own lengths"
+)]
+
 use crate::questions::words;
 use std::fmt::Write as _;
 use std::ptr::{null, null_mut};
