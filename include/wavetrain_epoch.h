@@ -81,7 +81,7 @@ typedef struct wavetrain_epoch {
  * chunk is decoded once for each run. Larger windows and smaller runs mix better, larger runs
  * decode less. Samples that are part of no whole run come last, others in each epoch. The chunks of
  * a window should fit into half of config.chunk_cache_bytes, because the next one begins while it
- * ends; e.g. `window` 4 where there is room for eight chunks and boxes lie inside of them.
+ * ends; e.g. `window` 4 if there is room for eight chunks and boxes lie inside of them.
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. The samples after the last whole round are shared out
  * in pieces: ranks get the same number with DROP and PAD, and without them the first ones get one
@@ -100,12 +100,12 @@ typedef struct wavetrain_place {
     uint64_t position;
 } wavetrain_place;
 
-/* What wavetrain_epoch_look reports. */
+/* The answer of wavetrain_epoch_look. */
 typedef struct wavetrain_epoch_view {
     uint64_t left;           /* samples that the rank still gets in this epoch; UINT64_MAX with
                               * WAVETRAIN_EPOCH_REPEAT. Divided by the batch: a DataLoader's len */
     uint64_t window_samples; /* of a shuffle window; 0 without a chunk-aware shuffle */
-    uint32_t is_wrong;       /* 1: its numbers do not fit together, and every call refuses it */
+    uint32_t is_wrong;       /* 1: its numbers do not fit together, so every call refuses it */
     uint32_t is_portable;    /* 1: a checkpoint is good for any world, see above */
 } wavetrain_epoch_view;
 
@@ -118,12 +118,12 @@ int32_t wavetrain_epoch_begin(wavetrain_epoch *epoch, const wavetrain_chunk_shuf
  * checkpoint of another table is refused. Between begin and resume. */
 int32_t wavetrain_epoch_depends_on(wavetrain_epoch *epoch, const uint64_t *numbers, uint64_t count);
 
-/* Reports how an epoch stands; 0 where it is wrong. `view` is written in both cases. */
+/* Reports how an epoch stands; 0 if it is wrong. `view` is written in both cases. */
 int32_t wavetrain_epoch_look(const wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                              wavetrain_epoch_view *view);
 
 /* Goes on where a checkpoint was taken, at any rank, world and batch; set those before. 0, and
- * nothing changes, where it is of another order: another seed, n, shuffle or table; or, inside of a
+ * nothing changes, if it is of another order: another seed, n, shuffle or table; or, inside of a
  * round of shuffle windows, of another world. */
 int32_t wavetrain_epoch_resume(wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                                const wavetrain_epoch_state *state);
@@ -138,7 +138,7 @@ int64_t wavetrain_epoch_take_many(wavetrain_epoch *epoch, const wavetrain_chunk_
                                   uint64_t count, wavetrain_place *places, uint64_t *indices,
                                   uint8_t *padding);
 
-/* Which samples stand at places; WAVETRAIN_EPOCH_NO_INDEX where there is no such place. */
+/* Finds the samples at places; WAVETRAIN_EPOCH_NO_INDEX if there is no such place. */
 int32_t wavetrain_epoch_at_many(const wavetrain_epoch *epoch,
                                 const wavetrain_chunk_shuffle *shuffle,
                                 const wavetrain_place *places, uint64_t count, uint64_t *indices);
@@ -156,7 +156,7 @@ static inline uint64_t wavetrain_mix(uint64_t position, uint64_t digest) {
     return x ^ (x >> 32);
 }
 
-/* What wavetrain's own draws are for. Take numbers from WAVETRAIN_PURPOSE_YOURS on. */
+/* The purposes of wavetrain's own draws. Yours are WAVETRAIN_PURPOSE_YOURS and above. */
 enum {
     WAVETRAIN_PURPOSE_SHUFFLE = 1,
     WAVETRAIN_PURPOSE_SPLIT = 2,
@@ -190,8 +190,8 @@ int32_t wavetrain_below_many(uint64_t n, uint64_t key, uint32_t lane, const uint
 int32_t wavetrain_permute_many(uint64_t n, uint64_t key, const uint64_t *positions, uint64_t count,
                                uint64_t *out);
 
-/* ---- Splits, weights, mixtures. A subset is a table of indices of yours: an epoch of as many
- * samples, and table[index]. ---- */
+/* ---- Splits, weights, mixtures. A subset is your table of indices: begin an epoch of as many
+ * samples as it has, and take table[index]. ---- */
 
 /* Where a part of n samples begins, in a row split as the weights are to each other: {8, 1, 1} are
  * train, validation and test. Part k has the positions part_begin(k) .. part_begin(k + 1) - 1 of
@@ -240,8 +240,8 @@ int32_t wavetrain_mixed_many(const wavetrain_share *shares, uint32_t share_count
                              uint64_t *indices);
 
 /* ---- Boxes of one shape in an array: on a grid, anywhere, or around points. A margin lets them
- * stick out of the array (what does is padded). Where an array is smaller than the box and its
- * margins, there is one box along that axis, the array in its middle. ---- */
+ * stick out of the array; that part is padded. If an array is smaller than the box and its
+ * margins, it has one box along that axis, with the array in the middle. ---- */
 
 #define WAVETRAIN_BOXES_AXES 16
 
@@ -274,7 +274,7 @@ typedef struct wavetrain_boxes_end {
 uint64_t wavetrain_boxes_count(const wavetrain_boxes *boxes, uint64_t arrays,
                                wavetrain_boxes_end *ends);
 
-/* The array that a sample lies in, `arrays` where there is none; *number: of its box there. */
+/* Finds the array that a sample lies in, `arrays` if there is none, and the number of its box. */
 uint64_t wavetrain_boxes_find(const wavetrain_boxes_end *ends, uint64_t arrays, uint64_t index,
                               uint64_t *number);
 
@@ -306,7 +306,7 @@ typedef struct wavetrain_cost {
     uint64_t largest;  /* distinct chunks of the window that has most: half a cache */
 } wavetrain_cost;
 
-/* What epoch number state.epoch costs as a whole; `ends` is what wavetrain_boxes_count wrote, and
+/* The cost of epoch number state.epoch as a whole; `ends` is what wavetrain_boxes_count wrote, and
  * its last one has as many boxes as the epoch has samples. `words`: memory for the chunks of a
  * window, six words for each of them do. 1; 0 where that is too little: try again with twice as
  * much; -1 where the numbers do not fit together. It looks at every box once. */
@@ -367,7 +367,7 @@ static inline int32_t wavetrain_mixed(const wavetrain_share *shares, uint32_t co
                                       wavetrain_place place, uint32_t *source, uint64_t *index) {
     return wavetrain_mixed_many(shares, count, seed, &place, 1, source, index);
 }
-/* 0, and nothing is written, where there is no such box; so it is below. */
+/* 0, and nothing is written, if there is no such box. The next two functions do the same. */
 static inline int32_t wavetrain_boxes_at(const wavetrain_boxes *boxes, uint64_t number,
                                          uint64_t seed, uint64_t epoch, int64_t *begin) {
     wavetrain_place place;

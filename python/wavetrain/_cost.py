@@ -1,4 +1,4 @@
-"""What an epoch in a chunk-aware shuffle decodes, before it runs."""
+"""The chunks that an epoch in a chunk-aware shuffle decodes, before it runs."""
 
 from __future__ import annotations
 

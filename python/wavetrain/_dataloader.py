@@ -32,7 +32,7 @@ class Run:
     ends at once: the pipeline holds this."""
 
     def __init__(self) -> None:
-        # Of each batch that was pushed and not popped: where its samples stand.
+        # The places of the samples of each batch that was pushed and not popped.
         self.pushed: collections.deque[list[Place]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # a call was ended on its way: some of them may be lost

@@ -1,6 +1,6 @@
-"""What is random, by the library: numbers in and out, thousands in a call.
+"""Random numbers from the library, thousands in a call.
 
-Nothing is checked here: who calls gives ints of 0 to 2^64 - 1. `wavetrain.epoch` has the same with
+Nothing is checked here: callers give ints of 0 to 2^64 - 1. `wavetrain.epoch` has the same with
 checks. Arrays of "Q" are words as C has them; a place is two of them, epoch and position.
 """
 
@@ -29,7 +29,7 @@ def room(count: int, code: str = "Q") -> Words[int]:
 
 
 def at(words: Words[int] | None) -> int | None:
-    """Where an array lies in memory."""
+    """The address of an array."""
     return None if words is None else words.buffer_info()[0]
 
 

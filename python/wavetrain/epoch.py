@@ -337,7 +337,7 @@ class Epoch:
 
     def resume(self, state: State | Mapping[str, int] | bytes) -> None:
         """Goes on where a checkpoint was taken, at any rank, world and batch. ValueError, and
-        nothing changes, where it is of another order, or, inside of a round of shuffle windows, of
+        nothing changes, if it is of another order, or, inside of a round of shuffle windows, of
         another world."""
         named = named_of(state)
         given = _native.EpochState(*[named[name] for name in State._fields])
@@ -440,6 +440,9 @@ class Epoch:
         return [*map(Place, places[::2], places[1::2])], samples
 
     def _dealt(self, count: int) -> tuple[Words[int], list[int]]:
+        if count > 4096:
+            # Room for those that there are; one more, so that the end is met.
+            count = min(count, self.left + 1)
         places, indices = room(2 * count), room(count)
         taken = self.ask("take_many", count, places, indices, None)
         del places[2 * taken :], indices[taken:]

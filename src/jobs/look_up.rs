@@ -146,8 +146,8 @@ fn settle(
     } else if opened.is_ok() && question.inner.is_none() {
         state.files.set_looked(slot, question.batch_id);
     }
-    // What was found of a file that somebody saw changing meanwhile is nobody's to use again, nor
-    // what is of one that may change without being seen.
+    // A page of a file that somebody saw changing meanwhile is nobody's to use again, nor one of a
+    // file that may change without being seen.
     if is_settled
         && let (Outcome::Found(stat), Some(page), Some((known, epoch))) =
             (outcome, page, state.files.known(slot))

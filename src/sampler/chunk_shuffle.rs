@@ -9,7 +9,7 @@ use super::random::{key, mix, mul_high, permute, purpose};
 /// A random order meets a chunk again long after it was dropped, and decodes it again for almost
 /// each sample. Here samples are numbered chunk by chunk ([`super::Boxes::at`] does) and cut into
 /// runs of `run` samples; runs are shuffled, and samples within shuffle windows of `window` runs.
-/// What a shuffle window needs is kept while it lasts, and a chunk is decoded once for each run.
+/// A shuffle window's chunks are cached while it lasts, and a chunk is decoded once for each run.
 /// Larger windows and smaller runs mix better, larger runs decode less; a window is to fit into
 /// half of `chunk_cache_bytes` of the config, because while one ends the next begins. Samples that
 /// are part of no whole run come last, others in each epoch.

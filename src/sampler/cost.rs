@@ -1,4 +1,4 @@
-//! What an epoch in a chunk-aware shuffle costs, before it runs.
+//! The cost of an epoch in a chunk-aware shuffle, before it runs.
 
 use super::boxes::{Arrays, Boxes, End};
 use super::random::mix;
@@ -23,8 +23,8 @@ pub struct Cost {
     pub largest: u64,
 }
 
-/// What a shuffle window has met: a hash table in the lower part of the memory, and a list of what
-/// it holds behind that.
+/// The chunks that a shuffle window has met: a hash table in the lower part of the memory, and a
+/// list of what it holds after that.
 struct Met<'a> {
     table: &'a mut [u64],
     list: &'a mut [u64],
@@ -115,7 +115,7 @@ fn distinct_along(boxes: &Boxes, axis: usize) -> u64 {
     count
 }
 
-/// What the epoch that `shuffle` is in costs as a whole; it has as many samples as `arrays` has
+/// The cost of the epoch that `shuffle` is in as a whole; it has as many samples as `arrays` has
 /// boxes. It looks at every box once.
 ///
 /// `words` is memory for the chunks of a shuffle window: six words for each of them do.

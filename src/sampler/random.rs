@@ -24,7 +24,7 @@ pub mod purpose {
     pub const RUNS: u64 = 7;
     /// The order in a shuffle window.
     pub const WINDOW: u64 = 8;
-    /// Where the samples lie that are part of no whole run.
+    /// The place of the samples that are part of no whole run.
     pub const TAIL: u64 = 9;
     /// Yours: from this number on.
     pub const YOURS: u64 = 1024;

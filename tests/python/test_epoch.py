@@ -125,6 +125,26 @@ def test_places_and_samples_of_an_epoch_are_those_of_at():
         assert len(places) == 10 and all(place.epoch == 6 for place in places)
 
 
+@pytest.mark.parametrize("tail", ["short", "drop", "pad", "repeat"])
+@pytest.mark.parametrize("samples", [103, Subset(range(500, 603)), Weighted([1, 2, 3], n=103)])
+def test_many_samples_at_once_are_those_one_by_one(samples, tail):
+    for count in (0, 1, 7, 60, 5000):
+        one = Epoch(samples, seed=3, rank=1, world=2, batch=4, tail=tail)
+        many, skipped = one.copy(), one.copy()
+        places, numbers = many.deal(count)
+        expected = [*itertools.islice(one, count)]
+        assert numbers == expected and len(places) == len(expected)
+        assert [many.at(place) for place in places] == expected
+        assert skipped.skip(count) == len(expected)
+        assert one.state == many.state == skipped.state
+        assert one.take() == many.take() == skipped.take()
+
+
+def test_more_samples_than_there_are_take_no_memory():
+    assert Epoch(3).deal(2**62)[1] == [0, 1, 2]
+    assert Epoch(0).deal(2**62) == ([], [])
+
+
 def test_a_chunk_shuffle_keeps_runs_together_within_shuffle_windows():
     order = Epoch(60, 2, chunk_shuffle=ChunkShuffle(run=4, window=3))
     assert order.shuffle_window == 12

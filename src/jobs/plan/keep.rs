@@ -98,8 +98,8 @@ pub fn keep(
     entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
-    let is_settled = stat.version().is_settled((shared.os.wall_tick_ns)());
-    if state.chunks.find(key).is_some() || !is_settled {
+    let is_settled = || stat.version().is_settled((shared.os.wall_tick_ns)());
+    if state.chunks.find(key).is_some() || !is_settled() {
         return;
     }
     let evictions = state.chunks.evictions();
