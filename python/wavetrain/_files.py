@@ -58,7 +58,11 @@ class FsspecFiles:
         self.fs = fs
         behind = file_systems(fs)
         kinds = {kind.__name__ for each in behind for kind in type(each).__mro__}
-        self.is_lonely, self.is_cache = bool(kinds & LONELY), "CachingFileSystem" in kinds
+        # A blockcache has one table of blocks, from which a thread cannot take those of a failed
+        # read while another one stores or loads it: zeros would come out of the next read.
+        self.has_blocks = any(type(each).__name__ == "CachingFileSystem" for each in behind)
+        self.is_lonely = bool(kinds & LONELY) or self.has_blocks
+        self.is_cache = "CachingFileSystem" in kinds
         packages = {type(each).__module__.partition(".")[0] for each in behind}
         self.is_known = packages <= KNOWN and "ReferenceFileSystem" not in kinds
         self.sizes: dict[str, int] = {}  # of files whose server answers with the whole file
@@ -110,7 +114,7 @@ class FsspecFiles:
 
     def forget_blocks(self, name: str) -> None:
         """A blockcache notes blocks before it has them: where that fails it would give zeros."""
-        for each in file_systems(self.fs) if self.is_cache else ():
+        for each in file_systems(self.fs) if self.has_blocks else ():
             if type(each).__name__ == "CachingFileSystem":
                 if each is self.fs:
                     each.pop_from_cache(name)

@@ -176,6 +176,30 @@ def test_a_file_that_has_a_size_and_is_not_given_is_no_absent_one(
         check_error(stream, CHUNK)
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_lonely"), [("http", False), pytest.param(*BLOCKS.values, True, marks=BLOCKS.marks)]
+)
+def test_a_blockcache_is_used_by_one_thread_at_a_time(pipeline, store, tmp_path, kind, is_lonely):
+    """Another thread would bring back the blocks of a read that failed: the next gave zeros."""
+    inside, most = set(), []
+
+    class Slow(Ranges):
+        def do_GET(self):
+            inside.add(self)
+            most.append(len(inside))
+            time.sleep(0.2 if "/c/" in self.path else 0)
+            super().do_GET()
+            inside.remove(self)
+
+    with serve(Slow, store) as url, wrapped(kind, url, tmp_path) as (fs, name):
+        stream = pipeline(sample_shape=SHAPE, samples_per_batch=1, files=wavetrain.fsspec(fs))
+        stream.push([wavetrain.Sample(name, numpy.s_[0:2, 0:8, 0:8])])
+        found = stream.pop().numpy()
+        numpy.testing.assert_array_equal(found.ravel(), numpy.arange(128))
+        stream.close()
+    assert (max(most) == 1) == is_lonely
+
+
 @pytest.mark.parametrize("body", [b"", b"short", bytes(63), bytes(65)])
 def test_a_body_of_another_size_is_an_error(pipeline, store, tmp_path, body):
     with stream_of(pipeline, store, tmp_path, {(None, CHUNK): body}) as stream:
