@@ -14,6 +14,7 @@ use std::time::Instant;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::{Config, FieldTable};
 use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 
 const SAMPLES: usize = 256;
@@ -35,7 +36,7 @@ fn open(fields: Vec<FieldSpec>) -> Loader {
         n_io_threads: 2,
         ..Config::default()
     };
-    Loader::open(&config).unwrap_or_else(|why| panic!("{why}"))
+    Loader::open_on(&SYSTEM, &config).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Seconds for all samples.

@@ -21,6 +21,7 @@ use serde_json::json;
 use std::time::Instant;
 use wavetrain::config::{BACKEND_HOST, Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::loader::{Batch, Loader, Pop, Request};
+use wavetrain::os::SYSTEM;
 
 const CHUNK: Triple = [8, 8, 8];
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -417,7 +418,8 @@ fn measure(curve: &Curve, seconds: f64) -> bool {
 }
 
 fn cost(point: &Point, seconds: f64) -> Cost {
-    let loader = Loader::open(&point.config).unwrap_or_else(|failure| panic!("open: {failure}"));
+    let loader =
+        Loader::open_on(&SYSTEM, &point.config).unwrap_or_else(|failure| panic!("open: {failure}"));
     let requests: Vec<Request<'_>> = point
         .items
         .iter()

@@ -27,6 +27,7 @@ use wavetrain::decode::zstd::Context;
 use wavetrain::loader::{Loader, Part, Pop, Request, Sample};
 use wavetrain::loops::crc32::crc32;
 use wavetrain::loops::crc32c::crc32c;
+use wavetrain::os::SYSTEM;
 use wavetrain::plan::{Cursor, Merge, Reach};
 use wavetrain::records::grid::EdgeRun;
 use wavetrain::records::{ArrayRecord, Span};
@@ -281,7 +282,8 @@ fn planner(report: &Report) {
             ..Config::default()
         };
         config.sample_shape[..3].copy_from_slice(&[edge as u64; 3]);
-        let loader = Loader::open(&config).unwrap_or_else(|failure| panic!("open: {failure}"));
+        let loader =
+            Loader::open_on(&SYSTEM, &config).unwrap_or_else(|failure| panic!("open: {failure}"));
         let mut dice = common::Dice(6);
         let chunks = (edge as u64 / 8).pow(3) * u64::from(batch);
         let name = format!("pipeline: missing chunks, {batch} x {edge}^3 a batch");
@@ -319,7 +321,8 @@ fn pushes(report: &Report) {
             ..Config::default()
         };
         config.sample_shape[..2].copy_from_slice(&[u64::from(boxes), 64]);
-        let loader = Loader::open(&config).unwrap_or_else(|failure| panic!("open: {failure}"));
+        let loader =
+            Loader::open_on(&SYSTEM, &config).unwrap_or_else(|failure| panic!("open: {failure}"));
         let places: Vec<[u64; 2]> = (0..boxes).map(|n| [u64::from(n * 97 % boxes), 0]).collect();
         let parts: Vec<Part<'_>> = places
             .iter()

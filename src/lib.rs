@@ -108,5 +108,17 @@ struct Readme;
 /// let event = core::ptr::dangling_mut();
 /// wavetrain::surface::c::wavetrain_release(0, 0, event);
 /// ```
+///
+/// So are hooks, blocks of memory and streams in a config:
+/// ```compile_fail,E0133
+/// let mut config = wavetrain::config::Config::default();
+/// config.memory.host_block = core::ptr::dangling_mut();
+/// wavetrain::loader::Loader::open_trusting(&config);
+/// ```
+/// ```compile_fail,E0133
+/// let mut config = wavetrain::config::Config::default();
+/// config.files.user = core::ptr::dangling_mut();
+/// wavetrain::loader::config_fit_trusting(&mut config, &[], &mut []);
+/// ```
 #[cfg(all(doctest, feature = "internals"))]
 struct HolesThatWere;

@@ -10,7 +10,8 @@ use crate::row;
 use std::path::Path;
 use std::time::Instant;
 use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config};
-use wavetrain::loader::{Loader, Pop, Request, config_fit};
+use wavetrain::loader::{Loader, Pop, Request, config_fit_trusting};
+use wavetrain::os::SYSTEM;
 
 /// A list of arrays, and how they are streamed.
 struct Scenario {
@@ -143,7 +144,8 @@ struct Figures {
 }
 
 fn run(scenario: &Scenario, uris: &[String], config: &Config) -> Figures {
-    let loader = Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"));
+    let loader =
+        Loader::open_on(&SYSTEM, config).unwrap_or_else(|failure| panic!("open: {failure}"));
     let (all, per_batch) =
         (scenario.batches + scenario.warm_up_batches, u64::from(scenario.samples_per_batch));
     let mut dice = Dice(1);
@@ -216,7 +218,9 @@ pub fn all(driver: &str, folder: &Path, is_small: bool) {
                 (config.device, config.cuda_driver) = (0, driver);
                 config.max_gpu_memory_bytes = if is_small { 0 } else { scenario.gpu_mib << 20 };
             }
-            config_fit(&mut config, &names, &mut scratch).unwrap_or_else(|why| panic!("{why}"));
+            // SAFETY: the driver is the one that the caller of this bench names.
+            let fitted = unsafe { config_fit_trusting(&mut config, &names, &mut scratch) };
+            fitted.unwrap_or_else(|why| panic!("{why}"));
             run(&scenario, &uris, &config);
             let figures = run(&scenario, &uris, &config);
             let mut note = format!(

@@ -21,17 +21,6 @@ impl DirectAlign {
     /// Where the kernel does not tell (before Linux 6.1, or a file system that reports nothing):
     /// the page, which no block device with a file system on it exceeds.
     pub const PAGE: DirectAlign = DirectAlign { memory: 4096, offset: 4096 };
-
-    /// The smallest aligned range `[start, limit)` around `bytes` bytes from `offset`; None where
-    /// it does not fit into u64. A read of it may end early at the end of the file.
-    ///
-    /// Worked example: 512-byte alignment, 100 bytes from 1000 gives [512, 1536); the wanted bytes
-    /// lie 488 bytes into the target.
-    pub fn widen(&self, offset: u64, bytes: u64) -> Option<(u64, u64)> {
-        let unit = u64::from(self.offset);
-        let limit = offset.checked_add(bytes)?.checked_next_multiple_of(unit)?;
-        Some((offset & !(unit - 1), limit))
-    }
 }
 
 /// The entry `Os::open_direct` of the real system.
@@ -81,27 +70,6 @@ fn align_from(is_told: bool, memory: u32, offset: u32) -> Result<DirectAlign, Er
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_widened_range_is_aligned_smallest_and_holds_the_wanted_bytes() {
-        let align = DirectAlign { memory: 4, offset: 512 };
-        assert_eq!(align.widen(1000, 100), Some((512, 1536)));
-        assert_eq!(align.widen(512, 512), Some((512, 1024)));
-        for (offset, bytes) in (0..2000).flat_map(|offset| [(offset, 1), (offset, 700)]) {
-            let (start, limit) = align.widen(offset, bytes).unwrap();
-            assert!(start % 512 == 0 && limit % 512 == 0);
-            assert!(start <= offset && offset - start < 512);
-            assert!(limit >= offset + bytes && limit - (offset + bytes) < 512);
-        }
-    }
-
-    #[test]
-    fn a_range_that_ends_past_u64_has_no_widened_range() {
-        assert_eq!(DirectAlign::PAGE.widen(u64::MAX, 1), None);
-        assert_eq!(DirectAlign::PAGE.widen(u64::MAX - 1, 1), None);
-        let last = u64::MAX - 4095;
-        assert_eq!(DirectAlign::PAGE.widen(last - 1, 1), Some((last - 4096, last)));
-    }
 
     #[test]
     fn zero_alignment_means_that_the_file_has_no_direct_reads() {

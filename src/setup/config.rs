@@ -412,6 +412,12 @@ macro_rules! config_table {
 }
 config_table!(config);
 
+// SAFETY: what the pointers of a config lead to is used by calls alone, and only by those that are
+// unsafe, whose callers say that any thread may use it.
+unsafe impl Send for Config {}
+// SAFETY: threads only read the pointers of a config, and follow none.
+unsafe impl Sync for Config {}
+
 impl Default for Config {
     fn default() -> Self {
         Config::DEFAULT

@@ -12,13 +12,16 @@ use crate::engine::calls::Popped;
 use crate::engine::requests;
 use crate::fail;
 use crate::intake::arrays::Uri;
-use crate::os::{Os, SYSTEM};
+#[cfg(feature = "internals")]
+use crate::os::Os;
+use crate::os::SYSTEM;
 use crate::records::FedData;
-use crate::setup::config::Config;
+use crate::setup::config::{Config, Hook};
 use crate::source::zarr::{NodeKind, normalize_uri};
 use crate::surface::handles::{self, Entered, close_token, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
 use core::marker::PhantomData;
+use core::{ptr, slice};
 
 pub use crate::base::status::Failure;
 pub use crate::surface::batch::{Batch, FieldView};
@@ -89,12 +92,28 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Takes all memory and starts the threads.
+    /// Takes all memory and starts the threads. A config with hooks, a stream or a driver is
+    /// INVALID: [`Loader::open_trusting`] takes one.
     pub fn open(config: &Config) -> Result<Loader, Failure> {
-        Loader::open_on(&SYSTEM, config)
+        with_why(|why| {
+            refuse_trust(config, "Loader::open_trusting", why)?;
+            open_token(&SYSTEM, config, why)
+        })
+        .map(|token| Loader { token })
     }
 
-    /// Like `open`, with a table of system calls of your own: for tests that inject faults.
+    /// Like `open`, for a config that leads to hooks, memory, a stream or a driver of the program.
+    ///
+    /// # Safety
+    /// Each is NULL or what the config says of it, may be used by any thread, and stays until the
+    /// loader is closed. Functions do what the header says of them. The driver is one of CUDA.
+    pub unsafe fn open_trusting(config: &Config) -> Result<Loader, Failure> {
+        with_why(|why| open_token(&SYSTEM, config, why)).map(|token| Loader { token })
+    }
+
+    /// Like `open_trusting`, with a table of system calls of your own: for tests that inject
+    /// faults, which promise the same.
+    #[cfg(feature = "internals")]
     pub fn open_on(os: &'static Os, config: &Config) -> Result<Loader, Failure> {
         with_why(|why| open_token(os, config, why)).map(|token| Loader { token })
     }
@@ -288,6 +307,27 @@ fn fill_request(
     Ok(())
 }
 
+/// Refuses what leads to functions, memory, streams or drivers of the program: nobody can check
+/// that they are what they are to be. `instead`: the function that takes them on its word.
+fn refuse_trust(config: &Config, instead: &str, why: &mut Why) -> Result<(), Status> {
+    let mut named = None;
+    config.each_hook(|hook| {
+        let is_set = bytes_of_hook(config, &hook) != bytes_of_hook(&Config::DEFAULT, &hook);
+        named = named.or(is_set.then_some(hook.name));
+        Ok(())
+    })?;
+    let stream = (!config.consumer_stream.is_null()).then_some("consumer_stream");
+    let driver = (!config.cuda_driver.is_null()).then_some("cuda_driver");
+    let Some(name) = named.or(stream).or(driver) else { return Ok(()) };
+    Err(fail!(why, Invalid, "{name} is set, which only {instead} takes, an unsafe function"))
+}
+
+fn bytes_of_hook<'c>(config: &'c Config, hook: &Hook) -> &'c [u8] {
+    let start = ptr::from_ref(config).cast::<u8>();
+    // SAFETY: a hook lies there, without padding: what is smaller than a word comes in pairs.
+    unsafe { slice::from_raw_parts(start.add(hook.offset), hook.known) }
+}
+
 /// The memory bill of a config.
 pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
     let mut need = abi::Memory::EMPTY;
@@ -324,8 +364,23 @@ pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failu
     })
 }
 
-/// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES.
+/// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES. A
+/// config with hooks, a stream or a driver is INVALID: [`config_fit_trusting`] takes one.
 pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
+    with_why(|why| refuse_trust(config, "config_fit_trusting", why))?;
+    // SAFETY: the config leads to nothing of the program.
+    unsafe { config_fit_trusting(config, uris, scratch) }
+}
+
+/// Like [`config_fit`], through the hooks of the config.
+///
+/// # Safety
+/// As of [`Loader::open_trusting`].
+pub unsafe fn config_fit_trusting(
+    config: &mut Config,
+    uris: &[&str],
+    scratch: &mut [u8],
+) -> Result<(), Failure> {
     let mut fitted = *config;
     with_why(|why| fit(&mut fitted, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))?;
     *config = fitted;

@@ -106,7 +106,7 @@ pub fn config(dtype: Dtype, sample_shape: &[u64], samples_per_batch: usize) -> C
 
 /// Opens a loader, or says why not.
 pub fn open(config: &Config) -> Loader {
-    Loader::open(config).unwrap_or_else(|failure| panic!("open: {failure}"))
+    Loader::open_on(&SYSTEM, config).unwrap_or_else(|failure| panic!("open: {failure}"))
 }
 
 /// The driver that `WAVETRAIN_TEST_DRIVER` names, on a machine that has one.

@@ -9,6 +9,7 @@ use crate::common::store::{self, Spec};
 use std::collections::BTreeMap;
 use wavetrain::config::Config;
 use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::sampler::{
     Boxes, ChunkShuffle, Deal, Epoch, Grid, Order, Place, State, Tail, Taken, mix,
@@ -134,7 +135,7 @@ fn stream(
     batches: u64,
     found: &mut BTreeMap<u64, (u64, u64)>,
 ) {
-    let loader = Loader::open(config).unwrap();
+    let loader = Loader::open_on(&SYSTEM, config).unwrap();
     let (mut ahead, mut behind) = (walk.clone(), walk.clone());
     let (mut next, mut is_flushed) = (ahead.take(), false);
     for _ in 0..batches {

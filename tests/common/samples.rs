@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use wavetrain::abi::{Blank, FieldSpec, SourceHook};
 use wavetrain::config::*;
 use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::{DTYPES, Dtype};
 
 /// A config, its samples, and of each batch and field the CRC-32 and what is covered.
@@ -221,7 +222,8 @@ impl Case {
 
     fn stream_from<'a>(&'a self, config: &Config, gpu: Option<&Lender>) -> u64 {
         let case = self.number;
-        let loader = Loader::open(config).unwrap_or_else(|why| panic!("case {case}: {why}"));
+        let loader =
+            Loader::open_on(&SYSTEM, config).unwrap_or_else(|why| panic!("case {case}: {why}"));
         let part = |boxed: &'a Boxed| Part {
             uri: &boxed.uri,
             feed: match &boxed.source {

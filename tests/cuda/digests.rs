@@ -15,6 +15,7 @@ use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
 use wavetrain::cuda::digests::{PART_BYTES, parts};
 use wavetrain::loader::{Loader, Part, Pop, Sample};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 
 /// Warps of a block (units.rs holds the kernel's numbers against these).
@@ -110,7 +111,7 @@ fn stream(config: &Config, uri: &str) -> Vec<Vec<u64>> {
         .collect();
     let samples: Vec<Sample<'_>> =
         (0..).zip(&parts).map(|(tag, parts)| Sample { parts, tag }).collect();
-    let loader = Loader::open(config).unwrap();
+    let loader = Loader::open_on(&SYSTEM, config).unwrap();
     // What was on its way, to its digests too, leaves nothing behind.
     let taken = loader.push_samples(&samples[..4], 0).0;
     assert!(taken >= config.samples_per_batch as usize);
@@ -180,7 +181,7 @@ fn what_digests_take_of_a_device_is_billed_and_given_back() {
     for digest in [0, 1] {
         let config = tight(&Config { digest, ..device_config(&simulator, 3) });
         let need = bill(&config).unwrap_or_else(|(text, _)| panic!("{text}"));
-        let loader = Loader::open(&config).unwrap();
+        let loader = Loader::open_on(&SYSTEM, &config).unwrap();
         let stats = loader.stats().unwrap();
         assert_eq!(simulator.used_bytes(0) - before.0, need.device_bytes);
         assert_eq!(simulator.pinned_bytes() - before.1, need.pinned_bytes);

@@ -19,6 +19,7 @@ use wavetrain::config::*;
 use wavetrain::cuda::DriverPath;
 use wavetrain::engine::open::{bill as bill_of, floor};
 use wavetrain::loader::{Loader, Pop, Request, config_fit, memory_need};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
@@ -652,7 +653,7 @@ fn a_wave_costs_the_copy_engines_one_copy_to_the_device_and_none_back() {
 fn auto_takes_the_device_that_is_there_and_says_so() {
     let Some(simulator) = Simulator::take() else { return };
     let auto = Config { backend: BACKEND_AUTO, ..device_config(&simulator, 2) };
-    let loader = Loader::open(&auto).unwrap();
+    let loader = Loader::open_on(&SYSTEM, &auto).unwrap();
     let stats = loader.stats().unwrap();
     let reason: String = stats.backend_reason.iter().map(|byte| char::from(*byte as u8)).collect();
     assert!(reason.starts_with("cuda: auto, Simulated GPU 0\0"), "{reason}");
@@ -661,7 +662,7 @@ fn auto_takes_the_device_that_is_there_and_says_so() {
 
 /// What auto takes while the first call of an entry fails: the host, and why.
 fn host_reason(config: &Config) -> String {
-    let loader = Loader::open(config).unwrap_or_else(|failure| panic!("{failure}"));
+    let loader = Loader::open_on(&SYSTEM, config).unwrap_or_else(|failure| panic!("{failure}"));
     let stats = loader.stats().unwrap();
     assert_eq!(stats.backend, BACKEND_HOST);
     let scratch = Scratch::new();
@@ -709,10 +710,10 @@ fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
     }
     // Smaller caps may mend this one.
     simulator.fail(Some(c"cuMemAlloc_v2"), 0, 2, 1);
-    let failure = Loader::open(&auto).err().unwrap();
+    let failure = Loader::open_on(&SYSTEM, &auto).err().unwrap();
     assert_eq!(failure.status, Status::OutOfMemory, "{failure}");
     let ninth = Config { device: 9, ..auto };
-    assert_eq!(Loader::open(&ninth).err().unwrap().status, Status::Invalid);
+    assert_eq!(Loader::open_on(&SYSTEM, &ninth).err().unwrap().status, Status::Invalid);
 }
 
 #[test]
@@ -721,7 +722,7 @@ fn without_a_current_context_only_auto_opens_and_takes_the_host_and_says_why() {
     let cuda = Config { device: -1, ..device_config(&simulator, 2) };
     let auto = Config { backend: BACKEND_AUTO, ..cuda };
     let retains = simulator.calls(Some(c"cuDevicePrimaryCtxRetain"));
-    let failure = Loader::open(&cuda).err().unwrap();
+    let failure = Loader::open_on(&SYSTEM, &cuda).err().unwrap();
     assert_eq!(failure.status, Status::Invalid, "{failure}");
     let reason = host_reason(&auto);
     assert_eq!(reason, format!("host: auto, {}", failure.text.as_str()));
@@ -731,7 +732,7 @@ fn without_a_current_context_only_auto_opens_and_takes_the_host_and_says_why() {
     // With one both take it.
     let gpu = Gpu::new(&simulator, 0);
     for config in [cuda, auto] {
-        let stats = Loader::open(&config).unwrap().stats().unwrap();
+        let stats = Loader::open_on(&SYSTEM, &config).unwrap().stats().unwrap();
         assert_eq!(stats.backend, BACKEND_CUDA);
     }
     drop(gpu);

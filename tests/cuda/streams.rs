@@ -72,7 +72,7 @@ fn working(work: Work, config: Config) -> (Config, Option<JobSystem>) {
 fn epoch(gpu: &Gpu<'_>, work: Work, uri: &str, used: Stream) {
     let base = tight(&device_config(gpu.platform, 2));
     let (config, _system) = working(work, base);
-    let loader = Loader::open(&config).unwrap();
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap();
     let handle = ManuallyDrop::new(Handle(loader.token()));
     let event = gpu.event();
     for n in 0..6 {
@@ -647,7 +647,7 @@ fn copy_to_in_a_capture_of_the_ready_stream_is_again_and_queues_nothing() {
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     let gpu = Gpu::new(&*platform, 0);
-    let loader = Loader::open(&tight(&device_config(&*platform, 2))).unwrap();
+    let loader = Loader::open_on(&SYSTEM, &tight(&device_config(&*platform, 2))).unwrap();
     ManuallyDrop::new(Handle(loader.token())).push(&uri, &tags_of(0)).unwrap();
     let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
     let mut copied = vec![0xA5; BATCH_BYTES];
@@ -707,7 +707,7 @@ fn in_rust_a_batch_whose_event_is_refused_is_given_back_without_it() {
     let scratch = Scratch::new();
     let uri = places(&scratch, "raw", false);
     let gpu = Gpu::new(&*platform, 0);
-    let loader = Loader::open(&tight(&device_config(&*platform, 1))).unwrap();
+    let loader = Loader::open_on(&SYSTEM, &tight(&device_config(&*platform, 1))).unwrap();
     let handle = ManuallyDrop::new(Handle(loader.token()));
     let (stream, event) = (gpu.stream(), gpu.event());
     gpu.begin_capture(stream);

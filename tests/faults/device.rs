@@ -20,6 +20,7 @@ use wavetrain::config::{Config, DECODE_OFF, DECODE_ON, LOG_ERROR, THREADS_OWN, T
 use wavetrain::cuda::entries::names;
 use wavetrain::cuda::handles::{Event, Stream};
 use wavetrain::loader::{Loader, Pop};
+use wavetrain::os::SYSTEM;
 use wavetrain::status::Status;
 use wavetrain::surface::c::wavetrain_stats;
 
@@ -411,7 +412,7 @@ const BATCH_BYTES: usize = SAMPLES * (CROP * CROP * 2) as usize;
 /// to the first that ends the stream, and how many of them were copies.
 fn copy_out(config: &Config, uri: &str, [one, other]: [&mut [u8]; 2]) -> (Vec<String>, u32) {
     let (mut refusals, mut copies) = (Vec::new(), 0);
-    let loader = match Loader::open(config) {
+    let loader = match Loader::open_on(&SYSTEM, config) {
         Ok(loader) => loader,
         Err(failure) => return (vec![failure.to_string()], 0),
     };

@@ -121,7 +121,7 @@ fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_ch
             config.thread_mode = mode;
             config.max_chunk_uncompressed_bytes = side * side * 2;
             config.max_host_memory_bytes = 1;
-            let failure = Loader::open(&config).err().expect("too little");
+            let failure = Loader::open_on(&SYSTEM, &config).err().expect("too little");
             assert_eq!(failure.status, Status::Budget, "{failure}");
             let text = failure.text.as_str();
             let words = text.split("at least ").nth(1).expect("it says how much");
@@ -130,7 +130,7 @@ fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_ch
             assert_eq!(need_bytes(&config), config.max_host_memory_bytes);
             stream(&config, &[&jobs[..], &jobs, &jobs].concat());
             config.max_host_memory_bytes -= 1;
-            let failure = Loader::open(&config).err().expect("a byte too little");
+            let failure = Loader::open_on(&SYSTEM, &config).err().expect("a byte too little");
             assert_eq!(failure.status, Status::Budget, "{failure}");
         }
     }
@@ -265,7 +265,7 @@ fn a_pad_value_that_its_type_cannot_hold_is_refused_by_the_bill_as_by_open() {
         (fields, "field m: pad_value = -129: i8 cannot hold it"),
     ] {
         let bill = memory_need(&config).err().expect("a refusal");
-        let open = Loader::open(&config).err().expect("a refusal");
+        let open = Loader::open_on(&SYSTEM, &config).err().expect("a refusal");
         assert_eq!((bill.status, bill.text.as_str()), (Status::Invalid, says));
         assert_eq!((open.status, open.text.as_str()), (Status::Invalid, says));
     }
@@ -374,7 +374,8 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         let mut config = config(Dtype::U16, &[4], 1);
         drop(open(&config));
         change(&mut config);
-        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        let failure =
+            Loader::open_on(&SYSTEM, &config).err().unwrap_or_else(|| panic!("{name} is accepted"));
         assert_eq!(failure.status, Status::Unsupported, "{name}: {failure}");
         assert!(failure.text.as_str().contains(name), "{name}: {failure}");
     }
@@ -394,7 +395,8 @@ fn what_a_config_of_the_host_says_of_a_device_is_refused_by_its_name() {
         config.backend = wavetrain::config::BACKEND_HOST;
         drop(open(&config));
         change(&mut config);
-        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        let failure =
+            Loader::open_on(&SYSTEM, &config).err().unwrap_or_else(|| panic!("{name} is accepted"));
         assert_eq!(failure.status, Status::Invalid, "{name}: {failure}");
         assert!(failure.text.as_str().contains(name), "{name}: {failure}");
     }
@@ -412,7 +414,8 @@ fn a_hook_without_what_it_needs_is_refused_by_its_name() {
     for (name, change) in changes {
         let mut config = config(Dtype::U16, &[4], 1);
         change(&mut config);
-        let failure = Loader::open(&config).err().unwrap_or_else(|| panic!("{name} is accepted"));
+        let failure =
+            Loader::open_on(&SYSTEM, &config).err().unwrap_or_else(|| panic!("{name} is accepted"));
         assert_eq!(failure.status, Status::Invalid, "{name}: {failure}");
         assert!(failure.text.as_str().contains(name), "{name}: {failure}");
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use wavetrain::abi::FilesHook;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::os::SYSTEM;
 
 static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
 static HAS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -64,7 +65,7 @@ fn threads_and_pops_sleep_while_a_read_is_out() {
                 ..hooked
             };
             config.sample_shape[..3].copy_from_slice(&[5; 3]);
-            let loader = Loader::open(&config).unwrap();
+            let loader = Loader::open_on(&SYSTEM, &config).unwrap();
             IS_BLOCKED.store(true, SeqCst);
             HAS_ENTERED.store(false, SeqCst);
             for at in [1, 5] {

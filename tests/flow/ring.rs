@@ -570,7 +570,7 @@ fn a_ring_without_threads_of_its_own_is_refused_by_name() {
         hooked.files.size = Some(no_size);
         hooked.files.read = Some(no_read);
         for (config, way_out) in [(pump, "thread_mode"), (hooked, "files hook")] {
-            let failure = Loader::open(&config).err().unwrap();
+            let failure = Loader::open_on(&SYSTEM, &config).err().unwrap();
             assert_eq!(failure.status, Status::Invalid, "{failure}");
             let text = failure.text.as_str();
             assert!(text.contains(name) && text.contains(way_out), "{text}");

@@ -204,7 +204,8 @@ fn starved_names_what_is_waited_for_longest_whatever_hook_it_is() {
         ("give", "hook:made", "hook:made"),
     ] {
         let gate = Gate::of(part);
-        let loader = Loader::open(&gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
+        let loader =
+            Loader::open_on(&SYSTEM, &gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
         push(&loader, uri);
         gate.is_reached();
         check(&starved(&loader), name);
@@ -220,7 +221,7 @@ fn starved_names_a_read_that_the_host_has_not_completed() {
     let gate = Gate::of("nothing waits");
     let mut config = gated(&gate);
     config.files.read_async = Some(read_async);
-    let loader = Loader::open(&config).unwrap_or_else(|failure| panic!("{failure}"));
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap_or_else(|failure| panic!("{failure}"));
     push(&loader, &hooked);
     gate.is_reached();
     check(&starved(&loader), &format!("{hooked}/c/0/0"));
@@ -271,7 +272,8 @@ fn a_reset_that_does_not_end_in_time_is_again_and_so_is_all_else_until_one_has_r
     let scratch = Scratch::new();
     let hooked = format!("{SCHEME}{}", array(&scratch).uri);
     let gate = Gate::of("c/0/0");
-    let loader = Loader::open(&gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
+    let loader =
+        Loader::open_on(&SYSTEM, &gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
     push(&loader, &hooked);
     gate.is_reached();
     for _ in 0..2 {
@@ -305,7 +307,8 @@ fn who_waits_in_pop_is_woken_by_a_reset_that_does_not_end_in_time_and_close_ends
     let scratch = Scratch::new();
     let hooked = format!("{SCHEME}{}", array(&scratch).uri);
     let gate = Gate::of("c/0/0");
-    let loader = Loader::open(&gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
+    let loader =
+        Loader::open_on(&SYSTEM, &gated(&gate)).unwrap_or_else(|failure| panic!("{failure}"));
     push(&loader, &hooked);
     gate.is_reached();
     std::thread::scope(|scope| {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use wavetrain::abi::FilesHook;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{Loader, Pop, Request};
+use wavetrain::os::SYSTEM;
 use wavetrain::status::Status;
 
 const FOREVER: u64 = u64::MAX;
@@ -59,7 +60,7 @@ fn in_time(case: impl FnOnce() + Send + 'static) {
 fn a_pop_that_waits_while_drop_last_discards_the_rest_sees_the_end() {
     let array = array("drop_last");
     in_time(move || {
-        let loader = Loader::open(&Config { drop_last: 1, ..config(2) }).unwrap();
+        let loader = Loader::open_on(&SYSTEM, &Config { drop_last: 1, ..config(2) }).unwrap();
         for _ in 0..200 {
             push(&loader, &array);
             let (entered, waits) = mpsc::channel();
@@ -81,7 +82,7 @@ fn pops_that_share_one_worker_context_all_return() {
     let array = array("pump");
     in_time(move || {
         let config = Config { thread_mode: THREADS_PUMP, n_batch_slots: 4, ..config(1) };
-        let loader = Loader::open(&config).unwrap();
+        let loader = Loader::open_on(&SYSTEM, &config).unwrap();
         for _ in 0..3000 {
             (0..2).for_each(|_| push(&loader, &array));
             loader.flush().unwrap();
@@ -98,7 +99,7 @@ fn pops_that_share_one_worker_context_all_return() {
 fn two_resets_at_once_both_succeed() {
     let array = array("resets");
     in_time(move || {
-        let loader = Loader::open(&config(1)).unwrap();
+        let loader = Loader::open_on(&SYSTEM, &config(1)).unwrap();
         for _ in 0..300 {
             push(&loader, &array);
             std::thread::scope(|scope| {
@@ -117,7 +118,7 @@ fn a_chunk_that_appears_before_a_reset_is_read_after_it() {
     let shard = store::shard_path(&array, [0; 3]);
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::remove_file(&shard).unwrap();
-    let loader = Loader::open(&config(1)).unwrap();
+    let loader = Loader::open_on(&SYSTEM, &config(1)).unwrap();
     let missing = |loader: &Loader| {
         push(loader, &array);
         let Pop::Batch(batch) = loader.pop(FOREVER).unwrap() else { panic!("no batch") };
@@ -192,7 +193,7 @@ fn a_push_whose_uris_do_not_fit_is_refused_while_a_batch_is_filled() {
         let gate: &'static Gate = Box::leak(Box::default());
         let samples = 2048;
         let config = Config { lookahead_samples: samples, ..config(samples) };
-        let loader = Loader::open(&gate.config(config)).unwrap();
+        let loader = Loader::open_on(&SYSTEM, &gate.config(config)).unwrap();
         // Boxes of one chunk: they are planned at once, and their uris are given back.
         let uri = array.to_str().unwrap();
         let request = Request { uri, begin: &[0; 3], end: &[4; 3], tag: 0 };

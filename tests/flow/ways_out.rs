@@ -79,7 +79,7 @@ fn one_loader_too_many_is_told_how_many_there_can_be() {
         };
         let mut loaders = Vec::new();
         let failure = loop {
-            match Loader::open(&config) {
+            match Loader::open_on(&SYSTEM, &config) {
                 Ok(loader) => loaders.push(loader),
                 Err(failure) => break failure,
             }

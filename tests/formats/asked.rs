@@ -6,7 +6,10 @@ use std::slice;
 use std::sync::Mutex;
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, SourceHook, SourceInfo};
 use wavetrain::config::*;
-use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, array_info, config_fit};
+use wavetrain::loader::{
+    Failure, Loader, Pop, Request, SCRATCH_BYTES, array_info, config_fit_trusting,
+};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -386,7 +389,7 @@ fn an_array_without_a_host_is_refused_and_half_a_host_too() {
     let host = Host::new(&[8, 8], &[4, 4]);
     let half = SourceHook { read: None, ..host.hook() };
     let config = Config { source: half, ..drive::config(Dtype::F32, &[2, 2], 1) };
-    let failure = Loader::open(&config).err().expect("it is refused");
+    let failure = Loader::open_on(&SYSTEM, &config).err().expect("it is refused");
     assert_eq!(failure.status, Status::Invalid);
     assert!(failure.text.as_str().contains("describe and read"), "{failure}");
 }
@@ -398,7 +401,8 @@ fn fit_raises_the_cap_to_the_chunks_of_a_host() {
     let failure = pop(&drive::open(&config), URI, &[0, 0], &[2, 2]).unwrap_err();
     assert_eq!(failure.status, Status::Budget, "{failure}");
     let mut block = vec![0; SCRATCH_BYTES];
-    config_fit(&mut config, &[URI], &mut block).unwrap();
+    // SAFETY: the hook is that of the host, which stays.
+    unsafe { config_fit_trusting(&mut config, &[URI], &mut block) }.unwrap();
     assert_eq!(config.max_chunk_uncompressed_bytes, 4 << 20);
     let loader = drive::open(&config);
     assert_eq!(pop(&loader, URI, &[0, 0], &[2, 2]).unwrap(), [0.0, 1.0, 4096.0, 4097.0]);

@@ -6,3 +6,4 @@ mod common;
 mod dlpack;
 mod fed_extents;
 mod struct_sizes;
+mod trust;

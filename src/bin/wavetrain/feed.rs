@@ -244,7 +244,8 @@ pub fn open(config: &Config) -> Result<Loader, Failure> {
     let mut config = *config;
     config.log = system::log_hook();
     config.log_level = config.log_level.min(SKIPPED_LEVEL);
-    Loader::open(&config)
+    // SAFETY: the hooks are this program's, and the driver is the one that its user names.
+    unsafe { Loader::open_trusting(&config) }
 }
 
 /// An element type and its bytes.
@@ -264,7 +265,8 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
 /// Raises the caps of `config` to what the arrays need.
 pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
-    loader::config_fit(config, uris, &mut scratch)
+    // SAFETY: as of `open`.
+    unsafe { loader::config_fit_trusting(config, uris, &mut scratch) }
 }
 
 /// The same for those of the arrays that can be read: what is wrong with another fails its samples,

@@ -37,12 +37,6 @@ use structs::{
 #[cfg(feature = "internals")]
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
 
-// SAFETY: the pointers in a config are the caller's. We hand them back to its hooks, whose contract
-// is that they may be called from any thread, and never follow them ourselves.
-unsafe impl Send for Config {}
-// SAFETY: threads only read the pointers of a config, and follow none.
-unsafe impl Sync for Config {}
-
 // SAFETY: the pointers in a record lead into memory that stays until close, and it is written only
 // under the lock, while no tensor of it lives.
 unsafe impl Send for Record {}
