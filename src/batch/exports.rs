@@ -35,6 +35,10 @@ pub struct Record {
     strides: [i64; AXES_MAX],
 }
 
+// SAFETY: the pointers in a record lead into memory that stays until close, and it is written only
+// under the lock, while no tensor of it lives.
+unsafe impl Send for Record {}
+
 impl Record {
     const EMPTY: Record = {
         let tensor = DlTensor {

@@ -78,8 +78,11 @@ impl FolderTable {
                 return;
             };
             self.cache.touch(slot);
-            let before = known.map_or(0, |slot| self.records[slot as usize].seen_by);
-            let seen_by = batch_id.max(before);
+            if known.is_some_and(|slot| self.records[slot as usize].seen_by >= batch_id) {
+                // Those above it were seen with it.
+                return;
+            }
+            let seen_by = batch_id;
             self.records[slot as usize] = FolderRecord { array_id, folder, seen_by };
         }
     }

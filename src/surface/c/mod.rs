@@ -14,7 +14,6 @@ pub mod tensors;
 use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why, with_why};
-use crate::batch::exports::Record;
 use crate::cuda::{Event, Stream};
 use crate::engine::calls::Popped;
 use crate::engine::requests::Request;
@@ -36,10 +35,6 @@ use structs::{
 // With the functions below: all that the header declares.
 #[cfg(feature = "internals")]
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
-
-// SAFETY: the pointers in a record lead into memory that stays until close, and it is written only
-// under the lock, while no tensor of it lives.
-unsafe impl Send for Record {}
 
 /// Size of an ArrayInfo that has a place for the entries of a group.
 const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();

@@ -20,8 +20,8 @@ use core::{fmt, ptr, slice, str};
 const SAMPLE_BYTES_MIN: usize = offset_of!(Sample, tag) + size_of::<u64>();
 const BOX_BYTES_MIN: usize = offset_of!(SampleBox, end) + size_of::<[i64; RANK_MAX]>();
 
-/// What the size of a struct that comes beside it is a multiple of: a part of a pointer at its end
-/// would be taken for a whole one.
+/// The size of a struct, which comes beside it, is a multiple of this: a part of a pointer at its
+/// end would be taken for a whole one.
 const WORD_BYTES: usize = size_of::<*const u8>();
 
 /// Bytes of struct_size itself.
