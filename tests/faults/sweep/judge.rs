@@ -3,6 +3,7 @@
 use super::seam::{Call, Extent, Fault, Plan};
 use super::world::World;
 use super::{End, Outcome, SAMPLES_PER_BATCH};
+use std::path::Path;
 use wavetrain::config::{Config, ON_ERROR_SKIP, READER_THREADS};
 use wavetrain::loader::Failure;
 use wavetrain::status::Status;
@@ -158,7 +159,8 @@ fn check_failure(world: &World, effect: &Effect, outcome: &Outcome, failure: &Fa
     assert!(is_named, "no file that was hit is named: {text}");
 }
 
-/// With skip, a file that cannot be opened or read at all fails every sample that needs it.
+/// With skip, a file that cannot be opened or read at all fails every sample that needs it. A file
+/// that is absent need not be opened: where no descriptor is free, its path alone is looked at.
 fn check_marked(world: &World, config: &Config, plan: Plan, is_cold: bool, outcome: &Outcome) {
     let Fault::Fails(libc::EIO | libc::EACCES) = plan.fault else { return };
     let is_all = match plan.call {
@@ -170,7 +172,7 @@ fn check_marked(world: &World, config: &Config, plan: Plan, is_cold: bool, outco
     if config.on_error != ON_ERROR_SKIP || !is_all || outcome.record.hits == 0 {
         return;
     }
-    for path in &outcome.record.hit {
+    for path in outcome.record.hit.iter().filter(|path| Path::new(path).exists()) {
         for (job, (status, _)) in outcome.samples.iter().enumerate() {
             let must = is_whole && world.needs(path, job);
             assert!(!must || *status != Status::Ok, "sample {job} needs {path} and has it");
