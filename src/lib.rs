@@ -35,8 +35,8 @@
 //! ```text
 //! surface    c  loader  batch  handles  info  entries       what callers touch
 //! engine     open  close  calls  schedule  run  threads     who works, and when
-//! jobs       plan/  read/  load  look_up  assemble  patch   one file per kind of work:
-//!            digest  device  release  tensors  failures     take it, do it, settle it
+//! jobs       plan/  read/  load  look_up  assemble  sink    one file per kind of work:
+//!            device/  patch  digest  release  failures      take it, do it, settle it
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name

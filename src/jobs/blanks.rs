@@ -3,14 +3,11 @@
 //! In: the boxes of a sample in its slot. Out: the blocks of those places, which tasks fill with
 //! pad_value.
 
-use crate::assemble::blanks::{BLANKS_MAX, for_each_blank};
+use crate::assemble::blanks::for_each_blank;
 use crate::assemble::block::Block;
-use crate::assemble::fill_block;
-use crate::assemble::units::fill_unit;
 use crate::base::indexes::BatchSlot;
 use crate::records::{BoxRecord, Destination};
 use crate::state::shared::Shared;
-use crate::state::slab_writer::SlabWriter;
 
 /// The boxes of a sample, as many as it has.
 fn boxes_of(
@@ -46,29 +43,4 @@ pub fn for_each_blank_of(shared: &Shared, to: Destination, each: &mut dyn FnMut(
         (record.field == to.field).then(|| field.covered_by(&record.shape))
     };
     for_each_blank((field.extents(), &field.strides), count, &corners, each);
-}
-
-/// Fills at most BLANKS_MAX blocks of a field that no box of the sample covers, from block number
-/// `first` on, or lays them into the slab; how many bytes.
-pub fn fill_blanks(
-    shared: &Shared,
-    to: Destination,
-    first: u64,
-    mut slab: Option<&mut SlabWriter>,
-) -> u64 {
-    let (element, bytes) =
-        (&shared.padding(to.field).empty_element, shared.field(to.field).dtype_bytes);
-    let address = shared.sample_region(to).as_ptr() as u64;
-    let mut claim = shared.claim_sample(to);
-    let (mut number, mut written) = (0, 0);
-    for_each_blank_of(shared, to, &mut |block| {
-        if (first..first + BLANKS_MAX).contains(&number) {
-            written += match &mut slab {
-                Some(slab) => slab.push(&fill_unit(address, block, element, bytes)),
-                None => fill_block(&mut claim, block, &element[..bytes as usize]),
-            };
-        }
-        number += 1;
-    });
-    written
 }

@@ -1,10 +1,12 @@
-//! Failures of chunks and samples.
+//! Failures of chunks and samples, and of the device.
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
 use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
+use crate::cuda::Fault;
+use crate::fail;
 use crate::jobs::lease::file_path;
 use crate::jobs::look_up::forget_bad_file;
 use crate::os::sink::Level;
@@ -12,7 +14,7 @@ use crate::os::store::Path;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, Destination, file_and_chunk};
 use crate::source::zarr::write_file_key;
-use crate::state::lock::Lock;
+use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask};
 
@@ -170,4 +172,32 @@ pub fn sample_failure(shared: &Shared, array: ArraySlot, status: Status, why: &W
     let shown = Tail(uri, SHOWN_BYTES);
     failure.text.fail(status, format_args!("{shown}: {why}"));
     failure
+}
+
+/// The device failed: the stream ends. With no lock held, because it is logged.
+pub fn fail_device(lock: &Lock, fault: &Fault) {
+    let mut why = Why::new();
+    let status = match fault {
+        Fault::Call(..) | Fault::Silent => {
+            fail!(why, Cuda, "{fault}: the stream ends; close the loader")
+        }
+        Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
+        Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
+    };
+    let failure = Failure::because(status, &why);
+    let is_first = {
+        let state = &mut *lock.lock();
+        let is_first = !state.device.is_dead();
+        state.is_halted = true;
+        state.device.failure.get_or_insert_with(|| failure.clone());
+        state.sticky.get_or_insert_with(|| failure.clone());
+        state.wakes.all(Condition::Batch);
+        state.wakes.all(Condition::Space);
+        state.wakes.all(Condition::Idle);
+        is_first
+    };
+    // A process that ends with a loader open ended it on purpose, and its log may be gone.
+    if is_first && !fault.is_of_exit() {
+        lock.shared.sink.log(Level::Error, 0, format_args!("{failure}"));
+    }
 }

@@ -14,7 +14,7 @@ use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Fault, Stream};
 use crate::fail;
-use crate::jobs::device::fail_device;
+use crate::jobs::failures::fail_device;
 use crate::state::device::bits;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;

@@ -8,7 +8,7 @@ use crate::base::status::{Failure, Status, Why};
 use crate::batch::exports::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exported, Source};
 use crate::cuda::Stream;
 use crate::fail;
-use crate::jobs::device::fail_device;
+use crate::jobs::failures::fail_device;
 use crate::jobs::release::{give_slot_back, no_such_batch, use_of};
 use crate::os::sink::Level;
 use crate::state::Life;

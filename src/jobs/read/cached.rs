@@ -6,7 +6,7 @@
 use crate::base::indexes::WaveIndex;
 use crate::base::stats::Metric;
 use crate::device::SlabNeed;
-use crate::jobs::assemble::Assembler;
+use crate::jobs::assemble::{Assembler, into_sink};
 use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
@@ -18,7 +18,7 @@ use crate::state::job::{Job, RUN_BYTES, Role};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::fits_slab;
 use crate::state::shared::Shared;
-use crate::state::slab_writer::{SlabChunk, SlabWriter};
+use crate::state::slab_writer::SlabWriter;
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
@@ -42,17 +42,20 @@ pub fn run<'l>(
     // A job has at least one read.
     let (Some(head), Some(last)) = (reads.first(), reads.last()) else { return lock.lock() };
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
-    let assembler = Assembler::new(shared, head.array, slab);
     let mut path = Path::new();
     let file = LeasedFile::open(lock, lease, head, &mut path);
-    let mut stream =
-        Stream { file, assembler, context: &mut worker.context, wave, reads: 0, io: Metric::NONE };
-    let (done, fault) = stream.run(reads, worker.staging);
-    let part = stream.assembler.end();
-    shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
-    shared.stats.io.add(&stream.io);
+    let ((file, done, fault), part) = into_sink(shared, slab, |sink| {
+        let assembler = Assembler::new(shared, head.array, sink);
+        let context = &mut worker.context;
+        let mut stream = Stream { file, assembler, context, wave, reads: 0, io: Metric::NONE };
+        let (done, fault) = stream.run(reads, worker.staging);
+        stream.assembler.end();
+        shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
+        shared.stats.io.add(&stream.io);
+        (stream.file, done, fault)
+    });
     let mut state = lock.lock();
-    stream.file.give_back(&mut state, fault);
+    file.give_back(&mut state, fault);
     state.note_cached(fault != Some(OpenFault::Store(Fault::WouldBlock)));
     leave_reads(&mut state, (wave, first), reads, done);
     if done > chunks.start {
@@ -78,16 +81,16 @@ fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[Read
 }
 
 /// What reading and decoding in one go takes.
-struct Stream<'a> {
-    file: LeasedFile<'a>,
-    assembler: Assembler<'a>,
-    context: &'a mut DecodeContext,
+struct Stream<'f, 's> {
+    file: LeasedFile<'f>,
+    assembler: Assembler<'s>,
+    context: &'s mut DecodeContext,
     wave: WaveIndex,
     reads: u64,
     io: Metric,
 }
 
-impl Stream<'_> {
+impl Stream<'_, '_> {
     /// Does the chunks of the reads in order: the first that is not done, and why not if the rest
     /// is for later.
     fn run(&mut self, reads: &[ReadOp], staging: &mut [u8]) -> (u32, Option<OpenFault>) {
@@ -187,10 +190,16 @@ impl Stream<'_> {
         let range = self.file.lock.shared.profiler.range(profiler::IO);
         let head = self.task(chunks.start);
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
-        let (mut got, mut in_slab) = (end - offset, None);
-        let bytes = if head.is_for_device() {
-            let (bytes, place) = self.read_to_slab(offset, end)?;
-            in_slab = Some(place);
+        let (mut got, mut place) = (end - offset, None);
+        let mut sent = None;
+        if head.is_for_device() {
+            let file = &mut self.file;
+            let read = &mut |bytes: &mut [u8]| file.read(bytes, offset, true);
+            sent = self.assembler.sink.read(end - offset, read)?;
+            self.reads += 1;
+        }
+        let bytes = if let Some((bytes, at)) = sent {
+            place = Some(at);
             bytes
         } else {
             let bytes = &mut staging[..(end - offset) as usize];
@@ -211,32 +220,13 @@ impl Stream<'_> {
             let encoded = &bytes[(task.offset - offset) as usize..][..task.bytes as usize];
             let mates = chunk..chunks.end.min(chunk + 1 + task.mates);
             chunk = mates.end;
+            let encoded = (encoded, place.map(|place| place + (task.offset - offset)));
             let (file, wave) = (&mut self.file, self.wave);
-            self.assembler.assemble_mates(
-                self.context,
-                wave,
-                mates,
-                encoded,
-                in_slab.map(|place| place + (task.offset - offset)),
-                &mut |mate, failure| {
-                    file.fail_decode(wave, mate, &failure);
-                },
-            );
+            self.assembler.assemble_mates(self.context, wave, mates, encoded, &mut |mate, why| {
+                file.fail_decode(wave, mate, &why);
+            });
         }
         Ok(())
-    }
-
-    /// Reads encoded chunks of a device's to where they belong: the bytes, and their place in the
-    /// slab. Nothing of it is taken where that fails.
-    fn read_to_slab(&mut self, offset: u64, end: u64) -> Result<(&'static [u8], u64), OpenFault> {
-        let bytes = end - offset;
-        if let Some(slab) = self.assembler.slab() {
-            self.file.read(slab.front(bytes), offset, true)?;
-            self.reads += 1;
-            let SlabChunk { claim, data } = slab.room(bytes);
-            return Ok((claim.into_bytes(), data));
-        }
-        unreachable!("a chunk for a device has a slab")
     }
 
     /// Reads the strips of a chunk that is read partly to where they belong in `bytes`; what lies

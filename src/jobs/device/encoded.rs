@@ -5,14 +5,13 @@
 //! no device decodes, as refused. Checksums of encoded bytes are verified here.
 
 use crate::assemble::units::ChunkData;
-use crate::base::indexes::WaveIndex;
 use crate::decode::streams::{Encoded, Sink, StreamPlace, Unfit, Walked, walk};
 use crate::decode::zstd_blocks::BlockPlace;
 use crate::device::{ByWorker, Stream, StreamKind};
-use crate::jobs::assemble::Assembler;
-use crate::records::ChunkBytes;
+use crate::jobs::device::sink::SlabSink;
+use crate::jobs::sink::{Part, Taken};
 use crate::state::shared::Shared;
-use crate::state::slab_writer::{SlabChunk, SlabWriter};
+use crate::state::slab_writer::SlabChunk;
 use crate::wave::{ChunkTask, Way};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -83,30 +82,19 @@ impl Sink for StreamWriter<'_> {
     }
 }
 
-impl Assembler<'_> {
-    /// Where chunks go on their way to a device.
-    pub fn slab(&mut self) -> Option<&mut SlabWriter> {
-        self.slab.as_mut()
-    }
-
-    /// Lays the encoded chunk of a task into the slab, unless it is there, with its streams and
-    /// what they become; a chunk that a device does not decode is left to be read again.
-    pub(super) fn send_encoded(
+impl SlabSink {
+    /// Lays the encoded chunk of a task into the slab, unless it is there, with its streams; what
+    /// they become is then to be placed.
+    pub(super) fn take_encoded(
         &mut self,
-        wave: WaveIndex,
-        chunk: u32,
+        shared: &Shared,
+        part: &Part<'_>,
         encoded: &[u8],
-        in_slab: Option<u64>,
-    ) {
-        let shared = self.shared;
-        let row = shared.wave_row(wave, chunk);
-        let task = shared.tables.chunks.read(row);
-        let start = (shared.os.now_ns)();
-        let mut own = None;
-        let record = self.record.of_chunk((task.file, task.chunk), &mut own);
-        // Only a chunk with a slab is for a device.
-        let Some(slab) = self.slab.as_mut() else { return };
-        let source = in_slab.unwrap_or_else(|| {
+        place: Option<u64>,
+    ) -> Taken {
+        let Part { task, record, row, .. } = *part;
+        let slab = &mut self.slab;
+        let source = place.unwrap_or_else(|| {
             let SlabChunk { mut claim, data } = slab.room(encoded.len() as u64);
             claim.bytes().copy_from_slice(encoded);
             data
@@ -130,18 +118,16 @@ impl Assembler<'_> {
                     Unfit::Streams => ByWorker::Streams,
                     Unfit::NoRoom => ByWorker::Room,
                 };
-                return shared.refuse_chunk(row, reason);
+                shared.refuse_chunk(row, reason);
+                return Taken::Refused;
             }
         };
         let Walked { span, shuffle: filter, block_bytes, typesize } = walked;
         let data = decoded + span.first;
         let (first, bytes) = (span.first, span.bytes());
-        let data = ChunkData { data, first, bytes, filter, block_bytes, typesize };
+        self.taken = Some(ChunkData { data, first, bytes, filter, block_bytes, typesize });
         let way = Way::Late { first: writer.first, count: writer.count };
         shared.tables.chunks.write(row, ChunkTask { way, ..task });
-        let nothing = ChunkBytes { bytes: &[], first: 0 };
-        let written =
-            self.scatter_task(wave, (record, self.origin(&task)), &task, &nothing, Some(&data));
-        self.scatter.observe((shared.os.now_ns)() - start, task.bytes, written);
+        Taken::Encoded
     }
 }

@@ -8,17 +8,20 @@
 //!
 //! One thread at a time has this job (`is_taken`), so submissions keep their order.
 
+mod crop;
+mod encoded;
+mod lend;
+pub mod sink;
+
 use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
-use crate::base::status::{Failure, Why};
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, RESIDENT_WAVES, Submit};
 use crate::device::{Passes, Stream, StreamKind, StreamStatus, Submission};
-use crate::fail;
+use crate::jobs::device::lend::send_boxes;
 use crate::jobs::digest::{close_digests, read_batches};
-use crate::jobs::lend::send_boxes;
+use crate::jobs::failures::fail_device;
 use crate::jobs::release::fence_captured;
-use crate::os::sink::Level;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, WavePhase, bits};
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Lock, Locked};
@@ -323,34 +326,6 @@ fn write_tiles(shared: &Shared, slab: u32, units: u32) -> Result<(u32, u64), Fau
     let Some((tiles, mut first)) = shared.claim_tiles(slab, units) else { return Ok((0, 0)) };
     let (places, _) = first.bytes().as_chunks_mut();
     write_first_tiles(tiles, places).ok_or(Fault::Tiles)
-}
-
-/// The device failed: the stream ends. With no lock held, because it is logged.
-pub fn fail_device(lock: &Lock, fault: &Fault) {
-    let mut why = Why::new();
-    let status = match fault {
-        Fault::Call(..) | Fault::Silent => {
-            fail!(why, Cuda, "{fault}: the stream ends; close the loader")
-        }
-        Fault::Kernel(_) => fail!(why, Internal, "{fault}: the stream ends; close the loader"),
-        Fault::Tiles => fail!(why, Unsupported, "{fault}; close the loader"),
-    };
-    let failure = Failure::because(status, &why);
-    let is_first = {
-        let state = &mut *lock.lock();
-        let is_first = !state.device.is_dead();
-        state.is_halted = true;
-        state.device.failure.get_or_insert_with(|| failure.clone());
-        state.sticky.get_or_insert_with(|| failure.clone());
-        state.wakes.all(Condition::Batch);
-        state.wakes.all(Condition::Space);
-        state.wakes.all(Condition::Idle);
-        is_first
-    };
-    // A process that ends with a loader open ended it on purpose, and its log may be gone.
-    if is_first && !fault.is_of_exit() {
-        lock.shared.sink.log(Level::Error, 0, format_args!("{failure}"));
-    }
 }
 
 /// What the device's thread does until close.

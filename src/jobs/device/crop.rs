@@ -60,4 +60,9 @@ impl Crop {
         let data = ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 };
         Crop { record: crop, origin: low, data }
     }
+
+    /// The box of a sample, of the crop in place of the array.
+    pub fn of<'c>(&'c self, sample: SampleBox<'c>) -> SampleBox<'c> {
+        SampleBox { record: &self.record, ..sample }
+    }
 }

@@ -1,0 +1,237 @@
+//! Where chunks go. `CpuSink` writes samples in CPU memory; `device::SlabSink` fills a part of a
+//! slab, on the way to a device.
+//!
+//! In: tasks of one array, or of what is fed, and their chunks. Out: places of batch slots. The
+//! rows of different chunks never overlap, so workers fill one slot together.
+
+use crate::assemble::blanks::BLANKS_MAX;
+use crate::assemble::block::Block;
+use crate::assemble::cast::Cast;
+use crate::assemble::{
+    SampleBox, Target, fill_block, fill_outside, outside_element, scatter, scatter_fill,
+};
+use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
+use crate::jobs::blanks::for_each_blank_of;
+use crate::jobs::decode::Refusal;
+use crate::jobs::fed::FedChunk;
+use crate::read::OpenFault;
+use crate::records::{ArrayRecord, BoxRecord, ChunkBytes, Destination, chunk_origin};
+use crate::setup::fields::Field;
+use crate::state::shared::Shared;
+use crate::state::worker::DecodeContext;
+use crate::wave::{ChunkKind, ChunkTask};
+use arrayvec::ArrayVec;
+
+/// A task on its way to its samples.
+pub struct Part<'a> {
+    pub wave: WaveIndex,
+    /// Its row in the tables of waves.
+    pub row: usize,
+    pub task: ChunkTask,
+    /// The array, with the chunks that the task's file has.
+    pub record: &'a ArrayRecord,
+    /// First element of its chunk; 0 where it has none.
+    pub origin: [u64; RANK_MAX],
+}
+
+/// What a sink made of the encoded bytes of a chunk.
+pub enum Taken {
+    /// Nothing: it wants the decoded chunk.
+    Nothing,
+    /// So many decoded bytes, which it has.
+    Decoded(u64),
+    /// Something that a device decodes.
+    Encoded,
+    /// A chunk that no device decodes: it is read again, for a worker.
+    Refused,
+}
+
+/// The bytes that a sink has read itself, and their place in it.
+pub type ReadBytes = (&'static [u8], u64);
+
+/// Where chunks of one array go.
+pub trait Sink {
+    /// Calls `read` with a place for encoded bytes of chunks that a device decodes; None where they
+    /// go to the worker's memory. Nothing of the sink is taken where reading fails.
+    fn read(
+        &mut self,
+        _bytes: u64,
+        _read: &mut dyn FnMut(&mut [u8]) -> Result<(), OpenFault>,
+    ) -> Result<Option<ReadBytes>, OpenFault> {
+        Ok(None)
+    }
+
+    /// Offers the encoded chunk of a task, which lies at `place` of the sink if `read` brought it.
+    fn take(
+        &mut self,
+        _from: &Boxes<'_>,
+        _context: &mut DecodeContext,
+        _part: &Part<'_>,
+        _encoded: &[u8],
+        _place: Option<u64>,
+    ) -> Result<Taken, Refusal> {
+        Ok(Taken::Nothing)
+    }
+
+    /// Brings a task to all of its samples: its decoded chunk, or what was made of the encoded one;
+    /// how many bytes are written.
+    fn place(&mut self, from: &Boxes<'_>, part: &Part<'_>, chunk: &ChunkBytes<'_>) -> u64;
+}
+
+/// The boxes that tasks of one array are for.
+pub struct Boxes<'a> {
+    pub shared: &'a Shared,
+    pub record: &'static ArrayRecord,
+    /// From the array's element type to that of each field; None where a field cannot have it, and
+    /// no box of the array goes to it.
+    casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
+}
+
+/// What a task has for one box.
+pub struct BoxPart<'a> {
+    pub sample: SampleBox<'a>,
+    pub to: Destination,
+    /// First element of the chunk.
+    pub origin: &'a [u64],
+    pub chunk: &'a ChunkBytes<'a>,
+}
+
+impl<'a> Boxes<'a> {
+    /// For tasks of the array in slot `array`, which a task pins.
+    pub fn new(shared: &'a Shared, array: ArraySlot) -> Boxes<'a> {
+        let record = shared.array_record(array);
+        let settings = &shared.settings;
+        let is_streamed = settings.streams_slots();
+        let cast = |field: &Field| field.cast_from(record).map(|cast| cast.streamed(is_streamed));
+        Boxes { shared, record, casts: settings.fields.iter().map(cast).collect() }
+    }
+
+    /// A task in row `row` of the tables of waves. `own` is a place for its record, if the task's
+    /// file has chunks of its own.
+    pub fn part<'p>(
+        &self,
+        (wave, row): (WaveIndex, usize),
+        own: &'p mut Option<ArrayRecord>,
+    ) -> Part<'p> {
+        let task = self.shared.tables.chunks.read(row);
+        let (record, origin) = match task.kind {
+            // What is not read belongs to no file, and an array without elements has none.
+            ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => (self.record, [0; RANK_MAX]),
+            _ => (
+                self.record.of_chunk((task.file, task.chunk), own),
+                chunk_origin(self.record, task.file, task.chunk),
+            ),
+        };
+        Part { wave, row, task, record, origin }
+    }
+
+    /// The numbers of a task's boxes, and the boxes.
+    pub fn of(&self, part: &Part<'_>) -> impl Iterator<Item = (u32, &'static BoxRecord)> {
+        let (shared, wave, task) = (self.shared, part.wave, part.task);
+        (task.pair_first..task.pair_first + task.pair_count).map(move |pair| {
+            let number = shared.tables.pairs.read(shared.tables.pair_row(wave, pair));
+            (number, shared.box_record(task.slot, number))
+        })
+    }
+
+    /// A box of the array, which has such chunks as `record` says.
+    pub fn sample<'b>(&self, record: &'b ArrayRecord, source: &'b BoxRecord) -> SampleBox<'b>
+    where
+        'a: 'b,
+    {
+        let Some(cast) = self.casts[source.field as usize] else {
+            unreachable!("the planner refuses arrays without a cast");
+        };
+        sample_of(self.shared, record, source, cast)
+    }
+
+    /// Calls `each` for the boxes of a task, of what is fed as well.
+    pub fn for_each(
+        &self,
+        part: &Part<'_>,
+        chunk: &ChunkBytes<'_>,
+        mut each: impl FnMut(&BoxPart<'_>) -> u64,
+    ) -> u64 {
+        let (record, task) = (part.record, &part.task);
+        let origin = &part.origin[..record.axes()];
+        let mut written = 0;
+        for (number, source) in self.of(part) {
+            let to = source.to(task.slot);
+            written += if task.array == ArraySlot::NONE {
+                let FedChunk { record, origin, chunk } = &FedChunk::of(self.shared, task, number);
+                let cast = self.shared.field(source.field).checked_cast(record);
+                let cast = cast.streamed(self.shared.settings.streams_slots());
+                let sample = sample_of(self.shared, record, source, cast);
+                each(&BoxPart { sample, to, origin: &origin[..record.axes()], chunk })
+            } else {
+                let sample = self.sample(record, source);
+                each(&BoxPart { sample, to, origin, chunk })
+            };
+        }
+        written
+    }
+
+    /// Calls `fill` for the blocks that a task of places has which no box covers, with the field's
+    /// element for those.
+    pub fn for_each_blank(
+        &self,
+        part: &Part<'_>,
+        mut fill: impl FnMut(Destination, &Block, &[u8; ELEMENT_BYTES_MAX]) -> u64,
+    ) -> u64 {
+        let (shared, task) = (self.shared, &part.task);
+        let (field, first) = (task.file as u32, task.chunk);
+        let element = &shared.padding(field).empty_element;
+        let mut written = 0;
+        for (_, source) in self.of(part) {
+            let to = Destination { slot: task.slot, field, sample: source.sample };
+            let mut number = 0;
+            for_each_blank_of(shared, to, &mut |block| {
+                if (first..first + BLANKS_MAX).contains(&number) {
+                    written += fill(to, block, element);
+                }
+                number += 1;
+            });
+        }
+        written
+    }
+}
+
+fn sample_of<'b>(
+    shared: &'b Shared,
+    record: &'b ArrayRecord,
+    source: &'b BoxRecord,
+    cast: Cast,
+) -> SampleBox<'b> {
+    let (strides, pad) = (&shared.field(source.field).strides, shared.padding(source.field).mode);
+    SampleBox { record, cast, shape: &source.shape, strides, pad }
+}
+
+/// Samples in CPU memory.
+pub struct CpuSink;
+
+impl Sink for CpuSink {
+    fn place(&mut self, from: &Boxes<'_>, part: &Part<'_>, chunk: &ChunkBytes<'_>) -> u64 {
+        let (shared, kind) = (from.shared, part.task.kind);
+        if kind == ChunkKind::Blank {
+            return from.for_each_blank(part, |to, block, element| {
+                let element = &element[..shared.field(to.field).dtype_bytes as usize];
+                fill_block(&mut shared.claim_sample(to), block, element)
+            });
+        }
+        from.for_each(part, chunk, |of| {
+            let mut target = Target { sample: of.sample, claim: shared.claim_sample(of.to) };
+            match kind {
+                ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {
+                    scatter(&mut target, of.origin, of.chunk)
+                }
+                ChunkKind::Missing => scatter_fill(&mut target, of.origin),
+                ChunkKind::Pad => {
+                    let element = outside_element(&of.sample, shared.padding(of.to.field).element);
+                    fill_outside(&mut target, &element[..of.sample.target_bytes() as usize])
+                }
+                ChunkKind::Blank | ChunkKind::Broken => 0,
+            }
+        })
+    }
+}
