@@ -1057,7 +1057,7 @@ enum {
 
 /* log_level, and the level that a log hook gets */
 enum {
-    WAVETRAIN_LOG_TRACE = 0,
+    WAVETRAIN_LOG_TRACE = 0, /* the planner's reads: their bytes, chunks and boxes */
     WAVETRAIN_LOG_DEBUG = 1,
     WAVETRAIN_LOG_INFO = 2,
     WAVETRAIN_LOG_WARN = 3,  /* skipped data, and what else somebody should look at */

@@ -15,6 +15,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub enum Level {
+    /// What the planner does.
+    Trace = 0,
     /// Something that a user may want to know once.
     Info = 2,
     /// Data was skipped, or a call made no sense.

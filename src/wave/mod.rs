@@ -10,6 +10,7 @@
 mod ring;
 mod tables;
 mod tasks;
+mod text;
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
@@ -18,6 +19,7 @@ use crate::base::indexes::WaveIndex;
 pub use ring::Ring;
 pub use tables::WaveTables;
 pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
+pub use text::ReadText;
 
 /// How far an active wave is.
 #[derive(Debug)]

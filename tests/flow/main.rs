@@ -18,6 +18,7 @@ mod in_flight;
 mod kept;
 mod life;
 mod os_seam;
+mod plan;
 mod reads;
 mod replay;
 mod ring;

@@ -9,7 +9,7 @@ use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
 use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::blanks::{for_each_blank_of, is_covered};
-use crate::jobs::plan::planned::Place;
+use crate::jobs::plan::planned::{Place, Settled};
 use crate::jobs::plan::window::{Current, Planner, RUN_CHUNKS};
 use crate::records::{BoxRecord, Destination, Need};
 use crate::state::State;
@@ -108,7 +108,13 @@ impl Planner {
                 self.pairs[index(pair_first % self.pairs.len() as u64)] = number;
                 self.pair_limit += 1;
                 let position = (u64::from(field), first);
-                self.plan(&mut current, Place::Blank, position, Need::NONE, pair_first);
+                self.plan(
+                    &mut current,
+                    Place::Known(Settled::Blank),
+                    position,
+                    Need::NONE,
+                    pair_first,
+                );
             }
             current.blank_next = match first + BLANKS_MAX < blocks {
                 true => (next, first + BLANKS_MAX),

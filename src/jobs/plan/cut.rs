@@ -11,15 +11,16 @@ use crate::base::math::index;
 use crate::base::version::Version;
 use crate::jobs::failures::fail_waiter;
 use crate::jobs::plan::keep::is_keeping;
-use crate::jobs::plan::planned::{Left, Place, Planned};
+use crate::jobs::plan::planned::{Left, Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
+use crate::os::sink::Level;
 use crate::read::{Piece, merge_pieces, staged_bytes};
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::needs::way_of;
 use crate::state::shared::Shared;
-use crate::wave::{ChunkKind, ChunkTask, ReadOp, Way};
+use crate::wave::{ChunkKind, ChunkTask, ReadOp, ReadText, Way};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -99,10 +100,10 @@ impl Planner {
                     count += 1;
                     continue;
                 }
-                Place::Data { offset, bytes, .. } => {
+                Place::Known(Settled::Data { offset, bytes, .. }) => {
                     staged_bytes(shared.settings.reads_direct, offset, bytes).1
                 }
-                Place::Missing | Place::Fed | Place::Pad | Place::Blank | Place::Kept => 0,
+                Place::Known(_) => 0,
             };
             let fits = tasks < chunks_max
                 && pairs + entry.pair_count <= pairs_max
@@ -134,7 +135,9 @@ impl Planner {
     fn settled_twin(&self, entry: &Planned) -> Option<(u64, Planned)> {
         let twin = (entry.twin > 0).then(|| *self.entry(entry.twin))?;
         let place = |entry: &Planned| match (entry.place, entry.kept) {
-            (Place::Data { offset, bytes, stat }, None) => Some((offset, bytes, stat)),
+            (Place::Known(Settled::Data { offset, bytes, stat }), None) => {
+                Some((offset, bytes, stat))
+            }
             _ => None,
         };
         let is_same = place(entry).is_some_and(|here| place(&twin) == Some(here));
@@ -148,11 +151,13 @@ impl Planner {
         self.sorted[..tasks as usize].sort_unstable_by_key(|offset| {
             let entry = &window[index((first + *offset as u64) % window.len() as u64)];
             match entry.place {
-                Place::Data { offset, bytes, stat } => {
+                Place::Known(Settled::Data { offset, bytes, stat }) => {
                     let file = (entry.array_id, entry.file, stat.version());
                     (0, file, (offset, bytes, entry.batch_id, entry.number))
                 }
-                Place::Kept => (2, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number)),
+                Place::Known(Settled::Kept) => {
+                    (2, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number))
+                }
                 _ => (1, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number)),
             }
         });
@@ -176,6 +181,7 @@ impl Planner {
         }
         assert!(reads.0 <= ops && ops <= tasks);
         self.write_order(shared, wave, reads.0);
+        log_reads(shared, wave, ops);
         self.leave(count);
         self.drop_gone();
         let now = (shared.os.now_ns)();
@@ -196,18 +202,26 @@ impl Planner {
     }
 
     fn is_data(&self, task: u32) -> bool {
-        matches!(self.task(task as usize).place, Place::Data { .. })
+        matches!(self.settled(task as usize), Settled::Data { .. })
     }
 
     fn task(&self, task: usize) -> &Planned {
         self.entry(self.first + self.sorted[task] as u64)
     }
 
+    /// What a task of the wave turned out to be.
+    fn settled(&self, task: usize) -> Settled {
+        match self.task(task).place {
+            Place::Known(settled) => settled,
+            _ => unreachable!("a wave takes what is settled, once"),
+        }
+    }
+
     /// Where the bytes of a task that is read lie: from which byte of its file on, how many, and
     /// what the file looked like.
     fn data(&self, task: usize) -> (u64, u64, FileStat) {
-        match self.task(task).place {
-            Place::Data { offset, bytes, stat } => (offset, bytes, stat),
+        match self.settled(task) {
+            Settled::Data { offset, bytes, stat } => (offset, bytes, stat),
             _ => unreachable!("tasks that are read come first"),
         }
     }
@@ -280,7 +294,7 @@ impl Planner {
         (mut ops, mut pairs): (u32, u32),
         tasks: Range<usize>,
     ) -> u32 {
-        let is_kept = |task: &usize| matches!(self.task(*task).place, Place::Kept);
+        let is_kept = |task: &usize| matches!(self.settled(*task), Settled::Kept);
         let mut first = tasks.start;
         while first < tasks.end {
             let filled = (first..tasks.end).take_while(|task| !is_kept(task)).count();
@@ -321,16 +335,13 @@ impl Planner {
         pairs: &mut u32,
     ) {
         let entry = self.task(task);
-        let (kind, offset, bytes) = match entry.place {
-            Place::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
-            Place::Pad => (ChunkKind::Pad, start, 0),
-            Place::Blank => (ChunkKind::Blank, start, 0),
-            Place::Fed => (ChunkKind::Fed, start, entry.need.box_bytes),
-            Place::Kept => (ChunkKind::Kept, start, 0),
-            Place::Missing => (ChunkKind::Missing, start, 0),
-            Place::New | Place::Waiting(_) | Place::Gone => {
-                unreachable!("a wave takes what is settled, once")
-            }
+        let (kind, offset, bytes) = match self.settled(task) {
+            Settled::Data { offset, bytes, .. } => (ChunkKind::Data, offset, bytes),
+            Settled::Pad => (ChunkKind::Pad, start, 0),
+            Settled::Blank => (ChunkKind::Blank, start, 0),
+            Settled::Fed => (ChunkKind::Fed, start, entry.need.box_bytes),
+            Settled::Kept => (ChunkKind::Kept, start, 0),
+            Settled::Missing => (ChunkKind::Missing, start, 0),
         };
         let tables = &shared.tables;
         for pair in 0..entry.pair_count {
@@ -390,6 +401,21 @@ impl Planner {
         for position in 0..ops as usize {
             tables.order.write(base + position, self.sorted[position]);
         }
+    }
+}
+
+/// Logs what a wave is that is filled and not active yet, if anyone asked for that.
+fn log_reads(shared: &Shared, wave: WaveIndex, ops: u32) {
+    if !shared.sink.is_heard(Level::Trace) {
+        return;
+    }
+    let tables = &shared.tables;
+    for number in 0..ops {
+        let read = tables.ops.read(shared.wave_row(wave, number));
+        let first = shared.wave_row(wave, read.chunk_first);
+        let chunks = tables.chunks.rows(first, read.chunk_count as usize);
+        let text = ReadText { wave, number, read, chunks, tables };
+        shared.sink.log(Level::Trace, 0, format_args!("{text}"));
     }
 }
 

@@ -23,7 +23,7 @@ use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::look_up::forget_bad_file;
 use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
-use crate::jobs::plan::planned::{Left, Place, Planned};
+use crate::jobs::plan::planned::{Left, Place, Planned, Settled};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
@@ -245,7 +245,7 @@ fn look_up(
 ) -> Result<LookUp, Status> {
     if !record.is_in_files() {
         let (bytes, stat) = (record.chunk_bytes, ReadOp::EMPTY.stat);
-        entry.place = Place::Data { offset: 0, bytes, stat };
+        entry.place = Place::Known(Settled::Data { offset: 0, bytes, stat });
         return Ok(LookUp::Settled);
     }
     if matches!(entry.place, Place::Waiting(_)) && !has_answer(state, entry) {
@@ -430,7 +430,7 @@ fn set_missing(
         return Err(fail!(why, NotFound, "the chunk does not exist (missing_chunks = error)"));
     }
     shared.stats.chunks_missing.fetch_add(1, Relaxed);
-    entry.place = Place::Missing;
+    entry.place = Place::Known(Settled::Missing);
     Ok(LookUp::Settled)
 }
 
@@ -441,10 +441,10 @@ fn data_place(
     (offset, bytes): (u64, u64),
     stat: FileStat,
 ) -> Place {
-    if record.is_read_partly() {
-        return Place::Data { offset: offset + need.first, bytes: need.bytes(), stat };
-    }
-    Place::Data { offset, bytes, stat }
+    Place::Known(match record.is_read_partly() {
+        true => Settled::Data { offset: offset + need.first, bytes: need.bytes(), stat },
+        false => Settled::Data { offset, bytes, stat },
+    })
 }
 
 /// Where a chunk of a flat array begins in its file of `bytes` bytes.

@@ -6,7 +6,7 @@
 use crate::chunk_cache::ChunkKey;
 use crate::decode::kept_bytes;
 use crate::jobs::plan::ask::{LookUp, ask_look};
-use crate::jobs::plan::planned::{Place, Planned};
+use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::os::FileStat;
 use crate::records::{ArrayRecord, Need, Span};
 use crate::state::State;
@@ -70,7 +70,7 @@ pub fn find_kept(
     state.chunks.pin(slot);
     state.chunks.pass_chunk(key, entry.sample_limit);
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
-    entry.place = Place::Kept;
+    entry.place = Place::Known(Settled::Kept);
     shared.stats.chunk_cache_hits.fetch_add(1, Relaxed);
     shared.stats.chunk_cache_bytes_saved.fetch_add(record.chunk_bytes, Relaxed);
     Some(LookUp::Settled)
@@ -87,7 +87,7 @@ pub fn keep(
     record: &ArrayRecord,
     owners: &mut [u64],
 ) {
-    let Place::Data { stat, .. } = entry.place else { return };
+    let Place::Known(Settled::Data { stat, .. }) = entry.place else { return };
     if !is_keeping(shared, record) {
         return;
     }

@@ -1,4 +1,11 @@
 //! A chunk of the window: what it is for, and how far it is.
+//!
+//! Words for chunks that are one and the same, here and in waves:
+//!
+//! twin    the next window entry with the same chunk, for a later batch
+//! mates   the tasks right behind a task that are of its chunk and its read: twins in one wave
+//! kept    the chunk lies in the chunk cache, or one task decodes it to there
+//! owner   the window entry of that task
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::base::version::Version;
@@ -7,13 +14,23 @@ use crate::plan::Cursor;
 use crate::records::Need;
 use crate::wave::Kept;
 
+/// What is asked about a chunk, until it goes to a wave.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// Not looked up yet.
     New,
     /// Waits for an index lookup.
     Waiting(u32),
-    /// Lies there.
+    /// It is settled.
+    Known(Settled),
+    /// Failed and was reported, or went to a wave before its turn.
+    Gone,
+}
+
+/// What a chunk turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Settled {
+    /// Lies there in its file.
     Data { offset: u64, bytes: u64, stat: FileStat },
     /// Is kept decoded, or is being decoded to be kept.
     Kept,
@@ -25,8 +42,6 @@ pub enum Place {
     Pad,
     /// Is what no box covers of a field, from block number `chunk` on.
     Blank,
-    /// Failed and was reported, or went to a wave before its turn.
-    Gone,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,7 @@ use crate::intake::arrays::Uri;
 use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
-use crate::jobs::plan::planned::{Left, Place, Planned, Scouted};
+use crate::jobs::plan::planned::{Left, Place, Planned, Scouted, Settled};
 use crate::jobs::plan::redo::redo;
 use crate::plan::{Merge, asked_chunk};
 use crate::records::{ArrayRecord, Need};
@@ -312,7 +312,7 @@ impl Planner {
         {
             let pair_first = self.pair_limit;
             let (pairs, pair_limit) = (&mut *self.pairs, &mut self.pair_limit);
-            let place = if is_fed { Place::Fed } else { Place::New };
+            let place = if is_fed { Place::Known(Settled::Fed) } else { Place::New };
             let position = self.merge.next(&self.record, |number| {
                 pairs[index(*pair_limit % pairs.len() as u64)] = number;
                 *pair_limit += 1;
@@ -377,7 +377,7 @@ impl Planner {
             let pair_first = self.pair_limit;
             self.pairs[index(pair_first % self.pairs.len() as u64)] = number;
             self.pair_limit += 1;
-            self.plan(current, Place::Pad, (0, 0), Need::NONE, pair_first);
+            self.plan(current, Place::Known(Settled::Pad), (0, 0), Need::NONE, pair_first);
         }
     }
 
