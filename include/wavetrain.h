@@ -1098,148 +1098,173 @@ typedef struct wavetrain_metadata_latency {
 
 /* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
  * sample_rank and sample_shape, or fields, must be set, all else works as it is. In brackets: the
- * default. 0 means zero, unless "0 = derived" is said. What is marked "not built yet" is
+ * default. 0 means zero, unless "0 = derived" is said. What is marked "Not built yet" is
  * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
 typedef struct wavetrain_config {
     size_t struct_size;
 
+    /* tools/settings.py writes the members from here: change src/setup/config.rs. */
     /* The batch. */
-    uint32_t samples_per_batch; /* 1 to 1,048,576 [1] */
-    uint32_t sample_rank;       /* axes of a sample, 1 to 16 [0: must be set, or fields] */
-    uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
-    uint32_t dtype;       /* output type: F32, BF16, F16; an integer type that loses nothing; or the
-                             array's own type or RAW, as a copy of the bits [F32] */
-    uint32_t dtype_bytes; /* bytes of an element where dtype is RAW, 1 to 16; else 0 [0] */
+    uint32_t samples_per_batch; /* Samples in a batch. 1 to 1,048,576. [1] */
+    /* Axes of a sample. It must be set, unless there is a table of fields. Up to 16. [0] */
+    uint32_t sample_rank;
+    uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* Extents of a sample, each at least 1. [none] */
+    /* Type of its elements: F32, BF16, F16; an integer type that loses nothing; or the array's
+     * own type or RAW, as a copy of the bits. [F32] */
+    uint32_t dtype;
+    uint32_t dtype_bytes; /* Bytes of an element if dtype is RAW, 1 to 16; else 0. [0] */
 
     /* Caps. */
-    uint64_t max_gpu_memory_bytes;  /* device bytes; 0 = derived: output pool + 1 GiB. Where it is
-                                       set, a wave may decode to 512 MiB, not 128. Like device,
-                                       consumer_stream and cuda_driver it speaks of a device: with
-                                       backend HOST it is INVALID to set one of them, with AUTO
-                                       they count where a device is taken [0] */
-    uint64_t max_host_memory_bytes; /* host + pinned bytes; 0 = derived: batch slots + chunk cache +
-                                       256 MiB, or 16 x max_chunk_uncompressed_bytes where that is
-                                       more, + what stacks and tables take beyond 32 MiB (also
-                                       decoders, where n_decode_threads is set); on a device, in
-                                       the place of the slots, 256 MiB + 1,056 x samples_per_batch
-                                       x host_buffer_waves [0] */
-    uint32_t lookahead_samples; /* that push takes ahead of the batch being planned, a batch or
-                                   more; 0 = derived: two batches, with a chunk cache
-                                   as many as fill it four times over, at most 4,096 [0] */
-    uint32_t n_batch_slots;     /* batches filled, ready or held at a time, 1 to 64 [3] */
-    uint64_t max_chunk_uncompressed_bytes; /* a larger chunk is WAVETRAIN_BUDGET at pop [16 MiB] */
-    uint64_t max_read_op_bytes;            /* to which neighbouring reads are merged [4 MiB] */
-    uint32_t host_buffer_waves;            /* staged at a time, 2 to 64 [4]. On a device these are
-                                              pinned slabs, which come from the NUMA node of the
-                                              thread that calls open */
-    uint32_t max_chunks_per_wave;          /* 1 to 65,535 [512] */
-    uint32_t max_substreams_per_chunk;     /* blosc streams of a chunk; 0 = no limit [0] */
+    /* Device bytes. 0 = derived: output pool + 1 GiB. If it is set, a wave may decode to 512
+     * MiB, not 128. Like device, consumer_stream and cuda_driver it speaks of a device: with
+     * backend HOST it is INVALID to set one of them, with AUTO they count if a device is taken.
+     * [0] */
+    uint64_t max_gpu_memory_bytes;
+    /* Host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB, or 16 x
+     * max_chunk_uncompressed_bytes if that is more, + what stacks and tables take beyond 32 MiB
+     * (and decoders, if n_decode_threads is set). On a device 256 MiB + 1,056 x
+     * samples_per_batch x host_buffer_waves stand for the slots. [0] */
+    uint64_t max_host_memory_bytes;
+    /* Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
+     * two batches; with a chunk cache as many as fill it four times over, at most 4,096. Up to
+     * 1,048,576. [0] */
+    uint32_t lookahead_samples;
+    uint32_t n_batch_slots; /* Batches that are filled, ready or held at a time. 1 to 64. [3] */
+    /* Largest decoded chunk: a larger one is BUDGET at pop. 1 to 2 GiB. [16 MiB] */
+    uint64_t max_chunk_uncompressed_bytes;
+    /* Largest read that neighbouring reads are merged to; a single chunk may be larger. 1 to
+     * 4,294,967,295. [4 MiB] */
+    uint64_t max_read_op_bytes;
+    /* Waves that are staged at a time. On a device these are pinned slabs, which come from the
+     * NUMA node of the thread that calls open. 2 to 64. [4] */
+    uint32_t host_buffer_waves;
+    uint32_t max_chunks_per_wave; /* Chunks in a wave. 1 to 65,535. [512] */
+    uint32_t max_substreams_per_chunk; /* Most blosc streams of a chunk. 0 = no limit. [0] */
 
     /* Workers and caches. */
-    uint32_t n_io_threads;            /* that wait for storage, 1 to 1024 [16] */
-    uint32_t n_decode_threads;        /* or threads of yours that work at a time, where there are
-                                         none of ours; 0 = derived: CPUs of the affinity mask; on a
-                                         device less two, for your thread and the driver's, and 1
-                                         at least [0] */
-    uint32_t metadata_io_concurrency; /* metadata and index reads in flight, 1 to 4096 [64] */
-    uint32_t n_array_meta_cache;      /* arrays whose metadata is kept, 1 or more [64] */
-    uint32_t n_shard_index_cache;     /* index pages of 256 chunks, 1 or more [1024] */
-    uint32_t n_chunk_layout_cache;    /* files whose size and presence are kept, 1 or more [1024] */
-    uint32_t max_shards_per_sample;   /* that a box may touch; 0 = no limit [0] */
-    uint64_t chunk_cache_bytes;       /* for decoded chunks that are kept, a part in 32 for tables;
-                                         those whose next use is farthest ahead leave first, so
-                                         look far ahead; chunks are then decoded whole, those that
-                                         nothing compressed are not kept; 65,536 or more [0] */
+    uint32_t n_io_threads; /* Threads that wait for storage. 1 to 1,024. [16] */
+    /* Threads that decode, or threads of yours that work at a time if there are none of ours. 0
+     * = derived: CPUs of the affinity mask; on a device less two, for your thread and the
+     * driver's, and 1 at least; fewer if the host memory cap has no room for their scratch. Up
+     * to 1,024. [0] */
+    uint32_t n_decode_threads;
+    uint32_t metadata_io_concurrency; /* Metadata and index reads in flight. 1 to 4,096. [64] */
+    uint32_t n_array_meta_cache; /* Arrays whose metadata is cached. 1 to 1,048,576. [64] */
+    /* Index pages that are cached, of 256 chunks each. 1 to 16,777,216. [1,024] */
+    uint32_t n_shard_index_cache;
+    /* Files whose presence, size and index checksums are cached. 1 to 16,777,216. [1,024] */
+    uint32_t n_chunk_layout_cache;
+    uint32_t max_shards_per_sample; /* Most shards that a box may touch. 0 = no limit. [0] */
+    /* Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536 or
+     * more. The chunks whose next use is farthest ahead leave first, so look far ahead. Chunks
+     * are then decoded whole; uncompressed ones are not cached. [0] */
+    uint64_t chunk_cache_bytes;
 
     /* Behaviour. */
-    uint32_t backend;        /* WAVETRAIN_BACKEND_ [HOST] */
-    int32_t device;          /* CUDA device; -1 = the current context's, see above [-1] */
-    uint32_t thread_mode;    /* WAVETRAIN_THREADS_ [OWN] */
-    uint32_t drop_last;      /* 1: flush discards a batch that is not full [0] */
-    uint32_t on_error;       /* WAVETRAIN_ON_ERROR_ [FAIL] */
-    uint32_t missing_chunks; /* WAVETRAIN_MISSING_ [FILL] */
-    uint32_t pad_mode;       /* WAVETRAIN_PAD_ [NONE] */
-    uint32_t pad_value_set;  /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value [0] */
-    double pad_value;        /* that padding and skipped samples hold; must fit dtype [0] */
-    uint64_t pop_timeout_ns; /* what WAVETRAIN_POP_TIMEOUT means, pop's default in C++ [30 s] */
-    uint32_t enable_gds;     /* WAVETRAIN_GDS_ [OFF] */
-    uint32_t numa_strategy;  /* WAVETRAIN_NUMA_ [OFF] */
-    int32_t numa_node;       /* -1 = none, all else is not built yet [-1] */
-    uint32_t log_level;      /* the least severe WAVETRAIN_LOG_ that is logged [WARN] */
-    uint32_t log_quiet;      /* 0: log lines go to stderr too [1] */
-    uint32_t reserved;       /* 0 */
-    void *consumer_stream;   /* CUstream that you use batches on: release waits for it; (void *)1:
-                                the legacy default stream, (void *)2: that of the thread that pops,
-                                see wavetrain_dlpack. It lives until close [NULL: none] */
-    wavetrain_metadata_latency metadata_latency; /* not built yet [0] */
+    uint32_t backend; /* WAVETRAIN_BACKEND_: the place of batches. [HOST] */
+    /* Number of the CUDA device; -1 = the one of the context that is current, see above. [-1] */
+    int32_t device;
+    uint32_t thread_mode; /* WAVETRAIN_THREADS_: whose threads do the work. [OWN] */
+    uint32_t drop_last; /* 1: flush discards a batch that is not full. [0] */
+    uint32_t on_error; /* WAVETRAIN_ON_ERROR_: what follows a sample that fails. [FAIL] */
+    uint32_t missing_chunks; /* WAVETRAIN_MISSING_: what a chunk is that does not exist. [FILL] */
+    uint32_t pad_mode; /* WAVETRAIN_PAD_: what lies outside of an array. [NONE] */
+    /* 1: constant padding takes pad_value; 0: the array's fill value. [0] */
+    uint32_t pad_value_set;
+    double pad_value; /* The value that padding and skipped samples hold; it must fit dtype. [0] */
+    uint64_t pop_timeout_ns; /* What WAVETRAIN_POP_TIMEOUT means, pop's default in C++. [30 s] */
+    uint32_t enable_gds; /* WAVETRAIN_GDS_: GPUDirect Storage. Not built yet. [OFF] */
+    /* WAVETRAIN_NUMA_: placement of memory and threads. Not built yet. [OFF] */
+    uint32_t numa_strategy;
+    int32_t numa_node; /* NUMA node; -1 = none. Not built yet. [-1] */
+    uint32_t log_level; /* WAVETRAIN_LOG_: the least severe level that is logged. [WARN] */
+    uint32_t log_quiet; /* 1: log lines go to the hook alone; 0: to stderr too. [1] */
+    uint32_t reserved; /* Always 0. */
+    /* CUstream that you use batches on, until close: release waits for it. (void *)1 is the
+     * legacy default stream, (void *)2 that of the thread that pops, see wavetrain_dlpack.
+     * [none] */
+    void *consumer_stream;
+    /* Synthetic latency of metadata. Not built yet. [none] */
+    wavetrain_metadata_latency metadata_latency;
 
     /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
-    wavetrain_memory_hook memory;
-    wavetrain_files_hook files;
-    wavetrain_log_hook log;
+    wavetrain_memory_hook memory; /* Where memory comes from. [none] */
+    wavetrain_files_hook files; /* Where files come from. [none] */
+    wavetrain_log_hook log; /* Where log lines go. [none] */
+    /* Last words before a defect of wavetrain ends the process. [none] */
     wavetrain_fatal_hook fatal;
-    wavetrain_workers_hook workers;
-    wavetrain_profiler_hook profiler;
+    wavetrain_workers_hook workers; /* Your job system, with thread_mode HOOK. [none] */
+    wavetrain_profiler_hook profiler; /* Your profiler. [none] */
 
-    uint32_t reader;    /* WAVETRAIN_READER_ [AUTO] */
-    uint32_t reserved2; /* 0 */
-
-    const char *cuda_driver; /* path of the CUDA driver, up to 4,095 bytes and a NUL, read during
-                                the call alone; for tests [NULL: libcuda.so.1] */
+    /* Reading, and the driver. */
+    uint32_t reader; /* WAVETRAIN_READER_: who reads data that is not in the page cache. [AUTO] */
+    uint32_t reserved2; /* Always 0. */
+    /* Path of the CUDA driver, up to 4,095 bytes and a NUL, read during the call alone; for
+     * tests. NULL is libcuda.so.1. [none] */
+    const char *cuda_driver;
 
     /* Several tensors in a batch, or several boxes in a sample. */
-    const wavetrain_field *fields; /* n_fields of them, read during the call alone. sample_rank,
-                                      sample_shape, dtype, dtype_bytes, pad_mode, pad_value_set and
-                                      pad_value of the config keep their defaults then [NULL] */
-    uint32_t n_fields;             /* up to WAVETRAIN_FIELDS_MAX; 0: those describe the one [0] */
-    uint32_t field_bytes;          /* sizeof(wavetrain_field), where there are fields [0] */
-    uint32_t max_boxes_per_sample; /* up to 255; 0 = derived: one for each field. With 0 and no
-                                      fields the box of a sample has all of its shape; else it may
-                                      be a part of it [0] */
-    uint32_t max_npy_files;        /* numbered .npy files that all arrays in use have together,
-                                      up to 2^24; 64 bytes each [0] */
-    uint32_t digest;               /* 1: each sample of each field gets a digest, see below [0] */
-    uint32_t augment;              /* not built yet [0] */
-    uint64_t max_resample_bytes;   /* not built yet [0] */
-    wavetrain_source_hook source;  /* hook:NAME; copied by open [none] */
-    uint32_t device_decode;        /* WAVETRAIN_DECODE_ [AUTO] */
-    uint32_t reserved3;            /* 0 */
-    wavetrain_store_hook store;    /* not built yet [none] */
-    uint64_t hook_stack_bytes;     /* stack of a hook on each of wavetrain's own threads, up to
-                                      1 GiB; below it is a guard of 128 KiB. 0 = derived: 256 KiB.
-                                      Stacks have no part for hooks, and guards of a page, if no
-                                      hook but memory and workers is set [0] */
-    uint32_t max_open_files;       /* descriptors of data files that are kept open, two for each
-                                      file with reader = DIRECT; 0 = derived: an eighth of
-                                      RLIMIT_NOFILE, at least 64. Never more files than
-                                      n_chunk_layout_cache. Metadata, folders and io_uring take a
-                                      few more, for a moment or for good [0] */
-    uint32_t keep_loaded;          /* 1: the library or plugin that holds wavetrain stays loaded
-                                      until the process ends, once a loader was opened; 0: you
-                                      close before you unload it. A program always stays [1] */
-    uint64_t reset_timeout_ns;     /* that reset waits for what runs, before it is AGAIN [30 s] */
+    /* The fields of a batch, read during the call alone. sample_rank, sample_shape, dtype,
+     * dtype_bytes, pad_mode, pad_value_set and pad_value keep their defaults then. [none] */
+    const wavetrain_field *fields;
+    uint32_t n_fields; /* Their number, up to WAVETRAIN_FIELDS_MAX. [0] */
+    uint32_t field_bytes; /* sizeof(wavetrain_field), if there are fields. [0] */
+    /* Most boxes of a sample. 0 = derived: one for each field. With 0 and no fields the box of a
+     * sample has all of its shape; else it may be a part of it. Up to 255. [0] */
+    uint32_t max_boxes_per_sample;
+    /* Numbered .npy files that all arrays in use have together; 64 bytes each. Up to 16,777,216.
+     * [0] */
+    uint32_t max_npy_files;
+    uint32_t digest; /* 1: each sample of each field gets a digest, see below. [0] */
+    uint32_t augment; /* 1: boxes may be changed as they are cast. Not built yet. [0] */
+    uint64_t max_resample_bytes; /* Memory for boxes that are resampled. Not built yet. [0] */
+    /* Arrays that only you can read: hook:NAME. Copied by open. [none] */
+    wavetrain_source_hook source;
+    uint32_t device_decode; /* WAVETRAIN_DECODE_: what is decoded on the device. [AUTO] */
+    uint32_t reserved3; /* Always 0. */
+    wavetrain_store_hook store; /* Functions that the files hook lacks. Not built yet. [none] */
+    /* Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
+     * derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but
+     * memory and workers is set. Up to 1 GiB. [0] */
+    uint64_t hook_stack_bytes;
+    /* Descriptors of data files that are kept open, two for each file with reader DIRECT. 0 =
+     * derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
+     * n_chunk_layout_cache. Metadata, folders and io_uring take a few more, for a moment or for
+     * good. [0] */
+    uint32_t max_open_files;
+    /* 1: the library or plugin that holds wavetrain stays loaded until the process ends, once a
+     * loader was opened; 0: you close before you unload it. A program always stays. [1] */
+    uint32_t keep_loaded;
+    uint64_t reset_timeout_ns; /* How long reset waits for what runs, before it is AGAIN. [30 s] */
 
     /* Not built yet: another value than the default is UNSUPPORTED by name. */
-    uint32_t map_uncompressed;       /* 1: uncompressed data is read through mappings [0] */
-    uint32_t saturate;               /* 1: casts to integers clamp and truncate; NaN is 0 [0] */
-    uint64_t map_bytes_max;          /* address space for mapped files [64 GiB] */
-    uint32_t n_readers;              /* calls of read_into that work at a time [8] */
-    uint32_t lent_slots;             /* n: records for n lent slots, and no other slots [0] */
-    uint32_t trace_events;           /* places in the ring of events [0] */
-    uint32_t max_indices_per_sample; /* in lists of indices [0] */
-    uint32_t check_memory;           /* 1: open is OUT_OF_MEMORY for a budget beyond what the system
-                                        allots. Nothing is checked yet [1] */
-    uint32_t on_consumer_lost;       /* WAVETRAIN_LOST_ [FAIL] */
-    const char *share_name;          /* name under which other processes attach [NULL] */
-    uint32_t share_consumers;        /* processes that attach, 1 to 64 [0] */
-    uint32_t share_order;            /* WAVETRAIN_SHARE_ [ROUND] */
-    uint32_t share_owner;            /* 1: the owner pops as consumer 0 [0] */
-    uint32_t reserved4;              /* 0 */
-    uint64_t attach_timeout_ns;      /* a consumer that has not attached by then is lost [60 s] */
-    const uint64_t *cpus;            /* cpu_words words of bits: the CPUs that threads may use
-                                        [NULL: those of the thread that opens] */
-    uint32_t cpu_words;              /* [0] */
-    uint32_t reserved5;              /* 0 */
+    /* 1: uncompressed data is read through mappings. Not built yet. [0] */
+    uint32_t map_uncompressed;
+    uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
+    uint64_t map_bytes_max; /* Address space for mapped files. Not built yet. [64 GiB] */
+    uint32_t n_readers; /* Calls of read_into that work at a time. Not built yet. [8] */
+    uint32_t lent_slots; /* n: records for n lent slots, and no other slots. Not built yet. [0] */
+    uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
+    uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
+    /* 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
+     * nothing is checked. [1] */
+    uint32_t check_memory;
+    /* WAVETRAIN_LOST_: the effect of a consumer that is lost. Not built yet. [FAIL] */
+    uint32_t on_consumer_lost;
+    const char *share_name; /* Name under which other processes attach. Not built yet. [none] */
+    uint32_t share_consumers; /* Processes that attach, 1 to 64. Not built yet. [0] */
+    /* WAVETRAIN_SHARE_: which consumer gets which batch. Not built yet. [ROUND] */
+    uint32_t share_order;
+    uint32_t share_owner; /* 1: the owner pops as consumer 0. Not built yet. [0] */
+    uint32_t reserved4; /* Always 0. */
+    /* A consumer that has not attached by then is lost. Not built yet. [60 s] */
+    uint64_t attach_timeout_ns;
+    /* Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
+     * yet. [none] */
+    const uint64_t *cpus;
+    uint32_t cpu_words; /* Words of cpus. Not built yet. [0] */
+    uint32_t reserved5; /* Always 0. */
+    /* To here. */
 } wavetrain_config;
 
 /* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the

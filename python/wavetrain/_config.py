@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wavetrain import _border, _native
-from wavetrain._border import I32_MAX, U32_MAX, U64_MAX
+from wavetrain._border import I32_MAX, U64_MAX
 from wavetrain._library import library
+from wavetrain._settings import LIMITS
 
 Given = TypeVar("Given")
 Stored = TypeVar("Stored")
@@ -203,9 +204,13 @@ class Field:
             keep(self, "pad_value", _border.real("pad_value", self.pad_value))
 
 
-def number(default: int, low: int = 0, high: int = U32_MAX) -> Any:
-    """A whole number of low to high."""
-    return dataclasses.field(default=default, metadata={"limits": (low, high)})
+def number(name: str, default: int | None = None, most: int | None = None) -> Any:
+    """A whole number with the default and the limits of the library, or others."""
+    of_library, low, high = LIMITS[name]
+    limits = (low, high if most is None else most)
+    return dataclasses.field(
+        default=of_library if default is None else default, metadata={"limits": limits}
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -287,33 +292,33 @@ class Config:
 
     samples_per_batch: int
     sample_shape: Sequence[int] = ()
-    max_gpu_memory_bytes: int = number(0, high=U64_MAX)
+    max_gpu_memory_bytes: int = number("max_gpu_memory_bytes")
     dtype: Coerced[Any, Dtype] = Coerced(dtype_field, Dtype.F32)
     lookahead_samples: int | None = None
-    max_chunk_uncompressed_bytes: int = number(16 << 20, 1, U64_MAX)
-    max_read_op_bytes: int = number(4 << 20, 1, U64_MAX)
-    host_buffer_waves: int = number(4, 2, 64)
-    max_chunks_per_wave: int = number(512, 1, 65_535)
-    max_substreams_per_chunk: int = number(0)
-    n_io_threads: int = number(16, 1, 1024)
-    metadata_io_concurrency: int = number(64, 1, 4096)
-    n_array_meta_cache: int = number(64, 1)
-    n_shard_index_cache: int = number(1024, 1)
-    n_chunk_layout_cache: int = number(1024, 1)
-    max_shards_per_sample: int = number(0)
+    max_chunk_uncompressed_bytes: int = number("max_chunk_uncompressed_bytes")
+    max_read_op_bytes: int = number("max_read_op_bytes")
+    host_buffer_waves: int = number("host_buffer_waves")
+    max_chunks_per_wave: int = number("max_chunks_per_wave")
+    max_substreams_per_chunk: int = number("max_substreams_per_chunk")
+    n_io_threads: int = number("n_io_threads")
+    metadata_io_concurrency: int = number("metadata_io_concurrency")
+    n_array_meta_cache: int = number("n_array_meta_cache")
+    n_shard_index_cache: int = number("n_shard_index_cache")
+    n_chunk_layout_cache: int = number("n_chunk_layout_cache")
+    max_shards_per_sample: int = number("max_shards_per_sample")
     device: int | None = None
     pop_timeout_s: float | None = 30.0
     enable_gds: bool | None = None
     numa_strategy: Choice[NumaStrategy] = Choice(NumaStrategy.DISABLED)
-    numa_node: int = number(-1, -1, I32_MAX)
+    numa_node: int = dataclasses.field(default=-1, metadata={"limits": (-1, I32_MAX)})
     metadata_latency: LatencyModel | None = None
     # What the reference does not have.
     backend: Choice[Backend] = Choice(Backend.AUTO)
-    max_host_memory_bytes: int = number(0, high=U64_MAX)
-    n_decode_threads: int = number(0)
-    n_batch_slots: int = number(3, 1, 64)
-    chunk_cache_bytes: int = number(0, high=U64_MAX)
-    dtype_bytes: int = number(0, 0, 16)
+    max_host_memory_bytes: int = number("max_host_memory_bytes")
+    n_decode_threads: int = number("n_decode_threads")
+    n_batch_slots: int = number("n_batch_slots")
+    chunk_cache_bytes: int = number("chunk_cache_bytes")
+    dtype_bytes: int = number("dtype_bytes", most=16)
     drop_last: bool = False
     on_error: Choice[OnError] = Choice(OnError.FAIL)
     missing_chunks: Choice[MissingChunks] = Choice(MissingChunks.FILL)
@@ -323,13 +328,13 @@ class Config:
     consumer_stream: Any = None
     cuda_driver: str | None = None
     fields: Sequence[Field] = ()
-    max_boxes_per_sample: int = number(0, high=255)
-    max_npy_files: int = number(0, high=1 << 24)
+    max_boxes_per_sample: int = number("max_boxes_per_sample")
+    max_npy_files: int = number("max_npy_files")
     source: Any = None
     digest: bool = False
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
-    hook_stack_bytes: int = number(1 << 20, high=1 << 30)
-    max_open_files: int = number(0)
+    hook_stack_bytes: int = number("hook_stack_bytes", default=1 << 20)
+    max_open_files: int = number("max_open_files")
     keep_loaded: bool = True
     reset_timeout_s: float | None = 30.0
 
@@ -347,14 +352,17 @@ class Config:
                 self._keep(
                     field.name, _border.whole(field.name, getattr(self, field.name), *limits)
                 )
-        samples = _border.whole("samples_per_batch", self.samples_per_batch, 1, 1 << 20)
+        samples = _border.whole(
+            "samples_per_batch", self.samples_per_batch, *LIMITS["samples_per_batch"][1:]
+        )
         self._keep("samples_per_batch", samples)
         self._keep("fields", fields_of(self.fields))
         self._keep("sample_shape", shape(self.sample_shape, 0 if self.fields else 1))
         self._keep("drop_last", _border.flag("drop_last", self.drop_last))
         self._keep("digest", _border.flag("digest", self.digest))
         if self.lookahead_samples is not None:
-            ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, U32_MAX)
+            most = LIMITS["lookahead_samples"][2]
+            ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, most)
             self._keep("lookahead_samples", ahead)
         if self.device is not None:
             self._keep("device", _border.whole("device", self.device, 0, I32_MAX))

@@ -153,7 +153,14 @@ macro_rules! config {
             ///
             /// Fill it with [`Config::default`] and change what you need. "0 = derived" is said
             /// where it holds; elsewhere 0 means zero.
-            struct Config, DEFAULT { $($(#[$doc])* $name: $type = $default,)+ }
+            struct Config, DEFAULT { $(
+                $(#[$doc])*
+                #[doc = concat!(
+                    "\n\nDefault: `", stringify!($default), "`."
+                    $(, " Limits: `", stringify!($least), "` to `", stringify!($most), "`.")?
+                )]
+                $name: $type = $default,
+            )+ }
         }
 
         impl Config {
@@ -193,218 +200,222 @@ macro_rules! config {
     };
 }
 
-/// The fields of a config, in the order of the header: type and default, then limits, both
-/// included, that it is a hook, or that it is not built yet, so only its default is accepted; after
-/// `=>` how the command line reads its flag, and the help.
+/// The fields of a config, in their order: type and default, then limits, both included, that it is
+/// a hook, or that it is not built yet, so only its default is accepted; after `=>` how the command
+/// line reads its flag, and the help. tools/settings.py makes the header's members and Python's
+/// limits of it, with the sentences; `NAME_` in one stands for the constants of these names.
 #[cfg_attr(feature = "internals", macro_export)]
 #[doc(hidden)]
 macro_rules! config_table {
     ($make:ident) => { $make! {
-        /// Samples in a batch, at least 1. Default 1.
+        // The batch.
+        /// Samples in a batch.
         samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
-        /// Axes of a sample, 1 to 16. Default 0: must be set, where there is no table of fields.
+        /// Axes of a sample. It must be set, unless there is a table of fields.
         sample_rank: u32 = 0, [0, RANK_MAX] => Count "axes of a sample";
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
             => Shape "extents of a sample: 64,128,128 (sets sample-rank)";
-        /// Output element type. Default F32.
+        /// Type of its elements: F32, BF16, F16; an integer type that loses nothing; or the
+        /// array's own type or RAW, as a copy of the bits.
         dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
-        /// Bytes of an element where dtype is RAW, else 0.
+        /// Bytes of an element if dtype is RAW, 1 to 16; else 0.
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";
-        /// Cap on device bytes. 0 = derived: output pool + 1 GiB. With BACKEND_HOST it must be 0.
+        // Caps.
+        /// Device bytes. 0 = derived: output pool + 1 GiB. If it is set, a wave may decode to 512
+        /// MiB, not 128. Like device, consumer_stream and cuda_driver it speaks of a device: with
+        /// backend HOST it is INVALID to set one of them, with AUTO they count if a device is
+        /// taken.
         max_gpu_memory_bytes: u64 = 0 => Bytes "cap on device bytes; 0 = derived";
-        /// Cap on host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB, or 16
-        /// `max_chunk_uncompressed_bytes` where that is more, + what stacks and tables take beyond
-        /// 32 MiB, with decoders where their number is set; on a device, instead of batch slots,
-        /// 256 MiB and a kilobyte for each sample of a batch and wave.
+        /// Host and pinned bytes. 0 = derived: batch slots + chunk cache + 256 MiB, or 16 x
+        /// max_chunk_uncompressed_bytes if that is more, + what stacks and tables take beyond 32
+        /// MiB (and decoders, if n_decode_threads is set). On a device 256 MiB + 1,056 x
+        /// samples_per_batch x host_buffer_waves stand for the slots.
         max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
-        /// Samples that push takes ahead of the batch being planned. 0 = derived: two batches; with
-        /// a chunk cache as many as fill it four times over, at most 4,096.
+        /// Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
+        /// two batches; with a chunk cache as many as fill it four times over, at most 4,096.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
             => Count "samples taken ahead; 0 = two batches";
-        /// Batches that may be filled, ready or held at a time. Default 3.
+        /// Batches that are filled, ready or held at a time.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
-        /// Largest decoded chunk. Default 16 MiB.
+        /// Largest decoded chunk: a larger one is BUDGET at pop.
         max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
             => Bytes "largest decoded chunk";
-        /// Largest read that merging makes; a single chunk may be larger. Default 4 MiB.
+        /// Largest read that neighbouring reads are merged to; a single chunk may be larger.
         max_read_op_bytes: u64 = 4 << 20, [1, u32::MAX] => Bytes "largest merged read";
-        /// Waves that are staged at a time, 2 to 64. Default 4.
+        /// Waves that are staged at a time. On a device these are pinned slabs, which come from
+        /// the NUMA node of the thread that calls open.
         host_buffer_waves: u32 = 4, [2, 64] => Count "waves staged at a time";
-        /// Chunks in a wave, 1 to 65535. Default 512.
+        /// Chunks in a wave.
         max_chunks_per_wave: u32 = 512, [1, 65535] => Count "chunks in a wave";
-        /// Most blosc streams in a chunk. 0 = no limit. Default 0.
+        /// Most blosc streams of a chunk. 0 = no limit.
         max_substreams_per_chunk: u32 = 0 => Count "most blosc streams in a chunk; 0 = no limit";
-        /// Threads that wait for storage, 1 to 1024. Default 16.
+        // Workers and caches.
+        /// Threads that wait for storage.
         n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
-        /// Threads that decode. 0 = derived: CPUs of the affinity mask, on a device less two, one
-        /// at least; fewer where the host memory cap has no room for their scratch.
+        /// Threads that decode, or threads of yours that work at a time if there are none of ours.
+        /// 0 = derived: CPUs of the affinity mask; on a device less two, for your thread and the
+        /// driver's, and 1 at least; fewer if the host memory cap has no room for their scratch.
         n_decode_threads: u32 = 0, [0, THREADS_MAX]
             => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
-        /// Metadata and index reads in flight, 1 to 4096. Default 64.
+        /// Metadata and index reads in flight.
         metadata_io_concurrency: u32 = 64, [1, 4096] => Count "metadata reads in flight";
-        /// Arrays whose metadata is cached, at least 1. Default 64.
+        /// Arrays whose metadata is cached.
         n_array_meta_cache: u32 = 64, [1, 1 << 20] => Count "cached arrays";
-        /// Index pages (256 chunks each) that are cached, at least 1. Default 1024.
+        /// Index pages that are cached, of 256 chunks each.
         n_shard_index_cache: u32 = 1024, [1, 1 << 24] => Count "cached index pages";
-        /// Files whose layout (presence, size, index checksums) is cached, at least 1. Default
-        /// 1024.
+        /// Files whose presence, size and index checksums are cached.
         n_chunk_layout_cache: u32 = 1024, [1, 1 << 24] => Count "cached file layouts";
-        /// Most shards that a box may touch. 0 = no limit. Default 0.
+        /// Most shards that a box may touch. 0 = no limit.
         max_shards_per_sample: u32 = 0 => Count "most shards that a box touches; 0 = no limit";
-        /// Bytes of the cache of decoded chunks, one part in 32 of them for its tables: 0 for none,
-        /// else at least 65,536. Chunks are then decoded whole. Uncompressed chunks are not kept.
-        /// Default 0.
+        /// Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536
+        /// or more. The chunks whose next use is farthest ahead leave first, so look far ahead.
+        /// Chunks are then decoded whole; uncompressed ones are not cached.
         chunk_cache_bytes: u64 = 0 => Bytes "decoded chunks to keep";
-        /// BACKEND_AUTO, _HOST or _CUDA. Default HOST.
+        // Behaviour.
+        /// `BACKEND_`: the place of batches.
         backend: u32 = BACKEND_HOST, [0, BACKEND_CUDA] => Choice BACKENDS "where batches are made";
-        /// CUDA device. -1 = that of the context that is current at open, which is used; where none
-        /// is, BACKEND_CUDA is refused, and BACKEND_AUTO takes the host. Of any other number the
-        /// primary context is retained until close; a context of another device, or another one of
-        /// this device, must not be current. Default -1.
+        /// Number of the CUDA device; -1 = the one of the context that is current, see above.
         device: i32 = -1 => Signed "number of the CUDA device";
-        /// THREADS_OWN, _PUMP or _HOOK. Default OWN.
+        /// `THREADS_`: whose threads do the work.
         thread_mode: u32 = THREADS_OWN, [0, THREADS_HOOK]
             => Choice THREAD_MODES "who runs the work";
-        /// 1: flush discards a partial batch. Default 0.
+        /// 1: flush discards a batch that is not full.
         drop_last: u32 = 0, [0, 1] => Switch "discard a partial last batch";
-        /// ON_ERROR_FAIL or _SKIP. Default FAIL.
+        /// `ON_ERROR_`: what follows a sample that fails.
         on_error: u32 = ON_ERROR_FAIL, [0, ON_ERROR_SKIP]
             => Choice ON_ERRORS "after a failing sample";
-        /// MISSING_FILL or _ERROR. Default FILL.
+        /// `MISSING_`: what a chunk is that does not exist.
         missing_chunks: u32 = MISSING_FILL, [0, MISSING_ERROR]
             => Choice MISSING "what a chunk that does not exist is";
-        /// PAD_NONE, _CONSTANT, _EDGE or _REFLECT. Default NONE.
+        /// `PAD_`: what lies outside of an array.
         pad_mode: u32 = PAD_NONE, [0, PAD_REFLECT] => Choice PADS "boxes that reach outside";
-        /// 1: constant padding takes pad_value; 0: the array's fill value. Default 0.
+        /// 1: constant padding takes pad_value; 0: the array's fill value.
         pad_value_set: u32 = 0, [0, 1]
             => Switch "constant padding takes pad-value, not the fill value";
-        /// What padding and skipped samples hold; must fit the output type. Default 0.
+        /// The value that padding and skipped samples hold; it must fit dtype.
         pad_value: f64 = 0.0 => PadValue "what padding holds (sets pad-value-set)";
-        /// What `POP_TIMEOUT` stands for, in nanoseconds. Default 30 s.
+        /// What `POP_TIMEOUT` means, pop's default in C++.
         pop_timeout_ns: u64 = 30_000_000_000
             => Time "longest wait for a batch: 500ms, 30s; plain numbers are ns";
-        /// GPUDirect Storage: AUTO, GDS_OFF or GDS_ON. Not built yet, so only the default is taken:
-        /// GDS_OFF.
+        /// `GDS_`: GPUDirect Storage. Not built yet.
         enable_gds: u32 = GDS_OFF, [0, GDS_ON] => Choice GDS "GPUDirect Storage; not built yet";
-        /// NUMA placement: AUTO, NUMA_OFF or NUMA_PIN. Not built yet, so only the default is taken:
-        /// NUMA_OFF.
+        /// `NUMA_`: placement of memory and threads. Not built yet.
         numa_strategy: u32 = NUMA_OFF, [0, NUMA_PIN] => Choice NUMA "NUMA placement; not built yet";
-        /// NUMA node; -1 = none. Default -1. Not built yet.
+        /// NUMA node; -1 = none. Not built yet.
         numa_node: i32 = -1, {unbuilt} => Signed "NUMA node; -1 = none; not built yet";
-        /// Least severe level that is logged: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 5 fatal,
-        /// 6 off. Default 3.
-        log_level: u32 = 3, [0, LOG_OFF] => Choice LEVELS "least severe level logged";
-        /// 1: nothing on stderr; 0: log lines go there too. Default 1.
+        /// `LOG_`: the least severe level that is logged.
+        log_level: u32 = LOG_WARN, [0, LOG_OFF] => Choice LEVELS "least severe level logged";
+        /// 1: log lines go to the hook alone; 0: to stderr too.
         log_quiet: u32 = 1, [0, 1] => Switch "no log lines on stderr";
         /// Always 0.
         reserved: u32 = 0, [0, 0];
-        /// CUstream that batches are used on, or NULL: release waits for what is queued on it.
-        /// Default NULL.
+        /// CUstream that you use batches on, until close: release waits for it. (void *)1 is the
+        /// legacy default stream, (void *)2 that of the thread that pops, see wavetrain_dlpack.
         consumer_stream: *mut c_void = ptr::null_mut();
-        /// Synthetic metadata latency. Default none. Not built yet.
+        /// Synthetic latency of metadata. Not built yet.
         metadata_latency: MetadataLatency = MetadataLatency::BLANK, {unbuilt}
             => Latency "synthetic latency of metadata; not built yet";
+        // Hooks; all built-in by default. Copied by open; what they point to is in use until
+        // close.
         /// Where memory comes from.
         memory: MemoryHook = MemoryHook::NONE, Hook;
         /// Where files come from.
         files: FilesHook = FilesHook::NONE, Hook;
         /// Where log lines go.
         log: LogHook = LogHook::NONE, Hook;
-        /// Last words before a defect of ours ends the process.
+        /// Last words before a defect of wavetrain ends the process.
         fatal: FatalHook = FatalHook::NONE, Hook;
-        /// The host's job system, with `thread_mode` = THREADS_HOOK.
+        /// Your job system, with thread_mode HOOK.
         workers: WorkersHook = WorkersHook::NONE, Hook;
-        /// The host's profiler.
+        /// Your profiler.
         profiler: ProfilerHook = ProfilerHook::NONE, Hook;
-        /// READER_AUTO, _THREADS, _URING or _DIRECT: who reads chunk data that is not in the page
-        /// cache. Default AUTO.
+        // Reading, and the driver.
+        /// `READER_`: who reads data that is not in the page cache.
         reader: u32 = READER_AUTO, [0, READER_DIRECT]
             => Choice READERS "who reads what is not cached";
         /// Always 0.
         reserved2: u32 = 0, [0, 0];
-        /// Path of the CUDA driver, with a NUL; NULL = libcuda.so.1. Read at open alone. Default
-        /// NULL.
+        /// Path of the CUDA driver, up to 4,095 bytes and a NUL, read during the call alone; for
+        /// tests. NULL is libcuda.so.1.
         cuda_driver: DriverPath = DriverPath::NULL => Path "path of the CUDA driver";
-        /// The fields of a batch. Default none: one field, which sample_rank, sample_shape, dtype,
-        /// dtype_bytes, pad_mode, pad_value_set and pad_value describe; with a table these keep
-        /// their defaults.
+        // Several tensors in a batch, or several boxes in a sample.
+        /// The fields of a batch, read during the call alone. sample_rank, sample_shape, dtype,
+        /// dtype_bytes, pad_mode, pad_value_set and pad_value keep their defaults then.
         fields: FieldTable = FieldTable::NONE;
-        /// Most boxes of a sample. 0 = derived: one for each field. Where it is 0 and there is no
-        /// table of fields, the box of a sample is as large as the sample. Default 0.
+        /// Most boxes of a sample. 0 = derived: one for each field. With 0 and no fields the box
+        /// of a sample has all of its shape; else it may be a part of it.
         max_boxes_per_sample: u32 = 0, [0, BOXES_MAX]
             => Count "most boxes in a sample; 0 = one for each field";
-        /// Rows of the table of files of arrays that lie in folders of numbered .npy files, for all
-        /// of them together. Default 0: there are no such arrays.
+        /// Numbered .npy files that all arrays in use have together; 64 bytes each.
         max_npy_files: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
-        /// 1: each sample gets a digest, and each batch their sum. Default 0.
+        /// 1: each sample of each field gets a digest, see below.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
-        /// 1: boxes may be changed as they are cast. Not built yet, so only 0 is taken.
+        /// 1: boxes may be changed as they are cast. Not built yet.
         augment: u32 = 0, [0, 1], {unbuilt} => Count "changes as boxes are cast; not built yet";
-        /// Memory for boxes that are resampled. Not built yet, so only 0 is taken.
+        /// Memory for boxes that are resampled. Not built yet.
         max_resample_bytes: u64 = 0, {unbuilt} => Bytes "memory for resampled boxes; not built yet";
-        /// Arrays that only the host can read: `hook:NAME`. Default none.
+        /// Arrays that only you can read: hook:NAME. Copied by open.
         source: SourceHook = SourceHook::NONE, Hook;
-        /// DECODE_AUTO, _OFF or _ON: what is decoded on the device: LZ4, zstd, and blosc of
-        /// both. AUTO: chunks of LZ4 that are smaller on the bus as they lie in their file than
-        /// what boxes read of them, if there is room on the device to decode to. With
-        /// BACKEND_HOST not ON. Default AUTO.
+        /// `DECODE_`: what is decoded on the device.
         device_decode: u32 = DECODE_AUTO, [0, DECODE_ON]
             => Choice DECODES "what is decoded on the device";
         /// Always 0.
         reserved3: u32 = 0, [0, 0];
-        /// Functions that the files hook lacks. Default nothing. Not built yet.
+        /// Functions that the files hook lacks. Not built yet.
         store: StoreHook = StoreHook::NONE, Hook;
-        /// Bytes of stack that a hook has on an own thread, at most 1 GiB. 0 = derived: 256 KiB.
-        /// Without hooks there is none. Default 0.
+        /// Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
+        /// derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but
+        /// memory and workers is set.
         hook_stack_bytes: u64 = 0, [0, HOOK_STACK_BYTES_MAX]
             => Bytes "stack that hooks have on own threads; 0 = 256KiB";
-        /// Descriptors of data files that are kept open, two for each file where reader is DIRECT.
-        /// 0 = derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
-        /// n_chunk_layout_cache. Default 0.
+        /// Descriptors of data files that are kept open, two for each file with reader DIRECT. 0 =
+        /// derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
+        /// n_chunk_layout_cache. Metadata, folders and io_uring take a few more, for a moment or
+        /// for good.
         max_open_files: u32 = 0
             => Count "descriptors of data files that are kept open; 0 = an eighth of the limit";
-        /// 1: the object that holds this code stays loaded once a loader was opened; 0: the host
-        /// closes its loaders before it unloads it. Default 1.
+        /// 1: the library or plugin that holds wavetrain stays loaded until the process ends, once
+        /// a loader was opened; 0: you close before you unload it. A program always stays.
         keep_loaded: u32 = 1, [0, 1] => Switch "the library stays loaded once it was used";
-        /// Longest that a reset waits for what runs, in nanoseconds. Default 30 s.
+        /// How long reset waits for what runs, before it is AGAIN.
         reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset";
-        /// 1: uncompressed data is read through mappings. Default 0. Not built yet.
+        // Not built yet: another value than the default is UNSUPPORTED by name.
+        /// 1: uncompressed data is read through mappings. Not built yet.
         map_uncompressed: u32 = 0, {unbuilt};
-        /// 1: casts to integers clamp and truncate, and NaN is 0. Default 0. Not built yet.
+        /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
-        /// Address space for mapped files. Default 64 GiB. Not built yet.
+        /// Address space for mapped files. Not built yet.
         map_bytes_max: u64 = 64 << 30, {unbuilt};
-        /// Calls of read_into that work at a time. Default 8. Not built yet.
+        /// Calls of read_into that work at a time. Not built yet.
         n_readers: u32 = 8, {unbuilt};
-        /// Records for lent slots; the loader then has no other slots. Default 0. Not built yet.
+        /// n: records for n lent slots, and no other slots. Not built yet.
         lent_slots: u32 = 0, {unbuilt};
-        /// Places in the ring of events. Default 0. Not built yet.
+        /// Places in the ring of events. Not built yet.
         trace_events: u32 = 0, {unbuilt};
-        /// Most indices in the lists of a sample. Default 0. Not built yet.
+        /// Most indices in the lists of a sample. Not built yet.
         max_indices_per_sample: u32 = 0, {unbuilt};
-        /// 1: a budget beyond what the system allots is refused at open. Default 1. Not built yet:
+        /// 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
         /// nothing is checked.
         check_memory: u32 = 1, {unbuilt};
-        /// The effect of a lost consumer: LOST_FAIL or LOST_SKIP. Default LOST_FAIL. Not built yet.
+        /// `LOST_`: the effect of a consumer that is lost. Not built yet.
         on_consumer_lost: u32 = LOST_FAIL, {unbuilt};
-        /// Name under which other processes attach. Default NULL. Not built yet.
+        /// Name under which other processes attach. Not built yet.
         share_name: *const c_char = ptr::null(), {unbuilt};
-        /// Processes that attach. Default 0. Not built yet.
+        /// Processes that attach, 1 to 64. Not built yet.
         share_consumers: u32 = 0, {unbuilt};
-        /// Which consumer gets which batch: SHARE_ROUND, _FIRST or _ALL. Default SHARE_ROUND. Not
-        /// built yet.
+        /// `SHARE_`: which consumer gets which batch. Not built yet.
         share_order: u32 = SHARE_ROUND, {unbuilt};
-        /// 1: the owner pops as consumer 0. Default 0. Not built yet.
+        /// 1: the owner pops as consumer 0. Not built yet.
         share_owner: u32 = 0, {unbuilt};
         /// Always 0.
         reserved4: u32 = 0, [0, 0];
-        /// Longest wait for a consumer to attach, in nanoseconds. Default 60 s. Not built yet.
+        /// A consumer that has not attached by then is lost. Not built yet.
         attach_timeout_ns: u64 = 60_000_000_000, {unbuilt};
-        /// Bits of the CPUs that threads may use. Default NULL: those of the thread that opens. Not
-        /// built yet.
+        /// Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
+        /// yet.
         cpus: *const u64 = ptr::null(), {unbuilt};
-        /// Words of `cpus`. Default 0. Not built yet.
+        /// Words of cpus. Not built yet.
         cpu_words: u32 = 0, {unbuilt};
         /// Always 0.
         reserved5: u32 = 0, [0, 0];

@@ -78,6 +78,12 @@ fn the_declarations_are_made_from_the_header() {
     cc::run(python.arg(header::root().join("tools/bindings.py")).arg("--check"));
 }
 
+#[test]
+fn the_header_and_python_say_of_settings_what_their_table_says() {
+    let Some(mut python) = python() else { return };
+    cc::run(python.arg(header::root().join("tools/settings.py")).arg("--check"));
+}
+
 /// Prints "struct.field offset size", "sizeof struct size" and "constant name value".
 const LAYOUT: &str = "
 import ctypes, re
