@@ -37,15 +37,16 @@ const ROOMS: &[(&str, &str)] = &[
     // What the lock guards.
     (
         "state",
-        "setup intake assemble batch chunk_cache decode device read wave records cuda os base",
+        "setup intake source assemble batch chunk_cache decode device read wave records cuda os \
+         base",
     ),
     // What is decided once, what was pushed, and how a name becomes an array.
     ("setup", "assemble batch chunk_cache device records cuda base"),
     ("intake", "records base"),
+    ("source", "source/flat source/zarr read records os base"),
     ("source/flat", "source/zarr records base"),
     ("source/zarr", "source/json assemble records base"),
     ("source/json", "base"),
-    ("source", "records base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
     ("batch", "records loops base"),

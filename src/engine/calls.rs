@@ -16,7 +16,7 @@ use crate::fail;
 use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
 use crate::jobs::device::drain_device;
-use crate::jobs::lease::{close_forgotten, drop_retired};
+use crate::jobs::lease::drop_retired;
 use crate::jobs::release::{accept_event, give_slot_back, no_such_batch, note_consumer};
 use crate::jobs::tensors::check_field;
 use crate::os::sink::Level;
@@ -390,7 +390,7 @@ impl Engine {
         let Some(uri) = uri else {
             state.arrays.forget_all();
             state.chunks.invalidate(|_| true);
-            state.files.forget_array(None, |open| close_forgotten(shared, Some(open)));
+            state.files.forget_array(None, |open| shared.store.close_data(open));
             return Ok(());
         };
         let mut why = Why::new();
@@ -402,7 +402,7 @@ impl Engine {
             let id = state.arrays.id(array);
             state.arrays.forget(array);
             state.chunks.invalidate(|key| key.array_id == id);
-            state.files.forget_array(Some(id), |open| close_forgotten(shared, Some(open)));
+            state.files.forget_array(Some(id), |open| shared.store.close_data(open));
         }
         Ok(())
     }

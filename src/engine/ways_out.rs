@@ -9,7 +9,6 @@ use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
 use crate::fail;
-use crate::jobs::lease::write_file_path;
 use crate::os::Errno;
 use crate::os::store::Path;
 use crate::state::State;
@@ -143,7 +142,7 @@ fn write_longest_read(why: &mut Why, state: &State, shared: &Shared) {
     match reading.file {
         Some(file) => {
             let record = shared.array_record(reading.array);
-            write_file_path(shared, reading.array, record, file, &mut path);
+            shared.write_file_path(reading.array, record, file, &mut path);
         }
         None => path.push_str(shared.array_uri(reading.array)),
     }

@@ -21,7 +21,6 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
 use crate::intake::arrays::Spelled;
-use crate::jobs::lease::{file_path, folder_path, write_array_path};
 use crate::os::directory::Entry;
 use crate::os::store::{Fault, Path};
 use crate::os::{Errno, FileKind, FileStat};
@@ -30,6 +29,7 @@ use crate::read::{
     shown,
 };
 use crate::records::{ArrayRecord, DocumentKind, KeyEncoding, Spelling};
+use crate::source::paths::write_array_path;
 use crate::source::zarr::{spelling_of_name, write_file_key_as};
 use crate::state::State;
 use crate::state::lock::Lock;
@@ -57,7 +57,7 @@ pub fn look_above(
 ) -> Outcome {
     let record = lock.shared.array_record(question.array);
     if record.flat.is_some() {
-        let path = file_path(lock.shared, question.array, record, question.file);
+        let path = lock.shared.file_path(question.array, record, question.file);
         let text = "was there and is gone, so it is not missing data";
         return Outcome::Failed(fail!(why, Io, "{}: no such file: it {text}", shown(&path)));
     }
@@ -187,7 +187,7 @@ fn check_folder(
 ) -> Checked {
     let (shared, batch_id) = (lock.shared, question.batch_id);
     let Some(folder) = known.nearest else { return Ok(()) };
-    let path = folder_path(shared, question.array, record, folder);
+    let path = shared.folder_path(question.array, record, folder);
     let fault = match shared.store.stat_path(&path) {
         Ok(FileStat { kind: FileKind::FOLDER, .. }) => return Ok(()),
         Ok(_) => Fault::Absent,
@@ -275,7 +275,7 @@ fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Opti
 /// The path of the file of a question in another spelling.
 fn path_as(shared: &Shared, question: &Question, record: &ArrayRecord, as_of: Spelling) -> Path {
     let mut path = Path::new();
-    write_array_path(shared, question.array, &mut path);
+    write_array_path(shared.array_uri(question.array), &mut path);
     let mut coordinates = [0; RANK_MAX];
     let axes = record.axes();
     coordinates_from_linear(question.file, &record.file_counts()[..axes], &mut coordinates[..axes]);
@@ -334,7 +334,7 @@ fn check_file(
         Err(Errno(libc::ENOENT)) => Ok(()),
         Err(Errno(libc::ENOTDIR)) => {
             let file = folders_of(record, question.file)
-                .map(|folder| folder_path(shared, question.array, record, folder));
+                .map(|folder| shared.folder_path(question.array, record, folder));
             let is_file = |path: &Path| {
                 let kind = shared.store.stat_path(path).map(|stat| stat.kind);
                 kind.is_ok_and(|kind| kind != FileKind::FOLDER)
@@ -388,7 +388,7 @@ fn check_link_of(
     (array, record, folder): (ArraySlot, &ArrayRecord, Folder),
     why: &mut Why,
 ) -> Result<bool, Status> {
-    let path = folder_path(shared, array, record, folder);
+    let path = shared.folder_path(array, record, folder);
     match shared.store.stat_link(&path) {
         Err(Errno(libc::ENOENT)) => Ok(true),
         Err(errno) => Err(fail!(why, Io, "{}: {errno}", shown(&path))),

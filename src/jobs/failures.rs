@@ -7,13 +7,12 @@ use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
 use crate::cuda::Fault;
 use crate::fail;
-use crate::jobs::lease::file_path;
-use crate::jobs::look_up::forget_bad_file;
 use crate::os::sink::Level;
 use crate::os::store::Path;
 use crate::read::SHOWN_BYTES;
 use crate::records::{ArrayRecord, Destination, file_and_chunk};
 use crate::source::zarr::write_file_key;
+use crate::state::State;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask};
@@ -75,6 +74,22 @@ pub fn fail_task(
     }
 }
 
+/// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
+/// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
+/// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
+pub fn forget_bad_file(
+    shared: &Shared,
+    state: &mut State,
+    (array_id, file): (u64, u64),
+    record: &ArrayRecord,
+) {
+    if record.shard_levels == 0
+        && let Some(slot) = state.files.find(array_id, file)
+    {
+        shared.close_forgotten(state.files.forget(slot));
+    }
+}
+
 /// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
 pub fn fail_waiter(lock: &Lock, wave: WaveIndex, op: u32, status: Status, why: &Why) {
     let shared = lock.shared;
@@ -132,7 +147,7 @@ pub fn chunk_failure(
     why: &Why,
 ) -> Failure {
     if record.flat.is_some() {
-        return flat_failure(&file_path(shared, array, record, file), status, why);
+        return flat_failure(&shared.file_path(array, record, file), status, why);
     }
     if !record.is_in_files() {
         let (low, last) = (record.element_at(file), record.element_at(chunk));

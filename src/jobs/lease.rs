@@ -1,17 +1,13 @@
 //! A file that is leased for a job: its path, its descriptor, what its failures mean.
 
-use crate::base::indexes::{ArraySlot, WaveIndex};
-use crate::base::limits::RANK_MAX;
-use crate::base::math::{coordinates_from_linear, index};
+use crate::base::indexes::WaveIndex;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::jobs::failures::fail_task;
-use crate::os::store::{Descriptors, Fault, Path, STALE};
+use crate::os::store::{Descriptors, Fault, Path, STALE, Store};
 use crate::os::{Errno, FileStat};
-use crate::read::{Folder, Lease, LeaseOutcome, OpenFault, open_leased, shown};
-use crate::records::{ArrayRecord, flat_path};
-use crate::source::flat::write_numbered;
-use crate::source::zarr::{write_file_key, write_folder_key};
+use crate::read::{Lease, LeaseOutcome, OpenFault, open_leased, shown};
+use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::Lock;
@@ -20,70 +16,12 @@ use crate::wave::ReadOp;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub fn file_path(shared: &Shared, array: ArraySlot, record: &ArrayRecord, file: u64) -> Path {
-    let mut path = Path::new();
-    write_file_path(shared, array, record, file, &mut path);
-    path
-}
-
-/// Writes the path of a file behind an empty one: thousands of bytes, that are not copied.
-pub fn write_file_path(
-    shared: &Shared,
-    array: ArraySlot,
-    record: &ArrayRecord,
-    file: u64,
-    path: &mut Path,
-) {
-    if record.is_in_parts() {
-        let number = record.parts[index(file)].number;
-        return write_numbered(shared.array_uri(array), number, record.part_digits, path);
-    }
-    if record.flat.is_some() {
-        return path.push_str(flat_path(shared.array_uri(array)));
-    }
-    let mut coordinates = [0; RANK_MAX];
-    let axes = record.axes();
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut coordinates[..axes]);
-    write_array_path(shared, array, path);
-    write_file_key(record, &coordinates[..axes], path);
-}
-
-pub fn folder_path(
-    shared: &Shared,
-    array: ArraySlot,
-    record: &ArrayRecord,
-    folder: Folder,
-) -> Path {
-    let mut coordinates = [0; RANK_MAX];
-    let axes = ..folder.axes;
-    coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
-    let mut path = Path::new();
-    write_array_path(shared, array, &mut path);
-    write_folder_key(record, &coordinates[axes], &mut path);
-    path
-}
-
-/// Writes the path of an array, with a slash at its end.
-pub fn write_array_path(shared: &Shared, array: ArraySlot, path: &mut Path) {
-    let uri = shared.array_uri(array);
-    path.push_str(uri);
-    if !uri.ends_with('/') {
-        path.push_str("/");
-    }
-}
-
-pub fn close_forgotten(shared: &Shared, open: Option<Descriptors>) {
-    if let Some(open) = open {
-        shared.store.close_data(open);
-    }
-}
-
 /// Closes files that other versions took the place of, once no batch that looked before can need
 /// them.
 pub fn drop_retired(shared: &Shared, state: &mut State) {
     let first = state.slots.first_filling();
     while let Some(open) = state.files.drop_retired(first) {
-        close_forgotten(shared, open);
+        shared.close_forgotten(open);
     }
 }
 
@@ -110,6 +48,28 @@ pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
 /// Whether opening failed because this process or the system has no descriptor left.
 pub fn is_short_of_descriptors(fault: OpenFault) -> bool {
     matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
+}
+
+/// Opens what the table of files does not know; idle descriptors of the table make room where the
+/// process has none left. None where only descriptors in use are in the way.
+pub fn making_room<T: Copy>(
+    lock: &Lock,
+    mut open: impl FnMut(&Store) -> Result<T, Fault>,
+) -> Option<Result<T, Fault>> {
+    let shared = lock.shared;
+    // Ends: every turn closes a descriptor of ours, or returns.
+    loop {
+        let opened = open(&shared.store);
+        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
+            return Some(opened);
+        }
+        let files = &mut lock.lock().files;
+        match files.drain() {
+            Some(idle) => shared.store.close_data(idle),
+            None if files.leases() > 0 => return None,
+            None => return Some(opened),
+        }
+    }
 }
 
 /// Whether a network file system no longer knows the descriptor.
@@ -148,7 +108,7 @@ impl<'a> LeasedFile<'a> {
         let record = shared.array_record(read.array);
         // An open file of the system is read by its descriptor alone.
         if lease.open.is_none() || shared.store.uses_hook() {
-            write_file_path(shared, read.array, record, read.file, path);
+            shared.write_file_path(read.array, record, read.file, path);
         }
         let path = &*path;
         let opened = match lease.open {
@@ -207,7 +167,7 @@ impl<'a> LeasedFile<'a> {
         let mut now = self.lock.shared.store.stat(open.fd, self.path);
         if now == Err(STALE) {
             // The bytes are here: only their descriptor is of no more use.
-            let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
+            let path = self.lock.shared.file_path(self.read.array, self.record, self.read.file);
             now = self.lock.shared.store.stat_path(&path);
         }
         let fault = match now {
@@ -239,7 +199,7 @@ impl<'a> LeasedFile<'a> {
     /// Reports that a chunk cannot be read.
     pub fn fail(&self, wave: WaveIndex, chunk: u32, fault: OpenFault) {
         let mut why = Why::new();
-        let path = file_path(self.lock.shared, self.read.array, self.record, self.read.file);
+        let path = self.lock.shared.file_path(self.read.array, self.record, self.read.file);
         let status = open_failure(&path, fault, &mut why);
         fail_task(self.lock, wave, chunk, self.record, &(status, why));
     }
@@ -261,14 +221,14 @@ impl<'a> LeasedFile<'a> {
         }
         let (open, stat) =
             (self.opened.ok().map(|found| found.0), self.opened.ok().map(|found| found.1));
-        close_forgotten(self.lock.shared, state.files.give_back(self.lease, open, stat));
+        self.lock.shared.close_forgotten(state.files.give_back(self.lease, open, stat));
         // If the record is of another version than the read, nothing is wrong with the record.
         let is_of_record = self.lease.stat.is_none_or(|stat| stat == self.read.stat);
         let has_changed = self.opened == Err(OpenFault::Changed) && is_of_record;
         if has_changed || self.has_ended.get() {
-            close_forgotten(self.lock.shared, state.forget_file(slot));
+            self.lock.shared.close_forgotten(state.forget_file(slot));
         } else if self.is_no_chunk {
-            close_forgotten(self.lock.shared, state.files.forget(slot));
+            self.lock.shared.close_forgotten(state.files.forget(slot));
         }
     }
 }

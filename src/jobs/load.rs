@@ -9,13 +9,13 @@ use crate::intake::arrays::{ArrayState, Uri};
 use crate::jobs::asked::ask_for;
 use crate::jobs::flat::read_flat;
 use crate::jobs::groups::{GroupPlace, is_no_path, refuse_group, select_level};
-use crate::jobs::lease::is_short_of_descriptors;
+use crate::jobs::lease::making_room;
 use crate::jobs::packing::{read_packing, tell_packing};
 use crate::jobs::parts::{self, Access, Begun, begin_parts, find_numbered};
 use crate::os::asked::Asked;
 use crate::os::profiler;
-use crate::os::store::{Fault, Path, Store};
-use crate::read::{Document, OpenFault, open_folder, read_document};
+use crate::os::store::{Fault, Path};
+use crate::read::{Document, open_folder, read_document};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, DocumentKind, HOOK_PREFIX};
 use crate::source::zarr::array_from_document;
@@ -237,28 +237,6 @@ fn settle(state: &mut State, array: ArraySlot, was_large: bool, outcome: Outcome
         Outcome::Later => {
             state.arrays.requeue(array, was_large);
             state.loads_wait_since = Some(state.files.give_backs());
-        }
-    }
-}
-
-/// Opens what the table of files does not know; idle descriptors of the table make room where the
-/// process has none left. None where only descriptors in use are in the way.
-pub fn making_room<T: Copy>(
-    lock: &Lock,
-    mut open: impl FnMut(&Store) -> Result<T, Fault>,
-) -> Option<Result<T, Fault>> {
-    let shared = lock.shared;
-    // Ends: every turn closes a descriptor of ours, or returns.
-    loop {
-        let opened = open(&shared.store);
-        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
-            return Some(opened);
-        }
-        let files = &mut lock.lock().files;
-        match files.drain() {
-            Some(idle) => shared.store.close_data(idle),
-            None if files.leases() > 0 => return None,
-            None => return Some(opened),
         }
     }
 }

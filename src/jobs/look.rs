@@ -9,7 +9,6 @@ use crate::base::status::Why;
 use crate::fail;
 use crate::intake::arrays::Spelled;
 use crate::jobs::absence::{Known, look_above, note_folders, refuse_unstable};
-use crate::jobs::lease::{close_forgotten, file_path, write_file_path};
 use crate::os::store::{Fault, Path, Store};
 use crate::os::{Errno, FileKind, FileStat, profiler};
 use crate::read::{Folder, LOOKS_MAX, Look, Looks, Outcome, folders_of, shown};
@@ -30,7 +29,7 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
     for look in looks {
         let record = shared.array_record(look.array);
         path.clear();
-        write_file_path(shared, look.array, record, look.file, &mut path);
+        shared.write_file_path(look.array, record, look.file, &mut path);
         found.push(look_at(&shared.store, &path));
     }
     shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
@@ -136,14 +135,14 @@ fn settle(shared: &Shared, state: &mut State, look: &Look, outcome: Outcome) {
     }
     note_folders(shared, state, &question, is_there);
     if !is_there {
-        close_forgotten(shared, state.files.look_absent(name, batch_id));
+        shared.close_forgotten(state.files.look_absent(name, batch_id));
         state.arrays.set_checked(question.array, batch_id);
     }
     finish(state, look.request, outcome, &Why::new());
 }
 
 fn path_of(shared: &Shared, look: &Look) -> Path {
-    file_path(shared, look.array, shared.array_record(look.array), look.file)
+    shared.file_path(look.array, shared.array_record(look.array), look.file)
 }
 
 /// Notes what a batch found at the path of a file.
@@ -155,7 +154,7 @@ pub fn note_version(
     stat: FileStat,
 ) {
     let (has_changed, evicted) = state.files.look(name, batch_id, stat);
-    close_forgotten(shared, evicted);
+    shared.close_forgotten(evicted);
     shared.stats.files_changed.fetch_add(u64::from(has_changed), Relaxed);
 }
 

@@ -9,26 +9,13 @@ use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
 use crate::os::profiler;
-use crate::os::store::Path;
-use crate::read::{document_path, shown};
-use crate::records::{ArrayRecord, flat_path};
-use crate::source::flat::split_numbered;
+use crate::read::shown;
+use crate::source::paths::root_path;
 use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// The path of what the array at `uri` was loaded from.
-fn root_path(uri: &str, record: &ArrayRecord) -> Path {
-    let mut path = Path::new();
-    match split_numbered(uri) {
-        Some((folder, _)) if record.is_in_parts() => path.push_str(folder),
-        _ if record.flat.is_some() => path.push_str(flat_path(uri)),
-        _ => path = document_path(uri, record.document),
-    }
-    path
-}
 
 /// Does a job of looking.
 pub fn run(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {

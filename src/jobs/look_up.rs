@@ -7,9 +7,7 @@ use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::jobs::absence::{beside_others, look_above_one, note_folders};
-use crate::jobs::lease::{
-    close_forgotten, is_short_of_descriptors, is_stale, open_counted, open_failure, write_file_path,
-};
+use crate::jobs::lease::{is_short_of_descriptors, is_stale, open_counted, open_failure};
 use crate::jobs::parts::check_part;
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{FileStat, profiler};
@@ -17,7 +15,6 @@ use crate::read::shard_index::Shard;
 use crate::read::{
     Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
 };
-use crate::records::ArrayRecord;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -42,7 +39,7 @@ pub fn run<'l>(
     let mut own = None;
     let record = shared.array_record(question.array).of_file(question.file, &mut own);
     let mut path = Path::new();
-    write_file_path(shared, question.array, record, question.file, &mut path);
+    shared.write_file_path(question.array, record, question.file, &mut path);
     let mut why = Why::new();
     let opened = open_as_asked(shared, &path, question, lease);
     if opened.is_err_and(|fault| leave_for_later(lock, (request, question), lease, fault)) {
@@ -108,7 +105,7 @@ fn leave_for_later(
     } else if !is_short_of_descriptors(fault) || !state.files.lower_open_max() {
         return false;
     }
-    close_forgotten(lock.shared, state.files.give_back(lease, None, None));
+    lock.shared.close_forgotten(state.files.give_back(lease, None, None));
     state.requests.requeue(request);
     true
 }
@@ -137,12 +134,12 @@ fn settle(
     }
     let open = opened.ok().map(|(open, _)| open);
     let stat = opened.ok().map(|(_, stat)| stat);
-    close_forgotten(shared, state.files.give_back(lease, open, stat));
+    shared.close_forgotten(state.files.give_back(lease, open, stat));
     if opened == Err(OpenFault::Changed) {
-        close_forgotten(shared, state.forget_file(slot));
+        shared.close_forgotten(state.forget_file(slot));
     } else if has_failed {
         // A file that is still being written is opened anew by the next sample that needs it.
-        close_forgotten(shared, state.files.forget(slot));
+        shared.close_forgotten(state.files.forget(slot));
     } else if opened.is_ok() && question.inner.is_none() {
         state.files.set_looked(slot, question.batch_id);
     }
@@ -162,22 +159,6 @@ fn settle(
     state.requests.finish(request, outcome, page, why);
     let is_some = state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
     state.plan_wanted |= is_some || !state.requests.has_queued();
-}
-
-/// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
-/// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
-/// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
-pub fn forget_bad_file(
-    shared: &Shared,
-    state: &mut State,
-    (array_id, file): (u64, u64),
-    record: &ArrayRecord,
-) {
-    if record.shard_levels == 0
-        && let Some(slot) = state.files.find(array_id, file)
-    {
-        close_forgotten(shared, state.files.forget(slot));
-    }
 }
 
 /// Opens the file of a question. One about a shard in it is about the state in which it lies there:

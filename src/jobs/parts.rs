@@ -14,7 +14,7 @@ use crate::intake::arrays::{ArrayState, Uri};
 use crate::intake::parts::Slice;
 use crate::jobs::flat::read_npy;
 use crate::jobs::groups::Open;
-use crate::jobs::load::making_room;
+use crate::jobs::lease::making_room;
 use crate::os::directory::Entry;
 use crate::os::store::{Fault, Path, STALE, Store};
 use crate::os::{Errno, profiler};

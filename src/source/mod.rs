@@ -3,4 +3,5 @@
 pub mod asked;
 pub mod flat;
 pub mod json;
+pub mod paths;
 pub mod zarr;

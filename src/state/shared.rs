@@ -14,14 +14,15 @@ use crate::os::asked::Asked;
 use crate::os::folder::Folder;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
-use crate::os::store::Store;
-use crate::read::staged_bytes;
+use crate::os::store::{Descriptors, Path, Store};
+use crate::read::{Folder as FileFolder, staged_bytes};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, BoxRecord, Codec, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
+use crate::source::paths::{folder_path, write_file_path};
 use crate::state::slab_writer::Tiles;
 use crate::wave::{ChunkTask, ReadOp, WaveTables, Way};
 use arrayvec::ArrayVec;
@@ -126,6 +127,33 @@ impl Shared {
     /// The uri of the array in a slot, likewise.
     pub fn array_uri(&self, array: ArraySlot) -> &'static str {
         self.views.uris.rows(array.at(), 1)[0].as_str()
+    }
+
+    /// Writes the path of a file of an array after the end of `path`.
+    pub fn write_file_path(
+        &self,
+        array: ArraySlot,
+        record: &ArrayRecord,
+        file: u64,
+        path: &mut Path,
+    ) {
+        write_file_path(self.array_uri(array), record, file, path);
+    }
+
+    pub fn file_path(&self, array: ArraySlot, record: &ArrayRecord, file: u64) -> Path {
+        let mut path = Path::new();
+        self.write_file_path(array, record, file, &mut path);
+        path
+    }
+
+    pub fn folder_path(&self, array: ArraySlot, record: &ArrayRecord, folder: FileFolder) -> Path {
+        folder_path(self.array_uri(array), record, folder)
+    }
+
+    pub fn close_forgotten(&self, open: Option<Descriptors>) {
+        if let Some(open) = open {
+            self.store.close_data(open);
+        }
     }
 
     pub fn wave_row(&self, wave: WaveIndex, position: u32) -> usize {

@@ -7,7 +7,6 @@
 
 use crate::base::indexes::ArraySlot;
 use crate::base::version::Version;
-use crate::jobs::lease::write_file_path;
 use crate::jobs::look::note_version;
 use crate::jobs::look_array::{look, settle};
 use crate::jobs::plan::ask::{files_ahead, is_chunk_file};
@@ -84,7 +83,7 @@ impl Planner {
         for look in &mut looks {
             let record = shared.array_record(look.array);
             path.clear();
-            write_file_path(shared, look.array, record, look.file, &mut path);
+            shared.write_file_path(look.array, record, look.file, &mut path);
             let stat = shared.store.stat_path(&path).ok();
             look.found = stat.filter(|stat| stat.kind == FileKind::REGULAR);
         }

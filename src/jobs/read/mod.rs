@@ -7,7 +7,7 @@ pub mod hook;
 pub mod ring;
 pub mod wait;
 
-use crate::jobs::lease::{close_forgotten, needed_bytes};
+use crate::jobs::lease::needed_bytes;
 use crate::state::State;
 use crate::state::flights::Flight;
 use crate::state::shared::Shared;
@@ -24,7 +24,7 @@ fn settle(state: &mut State, shared: &Shared, flight: &Flight, is_there: bool) {
 
 fn end_lease(state: &mut State, shared: &Shared, flight: &Flight) {
     let Flight { lease, open, stat, .. } = flight;
-    close_forgotten(shared, state.files.give_back(lease, Some(*open), *stat));
+    shared.close_forgotten(state.files.give_back(lease, Some(*open), *stat));
 }
 
 /// Counts a read that brought all its bytes.

@@ -24,7 +24,6 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
 use crate::base::math::index;
-use crate::jobs::lease::file_path;
 use crate::jobs::read::{count, settle, wait};
 use crate::os::sink::Level;
 use crate::os::sync::Mutex;
@@ -284,7 +283,7 @@ impl RingRead {
         let is_news = lock.lock().files.refuse_direct(lease.slot);
         if is_news {
             let record = shared.array_record(read.array);
-            let path = file_path(shared, read.array, record, read.file);
+            let path = shared.file_path(read.array, record, read.file);
             let text = "takes no direct reads: it is read through the page cache";
             shared.sink.log(Level::Warn, 0, format_args!("{} {text}", shown(&path)));
         }
