@@ -40,7 +40,8 @@
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
-//! source     flat/  zarr/  json/                            a name becomes a record
+//! source     find  nodes  levels  parts  files  asked       a name becomes a record: each file
+//!            paths  flat/  zarr/  json/                     reads one kind of source
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
 //! sampler    epoch  chunk_shuffle  boxes  tables  cost      beside the flow: in which order a

@@ -3,10 +3,14 @@
 //! Writing past the capacity cuts the text at a character boundary and never fails, so a long uri
 //! cannot turn one error into another. The last byte is kept for the NUL that C reads.
 
+use crate::base::limits::URI_BYTES_MAX;
 use core::fmt;
 
 /// UTF-8 text of fewer than `N` bytes, NUL-terminated.
 pub type Text<const N: usize> = TextIn<[u8; N]>;
+
+/// A normalised uri.
+pub type Uri = Text<{ URI_BYTES_MAX + 1 }>;
 
 /// UTF-8 text in bytes of any number: functions that take `TextIn<[u8]>` are there once.
 #[derive(Clone, Copy)]

@@ -7,13 +7,13 @@
 use crate::base::arena::Region;
 use crate::base::cache::hash_bytes;
 use crate::base::status::{Failure, Status, Why};
+use crate::base::text::Uri;
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Event, Stream};
 use crate::engine::Engine;
 use crate::engine::requests::{Fill, Request};
 use crate::engine::ways_out::{reset_text, starved_text};
 use crate::fail;
-use crate::intake::arrays::Uri;
 use crate::intake::queue::Full;
 use crate::jobs::device::drain_device;
 use crate::jobs::lease::drop_retired;

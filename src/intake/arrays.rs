@@ -14,16 +14,13 @@ use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo, hash_bytes};
 use crate::base::indexes::ArraySlot;
-use crate::base::limits::{EDGE_RUNS_MAX, URI_BYTES_MAX};
+use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::base::status::{Failure, Status, Why};
-use crate::base::text::Text;
+use crate::base::text::Uri;
 use crate::base::version::Version;
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, Spelling};
-
-/// A normalised uri.
-pub type Uri = Text<{ URI_BYTES_MAX + 1 }>;
 
 /// How the metadata of an array stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

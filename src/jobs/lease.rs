@@ -6,7 +6,7 @@ use crate::fail;
 use crate::jobs::failures::fail_task;
 use crate::os::store::{Descriptors, Fault, Path, STALE, Store};
 use crate::os::{Errno, FileStat};
-use crate::read::{Lease, LeaseOutcome, OpenFault, open_leased, shown};
+use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_folder, open_leased, shown};
 use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::Job;
@@ -50,25 +50,51 @@ pub fn is_short_of_descriptors(fault: OpenFault) -> bool {
     matches!(fault, OpenFault::Store(Fault::Failed(Errno(libc::EMFILE | libc::ENFILE))))
 }
 
-/// Opens what the table of files does not know; idle descriptors of the table make room where the
-/// process has none left. None where only descriptors in use are in the way.
-pub fn making_room<T: Copy>(
-    lock: &Lock,
-    mut open: impl FnMut(&Store) -> Result<T, Fault>,
-) -> Option<Result<T, Fault>> {
-    let shared = lock.shared;
-    // Ends: every turn closes a descriptor of ours, or returns.
-    loop {
-        let opened = open(&shared.store);
-        if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
-            return Some(opened);
+/// Opens files that the table of files does not know. Idle descriptors of the table make room if
+/// the process has none left.
+pub struct Opening<'a> {
+    lock: &'a Lock,
+    /// Only descriptors in use were in the way of one that was to be opened.
+    pub is_later: Cell<bool>,
+}
+
+impl<'a> Opening<'a> {
+    pub fn new(lock: &'a Lock) -> Opening<'a> {
+        Opening { lock, is_later: Cell::new(false) }
+    }
+
+    fn make_room<T: Copy>(&self, open: impl Fn(&Store) -> Result<T, Fault>) -> Result<T, Fault> {
+        let store = self.store();
+        // Ends: every turn closes a descriptor of ours, or returns.
+        loop {
+            let opened = open(store);
+            if !opened.is_err_and(|fault| is_short_of_descriptors(OpenFault::Store(fault))) {
+                return opened;
+            }
+            let files = &mut self.lock.lock().files;
+            match files.drain() {
+                Some(idle) => store.close_data(idle),
+                None if files.leases() > 0 => {
+                    self.is_later.set(true);
+                    return Err(Fault::Failed(Errno(libc::EMFILE)));
+                }
+                None => return opened,
+            }
         }
-        let files = &mut lock.lock().files;
-        match files.drain() {
-            Some(idle) => shared.store.close_data(idle),
-            None if files.leases() > 0 => return None,
-            None => return Some(opened),
-        }
+    }
+}
+
+impl Access for Opening<'_> {
+    fn store(&self) -> &Store {
+        &self.lock.shared.store
+    }
+
+    fn open(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
+        self.make_room(|store| store.open(path))
+    }
+
+    fn open_folder(&self, uri: &str) -> Result<i32, Fault> {
+        self.make_room(|store| open_folder(store, uri))
     }
 }
 

@@ -8,13 +8,13 @@ use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::jobs::absence::{beside_others, look_above_one, note_folders};
 use crate::jobs::lease::{is_short_of_descriptors, is_stale, open_counted, open_failure};
-use crate::jobs::parts::check_part;
 use crate::os::store::{Descriptors, Fault, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::shard_index::Shard;
 use crate::read::{
     Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
 };
+use crate::source::parts::check_part;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -208,9 +208,8 @@ fn check_header(
     let part = record.parts.get(index(question.file));
     let Some(known) = part.filter(|part| part.version != stat.version()) else { return Ok(()) };
     let rows = record.file_cell(0, question.file).edge;
-    let mut open = |path: &Path| shared.store.open(path);
     let place = (uri, record, known.number);
-    let (found, found_rows) = check_part(&shared.store, &mut open, place, buffer, why)?;
+    let (found, found_rows) = check_part(&shared.store, place, buffer, why)?;
     let is_same = (found.offset, found_rows) == (known.offset, rows);
     if is_same && found.version == stat.version() {
         return Ok(());

@@ -1,7 +1,6 @@
 //! The kinds of work, a file each.
 
 mod absence;
-pub mod asked;
 pub mod assemble;
 pub mod blanks;
 mod decode;
@@ -9,14 +8,11 @@ pub mod device;
 pub mod digest;
 pub mod failures;
 mod fed;
-pub mod flat;
-pub mod groups;
 pub mod lease;
 pub mod load;
 pub mod look;
 pub mod look_array;
 pub mod look_up;
-mod packing;
 pub mod parts;
 pub mod patch;
 pub mod plan;

@@ -13,7 +13,7 @@ use crate::fail;
 use crate::os::store::{Fault, Path, Store};
 use crate::os::{FileKind, FileStat};
 use crate::read::foreign::foreign;
-use crate::read::{SHOWN_BYTES, shown};
+use crate::read::{Access, SHOWN_BYTES, shown};
 use crate::records::{DOCUMENT_KINDS, DocumentKind};
 
 /// What the attributes of a zarr v2 array or group lie in, beside its document.
@@ -49,29 +49,28 @@ fn path_of(uri: &str, file_name: &str) -> Path {
     path
 }
 
-/// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, which
-/// `open` opens, into the start of `buffer`. None where `buffer` is too small for it. Where there
-/// is none, the text says what stands there instead.
+/// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, into the
+/// start of `buffer`. None where `buffer` is too small for it. Where there is none, the text says
+/// what stands there instead.
 pub fn read_document<'a>(
-    store: &Store,
-    mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
+    access: &dyn Access,
     uri: &str,
     buffer: &'a mut [u8],
     why: &mut Why,
 ) -> Result<Option<Document<'a>>, Status> {
     for kind in DOCUMENT_KINDS {
         let path = document_path(uri, kind);
-        match open(&path) {
-            Err(Fault::Absent) => check_absent(store, &path, why)?,
+        match access.open(&path) {
+            Err(Fault::Absent) => check_absent(access.store(), &path, why)?,
             Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(&path))),
             Ok(opened) => {
                 let version = opened.1.version();
-                let bytes = read_opened(store, opened, &path, buffer, why)?;
+                let bytes = read_opened(access.store(), opened, &path, buffer, why)?;
                 return Ok(bytes.map(|bytes| Document { kind, bytes, version }));
             }
         }
     }
-    if let Some(what) = foreign(store, &mut open, uri) {
+    if let Some(what) = foreign(access, uri) {
         return Err(fail!(why, NotFound, "{}: {what}", Tail(uri, SHOWN_BYTES)));
     }
     let [first, second, third] = DOCUMENT_KINDS;
@@ -90,17 +89,16 @@ pub fn read_document<'a>(
 /// [`CONSOLIDATED_FILE_NAME`], into the start of `buffer`; an empty object where there is none. How
 /// many bytes it takes, or None where `buffer` is too small.
 pub fn read_beside(
-    store: &Store,
-    open: impl FnOnce(&Path) -> Result<(i32, FileStat), Fault>,
+    access: &dyn Access,
     uri: &str,
     file_name: &str,
     buffer: &mut [u8],
     why: &mut Why,
 ) -> Result<Option<usize>, Status> {
     let path = path_of(uri, file_name);
-    match open(&path) {
+    match access.open(&path) {
         Err(Fault::Absent) => {
-            check_absent(store, &path, why)?;
+            check_absent(access.store(), &path, why)?;
             Ok(buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
                 target.copy_from_slice(EMPTY_DOCUMENT);
                 target.len()
@@ -108,7 +106,7 @@ pub fn read_beside(
         }
         Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
         Ok(opened) => {
-            let bytes = read_opened(store, opened, &path, buffer, why)?;
+            let bytes = read_opened(access.store(), opened, &path, buffer, why)?;
             Ok(bytes.map(<[u8]>::len))
         }
     }

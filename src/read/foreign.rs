@@ -4,8 +4,9 @@
 //! In: a uri at which no document was found. Out: a sentence, or nothing. Invariant: only names and
 //! magic numbers are looked at; whatever cannot be looked at is no hint.
 
-use crate::os::store::{Fault, Path, Store};
-use crate::os::{FileKind, FileStat};
+use crate::os::FileKind;
+use crate::os::store::Path;
+use crate::read::Access;
 
 /// Formats of one file, by what it starts with.
 const MAGICS: [(&[u8], &str); 9] = [
@@ -34,15 +35,11 @@ const ICECHUNK: &str =
 /// Bytes of the longest magic number.
 const MAGIC_BYTES: usize = 8;
 
-/// What stands at `uri`, if it is something that is known and not read. `open` opens files.
-pub(super) fn foreign(
-    store: &Store,
-    open: &mut dyn FnMut(&Path) -> Result<(i32, FileStat), Fault>,
-    uri: &str,
-) -> Option<&'static str> {
-    let mut path = Path::new();
+/// What stands at `uri`, if it is something that is known and not read.
+pub(super) fn foreign(access: &dyn Access, uri: &str) -> Option<&'static str> {
+    let (store, mut path) = (access.store(), Path::new());
     path.push_str(uri);
-    if let Ok((fd, stat)) = open(&path) {
+    if let Ok((fd, stat)) = access.open(&path) {
         let mut start = [0; MAGIC_BYTES];
         let known = MAGIC_BYTES.min(usize::try_from(stat.bytes).unwrap_or(MAGIC_BYTES));
         let read = store.read_exact(fd, &path, &mut start[..known], 0, false);

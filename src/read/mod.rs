@@ -4,6 +4,7 @@
 //! The tables here are plain data under the loader's lock; the functions that touch files run
 //! without it, on a [`Lease`].
 
+mod access;
 mod document;
 mod file_record;
 mod files;
@@ -16,6 +17,7 @@ mod pages;
 pub mod shard_index;
 mod sums;
 
+pub use access::Access;
 pub use document::{
     ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME, Document, document_path, read_beside,
     read_document,

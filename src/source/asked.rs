@@ -1,7 +1,7 @@
 //! Arrays that the host describes: `hook:NAME`.
 //!
-//! In: what it says. Out: the record. Invariant: whatever it says, the elements have numbers, and a
-//! chunk has a size, that fit.
+//! In: a uri, and what the host says of it. Out: the record. Invariant: whatever it says, the
+//! elements have numbers, and a chunk has a size, that fit.
 
 use crate::base::abi::SourceInfo;
 use crate::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
@@ -9,9 +9,32 @@ use crate::base::math::product;
 use crate::base::status::{Status, Why};
 use crate::base::text::{List, Tail};
 use crate::fail;
-use crate::records::{ArrayRecord, ByteOrder, Dtype, Numbering};
+use crate::os::store::{Fault, Path};
+use crate::read::SHOWN_BYTES;
+use crate::records::{ArrayRecord, ByteOrder, Dtype, HOOK_PREFIX, Numbering};
+use crate::source::look::{Look, Seen};
 
-const SHOWN_BYTES: usize = 200;
+/// The array of that name, if it is one of the host's.
+pub fn array(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let name = look.uri.strip_prefix(HOOK_PREFIX)?;
+    let shown = Tail(look.uri, SHOWN_BYTES);
+    if !look.asked.is_there() {
+        let way = "only config.source has such arrays, and it is not set";
+        return Some(Err(fail!(why, Invalid, "{shown}: {way}")));
+    }
+    let mut path = Path::new();
+    path.push_str(name);
+    Some(match look.asked.describe(&path) {
+        Ok(info) => record_from_info(&info, look.uri, why).map(|record| {
+            *look.record = record;
+            Seen::Array
+        }),
+        Err(Fault::Absent) => {
+            Err(fail!(why, NotFound, "{shown}: source.describe knows no such array"))
+        }
+        Err(_) => Err(fail!(why, Io, "{shown}: source.describe reports a failure")),
+    })
+}
 
 /// The record of the array at `uri`.
 pub fn record_from_info(
@@ -81,7 +104,7 @@ fn in_chunks(
     record.shape[axes..].fill(0);
     if record.numbering == Numbering::Elements {
         for (axis, extent) in chunk_shape.iter().enumerate() {
-            // What lies past the array is never asked for.
+            // Elements past the array are never asked for.
             record.chunk_shape[axis] = (*extent).min(record.shape[axis].max(1));
         }
     }

@@ -1,7 +1,14 @@
 //! How a name becomes the record of an array.
 
 pub mod asked;
+mod files;
+pub mod find;
 pub mod flat;
+pub mod groups;
 pub mod json;
+mod levels;
+pub mod look;
+mod nodes;
+pub mod parts;
 pub mod paths;
 pub mod zarr;

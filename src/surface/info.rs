@@ -7,25 +7,26 @@ use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_tex
 use crate::base::arena::split_end;
 use crate::base::bill::Kind;
 use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX, PARTS_MAX};
-use crate::base::math::{align_up, index};
+use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
+use crate::base::text::Uri;
 use crate::engine::open;
 use crate::fail;
-use crate::intake::arrays::Uri;
-use crate::jobs::groups::{GroupPlace, list_nodes, read_group, refuse_group};
-use crate::jobs::load::{Found, Seen, look_for};
-use crate::jobs::parts::{Access, Begun, join_headers};
 use crate::os::SYSTEM;
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
-use crate::os::store::{Path, Store};
-use crate::read::{Listing, open_folder};
+use crate::os::store::Store;
+use crate::read::Listing;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder, DocumentKind};
+use crate::records::{ArrayRecord, ByteOrder};
 use crate::setup::config::Config;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
+use crate::source::find::find;
+use crate::source::groups::{GroupPlace, list_nodes, read_group};
+use crate::source::look::{Look, Seen};
+use crate::source::parts::join_headers;
 use crate::source::zarr::{Entry, Group, NodeKind, describe, group_from_documents, normalize_uri};
 use crate::surface::entries::{EntryWriter, write_str};
 use static_assertions::const_assert;
@@ -102,20 +103,12 @@ fn fit_chunks<'a>(
     let mut parts = 0;
     for number in 0..count {
         let target = (&mut normal, &mut record);
-        match read(uri(number, why)?, (&store, &asked), target, scratch, why)? {
-            None => {
-                let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
-                let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
-                *chunk_bytes = needed.max(*chunk_bytes);
-                if record.is_in_parts() {
-                    parts += record.file_counts()[0];
-                }
-            }
-            Some((kind, document_bytes)) => {
-                let uri = normal.as_str();
-                let place = GroupPlace { store: &store, uri, kind, document_bytes };
-                return Err(refuse(&place, scratch, why));
-            }
+        read(uri(number, why)?, (&store, &asked), target, (scratch, false), why)?;
+        let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
+        let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
+        *chunk_bytes = needed.max(*chunk_bytes);
+        if record.is_in_parts() {
+            parts += record.file_counts()[0];
         }
     }
     config.max_npy_files = config.max_npy_files.max(u32::try_from(parts).unwrap_or(u32::MAX));
@@ -161,15 +154,11 @@ pub fn fill_node(
     let (store, asked) = (Store::new(&SYSTEM, *files, false), Asked(SourceHook::NONE));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let target = (&mut normal, &mut record);
-    let Some((kind, document_bytes)) = read(uri, (&store, &asked), target, scratch, why)? else {
-        fill_array(&record, info);
-        return Ok(());
-    };
-    let place = GroupPlace { store: &store, uri: normal.as_str(), kind, document_bytes };
-    match knows_groups {
-        true => fill_group(&place, scratch, info, why),
-        false => Err(refuse(&place, scratch, why)),
+    match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {
+        None => fill_array(&record, info),
+        Some(place) => fill_group(&place, scratch, info, why)?,
     }
+    Ok(())
 }
 
 /// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
@@ -183,8 +172,7 @@ fn fill_group(
     why: &mut Why,
 ) -> Result<(), Status> {
     let uri = place.uri;
-    let open = &mut |path: &Path| place.store.open(path);
-    let Some((documents, rest)) = read_group(place, open, scratch, why)? else {
+    let Some((documents, rest)) = read_group(place, scratch, why)? else {
         return Err(fail!(
             why,
             Unsupported,
@@ -200,9 +188,9 @@ fn fill_group(
     };
     info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
         | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
-    let is_listed = info.entry_sources == 0 && !place.store.uses_hook();
+    let is_listed = info.entry_sources == 0 && !place.access.store().uses_hook();
     if is_listed {
-        let listing = list_nodes(place, open, buffer, &mut add)
+        let listing = list_nodes(place, buffer, &mut add)
             .map_err(|fault| fail!(why, Io, "{uri}: its folder: {fault}"))?;
         info.entry_sources = abi::SOURCE_FOLDER;
         info.entries_are_cut = (listing == Listing::Cut) as u32;
@@ -249,15 +237,15 @@ fn split_uri(block: &mut [u8]) -> Option<(&mut [u8], &mut [Uri])> {
 }
 
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
-/// `normal`. Of an array `record` says what it is; of a group the document lies at the start of
-/// `scratch`, and which it is and its number of bytes come back.
-fn read(
+/// `normal`. Of an array `record` says what it is; the document of a group, where the caller takes
+/// groups, lies at the start of `scratch`.
+fn read<'a>(
     uri: &str,
-    (store, asked): (&Store, &Asked),
-    (normal, record): (&mut Uri, &mut ArrayRecord),
-    scratch: &mut [u8],
+    (store, asked): (&'a Store, &Asked),
+    (normal, record): (&'a mut Uri, &mut ArrayRecord),
+    (scratch, takes_groups): (&mut [u8], bool),
     why: &mut Why,
-) -> Result<Option<(DocumentKind, usize)>, Status> {
+) -> Result<Option<GroupPlace<'a>>, Status> {
     let bytes = scratch.len();
     if bytes < SCRATCH_BYTES {
         return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
@@ -270,44 +258,44 @@ fn read(
     let Some((buffer, [alias])) = split_uri(buffer) else {
         return Err(fail!(why, Internal, "{uri}: the scratch block is too small for a uri"));
     };
-    let open = &mut |path: &Path| store.open(path);
-    let open_folder = &mut |uri: &str| open_folder(store, uri);
-    let access = &mut Access { store, open, open_folder };
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
-        let uri = normal.as_str();
-        let found =
-            &mut Found { edges: &mut *edges, alias: &mut *alias, document_bytes: 0, version: None };
-        // Chunks of a flat file are as small as whoever reads it wants them.
-        let place = (uri, (PARTS_MAX, u64::MAX));
-        let target = (&mut *buffer, true);
-        match look_for(access, asked, place, target, found, why)? {
-            Some(Seen::Record(seen)) => {
-                // Why its packing is not known is told by a bit.
-                why.clear();
-                *record = seen;
+        let mut look = Look {
+            access: store,
+            asked,
+            uri: normal.as_str(),
+            files_max: PARTS_MAX,
+            // Chunks of a flat file are as small as whoever reads it wants them.
+            chunk_bytes_max: u64::MAX,
+            buffer,
+            is_large: true,
+            record,
+            edges,
+            alias,
+            takes_groups,
+            document_bytes: 0,
+            version: None,
+        };
+        match find(&mut look, why)? {
+            // Why its packing is not known is told by a bit.
+            Seen::Array => why.clear(),
+            Seen::Parts(count) => join_headers(&mut look, count, why)?,
+            Seen::Group(kind) => {
+                let document_bytes = look.document_bytes;
+                let (access, uri) = (store, normal.as_str());
+                return Ok(Some(GroupPlace { access, uri, kind, document_bytes }));
             }
-            Some(Seen::Parts(Begun { sequence, record: first, .. })) => {
-                *record = first;
-                join_headers(access, (uri, sequence.count), record, buffer, why)?;
-            }
-            Some(Seen::Group(kind)) => return Ok(Some((kind, index(found.document_bytes)))),
-            Some(Seen::Alias) => {
+            Seen::Alias => {
                 normal.clear();
                 normal.push_str(alias.as_str());
                 why.clear();
                 continue;
             }
             // The scratch holds the largest document that is read.
-            None => return Err(fail!(why, Internal, "{uri}: the metadata outgrew its cap")),
+            Seen::TooLarge => {
+                return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
+            }
         }
         return Ok(None);
     }
-}
-
-/// Refuses a group in place of an array: NOT_FOUND, and the text names what is in it.
-fn refuse(place: &GroupPlace<'_>, scratch: &mut [u8], why: &mut Why) -> Status {
-    let _float = FloatEnvironment::enter();
-    let open = &mut |path: &Path| place.store.open(path);
-    refuse_group(place, open, scratch, true, why).unwrap_or(Status::NotFound)
 }

@@ -7,11 +7,11 @@
 use crate::base::abi;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
+use crate::base::text::Uri;
 use crate::engine::Engine;
 use crate::engine::calls::Popped;
 use crate::engine::requests;
 use crate::fail;
-use crate::intake::arrays::Uri;
 #[cfg(feature = "internals")]
 use crate::os::Os;
 use crate::os::SYSTEM;

@@ -3,7 +3,7 @@
 //! In: the uri. Out: the record. Invariant: every key is known and given once; what is not said has
 //! a default that is written down.
 
-use super::{Elements, flat_record, numpy_type};
+use super::{Elements, SHOWN_BYTES, flat_record, numpy_type};
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
@@ -11,7 +11,6 @@ use crate::fail;
 use crate::records::{ArrayRecord, ByteOrder, DTYPES, Dtype, RAW_PREFIX};
 use arrayvec::ArrayVec;
 
-const SHOWN_BYTES: usize = 200;
 const FORM: &str = "raw:PATH?dtype=u16&shape=64,128, and &offset=BYTES, &order=F where it is so";
 
 /// The record of a raw file. `sizes`: bytes of the file, and most bytes of a chunk.

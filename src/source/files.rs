@@ -1,6 +1,5 @@
-//! Metadata of arrays that are one file: the first bytes of a .npy file, or the uri alone.
-//!
-//! In: a uri. Out: a record, or the fact that it names no such file.
+//! Arrays that are one file: a .npy file, whose first bytes say what it is, or a raw file, whose
+//! uri does.
 
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -11,44 +10,46 @@ use crate::records::{ArrayRecord, flat_path};
 use crate::source::flat::{
     FlatKind, NpyHeader, flat_kind, npy_header, record_from_npy, record_from_raw, split_numbered,
 };
+use crate::source::look::{Look, Seen};
 
 /// Bytes that the header of nearly every .npy file has, or less.
 const FRONT_BYTES: usize = 1 << 10;
 
-/// The record of the array at `uri`, in chunks of at most `most` bytes; None where that is no flat
-/// file, and Ok(None) where `buffer` is too small for its header, unless it is large already.
-pub fn read_flat(
-    store: &Store,
-    mut open: impl FnMut(&Path) -> Result<(i32, FileStat), Fault>,
-    (uri, most): (&str, u64),
-    buffer: &mut [u8],
-    is_large: bool,
-    why: &mut Why,
-) -> Option<Result<Option<ArrayRecord>, Status>> {
-    let kind = flat_kind(uri)?;
+/// The array in the file of that name.
+pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let kind = flat_kind(look.uri)?;
     let mut path = Path::new();
-    path.push_str(flat_path(uri));
-    let (fd, stat) = match open(&path) {
+    path.push_str(flat_path(look.uri));
+    let (fd, stat) = match look.access.open(&path) {
         Ok(opened) => opened,
-        // What stands there else is looked for as of any other uri.
+        // A folder of that name is looked for as any other uri is.
         Err(Fault::NotRegular(FileKind::FOLDER)) if kind == FlatKind::Npy => return None,
         // A hook knows no folders: there may be files below the name.
-        Err(Fault::Absent) if kind == FlatKind::Npy && store.uses_hook() => return None,
+        Err(Fault::Absent) if kind == FlatKind::Npy && look.access.store().uses_hook() => {
+            return None;
+        }
         // The files of this name have numbers.
-        Err(Fault::Absent) if split_numbered(uri).is_some() => return None,
+        Err(Fault::Absent) if split_numbered(look.uri).is_some() => return None,
         Err(fault) => {
             let status = if fault == Fault::Absent { Status::NotFound } else { Status::Io };
             return Some(Err(why.fail(status, format_args!("{}: {fault}", shown(&path)))));
         }
     };
-    let sizes = (stat.bytes, most);
-    if kind == FlatKind::Raw {
-        store.close(fd);
-        return Some(record_from_raw(uri, sizes, why).map(Some));
-    }
-    let found = read_npy((store, (fd, stat)), (&path, uri), most, buffer, is_large, why);
+    let (store, most) = (look.access.store(), look.chunk_bytes_max);
+    let found = match kind {
+        FlatKind::Raw => record_from_raw(look.uri, (stat.bytes, most), why).map(Some),
+        FlatKind::Npy => {
+            let (file, names) = ((store, (fd, stat)), (&path, look.uri));
+            read_npy(file, names, most, look.buffer, look.is_large, why)
+        }
+    };
     store.close(fd);
-    Some(found)
+    Some(found.map(|found| {
+        let Some(record) = found else { return Seen::TooLarge };
+        look.version = record.flat_version;
+        *look.record = record;
+        Seen::Array
+    }))
 }
 
 /// The record of an open .npy file, which `uri` names in texts; None where `buffer` is too small
@@ -62,7 +63,7 @@ pub fn read_npy(
     why: &mut Why,
 ) -> Result<Option<ArrayRecord>, Status> {
     let bytes = buffer.len().min(usize::try_from(stat.bytes).unwrap_or(usize::MAX));
-    // Headers are short: what lies behind most of them is not looked at.
+    // Headers are short: the bytes after most of them are not looked at.
     for limit in [FRONT_BYTES.min(bytes), bytes] {
         let front = &mut buffer[..limit];
         store

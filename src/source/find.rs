@@ -1,0 +1,24 @@
+//! From a name to an array there is one way: the sources are asked in their order.
+//!
+//! In: a look for a name. Out: what lies there, or a status and a text. A source is a row of
+//! [`PROBES`] and a file in this folder: it opens files and reads them, and `flat` and `zarr` say
+//! what their bytes mean.
+
+use crate::base::status::{Status, Why};
+use crate::source::look::{Look, Seen};
+use crate::source::{asked, files, levels, nodes, parts};
+
+/// A source: None if the uri names nothing of its kind. The text that it leaves then is that of the
+/// whole look, unless a later source has an answer.
+type Probe = fn(&mut Look<'_>, &mut Why) -> Option<Result<Seen, Status>>;
+
+/// All sources, in their order: a name that has several meanings has the first of them. A mark in
+/// the name of something that is there is a part of the name, so levels come after nodes.
+const PROBES: [Probe; 6] =
+    [asked::array, files::file, parts::files, nodes::node, levels::level, parts::folder];
+
+/// Asks the sources. If the packing of a record is not known, `why` says why.
+pub fn find(look: &mut Look<'_>, why: &mut Why) -> Result<Seen, Status> {
+    let mut answers = PROBES.iter().filter_map(|probe| probe(look, why));
+    answers.next().unwrap_or(Err(Status::NotFound))
+}

@@ -1,0 +1,81 @@
+//! A source gets a name, ways to look for it, and room for what is found.
+
+use crate::base::limits::URI_BYTES_MAX;
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Uri};
+use crate::base::version::Version;
+use crate::fail;
+use crate::os::asked::Asked;
+use crate::read::{Access, SHOWN_BYTES};
+use crate::records::grid::EdgeRun;
+use crate::records::{ArrayRecord, DocumentKind};
+use core::fmt;
+
+/// A name to look for, and room for what is found.
+pub struct Look<'a> {
+    /// Opens files.
+    pub access: &'a dyn Access,
+    /// Arrays that the host has.
+    pub asked: &'a Asked,
+    /// The name.
+    pub uri: &'a str,
+    /// Numbered files at most.
+    pub files_max: u32,
+    /// Bytes of a chunk of a flat file at most.
+    pub chunk_bytes_max: u64,
+    /// For documents and headers.
+    pub buffer: &'a mut [u8],
+    /// There is no larger buffer.
+    pub is_large: bool,
+    /// The array that was found.
+    pub record: &'a mut ArrayRecord,
+    /// Runs of its rectilinear grid.
+    pub edges: &'a mut [EdgeRun],
+    /// The uri that this one stands for.
+    pub alias: &'a mut Uri,
+    /// A group may lie there, too. Otherwise it is refused.
+    pub takes_groups: bool,
+    /// Bytes of its document, at the start of the buffer.
+    pub document_bytes: usize,
+    /// The version of its document, of its .npy file, or of the folder of its numbered files; None
+    /// where nothing of an array is read there.
+    pub version: Option<Version>,
+}
+
+/// The things that lie at a uri.
+#[derive(Clone, Copy)]
+pub enum Seen {
+    /// An array, in one file or as its document says.
+    Array,
+    /// Another uri is meant.
+    Alias,
+    /// An array in so many numbered files; the record is that of the first.
+    Parts(u32),
+    /// A group, by a document of that kind.
+    Group(DocumentKind),
+    /// More than the buffer holds.
+    TooLarge,
+}
+
+impl Look<'_> {
+    /// The uri means another one. `what` is too long where it has more bytes than a uri may have,
+    /// unless `whole` moves.
+    pub fn alias(
+        &mut self,
+        alias: fmt::Arguments<'_>,
+        (what, whole): (&str, &str),
+        why: &mut Why,
+    ) -> Result<Seen, Status> {
+        self.alias.clear();
+        self.alias.write_fmt(alias);
+        match self.alias.is_cut() {
+            false => Ok(Seen::Alias),
+            true => Err(fail!(
+                why,
+                Unsupported,
+                "{}: {what} more than {URI_BYTES_MAX} bytes: move the {whole} to a shorter path",
+                Tail(self.uri, SHOWN_BYTES)
+            )),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Arrays and groups of zarr, by their documents.
+//!
+//! Attributes of elements that lie beside the document are never a reason to refuse an array: its
+//! bytes are what they are.
+
+use crate::base::abi::PACKING_UNKNOWN;
+use crate::base::status::{Status, Why};
+use crate::base::text::Tail;
+use crate::fail;
+use crate::read::{ATTRIBUTES_FILE_NAME, Document, SHOWN_BYTES, read_beside, read_document};
+use crate::records::{DocumentKind, Packing};
+use crate::source::groups::refuse_group;
+use crate::source::levels::is_no_path;
+use crate::source::look::{Look, Seen};
+use crate::source::zarr::{array_from_document, packing_from_attributes};
+
+/// The array or group whose document lies at the uri.
+pub fn node(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    if is_no_path(look.access.store(), look.uri) {
+        return None;
+    }
+    let Document { kind, bytes, version } =
+        match read_document(look.access, look.uri, look.buffer, why) {
+            Ok(Some(document)) => document,
+            Ok(None) => return Some(Ok(Seen::TooLarge)),
+            Err(Status::NotFound) => return None,
+            Err(status) => return Some(Err(status)),
+        };
+    (look.version, look.document_bytes) = (Some(version), bytes.len());
+    match array_from_document(kind, bytes, look.uri, look.edges, why) {
+        Err(Status::NotFound) if look.takes_groups => return Some(Ok(Seen::Group(kind))),
+        Err(Status::NotFound) => return Some(refuse_group(look, kind, why)),
+        Err(status) => return Some(Err(status)),
+        Ok(record) => *look.record = record,
+    }
+    Some(Ok(match kind {
+        DocumentKind::Zarr2Array => read_packing(look, why),
+        _ => Seen::Array,
+    }))
+}
+
+/// Reads the attributes of a zarr v2 array, which lie beside its document; those of v3 are in it.
+/// Attributes that cannot be read leave the reason in `why`.
+fn read_packing(look: &mut Look<'_>, why: &mut Why) -> Seen {
+    let (file_name, shown) = (ATTRIBUTES_FILE_NAME, Tail(look.uri, SHOWN_BYTES));
+    let packing = match read_beside(look.access, look.uri, file_name, look.buffer, why) {
+        Ok(None) if !look.is_large => return Seen::TooLarge,
+        Ok(None) => Err(fail!(why, Unsupported, "{shown}/{file_name}: too large")),
+        Ok(Some(bytes)) => {
+            packing_from_attributes(look.buffer.get(..bytes).unwrap_or(&[]), look.record)
+                .map_err(|error| fail!(why, Decode, "{shown}/{file_name}: {error}"))
+        }
+        Err(status) => Err(status),
+    };
+    let unknown = |_: Status| Packing { bits: PACKING_UNKNOWN, changes: PACKING_UNKNOWN };
+    look.record.packing = packing.unwrap_or_else(unknown);
+    Seen::Array
+}

@@ -1,0 +1,206 @@
+//! Arrays in numbered .npy files: their folder is listed once, and then each has a header.
+//!
+//! In: a uri. Out: the record of the first file, then the facts of each; or the file that is
+//! missing, or that is another array's.
+
+use crate::base::limits::RANK_MAX;
+use crate::base::status::{Status, Why};
+use crate::base::text::{List, Tail};
+use crate::base::version::Version;
+use crate::fail;
+use crate::os::directory::Entry;
+use crate::os::store::{Fault, Path, STALE};
+use crate::read::{Access, Listing, SHOWN_BYTES, list_names, shown};
+use crate::records::grid::AxisGrid;
+use crate::records::{ArrayRecord, ByteOrder, Part};
+use crate::source::files::read_npy;
+use crate::source::flat::{Numbered, PrefixFinder, Sequence, split_numbered, write_numbered};
+use crate::source::look::{Look, Seen};
+
+/// The one sequence of numbered files in a folder: the uri means their name.
+pub fn folder(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let (store, uri) = (look.access.store(), look.uri);
+    if store.uses_hook() {
+        return None;
+    }
+    let mut finder = PrefixFinder::new();
+    let listed = look.access.open_folder(uri).and_then(|fd| {
+        list_names(store, fd, u32::MAX, &mut |entry: &Entry<'_>| finder.add(entry.name))
+    });
+    match listed {
+        Ok(Listing::Whole) => {}
+        Err(Fault::Absent | Fault::NotRegular(_)) => return None,
+        listed => return Some(Err(folder_failure(uri, listed, why))),
+    }
+    let what = ("the paths of its files have", "folder");
+    let prefix = finder.finish(uri, why).transpose()?;
+    Some(prefix.and_then(|prefix| look.alias(format_args!("{uri}/{prefix}*.npy"), what, why)))
+}
+
+/// Why the folder of `uri` could not be listed to its end.
+fn folder_failure(uri: &str, listed: Result<Listing, Fault>, why: &mut Why) -> Status {
+    let (shown, absent) = (Tail(uri, SHOWN_BYTES), listed == Err(Fault::Absent));
+    let status = if absent { Status::NotFound } else { Status::Io };
+    match listed {
+        Err(fault) => why.fail(status, format_args!("{shown}: its folder: {fault}")),
+        Ok(_) => why.fail(status, format_args!("{shown}: its folder has too many names")),
+    }
+}
+
+/// The files that a uri with a star names: lists them, and reads the header of the first.
+pub fn files(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let (folder, prefix) = split_numbered(look.uri)?;
+    let is_listed = !look.access.store().uses_hook();
+    is_listed.then(|| begin(look, folder, prefix, why))
+}
+
+fn begin(look: &mut Look<'_>, folder: &str, prefix: &str, why: &mut Why) -> Result<Seen, Status> {
+    let (access, uri) = (look.access, look.uri);
+    let mut numbered = Numbered::new(prefix, look.buffer);
+    let opened = match open_with_version(access, folder) {
+        Err(STALE) => open_with_version(access, folder),
+        opened => opened,
+    };
+    let listed = opened.and_then(|(fd, _)| {
+        let add = &mut |entry: &Entry<'_>| numbered.add(entry.name);
+        list_names(access.store(), fd, u32::MAX, add)
+    });
+    let (Ok((_, version)), Ok(Listing::Whole)) = (opened, listed) else {
+        return Err(folder_failure(uri, listed, why));
+    };
+    if numbered.is_short_of_bits() && !look.is_large && u64::from(look.files_max) > numbered.room()
+    {
+        return Ok(Seen::TooLarge);
+    }
+    let Sequence { count, digits } = numbered.finish(uri, look.files_max, why)?;
+    match read_part(access, (uri, digits, 0), look.chunk_bytes_max, look.buffer, why)? {
+        None if !look.is_large => Ok(Seen::TooLarge),
+        Some(record) if record.rank > 0 => {
+            look.version = Some(version);
+            *look.record = ArrayRecord { part_digits: digits, ..record };
+            Ok(Seen::Parts(count))
+        }
+        _ => {
+            let text =
+                "its first file has no rows: an array of rank 0, or a header that is too long";
+            Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)))
+        }
+    }
+}
+
+/// Opens a folder and looks at it before it is listed, because what comes meanwhile makes another
+/// version of it.
+fn open_with_version(access: &dyn Access, folder: &str) -> Result<(i32, Version), Fault> {
+    let fd = access.open_folder(folder)?;
+    let stat = access.store().stat_open(fd).inspect_err(|_| access.store().close(fd))?;
+    Ok((fd, stat.version()))
+}
+
+/// The record of file `number`; None where `buffer` is too small for its header.
+fn read_part(
+    access: &dyn Access,
+    (uri, digits, number): (&str, u32, u32),
+    most: u64,
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<Option<ArrayRecord>, Status> {
+    let mut path = Path::new();
+    write_numbered(uri, number, digits, &mut path);
+    let (fd, stat) = access.open(&path).map_err(|fault| {
+        let status = if fault == Fault::Absent { Status::NotFound } else { Status::Io };
+        why.fail(status, format_args!("{}: {fault}", shown(&path)))
+    })?;
+    let (store, names) = (access.store(), (&path, path.as_str()));
+    let found = read_npy((store, (fd, stat)), names, most, buffer, false, why);
+    store.close(fd);
+    found
+}
+
+/// The facts to be known of file `number`, and its number of rows, if `first` is the record of the
+/// first file.
+pub fn check_part(
+    access: &dyn Access,
+    (uri, first, number): (&str, &ArrayRecord, u32),
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<(Part, u64), Status> {
+    let place = (uri, first.part_digits, number);
+    let Some(record) = read_part(access, place, u64::MAX, buffer, why)? else {
+        return Err(part_failure(place, "has a long header", why));
+    };
+    let kind =
+        |record: &ArrayRecord| (record.dtype, record.dtype_bytes, record.byte_order, record.time);
+    if kind(&record) != kind(first) {
+        let text = format_args!(
+            "has elements of {}{}, and the first file has {}{}",
+            record.dtype.name(),
+            other_order(&record, first),
+            first.dtype.name(),
+            other_order(first, &record)
+        );
+        return Err(part_failure(place, text, why));
+    }
+    let rows = |record: &ArrayRecord| {
+        let mut extents = [0; RANK_MAX];
+        extents[..record.axes()].copy_from_slice(&record.shape[..record.axes()]);
+        extents[0] = 0;
+        extents
+    };
+    if record.rank != first.rank || rows(&record) != rows(first) {
+        let (other, first) =
+            (List(&record.shape[..record.axes()]), List(&first.shape[..first.axes()]));
+        let text =
+            format_args!("has shape {other}, and the first file {first}: rows must be alike");
+        return Err(part_failure(place, text, why));
+    }
+    if record.axis_order[0] != first.axis_order[0] {
+        let text = "is in another order (fortran_order) than the first file";
+        return Err(part_failure(place, text, why));
+    }
+    let offset = record.flat.unwrap_or(0);
+    let version = record.flat_version.unwrap_or(Version::NONE);
+    Ok((Part { number, offset, version }, record.shape[0]))
+}
+
+/// The difference between two types of one name.
+fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
+    if record.dtype != other.dtype || record.byte_order == other.byte_order {
+        return "";
+    }
+    match record.byte_order {
+        ByteOrder::Little => " (little-endian)",
+        ByteOrder::Big => " (big-endian)",
+    }
+}
+
+/// Makes the record of the first of `count` files that of all, whose headers are read one after the
+/// other. It says what holds for the whole: how many files there are, and extents of the smallest
+/// and of the largest.
+pub fn join_headers(look: &mut Look<'_>, count: u32, why: &mut Why) -> Result<(), Status> {
+    let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);
+    for number in 0..count {
+        let place = (look.uri, &*look.record, number);
+        let (_, more) = check_part(look.access, place, look.buffer, why)?;
+        rows = rows.saturating_add(more);
+        (least, most) = (least.min(more), most.max(more));
+    }
+    let record = &mut *look.record;
+    record.shape[0] = rows;
+    record.cut_file(most, u64::MAX);
+    record.shard_shape[0][0] = most;
+    let cells = u64::from(count);
+    if least < most || most == 0 {
+        record.file_grid[0] = AxisGrid::Edges { first: 0, count: 0, cells, edge_min: least };
+    }
+    Ok(())
+}
+
+fn part_failure(
+    (uri, digits, number): (&str, u32, u32),
+    text: impl core::fmt::Display,
+    why: &mut Why,
+) -> Status {
+    let mut path = Path::new();
+    write_numbered(uri, number, digits, &mut path);
+    fail!(why, Decode, "{}: {text}", shown(&path))
+}
