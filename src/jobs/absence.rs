@@ -15,8 +15,6 @@
 //! missing data when it is there, or absent, later.
 
 use crate::base::indexes::{ArraySlot, FileSlot};
-use crate::base::limits::RANK_MAX;
-use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
@@ -276,10 +274,8 @@ fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Opti
 fn path_as(shared: &Shared, question: &Question, record: &ArrayRecord, as_of: Spelling) -> Path {
     let mut path = Path::new();
     write_array_path(shared.array_uri(question.array), &mut path);
-    let mut coordinates = [0; RANK_MAX];
-    let axes = record.axes();
-    coordinates_from_linear(question.file, &record.file_counts()[..axes], &mut coordinates[..axes]);
-    write_file_key_as(record, as_of, &coordinates[..axes], &mut path);
+    let coordinates = record.file_coordinates(question.file);
+    write_file_key_as(record, as_of, &coordinates[..record.axes()], &mut path);
     path
 }
 

@@ -2,7 +2,6 @@
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
-use crate::base::math::coordinates_from_linear;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
 use crate::cuda::Fault;
@@ -129,11 +128,8 @@ pub fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; R
 
 /// Name of a file in its array: "c/0/3".
 pub fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
-    let axes = record.axes();
-    let mut files = [0; RANK_MAX];
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
     let mut key = Text::new();
-    write_file_key(record, &files[..axes], &mut key);
+    write_file_key(record, &record.file_coordinates(file)[..record.axes()], &mut key);
     key
 }
 

@@ -5,7 +5,6 @@
 //! where a chunk is what a box reads, past that.
 
 use crate::base::limits::RANK_MAX;
-use crate::base::math::coordinates_from_linear;
 use crate::plan::Reach;
 use crate::records::{ArrayRecord, Need, Span};
 
@@ -35,9 +34,8 @@ pub fn asked_chunk(
     array: &ArrayRecord,
     cell: u64,
 ) -> ((u64, u64), Need) {
-    let axes = walked.axes();
-    let (mut low, mut high, mut at) = ([0; RANK_MAX], [0; RANK_MAX], [0; RANK_MAX]);
-    coordinates_from_linear(cell, &walked.file_counts()[..axes], &mut at[..axes]);
+    let (axes, at) = (walked.axes(), walked.file_coordinates(cell));
+    let (mut low, mut high) = ([0; RANK_MAX], [0; RANK_MAX]);
     let mut limit = u64::from(walked.dtype_bytes);
     for axis in 0..axes {
         let (first, edge) = (at[axis] * walked.chunk_shape[axis], walked.chunk_shape[axis]);

@@ -309,10 +309,16 @@ impl ArrayRecord {
         if self.edges.is_empty() { self } else { own.insert(self.with_extents_of(file)) }
     }
 
+    /// Coordinates of a file in the file grid.
+    #[inline]
+    pub fn file_coordinates(&self, file: u64) -> [u64; RANK_MAX] {
+        let (mut at, axes) = ([0; RANK_MAX], self.axes());
+        coordinates_from_linear(file, &self.file_counts()[..axes], &mut at[..axes]);
+        at
+    }
+
     fn with_extents_of(&self, file: u64) -> ArrayRecord {
-        let axes = self.axes();
-        let mut coordinates = [0; RANK_MAX];
-        coordinates_from_linear(file, &self.file_counts()[..axes], &mut coordinates[..axes]);
+        let coordinates = self.file_coordinates(file);
         let mut record = self.clone();
         let edge = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
         if self.is_in_parts() {
@@ -416,9 +422,7 @@ pub fn file_and_chunk(
     file: u64,
     chunk: u64,
 ) -> ([u64; RANK_MAX], [u64; RANK_MAX]) {
-    let axes = record.axes();
-    let (mut files, mut chunks) = ([0; RANK_MAX], [0; RANK_MAX]);
-    coordinates_from_linear(file, &record.file_counts()[..axes], &mut files[..axes]);
+    let (axes, files, mut chunks) = (record.axes(), record.file_coordinates(file), [0; RANK_MAX]);
     let counts = record.chunk_counts_at(&files);
     coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
     (files, chunks)

@@ -17,10 +17,8 @@ pub fn write_file_path(uri: &str, record: &ArrayRecord, file: u64, path: &mut Pa
     if record.flat.is_some() {
         return path.push_str(flat_path(uri));
     }
-    let (mut coordinates, axes) = ([0; RANK_MAX], ..record.axes());
-    coordinates_from_linear(file, &record.file_counts()[axes], &mut coordinates[axes]);
     write_array_path(uri, path);
-    write_file_key(record, &coordinates[axes], path);
+    write_file_key(record, &record.file_coordinates(file)[..record.axes()], path);
 }
 
 /// The path of a folder of files.
