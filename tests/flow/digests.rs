@@ -8,6 +8,7 @@ use std::array;
 use wavetrain::config::*;
 use wavetrain::engine::open;
 use wavetrain::loader::{Batch, Loader, Pop, Request, memory_need};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
@@ -70,7 +71,8 @@ fn check_batch(batch: &Batch<'_>, position: u64) {
 /// Digests of a stream, and the sum of its batches.
 fn stream(config: &Config, uri: &str, count: u64) -> (Vec<u64>, u64) {
     let edge = config.sample_shape[0];
-    let loader = Loader::open(config).unwrap();
+    // With workers of the test's own, which a safe open refuses.
+    let loader = Loader::open_on(&SYSTEM, config).unwrap();
     let (mut pushed, mut digests, mut sum) = (0, Vec::new(), 0u64);
     while (digests.len() as u64) < count {
         let ahead = u64::from(config.samples_per_batch).min(count - digests.len() as u64);
